@@ -4,8 +4,6 @@ The rule: generated files are committed, and the build proves that they are what
 check writes nothing; neither form deletes anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Mapping, Sequence

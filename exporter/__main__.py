@@ -1,7 +1,5 @@
 """`python -m exporter`: the exporter alone, with settings from the environment and a file."""
 
-from __future__ import annotations
-
 import sys
 
 from exporter.core.config import ExportSettings

@@ -4,8 +4,6 @@ The rule: this module only routes, and loads no verb that was not named. A verb 
 the same for all of them (see `exits`).
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import io

@@ -4,8 +4,6 @@ The rule: the clock and texts are read here and nowhere else, so every option, p
 means the same moment. A time without a zone is refused, not guessed.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 import time

@@ -1,7 +1,5 @@
 """Times as Prometheus writes them, such as 1h30m."""
 
-from __future__ import annotations
-
 import re
 
 _UNITS_MS = {

@@ -4,8 +4,6 @@ The rule: what is not known here is hidden from people. The names of secrets can
 file system and each plugin brings its own, such as `fs.azure.account.key.ACCOUNT...`.
 """
 
-from __future__ import annotations
-
 _KAFKA = frozenset(
     {
         "allow.auto.create.topics",

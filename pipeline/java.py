@@ -4,8 +4,6 @@ The rule: what is found is asked for its version before anything is started with
 Java is one clear line and not a stack trace of a server.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -5,8 +5,6 @@ The rule: librdkafka has some hundred codes; what a part can do about them are t
 of the one server that did not answer, so what was `reported` there comes first.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from collections.abc import Sequence

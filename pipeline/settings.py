@@ -5,8 +5,6 @@ names the setting, where it came from, and what would do. Secrets are never prin
 only the properties are shown that `pipeline.harmless` knows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

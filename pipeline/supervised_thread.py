@@ -4,8 +4,6 @@ The rule: the owner calls `check` from its own loop, and what ended the thread i
 turn takes seconds at most, so `close` waits for the one under way, and no longer than it says.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -16,8 +16,6 @@ The rule: a position never jumps in silence. Where the next record is gone (`Rea
 notices by itself that records are gone that we have read. A topic that was re-created is found by its id, which `topic_probe` asks for.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping

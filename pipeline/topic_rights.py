@@ -4,8 +4,6 @@ The rule: only a broker that names what we may do, without Write among it, denie
 name it (before 2.3, or not Kafka) or does not answer leaves the question open, and the first record answers it.
 """
 
-from __future__ import annotations
-
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation
 

@@ -4,8 +4,6 @@ The rule: what Kafka has not taken for certain is an error, and whoever writes s
 stream itself (`zk_source/log`), and the fold through Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

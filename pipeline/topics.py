@@ -4,8 +4,6 @@ The rule: every part ensures and checks all three before it starts, so a topic t
 with other settings is named at once and not found out by losing records a week later.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ The rule: the socket is taken before anything runs, so that a port in use is one
 web configuration is one as well.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

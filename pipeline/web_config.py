@@ -5,8 +5,6 @@ ignored. A changed certificate or password is taken without a restart; a file th
 leaves what was read before in force.
 """
 
-from __future__ import annotations
-
 import enum
 import ssl
 from collections.abc import Mapping

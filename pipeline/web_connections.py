@@ -4,8 +4,6 @@ The rule: a client costs little until it has asked. Connections are counted wher
 accepted, before TLS, until they are closed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging

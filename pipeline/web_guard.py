@@ -5,8 +5,6 @@ answered, so that no foreign page in a browser reads ours (DNS rebinding); what 
 take in time is not kept for it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

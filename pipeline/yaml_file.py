@@ -1,7 +1,5 @@
 """A configuration file in YAML, in a format of Prometheus' own, read into a struct."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ Replicas that are out of the ISR although they have a leader stay out of it, sin
 whether they can catch up; all others catch up once they have a leader to follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter

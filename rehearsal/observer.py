@@ -4,8 +4,6 @@ The rule: requests are counted as the controller sends them, to brokers that are
 two steps those are the ones that run.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from controller_model.kafka.elections import Strategy

@@ -1,7 +1,5 @@
 """From when to when partitions are offline, or under their min.insync.replicas, in steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

@@ -1,7 +1,5 @@
 """Which partition, or which topic, a znode belongs to."""
 
-from __future__ import annotations
-
 from controller_model.kafka.ids import TopicPartition
 
 _TOPICS = "/brokers/topics/"

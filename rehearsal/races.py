@@ -1,7 +1,5 @@
 """What in a step is a race, and what the rehearsal takes it for, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from controller_simulator.cluster.operations import KillBroker, Reassign

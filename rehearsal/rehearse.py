@@ -12,8 +12,6 @@ sent. So every answer is Kafka's own, as far as the facts are true; what they do
 [(2, (2,))]
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ one; what ZooKeeper does not hold is said to be not known. Brokers are ids, time
 long a step takes is the operator's choice and the brokers' speed.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Collection
 

@@ -5,8 +5,6 @@ and after a colon what it is about; files have the layouts of Kafka's own tools,
 rehearsed can be run (kafka-reassign-partitions, kafka-leader-election).
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable, Collection, Sequence
 

@@ -4,8 +4,6 @@ The rule: nothing is assumed in silence. Where a rehearsal has to take something
 (a follower that is out of the ISR stays out, brokers do not rebalance by themselves) it says so here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts

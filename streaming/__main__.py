@@ -1,7 +1,5 @@
 """`python -m streaming`: the fold alone, with settings from the environment and a file."""
 
-from __future__ import annotations
-
 import sys
 
 from pipeline.runtime import main_of_part

@@ -5,8 +5,6 @@ figures (what the watched brokers' own files say) takes effect with the next bat
 the views. min.insync.replicas has no default: what depends on it is not known until somebody says it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ The rule: what the fold makes holds no cycles and is freed as soon as nobody ref
 Python's collector finds nothing however often it runs, and each run costs the fold time.
 """
 
-from __future__ import annotations
-
 import gc
 
 _NEW_OBJECTS = 50_000

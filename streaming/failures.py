@@ -4,8 +4,6 @@ The rule: a user hears a cause, not a stack trace; the trace is in Spark's log. 
 before counts as OTHER, and the service decides by how often it comes back.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from typing import NamedTuple

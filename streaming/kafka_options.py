@@ -5,8 +5,6 @@ A property that has no counterpart, or lacks what it belongs to, is refused by n
 connection that is less secure than asked for is worse than none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

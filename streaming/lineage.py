@@ -7,8 +7,6 @@ the time they were made, and rise even if the clock does not. Since readers neve
 name, a checkpoint is of no use once the views were written under a newer one: it was restored.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Mapping

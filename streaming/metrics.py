@@ -4,8 +4,6 @@ The rule: a figure that is not known yet is absent. Lag is measured against the 
 client of ours in its own thread, so it grows also when Spark hangs.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import partial

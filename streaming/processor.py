@@ -7,8 +7,6 @@ A null in the log forgets its cluster (`kcm forget`): all state goes, and nulls 
 stands in the log, so that a new lineage forgets it again. What comes after it begins a new cluster.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The rule: every figure may be absent; Spark's JSON changes between releases and 
 less than a busy one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

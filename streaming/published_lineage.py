@@ -5,8 +5,6 @@ nobody takes, and its figures stand still in silence. A checkpoint that was rest
 an upgrade would do that; so before a fold goes on it asks the topic itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ cluster, so no JSON is read before Python; its offset travels along, so the proc
 the order; the source is never split finer than Kafka's partitions.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession

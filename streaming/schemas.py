@@ -4,8 +4,6 @@ The rule: every type is built from its parts and never parsed from text, because
 that read them have no session to parse with.
 """
 
-from __future__ import annotations
-
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 LAYOUT_VERSION = 2

@@ -6,8 +6,6 @@ then it waits for the user as well. The log holds everything, so a new lineage i
 and it is taken when the state is unusable, not before.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import threading

@@ -6,8 +6,6 @@ read, since every user of the machine sees arguments. Where executors run elsewh
 executors authenticate each other and encrypt what they send.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

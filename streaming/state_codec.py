@@ -4,8 +4,6 @@ The rule: a batch unpacks each topic that it touches once and packs it once, how
 has for it. Nothing is written before the whole batch is folded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -12,8 +12,6 @@ chunks a batch writes follows from the stored state and the batch alone, so a ba
 on whatever worker, writes the same.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ the place that it knows, and what is written until then is never folded. So befo
 holds the two against each other; a log that lost its end is another store.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

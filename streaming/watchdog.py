@@ -5,8 +5,6 @@ nobody's answer: it kills the JVM by its id. The call then fails, and the servic
 only as it passes for this thread, so that a machine that slept does not look like a JVM that hung.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

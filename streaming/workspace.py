@@ -5,8 +5,6 @@ both this process and its JVM are gone, also when this process was killed: a suc
 JVM that is still writing, and never writes beside it.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -4,8 +4,6 @@ The rule: every setting is checked before anything starts, has a description, an
 in its name. Secrets are `SecretStr`, so that nothing prints them.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any, Literal, Self

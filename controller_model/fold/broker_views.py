@@ -4,8 +4,6 @@ The rule: a view follows from figures of its own broker, which a change marks as
 basis that all brokers share. While the basis is the same only touched brokers are looked at; else all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The rule: only a proof ends a doubt. A resync deletes what it did not hold only 
 digest are ours; whatever else comes between makes the figures incomplete and asks for another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 
 import msgspec

@@ -5,8 +5,6 @@ sample is tracked right after the change that it was taken at: so incidents and 
 the same however the log is cut into batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from controller_model.fold.control_records import Reported, anomaly

@@ -6,8 +6,6 @@ lacks, so that deadlines go on. The correction is given back slowly, as long as 
 says, or what no clock can mean, does not move the time.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.records.changes import ZnodeChange

@@ -5,8 +5,6 @@ who swaps at it never shows half a batch. What was sent before is remembered onl
 topic; forgetting it means sending again, which changes nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence

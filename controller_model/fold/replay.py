@@ -5,8 +5,6 @@ place in the log (position) and by ZooKeeper's own order (zxids), hands it to th
 znode, and keeps the digest by which the whole can be proved equal to ZooKeeper.
 """
 
-from __future__ import annotations
-
 from controller_model.fold.control_records import CONTROL_RECORDS, Reported, anomaly, miss
 from controller_model.fold.log_clock import LEAP_MS, take_time
 from controller_model.handlers import znode_handlers

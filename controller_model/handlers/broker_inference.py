@@ -4,8 +4,6 @@ The rule: nothing is kept here. Each conclusion is drawn from what the state hol
 called inferred where others would fit the same znodes.
 """
 
-from __future__ import annotations
-
 from controller_model.kafka.broker_states import BrokerState, infer_state
 from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
 from controller_model.state.broker_record import BrokerRecord

@@ -5,8 +5,6 @@ epoch). The payload's timestamp is not the session. How a registration ended is 
 the controller did before, and called so.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from controller_model.handlers import controller

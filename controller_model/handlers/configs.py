@@ -4,8 +4,6 @@ The rule: a value counts as Kafka reads it, or not at all: one that Kafka would 
 whole configuration unreadable, and the last good one stays.
 """
 
-from __future__ import annotations
-
 import re
 from typing import TypeVar
 

@@ -7,8 +7,6 @@ read one after the other: the count runs ahead of the epoch by the elections who
 been read and whose epoch has not, and never falls.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.insights.recent_elections import noted

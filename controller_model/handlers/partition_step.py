@@ -5,8 +5,6 @@ several steps into one, the step that is left is reported as it is, and classed 
 no election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9).
 """
 
-from __future__ import annotations
-
 import msgspec
 from msgspec.structs import replace
 

@@ -5,8 +5,6 @@ sync. Either may be read first; what states say ends with their topic, since Zoo
 znode without its parents.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.handlers import controller

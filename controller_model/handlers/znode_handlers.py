@@ -5,8 +5,6 @@ and one for an end; where an end has no entry the stat's end is all it means. St
 live in the topic, so that a topic is one value; all others live in the control plane.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import msgspec

@@ -4,8 +4,6 @@ The rule: the same facts as of the views that the fold would have made at this p
 (`cluster_facts`), without the views.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from controller_model.insights.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts

@@ -8,8 +8,6 @@ nothing here either. A record that cannot be read leaves a hole, which the next 
 seq; where none does, as at the log's end, the snapshot is incomplete.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 

@@ -5,8 +5,6 @@ A snapshot is made from the fold's own state and figures, so it cannot disagree 
 it None (null) means that there is nothing, or that it is not known; never zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 
 import msgspec

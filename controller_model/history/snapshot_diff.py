@@ -5,8 +5,6 @@ is only on one side is one difference, however much it holds. Where in the log t
 taken is no difference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -6,8 +6,6 @@ over what-if clusters in tests. What ZooKeeper does not hold stands in a field t
 where that says nothing, what depends on it is None: not known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import msgspec

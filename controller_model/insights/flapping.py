@@ -4,8 +4,6 @@ The rule: everything is read off events and the times that they carry, over a wi
 names. A blame is an inference: the ISR shows who left under which leader, not why.
 """
 
-from __future__ import annotations
-
 import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable

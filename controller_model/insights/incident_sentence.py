@@ -3,8 +3,6 @@
 The rule: every part of the sentence is a figure of the record, and a part that is 0 is left out.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 

@@ -7,8 +7,6 @@ alike: a controlled shutdown chooses among the same replicas in the same order, 
 one answer serves both (KafkaController.doControlledShutdown, onReplicasBecomeOffline).
 """
 
-from __future__ import annotations
-
 import enum
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping

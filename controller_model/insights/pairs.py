@@ -5,8 +5,6 @@ of each partition's own brokers finds all pairs, however many brokers there are.
 are then asked about as any other loss is, so that their figures are the same.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from heapq import nsmallest

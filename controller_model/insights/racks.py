@@ -3,8 +3,6 @@
 The rule: what cannot be known (a broker without a rack, one that was never seen) makes no risk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from controller_model.insights.cluster_facts import ClusterFacts

@@ -5,8 +5,6 @@ The rule: imbalance and candidates are those of KafkaController.checkAndTriggerA
 The settings are the controller's own and not in ZooKeeper: they are options of ours, assumed.
 """
 
-from __future__ import annotations
-
 import enum
 import shlex
 from collections import Counter, defaultdict

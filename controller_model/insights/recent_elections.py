@@ -6,8 +6,6 @@ epoch that a rebuilt cluster begins with is none. Of elections that only the jum
 it is known after which time they were: they count from that time on, so a count is never too high.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 WINDOWS_MS: Mapping[str, int] = {"10m": 600_000, "6h": 6 * 3_600_000}

@@ -4,8 +4,6 @@ The rule: a minute counts once, however many replicas left in it, and at its own
 broker that dies with a thousand replicas counts as one that lost one, and what is read late is not recent.
 """
 
-from __future__ import annotations
-
 WINDOW = "30m"
 """Holds several rounds of a replica that falls behind and catches up, in Prometheus's notation."""
 

@@ -5,8 +5,6 @@ the live page judges by it, so that none of them calls well what another calls t
 its key.
 """
 
-from __future__ import annotations
-
 import enum
 import operator
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Numbers, partitions and times in words, as sentences for operators use them."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ operator who asks sees names and expected leaders. `since` is when the end of a 
 None where nothing in ZooKeeper shows when a write became due.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 

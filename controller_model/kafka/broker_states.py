@@ -7,8 +7,6 @@ kafka.server.BrokerStates (up to 2.7; the names), org.apache.kafka.metadata.Brok
 same numbers), kafka.server.KafkaServer (startup, controlledShutdown, shutdown).
 """
 
-from __future__ import annotations
-
 import enum
 
 

@@ -7,8 +7,6 @@ Source (Kafka 3.9): kafka.server.RequestHandlerHelper.onLeadershipChange,
 org.apache.kafka.common.internals.Topic.
 """
 
-from __future__ import annotations
-
 import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping

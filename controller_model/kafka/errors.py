@@ -4,8 +4,6 @@ The rule: what ZooKeeper or the log holds never raises out of `replay`. A decode
 error, its caller turns it into an `events.Anomaly`; a `ModelError` is a mistake of ours.
 """
 
-from __future__ import annotations
-
 
 class ModelError(Exception):
     """A mistake in our own code: a rule of the model was broken from inside."""

@@ -5,8 +5,6 @@ java.lang.String.hashCode, scala.collection.mutable.HashMap (2.13: improveHash, 
 scala.collection.immutable.HashMap (2.13) and java.util.concurrent.ConcurrentHashMap (below java.util.Properties since Java 9).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 

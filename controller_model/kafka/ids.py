@@ -4,8 +4,6 @@ The rule: an id is a small immutable value that sorts as people expect. It lives
 else, because all parts of the pipeline must agree on it to the last bit.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from typing import NamedTuple

@@ -6,8 +6,6 @@ Without that setting it is not known: nothing is assumed. Source (Kafka 3.9):
 kafka.cluster.Partition.effectiveMinIsr, kafka.server.DynamicBrokerConfig.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 DEFAULT_BROKER = "<default>"

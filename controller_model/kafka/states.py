@@ -11,8 +11,6 @@ deletion that fails is DeletionIneligible until it is tried again by way of Offl
 Source (Kafka 3.9): kafka.controller.PartitionState and ReplicaState.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Collection
 from typing import TypeAlias

@@ -4,8 +4,6 @@ The rule: a broker that is known but gone keeps its series, because its replicas
 only makes sense for a live one is absent then.
 """
 
-from __future__ import annotations
-
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.metrics.metric import Sample, Samples, Table, each_of, figure, seconds
 from controller_model.records.events import BrokerEnd

@@ -5,8 +5,6 @@ alert rules and the table in the documentation are made from it, so none of them
 that does not exist.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from controller_model.metrics import brokers, cluster, incidents, pipeline, topics

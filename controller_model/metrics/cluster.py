@@ -5,8 +5,6 @@ to queries, unless operators ask for it by name. HELP says what to expect in a h
 and which JMX figure of Kafka's own it corresponds to.
 """
 
-from __future__ import annotations
-
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.metrics.metric import (
     Sample,

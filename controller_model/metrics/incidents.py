@@ -4,8 +4,6 @@ The rule: a point in time is absent before the first one, and a recommendation's
 none stands; counts are there from the start, so that `increase()` sees their first event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from controller_model.metrics.metric import Sample, Samples, Table, each_of, figure, seconds

@@ -5,8 +5,6 @@ all from one entry; None in a view makes no sample, and never a zero. Names keep
 suffixes: `_total` for counters, base units, `_timestamp_seconds` for points in time.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping

@@ -4,8 +4,6 @@ The rule: staleness is shown, never hidden. Points in time are timestamps, so a 
 nothing; the few that must be ages or states are read from a `Moment`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from controller_model.insights.recent_leaves import WINDOW, WINDOW_MINUTES

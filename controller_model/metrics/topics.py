@@ -4,8 +4,6 @@ The rule: a topic has series only while it is among the worst, and the series sa
 the sums over all topics are the cluster's own figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from controller_model.metrics.metric import (

@@ -4,8 +4,6 @@ The rule: a reader needs `path` and `data`; every other field may be absent, and
 is not checked. Records are written and read here only, so the three parts cannot disagree.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import enum

@@ -5,8 +5,6 @@ says since when they may be wrong. What is late is known by ages on the reader's
 nobody sets: wall clocks of other machines are only compared to say that they disagree.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ The rule: a damaged or hostile record costs itself and nothing else. Whoever dec
 a network or from a file catches `DECODING_ERRORS`, or calls `decode_record`.
 """
 
-from __future__ import annotations
-
 import re
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ its cluster's records keep their order. It has no generation and no seq: a fold 
 it, and learns of no cluster by it. All that it can change is who is said to have asked for an election.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import Annotated, Literal
 

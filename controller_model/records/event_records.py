@@ -4,8 +4,6 @@ The rule: an event's id rises per cluster, so that a reader may drop what it has
 is one record however the changes that show it came, up to a size that any reader takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 

@@ -4,8 +4,6 @@ The rule: one event per cause. It says what was seen; what is inferred carries t
 be known is "unknown". Times are milliseconds since 1970 by the watcher's clock, unless a field says so.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import TypedDict
 

@@ -1,7 +1,5 @@
 """Records that repeat what is held, under the same names."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import msgspec

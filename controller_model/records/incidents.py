@@ -6,8 +6,6 @@ nothing after. Figures that are counted event by event are exact as far as the l
 under-replicated ones at the samples alone, so that a peak between two of them may be missed.
 """
 
-from __future__ import annotations
-
 import enum
 
 import msgspec

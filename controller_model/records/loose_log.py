@@ -6,8 +6,6 @@ without a seq the record is the next one, without a watcher it is the same one's
 is a `set`.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.kafka.ids import Position

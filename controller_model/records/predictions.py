@@ -7,8 +7,6 @@ zombie; what cannot be judged (nobody holds /controller, a migration to KRaft, f
 changes) is unknown.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Collection
 

@@ -4,8 +4,6 @@ The rule: numbers of partitions are exact; which ones they are is listed up to o
 kafka-leader-election, and only those are watched for the grade, which says how many that were.
 """
 
-from __future__ import annotations
-
 import enum
 
 import msgspec

@@ -5,8 +5,6 @@ batch carry one `as_of`; the cluster view is written last and is the commit mark
 swaps. Times are milliseconds since 1970. None always means "not known", never zero.
 """
 
-from __future__ import annotations
-
 import enum
 import hashlib
 import re

@@ -10,8 +10,6 @@ that starts only when the server has caught up with the largest read_zxid that t
 read below the newest delete's read_zxid is therefore always an old one.
 """
 
-from __future__ import annotations
-
 import enum
 
 from controller_model.records.changes import ZnodeChange, moved_digest, znode_digest

@@ -1,7 +1,5 @@
 """What is held of a broker that was ever registered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

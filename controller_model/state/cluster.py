@@ -6,8 +6,6 @@ there is nothing to open, to settle or to call in order, and totals can be read 
 is loaded when a change touches it; the totals never need the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import reduce
 from operator import xor

@@ -5,8 +5,6 @@ brokers live nor on defaults. Those are applied when totals are read (`figures`)
 broker's death touches no topic, and the totals move by new minus old.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeVar
 
 import msgspec

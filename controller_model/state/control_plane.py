@@ -4,8 +4,6 @@ The rule: everything that a replay needs stands in the structs of this folder an
 that a fold can stop anywhere, be packed, and go on as if it had not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Who the controller is, and the account of its elections, as it is held."""
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.insights.recent_elections import Elections

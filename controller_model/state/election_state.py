@@ -1,7 +1,5 @@
 """Preferred elections that were asked for and not yet seen, as they are held."""
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.records.election_requests import ElectionOrigin

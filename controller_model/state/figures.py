@@ -6,8 +6,6 @@ its target replicas; a topic that is being deleted counts in neither. Where min.
 not known of one partition, a sum over partitions that depends on it is not known: never a part of it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The account of incidents, as it is held, and the health samples that move it."""
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.records.incidents import Incident

@@ -1,7 +1,5 @@
 """Where the fold is in the log, as it is held."""
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.kafka.ids import NOWHERE, Position

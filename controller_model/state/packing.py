@@ -4,8 +4,6 @@ The rule: the first byte is the version of the layout, so that no release misrea
 packed; a checkpoint of another version is rebuilt from the log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 

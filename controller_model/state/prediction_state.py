@@ -1,7 +1,5 @@
 """What the controller owes, as it is held."""
 
-from __future__ import annotations
-
 import msgspec
 
 

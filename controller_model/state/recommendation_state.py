@@ -1,7 +1,5 @@
 """The account of recommendations, as it is held."""
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.records.recommendations import Recommended

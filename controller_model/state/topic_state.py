@@ -4,8 +4,6 @@ The rule: these are values. `ClusterState` alone puts another one in the place o
 that the totals always are the sum of what is held.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -1,7 +1,5 @@
 """What is held of a znode besides its meaning: its stat, as ZooKeeper calls it."""
 
-from __future__ import annotations
-
 import msgspec
 
 UNKNOWN_VERSION = -1

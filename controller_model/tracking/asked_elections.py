@@ -5,8 +5,6 @@ partition after a request is the request's; no clocks are compared. A request is
 as long as it may take and no longer, and of requests together only so many partitions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

@@ -7,8 +7,6 @@ a pause, nothing is left that it could get back, and no election beside them is 
 elects the same by hand looks the same. Where auto.leader.rebalance.enable is said to be off nothing is inferred.
 """
 
-from __future__ import annotations
-
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import LeadersElected
 from controller_model.state import figures

@@ -5,8 +5,6 @@ something was abnormal up to it. Nothing is read but the event, the incident and
 last sample, so that the same log gives the same incidents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

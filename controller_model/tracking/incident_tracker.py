@@ -7,8 +7,6 @@ ends. Nothing is done per change: samples are rare, and events are walked throug
 were reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

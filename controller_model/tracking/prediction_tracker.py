@@ -6,8 +6,6 @@ not watched (a hole, a lost session, a resync) restarts the account: silence tha
 listened to proves nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

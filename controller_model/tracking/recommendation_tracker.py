@@ -6,8 +6,6 @@ its elections have been watched to the end or nothing is left of it, and is not 
 its brokers stay above the threshold.
 """
 
-from __future__ import annotations
-
 import itertools
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

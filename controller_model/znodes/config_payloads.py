@@ -6,8 +6,6 @@ ConfigEntityChangeNotificationSequenceZNode), kafka.server.DynamicConfigManager 
 TopicConfigManager (0.8.1).
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

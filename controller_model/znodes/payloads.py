@@ -9,8 +9,6 @@ a version that no Kafka wrote is a layout that nobody knows, and unreadable. Sou
 kafka.server.DynamicConfigManager of Kafka 0.8 to 0.11.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple, TypeVar

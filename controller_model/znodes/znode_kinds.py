@@ -4,8 +4,6 @@ The rule: a path is one kind of znode or none that Kafka makes. What leaves the 
 here as well, because the same subtrees hold credentials. Source: kafka.zk.ZkData (Kafka 3.9).
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from collections.abc import Callable

@@ -6,8 +6,6 @@ controller's session, each write fenced by its epoch, and the requests go to the
 fetchTopicDeletionsInProgress, fetchPendingPreferredReplicaElections.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from controller_model.kafka.elections import Strategy

@@ -5,8 +5,6 @@ then the controller handles its events, and only when it has none left do follow
 Nothing here decides anything: that is for the modules that hold Kafka's rules.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable
 

@@ -6,8 +6,6 @@ controller itself is the operation as it is asked for. Source (Kafka 3.9): kafka
 and the handlers at the end of KafkaController.scala.
 """
 
-from __future__ import annotations
-
 import enum
 
 import msgspec

@@ -7,8 +7,6 @@ processLogDirEventNotification, processLeaderAndIsrResponseReceived,
 processTopicDeletionStopReplicaResponseReceived.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

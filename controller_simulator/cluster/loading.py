@@ -16,8 +16,6 @@ Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 (1, '2')
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

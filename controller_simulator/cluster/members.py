@@ -5,8 +5,6 @@ The rule: as in `active_controller`: decide by the state machines, write nothing
 onBrokerFailure, onReplicasBecomeOffline, doControlledShutdown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from controller_model.kafka.elections import LeaderAndIsr, Strategy

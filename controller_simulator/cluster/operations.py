@@ -4,8 +4,6 @@ The rule: an operation says what is asked for, never what comes of it, so that o
 played on the simulator and on real servers and the outcomes be compared.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.kafka.ids import TopicPartition

@@ -4,8 +4,6 @@ The rule: nothing is guessed and nothing is random. Races and random draws are a
 a caller may give a seed, Hypothesis, or what a real cluster did.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import msgspec

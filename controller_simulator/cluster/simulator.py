@@ -16,8 +16,6 @@ controlledShutdown), kafka.zk.KafkaZkClient.createDeleteTopicPath.
 (1, '2')
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

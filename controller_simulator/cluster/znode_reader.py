@@ -5,8 +5,6 @@ Sources (Kafka 3.9): kafka.zk.KafkaZkClient (getTopicPartitionStates, getAllBrok
 getReplicaAssignmentAndTopicIdForTopics, getLogConfigs, getPartitionReassignment).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from controller_model.kafka.elections import LeaderAndIsr

@@ -6,8 +6,6 @@ the machines. Everything that is iterated over keeps the order in which it came,
 story gives the same writes on every machine. Source (Kafka 3.9): kafka.controller.ControllerContext.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 

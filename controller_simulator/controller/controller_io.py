@@ -8,8 +8,6 @@ its writes. Sources (Kafka 3.9): kafka.zk.KafkaZkClient; for the fence,
 retryRequestsUntilConnected with expectedControllerEpochZkVersion.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol

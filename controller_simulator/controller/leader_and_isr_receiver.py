@@ -9,8 +9,6 @@ kafka.server.ReplicaManager (becomeLeaderOrFollower, makeLeaders, makeFollowers,
 maybeUpdateMetadataCache) and kafka.cluster.Partition (makeLeader, makeFollower).
 """
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass, field
 

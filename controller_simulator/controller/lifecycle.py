@@ -15,8 +15,6 @@ Sources (Kafka 3.9): kafka.controller.KafkaController (elect, maybeResign, trigg
 process*), kafka.zk.KafkaZkClient.registerControllerAndIncrementControllerEpoch.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.kafka.errors import ModelError, UnreadableZnodeError

@@ -7,8 +7,6 @@ controller's memory. Source (Kafka 3.9): kafka.controller.PartitionStateMachine 
 ZkPartitionStateMachine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from controller_model.kafka.elections import (

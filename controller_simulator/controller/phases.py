@@ -7,8 +7,6 @@ Sources (Kafka 3.9): kafka.controller.KafkaController (process, onControllerFail
 initializeControllerContext) and ControllerEventManager.
 """
 
-from __future__ import annotations
-
 import enum
 
 

@@ -8,8 +8,6 @@ ISR (B4; one for each of them). Source (Kafka 3.9): kafka.controller.KafkaContro
 onPartitionReassignment and what it calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from controller_model.kafka.elections import Strategy

@@ -6,8 +6,6 @@ changes nothing and is recorded. Source (Kafka 3.9): kafka.controller.ReplicaSta
 ZkReplicaStateMachine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from controller_model.kafka.elections import STATE_CHANGE_FAILED

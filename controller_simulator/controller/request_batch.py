@@ -4,8 +4,6 @@ The rule: a batch holds at most one request of each kind for a broker, and only 
 get one, whoever they are added for. Source (Kafka 3.9): kafka.controller.AbstractControllerBrokerRequestBatch.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -5,8 +5,6 @@ words. Source (Kafka 3.9): the schemas of LeaderAndIsrRequest, UpdateMetadataReq
 StopReplicaRequest, newest versions.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from controller_model.kafka.ids import TopicPartition

@@ -8,8 +8,6 @@ broker is back or the reassignment is through. Where delete.topic.enable is off 
 queued. Source (Kafka 3.9): kafka.controller.TopicDeletionManager and ControllerDeletionClient.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 
 from controller_model.kafka.hash_order import topic_order

@@ -4,8 +4,6 @@ The rule: the text is the one that kafka.zk.ZkData of Kafka 3.9 makes: its keys,
 of its hash maps) and no blanks. A test holds each of these against Kafka's own classes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -8,8 +8,6 @@ the fields of the real server's transaction log, so that the two can be compared
 be replayed. Sources: org.apache.zookeeper.txn and KeeperException.Code (3.8).
 """
 
-from __future__ import annotations
-
 import enum
 
 import msgspec

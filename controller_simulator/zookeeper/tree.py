@@ -5,8 +5,6 @@ ZooKeeper's own error and changes nothing. Source: org.apache.zookeeper.server.P
 DataTree (3.8).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 

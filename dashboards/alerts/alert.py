@@ -6,8 +6,6 @@ it stays one alert when an exporter moves. A short gap in the scrapes does not e
 firing over one. No rule is silent during a restart: silences are Alertmanager's.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from controller_model.insights.thresholds import THRESHOLDS, Threshold

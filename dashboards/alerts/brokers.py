@@ -4,8 +4,6 @@ The rule: each names the broker, so that the person who is called knows where to
 Alertmanager can silence one broker for the time of its restart.
 """
 
-from __future__ import annotations
-
 from dashboards.alerts.alert import BROKER, CLUSTER, PERCENT, VALUE, Alert
 from dashboards.signals import brokers as signals
 

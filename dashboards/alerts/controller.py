@@ -3,8 +3,6 @@
 The rule: what ends by itself within moments wakes nobody; what will not is alerted at once.
 """
 
-from __future__ import annotations
-
 from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert
 from dashboards.signals import controller as signals
 

@@ -3,8 +3,6 @@
 The rule: while one of these fires, the silence of the others proves nothing.
 """
 
-from __future__ import annotations
-
 from dashboards.alerts.alert import CLUSTER, DURATION, PERCENT, VALUE, Alert
 from dashboards.signals import partitions
 from dashboards.signals import pipeline as signals

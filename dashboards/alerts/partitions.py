@@ -3,8 +3,6 @@
 The rule: what clients feel is critical, what only takes too long is a warning.
 """
 
-from __future__ import annotations
-
 from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert
 from dashboards.signals import partitions as signals
 

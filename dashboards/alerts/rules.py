@@ -1,7 +1,5 @@
 """All alerts, and the file of rules that Prometheus loads."""
 
-from __future__ import annotations
-
 import yaml
 
 from dashboards.alerts import brokers, controller, monitor, partitions

@@ -1,7 +1,5 @@
 """The board *Balance*: who leads what, what mends it, and which broker can be stopped."""
 
-from __future__ import annotations
-
 from controller_model.insights.thresholds import SKEW_RATIO
 from dashboards.boards.panels import (
     BLUE,

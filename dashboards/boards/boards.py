@@ -5,8 +5,6 @@ trusted. Every row fills the grid's 24 columns. Ids are counted here, so the sam
 bytes.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The board *Controller*: who it is, how steady, whether it does its work, and what that costs."""
 
-from __future__ import annotations
-
 from controller_model.insights.thresholds import (
     FLAPPING_ELECTIONS,
     FLAPPING_LONG_ELECTIONS,

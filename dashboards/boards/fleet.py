@@ -1,7 +1,5 @@
 """The board *Fleet*: all clusters, the worst on top; a click leads to the cluster's own board."""
 
-from __future__ import annotations
-
 from dashboards.boards.panels import (
     NOBODY,
     YES_IS_GOOD,

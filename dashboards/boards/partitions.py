@@ -1,7 +1,5 @@
 """The board *Partitions and ISR*: what is lost, what shrinks and by whom, and what is at risk."""
 
-from __future__ import annotations
-
 from controller_model.insights.thresholds import BOUNCES, RESTLESS_MINUTES
 from dashboards.boards.panels import (
     GRAPH_HEIGHT,

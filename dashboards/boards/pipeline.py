@@ -1,7 +1,5 @@
 """The board *Pipeline*: whether the monitor follows, how late it is, and what it has proved."""
 
-from __future__ import annotations
-
 from controller_model.insights.thresholds import CLOCKS_DISAGREE_SECONDS
 from dashboards.boards.panels import (
     ONLY_COLOUR,

@@ -1,7 +1,5 @@
 """Rows: panels under a heading, and the row that each board of a cluster ends with."""
 
-from __future__ import annotations
-
 from controller_model.insights.thresholds import LATE_SECONDS
 from dashboards.boards.panels import YES_IS_GOOD, Panel, figure, limit, lines, word
 from dashboards.signals.pipeline import BEHIND, DOUBTFUL, FOLLOWED, STATUS, VERIFIED_AGE

@@ -3,8 +3,6 @@
 The rule: one series per broker, kept under the label `broker` alone.
 """
 
-from __future__ import annotations
-
 import functools
 
 from controller_model.insights.recent_leaves import WINDOW

@@ -4,8 +4,6 @@ The rule: elections are counted by the epoch, so none is lost between scrapes; w
 no series and is never shown as 0.
 """
 
-from __future__ import annotations
-
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, newest
 
 FLAPPING_WINDOW = "10m"

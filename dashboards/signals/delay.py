@@ -4,8 +4,6 @@ The rule: each stage is measured by the part itself, so the watcher's and the fo
 scraped, too. The fold and the exporter serve all clusters together; only the watcher has one.
 """
 
-from __future__ import annotations
-
 from dashboards.signals.signal import DrillStep, Signal, selected
 
 RATE_WINDOW = "5m"

@@ -4,8 +4,6 @@ The rule: a figure that does not follow ZooKeeper any more is shown as stale, as
 that no board gives it a calm colour. The figure as it was stands in the graphs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from dashboards.signals import brokers, controller, partitions

@@ -5,8 +5,6 @@ outweighs all lesser ones together, and the number shows which ones there are. A
 served any more stays in every figure for as long as the alert misses it, as the worst of all.
 """
 
-from __future__ import annotations
-
 import functools
 
 from dashboards.signals.controller import CONTROLLER_ID

@@ -4,8 +4,6 @@ The rule: both are reported by the fold, from the log's own clock, so every boar
 the same ones.
 """
 
-from __future__ import annotations
-
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
 
 INCIDENT_OPEN = Signal(

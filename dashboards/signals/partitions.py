@@ -4,8 +4,6 @@ The rule: aggregates per cluster only. Series per partition would cost more than
 together.
 """
 
-from __future__ import annotations
-
 from dashboards.signals.signal import (
     DemoStep,
     DrillStep,

@@ -3,8 +3,6 @@
 The rule: silence is shown. A cluster that is not served any more is missed, not forgotten.
 """
 
-from __future__ import annotations
-
 from dashboards.signals.signal import (
     DemoStep,
     DrillStep,

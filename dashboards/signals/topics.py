@@ -3,8 +3,6 @@
 The rule: a topic has a series only while it is among the worst of its cluster.
 """
 
-from __future__ import annotations
-
 import functools
 
 from dashboards.signals.signal import DrillStep, Signal, age, highest

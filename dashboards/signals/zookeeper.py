@@ -4,8 +4,6 @@ The rule: what a server does not answer (mntr is not allowed by default) is empt
 from the watcher's own metrics: its port must be scraped, too.
 """
 
-from __future__ import annotations
-
 from dashboards.signals.signal import DrillStep, Signal, age, highest, selected
 
 _SCRAPED = "Needs the watcher's own /metrics to be scraped."

@@ -4,8 +4,6 @@ The rule: both are read from what the exporter holds. Flapping is judged by the 
 held, so the answer says since when they are; writes due are read from every partition's state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeVar
 

@@ -6,8 +6,6 @@ the name of its schema, because the API words parts of it otherwise: numbers of 
 partitions by name. Fields may be added within v1; none is renamed or taken away.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

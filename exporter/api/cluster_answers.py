@@ -5,8 +5,6 @@ JSON readers round them. Every answer about a cluster carries its `completeness`
 milliseconds since 1970.
 """
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import msgspec

@@ -6,8 +6,6 @@ what is shown. What takes more than a moment is work for the `Worker`; what grow
 comes in pages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar
 

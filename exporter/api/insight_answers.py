@@ -4,8 +4,6 @@ The rule: partitions are counted, and a bounded number of them named; only the e
 recommendation are listed whole, because somebody is to run them, and those come in pages.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple

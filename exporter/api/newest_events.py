@@ -4,8 +4,6 @@ The rule: what was read once is not read again, and an event is put into words o
 are searched at the first question; from then on only those that came since.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection
 

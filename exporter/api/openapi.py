@@ -5,8 +5,6 @@ added to one is documented at once. Only what the API words otherwise than the m
 as text, partitions by name) is written here.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 

@@ -4,8 +4,6 @@ The rule: routes, checks of parameters and the OpenAPI document are all made fro
 that none of them can differ.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from controller_model.records.events import AnyEvent

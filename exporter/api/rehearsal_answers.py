@@ -4,8 +4,6 @@ The rule: a rehearsal takes memory and time with the cluster's size, so both are
 begins, memory by what is left; whoever asks for more is told how to go on without the exporter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from starlette.exceptions import HTTPException

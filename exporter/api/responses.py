@@ -5,8 +5,6 @@ its completeness included; nothing has to be remembered for it. An answer that i
 than what is shown has none: that it is the same as before is no news to anybody.
 """
 
-from __future__ import annotations
-
 import hashlib
 from http import HTTPStatus
 

@@ -7,8 +7,6 @@ than it can be computed, the last answer stands, with its own `as_of`, for as lo
 rest, unless somebody will wait for a newer one. No topics are kept alive for it: what is remembered of them is a number.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

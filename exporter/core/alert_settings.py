@@ -4,8 +4,6 @@ The rule: the words are those of the chart's `prometheusRule.alerts`, which make
 settings from the same values. What would have no effect is refused, as the chart refuses it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any

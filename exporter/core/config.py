@@ -4,8 +4,6 @@ The rule: what an operator may turn stands here with its bounds and its reason; 
 all settings is generated from these descriptions.
 """
 
-from __future__ import annotations
-
 from pydantic import Field, field_validator
 
 from exporter.core.alert_settings import AlertChanges, check_alerts

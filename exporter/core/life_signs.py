@@ -9,8 +9,6 @@ clocks of both, whose difference does not change.
 No clock, no I/O: each sign taken in makes a new value, so any thread may read the one that it has.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Self
 
 import msgspec

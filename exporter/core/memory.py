@@ -4,8 +4,6 @@ The rule: who takes more than that ends the whole process, for everybody; so lar
 could be given back at once, such as pages of files, counts as left.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _V2 = ("memory.max", "memory.current", "inactive_file")

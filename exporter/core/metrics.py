@@ -4,8 +4,6 @@ The rule: few series, whatever is watched, on a registry that is passed in; the 
 are in the catalogue of the model and are not kept twice.
 """
 
-from __future__ import annotations
-
 import platform
 from functools import partial
 

@@ -4,8 +4,6 @@ The rule: what is not understood is refused with the name of the parameter and w
 filter that was mistyped and ignored would answer another question than the one that was asked.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException

@@ -4,8 +4,6 @@ The rule: what a request sees never changes under it. A snapshot is immutable an
 whole when a batch is complete, so a scrape needs no lock and never shows half a batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 from operator import xor

@@ -5,8 +5,6 @@ counters, which in OpenMetrics are each followed by the time at which they start
 "no sample" before it comes here; a figure that is not a number is left out, too.
 """
 
-from __future__ import annotations
-
 import enum
 import math
 from collections.abc import Sequence

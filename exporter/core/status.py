@@ -5,8 +5,6 @@ time of the question, so a thread that hangs cannot pass for a healthy one. The 
 that nobody sets: it began as the machine's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec

@@ -4,8 +4,6 @@ The rule: pure functions. Within a lineage a batch changes what is held; another
 nothing, since what an older one has written is not known to be still true.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 

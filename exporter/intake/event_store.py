@@ -6,8 +6,6 @@ them, and shown only once the views have come as far. A lineage that folds the l
 what an older one has emitted: then only its own events are shown. One thread applies records, any thread may read.
 """
 
-from __future__ import annotations
-
 import threading
 from bisect import bisect_right
 from collections import deque

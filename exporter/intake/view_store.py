@@ -8,8 +8,6 @@ as_of: the null that lets compaction forget a key has none, and may stand before
 No clock, no I/O, no lock: one thread applies records, any thread may read `clusters`.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -5,8 +5,6 @@ cluster is judged once, for its own viewers and the fleet's. The number of viewe
 waited for.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 

@@ -4,8 +4,6 @@ The rule: one computation per commit, however many viewers there are. A message 
 handed the very same bytes.
 """
 
-from __future__ import annotations
-
 import zlib
 from functools import cached_property
 

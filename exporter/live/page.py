@@ -5,8 +5,6 @@ exporter; a topic or host with markup in its name stays text, since the policy f
 are not ours, styles in the markup, and any making of markup from text.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from importlib import resources

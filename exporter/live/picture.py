@@ -6,8 +6,6 @@ with the cluster is in its picture, and brokers, which may be hundreds, are sent
 so a quiet cluster costs a few bytes a second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

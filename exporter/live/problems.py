@@ -7,8 +7,6 @@ installation changes of it: a disabled alert has no problem. What is not a probl
 page without problems is quiet.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

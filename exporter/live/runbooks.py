@@ -4,8 +4,6 @@ The rule: they are plain files, made from docs/runbooks beforehand (`python -m d
 policy as the live page. A name is asked for among those that there are, and never used as a path.
 """
 
-from __future__ import annotations
-
 from importlib import resources
 
 from starlette.exceptions import HTTPException

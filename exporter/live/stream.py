@@ -4,8 +4,6 @@ The rule: nothing waits for a viewer. What is sent has a deadline; a viewer that
 dropped, and comes again by itself if it is alive.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -4,8 +4,6 @@ The rule: a viewer has one place for each kind of message, and a newer message t
 one that was not sent yet. So a slow viewer skips states and never makes a queue.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 

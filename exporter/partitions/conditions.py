@@ -5,8 +5,6 @@ never longer or shorter than the number that led somebody to it. Where min.insyn
 is not known (None) whether a partition is so: it is not listed, and there is no number.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable, Mapping
 

@@ -4,8 +4,6 @@ The rule: racks come with brokers, so no topic's own counts can hold this (`cont
 counted over the views, and only those that changed since the last count are read again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from controller_model.insights.cluster_facts import ClusterFacts, cluster_facts

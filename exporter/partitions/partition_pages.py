@@ -6,8 +6,6 @@ where to go on, and only its absence is the end. The order is by name, so that a
 was while other topics come and go.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Container, Iterator, Sequence

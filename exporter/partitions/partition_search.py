@@ -5,8 +5,6 @@ page to know that there is none. What can be seen of a topic's name, or of a who
 partition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

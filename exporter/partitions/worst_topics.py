@@ -6,8 +6,6 @@ totals say that some are in trouble, and rests for long after a search that took
 rest, and say of when they are. It counts what is in one rack as well (`one_rack`).
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

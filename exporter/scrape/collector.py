@@ -6,8 +6,6 @@ reads. At a scrape only the few figures that depend on the time are rendered, pe
 rest is one join of cached bytes, itself cached until something changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ scrape sends cached bytes. Both go in steps, since a large cluster takes seconds
 megabytes. What is not known makes no sample.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -6,8 +6,6 @@ come, topics recreated or cut (read from the beginning again, and said so). Only
 or a setting that cannot work ends it.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping

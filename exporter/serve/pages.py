@@ -5,8 +5,6 @@ memory, and says how old that is. The thread that serves them all does nothing t
 cluster.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ The rule: GET and HEAD only; errors are problem+json (RFC 9457). Who may ask at 
 is decided before (`pipeline.web`).
 """
 
-from __future__ import annotations
-
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware

@@ -4,8 +4,6 @@ The rule: the port is taken first, so that a conflict is reported before anythin
 /readyz answers (with the reason) while Kafka is not there yet.
 """
 
-from __future__ import annotations
-
 import threading
 
 from prometheus_client import CollectorRegistry

@@ -5,8 +5,6 @@ from its first result on, fires once that was `for` ago, and is kept firing for 
 after its last one. tests/component/commands/test_backtest.py holds it against promtool's `test rules`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 

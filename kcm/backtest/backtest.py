@@ -4,8 +4,6 @@ The rule: the history is scraped by the exporter's code (`sampling`) and the rul
 Prometheus on this machine (`evaluation`), which is gone with its data when the command ends.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ input once for each block that it makes, so one text of a week would be read 84 
 the order of their times, not by metric family: promtool takes each line by itself.
 """
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from types import TracebackType

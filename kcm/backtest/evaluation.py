@@ -8,8 +8,6 @@ are evaluated that ask for it; at a moment they see what is recorded at that mom
 need each other, or themselves, cannot be evaluated so and are named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The rule: scrapes begin as long before the time that is asked about as the rules
 that a window of an hour is full at its begin; alerts and incidents of before are not reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self

@@ -5,8 +5,6 @@ cannot hold. The history has a scrape at each interval without a gap, so a lookb
 than the interval shows the same: what was in the newest scrape, and nothing of older ones.
 """
 
-from __future__ import annotations
-
 import http.client
 import urllib.error
 import urllib.parse

@@ -4,8 +4,6 @@ The rule: an incident lasts from its first abnormal event to when it was closed,
 it that began to fire in that time. One that fired before is no news of it, nor is a pending one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

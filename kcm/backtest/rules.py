@@ -4,8 +4,6 @@ The rule: whether a file is right is promtool's to say. Of an expression only th
 the durations in it are read here: which rule needs what another one records, and how far it looks back.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Mapping

@@ -8,8 +8,6 @@ and the exporter are in time, no clock disagrees; the watcher is as old as its l
 monitor's own parts (`kcm_watcher_*`, `kcm_fold_*`, `kcm_exporter_*`) have no series.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from controller_model.fold.projection import SentViews, project

@@ -1,7 +1,5 @@
 """Events of the monitor's API in a line each, for the eye."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from typing import Any

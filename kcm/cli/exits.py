@@ -7,8 +7,6 @@ before all was done, 9 a check found no harm and not all that it takes, 10 there
 nothing to elect, 1 ours.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections.abc import Iterator

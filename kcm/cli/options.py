@@ -5,8 +5,6 @@ come from there. Options stay text until the settings check them, so that a bad 
 same way wherever it was written.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping

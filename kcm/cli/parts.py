@@ -4,8 +4,6 @@ The rule: a part's code is imported when it is run and not before, so that the e
 neither pyspark nor kazoo, and a missing package is one line that says what to install.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import os

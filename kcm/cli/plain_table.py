@@ -4,8 +4,6 @@ The rule: only the name of a host is ever cut, and its broker's number stands be
 table is too wide, its columns move together, words wrap, and in the end its lines run over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from rich.cells import cell_len

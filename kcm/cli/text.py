@@ -3,8 +3,6 @@
 The rule: light, because every command needs it, those included that answer in a moment.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 
 from pipeline.clock import parse_time

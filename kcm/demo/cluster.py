@@ -4,8 +4,6 @@ Tuned to be watched: sessions end seconds after a kill instead of 18, a follower
 the ISR after about two seconds instead of 30, and nothing rebalances by itself.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Quiet means that neither side has changed for a while, that the truth is what th
 about, and that Kafka's brokers say the same as ZooKeeper.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

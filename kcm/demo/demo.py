@@ -6,8 +6,6 @@ that it was not. Whatever happens, all processes end and the data goes, except a
 when the logs stay and the last line says where.
 """
 
-from __future__ import annotations
-
 import shutil
 import signal
 import sys

@@ -4,8 +4,6 @@ A follower leaves the ISR only if there is something that it has not fetched, so
 writes everywhere. What a dead broker does not take is lost; nobody reads it.
 """
 
-from __future__ import annotations
-
 import threading
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer

@@ -3,8 +3,6 @@
 The rule: only what is served is read, never how it came to be.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

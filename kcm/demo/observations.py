@@ -4,8 +4,6 @@ Both sides of a comparison keep one, on the same monotonic clock, so the delay b
 difference of two of its times.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ All of it starts at once, because the slowest to start (Spark) is slow alone, to
 waits, a server or a part that dies on its own is an error at once, with the end of its log.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Self

@@ -3,8 +3,6 @@
 Both read the story's state by themselves, several times a second.
 """
 
-from __future__ import annotations
-
 import threading
 
 from rich.console import Console

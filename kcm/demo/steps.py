@@ -4,8 +4,6 @@ The rule: a step whose cluster did not do what the step is about is a failure, t
 nothing happened proves nothing. The steps are the same at any pace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Screens only read it, so a screen that is slow, or none at all, changes nothing in the story.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Run the story: let each step happen, wait until all is quiet, and note what it came to."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The end of the story: the table of all steps, and the one line that says how it ended."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Collection, Sequence
 

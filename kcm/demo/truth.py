@@ -5,8 +5,6 @@ monitor cannot hide in its own judge. The definitions are Kafka's, in the plaine
 a cluster in which no topic is being deleted and none reassigned.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping

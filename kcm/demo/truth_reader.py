@@ -5,8 +5,6 @@ a small cluster), and what has changed is noted with the moment at which the wat
 later one at which the reading ended: the monitor gets no head start.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

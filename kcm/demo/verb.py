@@ -1,7 +1,5 @@
 """`kcm demo`: the story of a cluster that is started and broken, as a verb."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """The live picture: the story's state as one rich renderable."""
 
-from __future__ import annotations
-
 import time
 
 from rich import box

@@ -4,8 +4,6 @@ The rule: what was set dynamically is in ZooKeeper and counts there, so of each 
 only what stands in the file, or Kafka's own default, becomes a line to set.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ The rule: it reads and never writes: nothing is changed to ZooKeeper, Kafka or t
 run at once, each within its time, and each says what to do.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import time

@@ -4,8 +4,6 @@ The rule: a clock is compared only with what somebody wrote or answered anyway; 
 to set a time. What may also be a change that was read late is not claimed.
 """
 
-from __future__ import annotations
-
 import email.utils
 import http.client
 import json

@@ -5,8 +5,6 @@ reason. One that does not end in time is ill, holds up none of the others, and h
 has found until then.
 """
 
-from __future__ import annotations
-
 import enum
 import threading
 import time

@@ -4,8 +4,6 @@ The rule: nothing is made or altered here. A topic that is missing or set otherw
 what the parts themselves would say of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

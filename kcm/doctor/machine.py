@@ -3,8 +3,6 @@
 The rule: only what the parts that are installed here need can be missing here.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os

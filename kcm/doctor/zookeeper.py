@@ -4,8 +4,6 @@ The rule: it reads and nothing else; a session is all that the ensemble notices 
 is what the watcher reads, so a permission that it lacks is found by the path.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import ssl

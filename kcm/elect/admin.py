@@ -4,8 +4,6 @@ The rule: it asks for preferred elections of named partitions and for nothing el
 of each partition is handed on by Kafka's name of it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ The rule: this is the only command that changes the watched cluster, so it does 
 see all, and stops at the first surprise.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ asked; what the log did not take is said once, and the run goes on without it. T
 say: an exporter could name any address.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@ The rule: no election is requested unless the cluster is as it was when this beg
 the end says what was done and what was not.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ and not by its absence from a list; whatever else happens meanwhile is a surpris
 one sentence.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ the log makes the fold forget the cluster, also in a new lineage that reads the 
 from exporters at once, whether a fold runs or not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The rule: it asks before it does anything, and does nothing while a watcher of t
 back with its next change, without its past. Silence is believed only after as long as the log may be silent (LATE_MS).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 import uuid

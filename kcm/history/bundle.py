@@ -4,8 +4,6 @@ The rule: it only reads the topics. What they do not hold any more is written in
 manifest and printed; a bundle is never silently incomplete.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 from contextlib import closing
 from pathlib import Path

@@ -4,8 +4,6 @@ The rule: they are the pipeline's own, as they were published at the time; a rep
 may group some of them in another way. What a batch published twice is taken once.
 """
 
-from __future__ import annotations
-
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.records.event_records import EventId, decode_event, encode_event
 from kcm.cli.text import time_text

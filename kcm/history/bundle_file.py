@@ -4,8 +4,6 @@ The rule: a bundle is a zip that any tool opens, and its manifest says what is i
 not. Its snapshots are made from its own log, so `kcm replay` of the bundle gives them again.
 """
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ before the incident begins. Only then does the part stand for itself; else it be
 the topic does, and the bundle says what that leaves unknown.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 The rule: it is said once, on standard error, what a bundle misses.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple

@@ -4,8 +4,6 @@ The rule: the settings are the other parts' under the same names, so one configu
 environment do for all. A place in a log is GENERATION:SEQ, or a time.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ The rule: standard output carries what was requested and nothing else; damage, a
 does not hold, go to standard error.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

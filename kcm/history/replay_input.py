@@ -5,8 +5,6 @@ Where a file is damaged, or ends early, every line before that place is read, an
 as a line of its own. What cannot be opened is reported before anything is read.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import sys

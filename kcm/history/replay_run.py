@@ -4,8 +4,6 @@ The rule: damage is counted, named on standard error with its place, and never e
 without one readable change does: nothing is known of any cluster, so there is no snapshot to show.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Sequence
 

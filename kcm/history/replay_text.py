@@ -3,8 +3,6 @@
 The rule: one screen. What is abnormal is listed, the rest is counted; `--json` has it all.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

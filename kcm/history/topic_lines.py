@@ -4,8 +4,6 @@ The rule: nothing is created or committed, and a topic that is not there is an e
 cluster's records stand in one partition, so reading the partitions side by side keeps their order.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager

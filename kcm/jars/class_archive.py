@@ -5,8 +5,6 @@ for. It is made once for each Java and each set of jars, by a JVM that starts as
 ends (JEP 350). Java checks itself whether an archive fits, and starts without one that does not.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import importlib.util
@@ -15,18 +13,15 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from kcm.jars.jars import default_cache
+from pipeline.java import Java
 from pipeline.settings import ENV_PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pipeline.java import Java
 
 DEADLINE_S = 180.0
 """How long making one may take; it takes 15 s."""

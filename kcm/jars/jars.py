@@ -6,8 +6,6 @@ complete or not there: Ivy fills a temporary one, which gets a manifest of names
 and then its name, in one step, under a lock that a second process waits for.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import importlib.util

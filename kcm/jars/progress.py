@@ -4,8 +4,6 @@ Ivy first finds modules ("found ...", most of the time) and then downloads files
 each counts half. A terminal gets a bar, anything else a line every few steps, so that a CI log stays short.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Self
 

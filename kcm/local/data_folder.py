@@ -4,8 +4,6 @@ The rule: one `kcm up` at a time. The lock ends with the process that holds it, 
 there is never a stale one to remove.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

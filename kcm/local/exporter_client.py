@@ -3,8 +3,6 @@
 The rule: it reads the same /metrics that Prometheus does, so that "ready" means ready for a scrape.
 """
 
-from __future__ import annotations
-
 import http.client
 import urllib.request
 from pathlib import Path

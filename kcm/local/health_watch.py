@@ -6,8 +6,6 @@ has come since the last one, before it counts the time as silent. Time in which 
 count: where this program stood still, the whole machine may have.
 """
 
-from __future__ import annotations
-
 import errno
 import select
 import socket

@@ -4,8 +4,6 @@ The rule: a log stays complete in its file; the console gets what a user must se
 trouble one line in a while: a server that is away for an hour must not scroll everything away.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

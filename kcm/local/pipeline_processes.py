@@ -5,8 +5,6 @@ tests, the benchmarks), so what is tested is what users get. Settings reach the 
 environment alone: it is not visible to other users of the machine, as arguments would be.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ such as a full disk, may be mended, and until then the exporter says how old its
 and answers nobody is killed, which makes it one that has died.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -4,8 +4,6 @@ The rule: everything that can be checked is checked before anything is started; 
 what has died until a signal comes, and whatever ends it, nothing is left running.
 """
 
-from __future__ import annotations
-
 import errno
 import importlib.util
 import os

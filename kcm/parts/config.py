@@ -4,8 +4,6 @@ The rule: secrets are never shown, and the reference is made from the same class
 values, so it cannot be out of step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated

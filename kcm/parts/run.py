@@ -1,7 +1,5 @@
 """`kcm watch`, `kcm stream`, `kcm export`: one part alone, with options made from its settings."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

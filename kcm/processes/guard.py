@@ -14,8 +14,6 @@ if a signal ended it. The standard library only, no imports of ours: it must sta
 `python -I -S`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

@@ -6,8 +6,6 @@ the broker then finds its port taken. A port once handed out stays reserved whil
 lives, by a lock that other processes of ours see too.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import os

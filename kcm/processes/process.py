@@ -7,8 +7,6 @@ runs out of time can say what it last saw. An error's first line names what fail
 it stands the end of the log.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

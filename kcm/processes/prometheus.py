@@ -3,8 +3,6 @@
 The rule: nothing downloads them. Servers are on this machine, so no proxy is asked.
 """
 
-from __future__ import annotations
-
 import http.client
 import shutil
 import urllib.request

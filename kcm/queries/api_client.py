@@ -5,8 +5,6 @@ read from it included. What the client has already is not sent again (ETag), so 
 costs next to nothing.
 """
 
-from __future__ import annotations
-
 import functools
 import http.client
 import ipaddress

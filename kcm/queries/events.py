@@ -1,7 +1,5 @@
 """`kcm events`: what happened to a cluster, and what happens."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ The rule: the file is the one that promtool takes (--http.config.file). Its pass
 exporter that was named and to nobody else, wherever an answer sends us.
 """
 
-from __future__ import annotations
-
 import ssl
 import urllib.request
 from pathlib import Path

@@ -5,8 +5,6 @@ from a cluster is data, neither markup nor steering the terminal; and figures th
 announced as such before them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ The rule: a file for Kafka's tool holds as many partitions as one run of it shou
 for files learns by the exit code that there is nothing to elect, or that the figures are not live.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

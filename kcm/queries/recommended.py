@@ -4,8 +4,6 @@ The rule: all pages are of one moment. Where the cluster has moved on between tw
 exporter refuses to go on or reports another count, and all is read again.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from controller_model.kafka.ids import TopicPartition

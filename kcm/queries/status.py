@@ -1,7 +1,5 @@
 """`kcm status`: how a cluster is, on one screen."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated, Any
 

@@ -4,8 +4,6 @@ The rule: what is wrong stands first and in red, what is well is counted. Whethe
 trusted is said before them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

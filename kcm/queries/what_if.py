@@ -4,8 +4,6 @@ The rule: "safe" is said only of live figures. What is not known is not safe, an
 by a code of its own where only min.insync.replicas is not known.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

@@ -4,8 +4,6 @@ The rule: what is done first is written first. The library of the command line c
 an option, and forgets between which others they stood; so the order is kept here, before it does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ The rule: the answer has the fields of the API's, so that a program reads both a
 the log it is of stands in `as_of`, and what the log does not show is said on standard error.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any

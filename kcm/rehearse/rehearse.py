@@ -4,8 +4,6 @@ The rule: nothing is done to the cluster. The exporter rehearses on the cluster 
 recorded log this command does it itself, at any place of it, and without a bound on size.
 """
 
-from __future__ import annotations
-
 import urllib.parse
 from pathlib import Path
 from typing import Annotated, Any

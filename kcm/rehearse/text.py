@@ -4,8 +4,6 @@ The rule: the steps come first, a row each; what is listed is cut where the answ
 number of the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ The rule: it is deleted as soon as every live broker watches it, not before. Kaf
 it vanishes while no broker's watch stands on it, and stays without controller.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import suppress

@@ -4,8 +4,6 @@ All listen on the loopback address only. A broker is ready when it answers a met
 counts itself among the live brokers of a cluster that has a controller.
 """
 
-from __future__ import annotations
-
 import base64
 import time
 import uuid

@@ -3,8 +3,6 @@
 It scrapes the given targets into a database of its own in the stack's folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A server object outlives a run of its process, so that a story can kill, pause a
 the same name, port and data folder.
 """
 
-from __future__ import annotations
-
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

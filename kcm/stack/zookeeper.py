@@ -4,8 +4,6 @@ Tuned for stories and tests: short ticks, so that sessions may be short; no fsyn
 disk does not stretch latencies. Data that must survive a power cut has no place in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

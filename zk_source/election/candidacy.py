@@ -10,8 +10,6 @@ on in its next session, where a znode that it failed to delete could stand befor
 lock is fair, so the next leader has a larger czxid.
 """
 
-from __future__ import annotations
-
 import enum
 import threading
 import time

@@ -5,8 +5,6 @@ far the log is, so it need not wait for the log. One is under way at a time and 
 moment, so none arrives late. They have a producer of their own: a right that is missing here must not disturb the log's order.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer

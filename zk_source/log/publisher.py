@@ -8,8 +8,6 @@ at rest nothing waits. Bounds: the settings' bytes and changes here, and `MOST_B
 producer, which are never dropped: they are sent when Kafka is back, before anything newer.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ fold counts it. Who stands at the end of the views sees no record go from their 
 never moves: it is asked for.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ The rule: instruments live on the registry that is passed in, all with a `cluste
 set from what the decisions and the publisher count themselves: one count, one home.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram

@@ -7,8 +7,6 @@ time before anything is published: without a valid one changes wait (`leader_ele
 thread is checked in each turn. While all of it works, a beat leaves once a second (`beats`).
 """
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time

@@ -8,8 +8,6 @@ next connection needs nothing armed. Should that answer be lost, `MOST_CLOSINGS`
 row that end at the question are answer enough, so that nothing goes round in circles.
 """
 
-from __future__ import annotations
-
 from controller_model.records.changes import SessionState
 from zk_source.watcher.commands import GiveUp, Outbox
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Subscription, Watches

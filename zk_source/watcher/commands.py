@@ -6,8 +6,6 @@ it. A token is used once, and a reply counts only while its request is known her
 earlier connection, or to a walk that was given up, are dropped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

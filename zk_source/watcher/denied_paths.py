@@ -5,8 +5,6 @@ stands for those below it, so that no reader takes what is denied for deleted; h
 goes with it. All are held: one znode is denied or published, so this is bounded as `published` is.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet

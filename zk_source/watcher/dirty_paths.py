@@ -6,8 +6,6 @@ missed. Bounded by `MOST_WAITING`; the watcher answers a full table with a resyn
 round, that of the event which it comes from: who began a round knows when all before it has been read.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice
 

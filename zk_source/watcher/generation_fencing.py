@@ -12,8 +12,6 @@ from leader to leader. It answers with a new generation, at most once in `CONTES
 is published, its lease must be proved again (`leader_elector`).
 """
 
-from __future__ import annotations
-
 import enum
 
 from controller_model.kafka.ids import Position

@@ -5,8 +5,6 @@ paths of those are read and Kafka has acknowledged what was published until then
 of the question. So a beat claims nothing for changes that still wait, be it for a read or for Kafka.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from typing import NamedTuple
 

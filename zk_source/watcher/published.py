@@ -5,8 +5,6 @@ and digest are always those of the log up to its last change. Bounded by the num
 published: about 200 bytes each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 
 from controller_model.records.changes import digest_text, znode_digest

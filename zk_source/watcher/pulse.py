@@ -5,8 +5,6 @@ was paused does not take an old answer for a new one. The question is a sync: th
 only after it has heard its leader, so one that lags or was cut off is noticed as well as a silent one.
 """
 
-from __future__ import annotations
-
 
 class Pulse:
     """One question at a time; its tokens are negative, those of the decisions' requests positive."""

@@ -7,8 +7,6 @@ the resync is a rebase. Without /brokers there is nothing to watch yet: the chro
 cluster has not started.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ was published already (same path, same mzxid, same generation) is not published 
 begins by forgetting what was published. No clock: times come in.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from controller_model.records.changes import (

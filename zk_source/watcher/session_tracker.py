@@ -5,8 +5,6 @@ moment kazoo has a socket. Before that, and after watches were lost on a live co
 in the last state in which no event was taken in.
 """
 
-from __future__ import annotations
-
 from controller_model.records.changes import SessionState
 
 

@@ -18,8 +18,6 @@ partition's directory has one child, so `state` is read at once, and the directo
 while there is none.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ Bounds: the requests in flight that the way of watching allows, and the changed 
 a reconciliation remembers the paths that it has met.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from controller_model.records.changes import ZnodeChange

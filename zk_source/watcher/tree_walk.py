@@ -6,8 +6,6 @@ not yet read. Watches are armed before a walk begins, or by its own reads, so a 
 in a part already read brings an event.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Sequence
 

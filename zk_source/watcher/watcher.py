@@ -9,8 +9,6 @@ resync begins, the tree is walked while changed paths are read beside it (`tree_
 ends, reconciliations follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -6,8 +6,6 @@ goes into one inbox, in the order it came, on the thread that read it. kazoo's o
 from two threads and reorder, so none is used. kazoo's session states are put in on that same thread.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from kazoo.exceptions import ConnectionDropped

@@ -6,8 +6,6 @@ one `Overflow` stands in their place; the watcher answers it with a resync. Repl
 bounded by the reads that the watcher has in flight.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 from typing import NamedTuple

@@ -5,8 +5,6 @@ The rule: whatever connects to ZooKeeper takes hosts, credentials and certificat
 checks host names, and reconnects by itself. A kazoo client here knows no chroot.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

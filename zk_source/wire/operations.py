@@ -4,8 +4,6 @@ The rule: values only. `jute` knows their bytes and `connection` sends them; the
 `watcher` need neither. Every path here is without the chroot.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass

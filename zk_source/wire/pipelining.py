@@ -6,8 +6,6 @@ only not with a select and a system call for each. Only single reads are written
 other request takes kazoo's own way. Bounded: `MOST_TOGETHER` requests, `RECEIVE_BYTES` a time.
 """
 
-from __future__ import annotations
-
 import ssl
 import struct
 from typing import Any

@@ -4,8 +4,6 @@ The rule: who refused whom decides, and which settings there are. The words of a
 nothing: they are OpenSSL's and the server's Java's, and each of their releases may choose others.
 """
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 The rule: a problem is logged at once, then ever more rarely; with `fail_fast` it ends the watcher.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The rule: one connection for one command, closed by the server after its answer.
 only what its 4lw.commands.whitelist allows, and refuses in a sentence; `server_figures` reads both.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import time

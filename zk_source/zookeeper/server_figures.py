@@ -3,8 +3,6 @@
 The rule: what a server does not report is None, never 0; an answer in another form is no answer.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

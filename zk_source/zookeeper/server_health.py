@@ -5,8 +5,6 @@ nothing (`mntr`, or `srvr` where that is refused, as it is by default since 3.5)
 report, or reported too long ago, has no sample. The watching never waits for it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import time

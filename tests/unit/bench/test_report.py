@@ -13,6 +13,7 @@ from bench import __main__ as bench
 from bench import report, sizing
 from bench.figures import judged
 from bench.plots import PLOTS
+from bench.tables import TABLES
 
 MACHINE = {"cpus": 2, "cpu_model": "EPYC", "memory_mib": 24_000, "python": "3.11"}
 STAGE = {"p50_ms": 10.0, "p99_ms": 20.4}
@@ -134,7 +135,7 @@ RESULT: dict[str, Any] = {
 
 PAGE = "".join(
     f"<!-- bench: {block} -->\n(before)\n<!-- bench end -->\n"
-    for block in ("machine", "figures", "plot delay-stages.png Delay", *report.TABLES)
+    for block in ("machine", "figures", "plot delay-stages.png Delay", *TABLES)
 )
 
 
