@@ -69,6 +69,11 @@ class ProcessRestarter:
         """Take note that the figures have been shown, live: from now on nothing is final."""
         self._is_final_now = False
 
+    def close(self) -> None:
+        """Let go of the connections on which parts were asked for their health."""
+        for watch in self._watches.values():
+            watch.forget()
+
     def step(self) -> Iterator[str]:
         """Restart what has died and yield the lines for the user; a KcmError ends it all."""
         for follower in self._followers:

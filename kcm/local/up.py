@@ -127,6 +127,7 @@ class LocalRun:
                 self._show_status()
             _say("stopping")
         finally:
+            self._restarter.close()
             pipeline.stop()
 
     def _first_line(self) -> str:

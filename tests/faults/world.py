@@ -219,6 +219,7 @@ class World(Sides):
         """Stop our own clients; the servers are the supervisor's."""
         self._stop.set()
         self._thread.join()
+        self._restarter.close()
         self.load.close()
         super().__exit__(*error)
         self._stack.close()

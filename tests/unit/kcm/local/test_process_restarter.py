@@ -157,7 +157,21 @@ def test_a_part_that_hangs_is_killed_and_started_again(
     assert lines[0] == "watcher has not answered for 2 s: it hangs, and is killed"
     assert lines[1].startswith("watcher ended with exit code 137; starting it again in 0.5 s")
     wait_until(lambda: (look(), process.pid), lambda seen: seen[1] not in {None, first})
-    restarter._watches["watcher"].forget()
+    restarter.close()
+
+
+def test_a_part_that_was_asked_when_all_ends_leaves_no_connection(supervisor: Supervisor) -> None:
+    """The listener's side sees it end at once, and not when memory happens to be cleared."""
+    process = Process(supervisor, "watcher", ["sleep", "60"])
+    process.start()
+    with socket.create_server((HOST, 0)) as listener:
+        restarter = restarter_of(process, listener.getsockname()[1])
+        assert list(restarter.step()) == []
+        asked, _ = listener.accept()
+        with asked:
+            restarter.close()
+            asked.settimeout(5.0)
+            assert asked.recv(1) == b""
 
 
 def _is_listening(port: int) -> bool:
