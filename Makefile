@@ -19,8 +19,8 @@ ON_NEWEST_JAVA := tests/component/servers/test_stack.py tests/component/watcher/
 
 help:
 	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
-	@echo "make test    the tests that answer soonest, on real servers: in ten to twenty minutes on two cores"
-	@echo "make test-all  all tests, in half an hour to an hour: what the marker \`full\` keeps out of make test as well"
+	@echo "make test    the tests that answer soonest, on real servers: within ten minutes on two cores"
+	@echo "make test-all  all tests, within half an hour: what the marker \`full\` keeps out of make test as well"
 	@echo "make simulate  the protocol under faults, seed by seed (SEEDS=FROM+COUNT, 0+300)"
 	@echo "make faults  faults on real servers, each part in each way, in about half an hour (FAULTS=\"watcher: kill\"; docs/reliability.md)"
 	@echo "make soak    a random story with random kills on real servers: memory, files, delay (MINUTES=60)"
