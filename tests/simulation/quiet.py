@@ -77,8 +77,10 @@ def unrest(world: World, since_ms: int, reported: Position) -> str | None:
     if not world.fold.idle or not world.exporter.idle:
         return "the fold or the exporter has something to read"
     news = (change for change in _reported(world, since_ms) if change.position > reported)
-    if not any(change.kind in PROOFS for change in news):
-        return "no proof was reported since"
+    # Held back for a while, one may be of reads of before, which were denied then.
+    since_there = since_ms + edge.clock_ahead_ms
+    if not any(change.kind in PROOFS and change.observed_at >= since_there for change in news):
+        return "no proof was reported since, of what was read since"
     control = world.fold.committed.control()
     if control is None or control.log.watcher != edge.name or control.log.resync is not None:
         return "what is held is not proved by this watcher, whose clock may be another"
