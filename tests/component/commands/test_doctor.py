@@ -306,7 +306,7 @@ def test_what_stands_in_the_brokers_files_is_printed_as_settings(
         assert [(each["level"], each["text"]) for each in lines] == [
             ("warn", f"min.insync.replicas=1 {on}; min_insync_replicas is not set"),
             ("ok", f"{percentage}: --leader-imbalance-percentage prod=10"),
-            ("ok", f"auto.leader.rebalance.enable=true {on}"),
+            ("ok", f"auto.leader.rebalance.enable=true {on}: --auto-leader-rebalance prod=true"),
             ("ok", f"leader.imbalance.check.interval.seconds=300 {on}"),
         ]
         assert lines[0]["todo"].startswith("set --min-insync-replicas prod=1")
