@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,8 @@ def archive_path(connector: Sequence[Path], java: Java) -> Path:
 
 def _make(path: Path, connector: Sequence[Path], java: Java) -> None:
     """Make an archive, or an empty file where that fails; under its name it is whole or not there."""
+    for left in path.parent.glob(f"{path.stem}.part-*"):
+        shutil.rmtree(left, ignore_errors=True)  # whoever made it was killed: the lock is ours
     with tempfile.TemporaryDirectory(prefix=f"{path.stem}.part-", dir=path.parent) as folder:
         made = Path(folder) / path.name
         environment = {k: v for k, v in os.environ.items() if not k.startswith(ENV_PREFIX)}

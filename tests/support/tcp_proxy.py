@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Self, TypeVar
@@ -71,6 +72,8 @@ class TcpProxy:
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
+        """Also those that were closed, and wait for a peer that does not read."""
 
     @property
     def address(self) -> str:
@@ -103,12 +106,19 @@ class TcpProxy:
         for writer in self._writers:
             writer.close()
 
+    def abort(self) -> None:
+        """Leave no connection, whatever its peers do; in the network's thread."""
+        for transport in list(self._transports):
+            transport.abort()
+
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._transports.add(writer.transport)
         try:
             there_reader, there = await asyncio.open_connection(HOST, self.target_port)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.close()
             return
+        self._transports.add(there.transport)
         connection = _Connection(self)
         both = {writer, there}
         self._connections.add(connection)
@@ -154,12 +164,15 @@ class Network:
         self._proxies.append(proxy)
         return proxy
 
-    @staticmethod
-    async def _end() -> None:
+    async def _end(self) -> None:
+        await asyncio.sleep(0)  # a connection that was just taken is known to its proxy then
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for proxy in self._proxies:
+            proxy.abort()
+        await asyncio.sleep(0)  # they are closed in the next round
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:

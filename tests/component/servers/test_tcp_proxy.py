@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 import time
@@ -108,3 +109,25 @@ def test_a_proxy_that_refuses_ends_connections_until_it_accepts(proxy: TcpProxy)
             socket.create_connection((HOST, proxy.port), 5)
         proxy.accept()
         connect(proxy).close()
+
+
+def test_what_a_peer_does_not_read_is_dropped_when_the_network_ends() -> None:
+    """A paused process takes nothing: its connection would wait for it, and be closed by nobody."""
+
+    def fill(client: socket.socket) -> None:
+        while True:
+            client.sendall(b"x" * (1 << 20))
+
+    with socket.create_server((HOST, 0)) as deaf:
+        with Network() as network:
+            proxy = network.proxy(deaf.getsockname()[1])
+            with socket.create_connection((HOST, proxy.port), timeout=1.0) as client:
+                taken, _ = deaf.accept()
+                with pytest.raises(TimeoutError):
+                    fill(client)
+        unraisable: list[object] = []
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("sys.unraisablehook", unraisable.append)
+            gc.collect()
+        taken.close()
+    assert unraisable == []

@@ -51,6 +51,16 @@ def test_a_java_that_makes_none_is_asked_once(no_java: Java) -> None:
     assert remembered.stat().st_mtime_ns == made_at
 
 
+def test_what_a_killed_process_left_goes(no_java: Java) -> None:
+    """It may hold as much as a whole archive, and nobody goes on with it."""
+    made = archive_path(JARS, no_java)
+    left = made.parent / f"{made.stem}.part-x"
+    left.mkdir(parents=True)
+    (left / made.name).write_bytes(b"half")
+    ensure_class_archive(JARS, no_java)
+    assert not left.exists()
+
+
 def test_the_newest_stay(no_java: Java) -> None:
     """Each has 150 MB, so older ones go when one is made."""
     folder = archive_path(JARS, no_java).parent
