@@ -5,30 +5,33 @@ for. It is made once for each Java and each set of jars, by a JVM that starts as
 ends (JEP 350). Java checks itself whether an archive fits, and starts without one that does not.
 """
 
-import fcntl
 import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from kcm.jars.jars import default_cache
+from kcm.jars.jars import default_cache, file_lock
+from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
 from pipeline.java import Java
 from pipeline.settings import ENV_PREFIX
 
 DEADLINE_S = 180.0
-"""How long making one may take; it takes 15 s."""
+"""How long making one may take; it takes half a minute."""
 
 KEPT = 2
 """Archives that stay, the newest: each has 150 MB, and each release and each Java has its own."""
+
+_POLL_S = 0.1
 
 _BATCHES = 3
 """The query's batches: from the second on nothing new is loaded."""
@@ -48,10 +51,11 @@ def ensure_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
     path = archive_path(connector, java)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
+        with file_lock(path.with_suffix(".lock")):
             if not path.is_file():
-                Console(stderr=True).print("preparing Spark's classes, once", highlight=False)
+                Console(stderr=True).print(
+                    "preparing Spark's classes, once (half a minute)", highlight=False
+                )
                 _make(path, connector, java)
                 _keep_newest(path.parent)
     except OSError:
@@ -74,18 +78,24 @@ def _make(path: Path, connector: Sequence[Path], java: Java) -> None:
         shutil.rmtree(left, ignore_errors=True)  # whoever made it was killed: the lock is ours
     with tempfile.TemporaryDirectory(prefix=f"{path.stem}.part-", dir=path.parent) as folder:
         made = Path(folder) / path.name
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(ENV_PREFIX)}
-        command = [sys.executable, "-m", __name__, os.fspath(made), os.fspath(java.path)]
-        subprocess.run(
-            [*command, *map(os.fspath, connector)],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=DEADLINE_S,
-            check=False,
-        )
+        command: list[str | Path] = [sys.executable, "-m", __name__, made, java.path, *connector]
+        if not _run(command, Path(folder)):
+            made.unlink(missing_ok=True)
         made.touch()
         made.rename(path)
+
+
+def _run(command: Sequence[str | Path], folder: Path) -> bool:
+    """Run it under guard, as everything that we start, and without our settings; return whether it ended well in time."""
+    ours = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
+    with Supervisor(folder, kill_on_exit=True) as supervisor:
+        # A variable that is empty counts as not given.
+        training = Process(supervisor, "class-archive", command, env=dict.fromkeys(ours, ""))
+        training.start()
+        deadline = time.monotonic() + DEADLINE_S
+        while training.running and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return training.exit_code == 0
 
 
 def _keep_newest(folder: Path) -> None:
@@ -120,9 +130,8 @@ def _query(spark: Any, folder: Path) -> None:
     counts = rows.selectExpr("value % 3 AS key").groupBy("key").count()
     writer = counts.writeStream.outputMode("update").format("noop")
     query = writer.option("checkpointLocation", os.fspath(folder / "query")).start()
-    wanted = threading.Event()
     while query.isActive and (query.lastProgress or {}).get("batchId", 0) < _BATCHES:
-        wanted.wait(0.1)
+        time.sleep(_POLL_S)
     query.stop()
 
 

@@ -87,7 +87,7 @@ def ensure_set(jar_set: JarSet, cache: Path | None = None) -> dict[str, list[Pat
         return jars
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(folder.with_suffix(".lock")):
+        with file_lock(folder.with_suffix(".lock")):
             # another process may have brought them while we waited for the lock
             return _read(folder, jar_set.counts) or _download(root, folder, jar_set)
     except OSError as error:
@@ -219,8 +219,8 @@ def _run_ivy(command: list[str], folder: Path, root: Path, progress: JarsProgres
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock file; a second process waits here until the first has its jars."""
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold a lock file; a second process waits here until the first has what both want."""
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

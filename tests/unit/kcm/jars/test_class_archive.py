@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kcm.jars import class_archive
 from kcm.jars.class_archive import KEPT, archive_path, ensure_class_archive, find_class_archive
 from pipeline.java import Java
+from tests.support.processes import command_lines
 
 JARS = (Path("/a.jar"), Path("/b.jar"))
 
@@ -49,6 +51,17 @@ def test_a_java_that_makes_none_is_asked_once(no_java: Java) -> None:
     made_at = remembered.stat().st_mtime_ns
     assert ensure_class_archive(JARS, no_java) is None
     assert remembered.stat().st_mtime_ns == made_at
+
+
+def test_one_that_takes_too_long_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Spark starts without an archive, half of one is never taken for a whole one, and nothing runs on."""
+    monkeypatch.setattr(class_archive, "DEADLINE_S", 0.3)
+    java = tmp_path / "slow"
+    assert ensure_class_archive(JARS, Java(java, "17.0.1")) is None
+    assert archive_path(JARS, Java(java, "17.0.1")).stat().st_size == 0
+    assert not [line for line in command_lines().values() if os.fsencode(java) in line]
 
 
 def test_what_a_killed_process_left_goes(no_java: Java) -> None:
