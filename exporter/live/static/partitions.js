@@ -92,12 +92,19 @@ export function showPartitions(picture) {
     `${count(counts.partitions, "partition")} in ${count(counts.topics, "topic")}${counts.deleting_topics ? `, ${count(counts.deleting_topics, "topic")} being deleted` : ""}.`,
   );
   const filter = wanted.chosen ? wanted.filter : byDefault(counts);
-  // Where a page of one list ended is nowhere in another, nor in one that is empty by now.
-  if (filter !== wanted.filter || counted(filter) === 0) wanted.after = null;
+  if (filter !== wanted.filter || counted(filter) === 0) leaveList();
   wanted.filter = filter;
   setChildren($("tiles"), tiles(counts));
   options(counts, picture.brokers);
   asking.follow([wanted.filter, stateOf(picture)], picture.as_of);
+}
+
+// Where a page of one list ended is nowhere in another, nor in one that is empty by now.
+function leaveList() {
+  wanted.after = null;
+  next = null;
+  show($("partition-next"), false);
+  show($("partition-first"), false);
 }
 
 // What is worst is what is listed, until somebody chooses; who looks for a name looks in all partitions.
@@ -213,7 +220,8 @@ function note(found, matched) {
 }
 
 function change(changes, { chosen = true } = {}) {
-  Object.assign(wanted, { after: null, chosen: wanted.chosen || chosen }, changes);
+  if (!("after" in changes)) leaveList();
+  Object.assign(wanted, { chosen: wanted.chosen || chosen }, changes);
   const query = new URLSearchParams(location.search);
   if (wanted.chosen) query.set("filter", wanted.filter ?? "");
   for (const name of ["contains", "broker"])
@@ -246,6 +254,7 @@ function pick(element) {
   if (element) change({ filter: element.dataset.filter });
 }
 
+// The buttons stay where they are until the answer, so that the focus stays on them.
 function turn(after) {
   change({ after });
   $("partition-table").scrollIntoView({ block: "nearest" });

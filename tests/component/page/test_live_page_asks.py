@@ -257,6 +257,25 @@ def test_a_chunk_of_a_recommendation_that_is_no_more_is_given_up_for_the_first(d
     one.complaints.clear()  # of the 409
 
 
+def test_no_page_is_turned_in_a_list_that_is_not_there_yet(desk: Desk) -> None:
+    """Where a page ends is known from its answer, and is nowhere in the list of another filter."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), topic(60), cluster(60))
+    one = desk.page(desk.serve(served).url)
+    held: list[Route] = []
+    one.page.route(f"{API}search?*", lambda route: held.append(route))
+    page = one.open()
+    turn = page.locator("#partition-next")
+    for choose in (None, "electable"):
+        if choose is not None:
+            page.locator("#partition-filter").select_option(choose)
+        while not held:
+            page.wait_for_timeout(20)
+        expect(turn).to_be_hidden()
+        held.pop().continue_()
+        expect(turn).to_be_visible()
+
+
 def test_a_page_of_a_list_that_became_shorter_does_not_say_that_there_are_none(desk: Desk) -> None:
     """On the second page nothing is left; the first, which has fifty, is one click away."""
     served = Served()
