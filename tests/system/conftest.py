@@ -8,10 +8,11 @@ from contextlib import ExitStack
 import pytest
 
 from kcm.demo.comparison import Comparison, StepOutcome
-from kcm.demo.scene import Scene
+from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.demo.storyteller import FAST, Storyteller
 from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
+from kcm.queries.api_client import ExporterApi, cluster_path
 from tests.support.worlds import WORLD_ENDS
 from tests.system.noted_story import NotedStory
 
@@ -45,6 +46,11 @@ def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[Scene]:
 def outcomes(scene: Scene, board: NotedStory) -> list[StepOutcome]:
     """The demo's story, played once: what each step came to."""
     Storyteller(scene, board, FAST).run()
+    if not board.outcomes[-1].problem:
+        # Other tests go on with this cluster, in any order: they stop its brokers, and elect.
+        board.shown_at_its_end = ExporterApi(scene.pipeline.exporter_url).get(
+            cluster_path(CLUSTER_NAME)
+        )
     return board.outcomes
 
 

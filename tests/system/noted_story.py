@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from kcm.demo.comparison import StepOutcome
 from kcm.demo.story_state import StoryState
@@ -19,6 +20,8 @@ class NotedStory(StoryState):
         """Title -> Unix time, in the order of the steps."""
         self.after_each: Callable[[], object] = lambda: None
         """Called when a step has come to its end; the next one waits for it."""
+        self.shown_at_its_end: dict[str, Any] = {}
+        """The cluster as the API showed it when the story had ended well."""
 
     def begin(self, title: str) -> None:
         """Note when the step began."""

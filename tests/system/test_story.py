@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from typing import Any
 
 import pytest
 
 from kcm.demo.comparison import StepOutcome
-from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.demo.steps import DEPOSITIONS, STORY
 from kcm.demo.storyteller import BASELINE_TITLE
+from tests.system.noted_story import NotedStory
 
 TITLES = [BASELINE_TITLE, *(step.title for step in STORY)]
 
 
-@pytest.fixture(scope="module")
-def cluster(scene: Scene, outcomes: list[StepOutcome]) -> dict[str, Any]:
-    """The cluster as the API shows it after the story."""
+@pytest.fixture
+def cluster(board: NotedStory, outcomes: list[StepOutcome]) -> dict[str, Any]:
+    """The cluster as the API showed it when the story had ended."""
     assert len(outcomes) == len(TITLES), outcomes[-1].problem
-    url = f"{scene.pipeline.exporter_url}/api/v1/clusters/{CLUSTER_NAME}"
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        shown: dict[str, Any] = json.load(answer)
-    return shown
+    return board.shown_at_its_end
 
 
 def _events(cluster: dict[str, Any], kind: str) -> list[dict[str, Any]]:
