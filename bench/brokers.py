@@ -54,14 +54,14 @@ class _Line:
     def fold(self, changes: Iterable[ZnodeChange]) -> tuple[float, int, int]:
         """Fold one batch; return its processor seconds, and the bytes of state and of views that it wrote."""
         rows = list(self._rows(iter(changes)))
-        before = self._handle.written_bytes
+        before = self._handle.state.written_bytes
         views = 0
         began = time.process_time()
         processor = FoldProcessor(self._parameters)
         processor.init(self._handle)
         for row in processor.handleInputRows(("bench",), iter(rows), cast("TimerValues", None)):
             views += len(row.value or b"")
-        return time.process_time() - began, self._handle.written_bytes - before, views
+        return time.process_time() - began, self._handle.state.written_bytes - before, views
 
     def heartbeat(self) -> list[ZnodeChange]:
         """Return a sign of life."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql.streaming.stateful_processor import (
-    ListState,
-    MapState,
-    StatefulProcessorHandle,
-    ValueState,
-)
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
 from streaming.state_codec import StateTopics
-from streaming.topic_journal import JournalLimits, PackedTopics, TopicHandles
+from streaming.state_map import StateMap, StatePart
+from streaming.topic_journal import JournalLimits, PackedTopics
 
 
 class DictMapState(MapState):
@@ -41,82 +37,33 @@ class DictMapState(MapState):
         """Return all keys with their values."""
         return iter(list(self.rows.items()))
 
-    def values(self) -> Iterator[Any]:
-        """Return all values."""
-        return iter(list(self.rows.values()))
-
-
-class ListedState(ListState):
-    """A ListState over a list, without a JVM behind it."""
-
-    def __init__(self) -> None:  # the real one asks for its client, and there is none
-        self.rows: list[Any] = []
-        self.written_bytes = 0
-        """Of all values that were ever written."""
-
-    def get(self) -> Iterator[Any]:
-        """Return the values."""
-        return iter(list(self.rows))
-
-    def appendValue(self, newState: Any) -> None:  # noqa: N802, N803  # Spark's names
-        """Add a value."""
-        self.rows.append(newState)
-        self.written_bytes += len(newState[0])
-
     def clear(self) -> None:
-        """Forget all values."""
+        """Forget all keys."""
         self.rows.clear()
 
-
-class MemoryValueState(ValueState):
-    """A ValueState without a JVM behind it."""
-
-    def __init__(self) -> None:  # the real one asks for its client, and there is none
-        self._row: Any = None
-        self.written_bytes = 0
-        """Of all values that were ever written."""
-
-    def get(self) -> Any:
-        """Return the value, or None."""
-        return self._row
-
-    def update(self, newValue: Any) -> None:  # noqa: N803  # Spark's name
-        """Keep a value."""
-        self._row = newValue
-        self.written_bytes += len(newValue[0])
+    def part(self, part: StatePart) -> dict[int, bytes]:
+        """Return what stands in a part of a cluster's state."""
+        return {key: value[0] for (place, key), value in self.rows.items() if place == part}
 
 
 class MemoryHandle(StatefulProcessorHandle):
     """The state of one cluster, as a processor asks for it."""
 
     def __init__(self) -> None:  # the real one asks for its client, and there is none
-        self.states: dict[str, DictMapState | ListedState | MemoryValueState] = {}
-
-    def getValueState(self, stateName: str, *_: Any) -> Any:  # noqa: N802, N803  # Spark's names
-        """Return the value of a name."""
-        return self.states.setdefault(stateName, MemoryValueState())
+        self.state = DictMapState()
 
     def getMapState(self, stateName: str, *_: Any) -> Any:  # noqa: N802, N803  # Spark's names
-        """Return the map of a name."""
-        return self.states.setdefault(stateName, DictMapState())
-
-    def getListState(self, stateName: str, *_: Any) -> Any:  # noqa: N802, N803  # Spark's names
-        """Return the list of a name."""
-        return self.states.setdefault(stateName, ListedState())
-
-    @property
-    def written_bytes(self) -> int:
-        """How many bytes were ever written."""
-        return sum(state.written_bytes for state in self.states.values())
+        """Return the only one that there is."""
+        del stateName
+        return self.state
 
 
 class TopicsInMemory:
     """Base and journal of a cluster's topics, and what a worker remembers of them."""
 
     def __init__(self, limits: JournalLimits = JournalLimits()) -> None:  # noqa: B008  # immutable
-        self.base = DictMapState()
-        self.journal = (ListedState(), ListedState())
-        self.packed = PackedTopics(TopicHandles(self.base, self.journal), limits=limits)
+        self.state = DictMapState()
+        self.packed = PackedTopics(StateMap(self.state), limits=limits)
 
     def batch(self) -> StateTopics:
         """Return the topics as a batch of the same worker finds them."""
@@ -124,10 +71,21 @@ class TopicsInMemory:
 
     def new_worker(self) -> None:
         """Forget what the worker remembers."""
-        handles = TopicHandles(self.base, self.journal)
-        self.packed = PackedTopics(handles, self.packed.place, limits=self.packed.limits)
+        state = StateMap(self.state)
+        self.packed = PackedTopics(state, self.packed.place, limits=self.packed.limits)
+
+    @property
+    def base(self) -> dict[int, bytes]:
+        """The chunks."""
+        return self.state.part(StatePart.BASE)
+
+    @property
+    def journal(self) -> tuple[list[bytes], list[bytes]]:
+        """The entries of both lists, as far as these go."""
+        first, second = map(self.state.part, (StatePart.JOURNAL_0, StatePart.JOURNAL_1))
+        lengths = self.packed.place.lengths
+        return [first[n] for n in range(lengths[0])], [second[n] for n in range(lengths[1])]
 
     def state_bytes(self) -> int:
-        """Return how many bytes the state takes."""
-        rows = [*self.base.rows.values(), *(row for each in self.journal for row in each.rows)]
-        return sum(len(packed) for (packed,) in rows)
+        """Return how many bytes base and journal take."""
+        return sum(map(len, [*self.base.values(), *self.journal[0], *self.journal[1]]))

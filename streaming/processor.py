@@ -35,7 +35,7 @@ from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
 from streaming.cycles import look_for_cycles_rarely
-from streaming.schemas import CHUNK, CHUNK_KEY, CONTROL, ENTRIES, MEMBERS, MEMBERS_KEY, OUTPUT
+from streaming.schemas import OUTPUT, STATE_KEY, STATE_VALUE
 from streaming.state_codec import (
     ControlRow,
     StateTopics,
@@ -43,7 +43,8 @@ from streaming.state_codec import (
     read_control,
     write_control,
 )
-from streaming.topic_journal import JournalLimits, PackedTopics, RememberedTopics, TopicHandles
+from streaming.state_map import StateMap, StatePart
+from streaming.topic_journal import JournalLimits, PackedTopics, RememberedTopics
 
 _Output = Row(*OUTPUT.names)
 
@@ -88,6 +89,8 @@ class Remembered:
     held: StoredCluster
     row: ControlRow | None = None
     """The state that it was made from: a batch that another worker ran, or that was not committed, left another."""
+    members: dict[int, bytes] = field(default_factory=dict)
+    """The memberships of each group of brokers, as they are stored."""
     sent: SentViews = field(default_factory=SentViews)
     topics: RememberedTopics = field(default_factory=RememberedTopics)
 
@@ -126,13 +129,9 @@ class FoldProcessor(StatefulProcessor):
         self._clock = clock
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state: control plane, memberships, base and journal of the topics."""
+        """Declare the state."""
         look_for_cycles_rarely()
-        self._control = handle.getValueState("control", CONTROL)
-        self._members = handle.getMapState("members", MEMBERS_KEY, MEMBERS)
-        base = handle.getMapState("topics", CHUNK_KEY, CHUNK)
-        lists = [handle.getListState(f"journal{number}", ENTRIES) for number in (0, 1)]
-        self._topics = TopicHandles(base, lists)
+        self._rows = handle.getMapState("cluster", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(  # noqa: N802  # Spark's name
         self,
@@ -142,6 +141,7 @@ class FoldProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Fold a cluster's rows; yield its events, its views, and what was counted."""
         cluster = key[0]
+        self._state = StateMap(self._rows)
         ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
         counts = BatchCounts(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
         if not _is_name(cluster):
@@ -170,15 +170,11 @@ class FoldProcessor(StatefulProcessor):
         keys = [cluster_key(cluster)] if known is None else list(self._published_keys(known))
         for key in keys:
             yield _Output(parameters.views_topic, partition, key, None, 0, 0, 0, 0, None)
-        self._control.clear()
-        for held in (self._members, self._topics.base):
-            held.clear()
-        for entries in self._topics.journal:
-            entries.clear()
+        self._state.clear()
 
     def _published_keys(self, known: Remembered) -> Iterator[str]:
         limits = self._parameters.journal
-        packed = PackedTopics(self._topics, known.held.place, known.topics, limits)
+        packed = PackedTopics(self._state, known.held.place, known.topics, limits)
         return published_keys(ClusterState(known.held.control, StateTopics(packed)))
 
     def _known(self, cluster: str, items: Iterable[LogItem]) -> Remembered | None:
@@ -187,10 +183,12 @@ class FoldProcessor(StatefulProcessor):
         assumed = parameters.assumed_by_cluster.get(cluster, parameters.assumed)
         # What is remembered is not to be used again until the batch is through.
         known = _remembered.pop((parameters.lineage, cluster), None)
-        row = read_control(self._control)
+        row = read_control(self._state)
         if row is not None:
             if known is None or not known.is_of(row):
-                known = Remembered(row.unpack(self._members, parameters.lineage))
+                members = self._state.items(StatePart.MEMBERS)
+                unpacked = row.unpack(members.values(), parameters.lineage)
+                known = Remembered(unpacked, members=members)
             known.held.control.assumed = assumed
             return known
         times = [item.observed_at for item in items if isinstance(item, ZnodeChange)]
@@ -210,7 +208,7 @@ class FoldProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         parameters = self._parameters
         held = known.held
-        packed = PackedTopics(self._topics, held.place, known.topics, parameters.journal)
+        packed = PackedTopics(self._state, held.place, known.topics, parameters.journal)
         topics = StateTopics(packed)
         state = ClusterState(held.control, topics)
         partition = partition_of(cluster, parameters.partitions)
@@ -230,7 +228,7 @@ class FoldProcessor(StatefulProcessor):
         topics.flush()
         last = records[-1].id if records else held.last_event
         known.held = StoredCluster(state.control, held.folds + 1, last, packed.place)
-        known.row = write_control(self._control, self._members, known.held)
+        known.row = write_control(self._state, known.held, known.members)
         _remember((parameters.lineage, cluster), known)
 
 

@@ -6,7 +6,7 @@ that read them have no session to parse with.
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """Of the state's types below; a checkpoint of another version is rebuilt from the log."""
 
 INPUT_COLUMNS = ("cluster", "partition", "offset", "timestamp_ms", "value")
@@ -26,31 +26,9 @@ OUTPUT = StructType(
 )
 """A record for the sink, or (topic null) the tally of one key's batch, which only metrics see."""
 
-CONTROL = StructType(
-    [
-        StructField("control", BinaryType()),
-        StructField("folds", LongType()),
-        StructField("event_generation", LongType()),
-        StructField("event_seq", LongType()),
-        StructField("event_index", LongType()),
-        StructField("chunks", LongType()),
-        StructField("base_bytes", LongType()),
-        StructField("list", LongType()),
-        StructField("written", LongType()),
-    ]
-)
-"""A cluster's control plane, packed; its batches so far; the last event's place (0, 0, 0: none); and
-where base and journal of its topics stand (JournalPlace)."""
+STATE_KEY = StructType([StructField("part", IntegerType()), StructField("key", LongType())])
+"""Where a value stands in the state of a cluster (state_map.StatePart)."""
 
-MEMBERS_KEY = StructType([StructField("group", IntegerType())])
-
-MEMBERS = StructType([StructField("members", BinaryType())])
-"""The memberships of a group of brokers, packed."""
-
-CHUNK_KEY = StructType([StructField("chunk", LongType())])
-
-CHUNK = StructType([StructField("topics", BinaryType())])
-"""Some topics of a cluster, packed, by name."""
-
-ENTRIES = StructType([StructField("topics", BinaryType())])
-"""The topics that a batch changed, packed, by name; nil for one that is gone."""
+STATE_VALUE = StructType([StructField("packed", BinaryType())])
+"""The control plane, the memberships of a group of brokers, a chunk of topics, or those that a batch
+changed."""

@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyspark.sql.streaming.stateful_processor import MapState, ValueState
+import msgspec
 
+from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.event_records import EventId
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import (
+    UnreadableStateError,
     is_topic_key,
     pack_control,
     pack_members,
@@ -21,7 +23,11 @@ from controller_model.state.packing import (
     unpack_topic,
 )
 from controller_model.state.topic_state import TopicState
+from streaming.state_map import StateMap, StatePart
 from streaming.topic_journal import JournalPlace, PackedTopics
+
+_CONTROL_KEY = 0
+"""The only one of its part."""
 
 
 @dataclass
@@ -36,7 +42,7 @@ class StoredCluster:
 
 
 class ControlRow(NamedTuple):
-    """The control plane as it stands in the state (schemas.CONTROL).
+    """The control plane as it stands in the state.
 
     It names that very state: it holds the digest over the tree, and the place in the log up to which all is folded.
     """
@@ -46,49 +52,58 @@ class ControlRow(NamedTuple):
     event_generation: int
     event_seq: int
     event_index: int
-    chunks: int
-    base_bytes: int
-    list: int
-    written: int
+    place: JournalPlace
+    """Where base and journal of the topics stand."""
 
-    def unpack(self, members: MapState, lineage: str) -> StoredCluster:
-        """Return what is held of the cluster at hand.
+    def unpack(self, members: Iterable[bytes], lineage: str) -> StoredCluster:
+        """Return what is held of the cluster at hand; `members` are the memberships of each group of brokers.
 
         Raises UnreadableStateError when it was written by another version of the model.
         """
-        groups = (bytes(value[0]) for value in members.values())
-        control = unpack_control(self.packed, groups)
+        control = unpack_control(self.packed, members)
         event = self.event_generation, self.event_seq, self.event_index
         last = EventId(lineage, *event) if self.event_generation or self.event_index else None
         return StoredCluster(control, self.folds, last, self.place)
 
-    @property
-    def place(self) -> JournalPlace:
-        """Where base and journal of the topics stand."""
-        return JournalPlace(self.chunks, self.base_bytes, self.list, self.written)
+
+_row_decoder = msgspec.msgpack.Decoder(ControlRow)
+_encode = msgspec.msgpack.Encoder().encode
 
 
-def read_control(state: ValueState) -> ControlRow | None:
-    """Return the control plane of the cluster at hand, packed; None when there is nothing yet."""
-    row = state.get()
-    if row is None:
-        return None
-    packed, *rest = row
-    return ControlRow(bytes(packed), *rest)
+def read_control(state: StateMap) -> ControlRow | None:
+    """Return the control plane of the cluster at hand, packed; None when there is nothing yet.
+
+    Raises UnreadableStateError for what is damaged.
+    """
+    row = state.get(StatePart.CONTROL, _CONTROL_KEY)
+    try:
+        return None if row is None else _row_decoder.decode(row)
+    except DECODING_ERRORS as error:
+        raise UnreadableStateError(f"a damaged state: {error}") from None
 
 
-def write_control(state: ValueState, members: MapState, held: StoredCluster) -> ControlRow:
-    """Store what is held of the cluster at hand; return what names that state."""
+def write_control(
+    state: StateMap, held: StoredCluster, stored_members: dict[int, bytes]
+) -> ControlRow:
+    """Store what is held of the cluster at hand; return what names that state.
+
+    Of the memberships only those groups are written that are not stored so yet.
+    """
     control, last = held.control, held.last_event
     event = (last.generation, last.seq, last.index) if last else (0, 0, 0)
-    row = ControlRow(pack_control(control), held.folds, *event, *held.place)
+    row = ControlRow(pack_control(control), held.folds, *event, held.place)
+    members = state.part(StatePart.MEMBERS)
     for group, packed in pack_members(control, control.touched):
+        if packed == stored_members.get(group):
+            continue
         if packed is None:
-            members.removeKey((group,))
+            members.remove(group)
+            del stored_members[group]
         else:
-            members.updateValue((group,), (packed,))
+            members.put(group, packed)
+            stored_members[group] = packed
     control.touched.clear()
-    state.update(tuple(row))
+    state.put(StatePart.CONTROL, _CONTROL_KEY, _encode(row))
     return row
 
 

@@ -1,28 +1,29 @@
 """A cluster's packed topics in Spark's state: a base, and a journal of what changed since.
 
-The rule: each call to the state is a round trip to the JVM of about 100 microseconds, so a batch
-appends all topics that it changed with one call, and reads what the worker does not remember. The
-newest entry of a topic in the journal is never older than the one in the base, so base and journal,
-read in this order, give the state at every moment.
+The rule: each call to the state is a round trip to the JVM, so a batch appends all topics that it
+changed with one call, and reads what the worker does not remember. The newest entry of a topic in
+the journal is never older than the one in the base, so base and journal, read in this order, give the
+state at every moment.
 
 The base is a map of chunks, each with the topics whose names hash to it (linear hashing: the map
 grows by one chunk at a time). The journal is two lists: batches append to one, while the topics of
-the other one are written into their chunks, some chunks a batch; then that list is cleared. Which
-chunks a batch writes follows from the stored state and the batch alone, so a batch that runs again,
-on whatever worker, writes the same.
+the other one are written into their chunks, some chunks a batch; then that list is empty. How long a
+list is stands in the place beside them: entries beyond it are of before, and the next ones take their
+place. Which chunks a batch writes follows from the stored state and the batch alone, so a batch that
+runs again, on whatever worker, writes the same.
 """
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from pyspark.sql.streaming.stateful_processor import ListState, MapState
 
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.state.packing import UnreadableStateError
+from streaming.state_map import StateMap, StatePart
 
 _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
@@ -68,14 +69,13 @@ class JournalPlace(NamedTuple):
     """0 or 1: the list that batches append to."""
     written: int = 0
     """The other list's topics are in the base as far as their chunks are below this one."""
+    lengths: tuple[int, int] = (0, 0)
+    """Of both lists, in entries."""
 
-
-class TopicHandles(NamedTuple):
-    """The state of the cluster at hand."""
-
-    base: MapState
-    journal: Sequence[ListState]
-    """Two."""
+    def with_length(self, number: int, length: int) -> "JournalPlace":
+        """Return the place when a list has another length."""
+        first, second = self.lengths
+        return self._replace(lengths=(first, length) if number else (length, second))
 
 
 @dataclass
@@ -113,14 +113,15 @@ class PackedTopics:
 
     def __init__(
         self,
-        handles: TopicHandles,
+        state: StateMap,
         place: JournalPlace = JournalPlace(),  # noqa: B008  # immutable
         remembered: RememberedTopics | None = None,
         limits: JournalLimits = JournalLimits(),  # noqa: B008  # immutable
     ) -> None:
         self.place = place
         self.remembered = remembered or RememberedTopics()
-        self._handles = handles
+        self._base = state.part(StatePart.BASE)
+        self._journal = (state.part(StatePart.JOURNAL_0), state.part(StatePart.JOURNAL_1))
         self.limits = limits
 
     def get(self, name: str) -> bytes | None:
@@ -135,7 +136,7 @@ class PackedTopics:
         """Return the names of all topics; reads the whole base."""
         known = self.remembered
         if not known.is_whole:
-            known.chunks = {key[0]: bytes(value[0]) for key, value in self._handles.base.iterator()}
+            known.chunks = self._base.items()
             known.is_whole = True
         names: set[str] = set()
         for index in known.chunks:
@@ -150,9 +151,11 @@ class PackedTopics:
         """Append what a batch changed (None: the topic is gone); go on with the base."""
         lists = self._lists()
         if changed:
-            entries = _encode(changed)
-            self._handles.journal[self.place.list].appendValue((entries,))
-            lists[self.place.list].add(changed, len(entries))
+            entries, current = _encode(changed), self.place.list
+            length = self.place.lengths[current]
+            self._journal[current].put(length, entries)
+            self.place = self.place.with_length(current, length + 1)
+            lists[current].add(changed, len(entries))
         due = self.limits.due_bytes(self.place.base_bytes)
         size = sum(each.size for each in lists)
         overdue = due * self.limits.overdue
@@ -170,15 +173,16 @@ class PackedTopics:
         lists = self.remembered.lists
         if lists is None:
             lists = self.remembered.lists = (Entries(), Entries())
-            for held, state in zip(lists, self._handles.journal, strict=True):
-                for row in state.get():
-                    entries = bytes(row[0])
+            for held, part, length in zip(lists, self._journal, self.place.lengths, strict=True):
+                stored = part.items() if length else {}
+                for number in range(length):
+                    entries = stored.get(number, b"")
                     topics = _decode(_entries_decoder, entries)
                     held.add(topics, len(entries))
         return lists
 
     def _compact(self, share: float) -> None:
-        """Write some chunks, this share of them or more, with what the other list holds; clear it after the last."""
+        """Write some chunks, this share of them or more, with what the other list holds; empty it after the last."""
         frozen = self._lists()[1 - self.place.list]
         by_chunk: dict[int, list[str]] = {}
         for name in frozen.topics:
@@ -200,7 +204,7 @@ class PackedTopics:
                 break
             self._split()
         if len(left) <= most:
-            self._handles.journal[1 - self.place.list].clear()
+            self.place = self.place.with_length(1 - self.place.list, 0)
             frozen.topics, frozen.size = {}, 0
 
     def _split(self) -> None:
@@ -220,8 +224,7 @@ class PackedTopics:
         if packed is None:
             if known.is_whole:
                 return {}
-            row = self._handles.base.getValue((index,))
-            packed = b"" if row is None else bytes(row[0])
+            packed = self._base.get(index) or b""
             known.chunks[index] = packed
         return _decode(_chunk_decoder, packed) if packed else {}
 
@@ -229,9 +232,9 @@ class PackedTopics:
         old = self.remembered.chunks.get(index, b"")
         new = _encode(topics) if topics else b""
         if new:
-            self._handles.base.updateValue((index,), (new,))
+            self._base.put(index, new)
         elif old:
-            self._handles.base.removeKey((index,))
+            self._base.remove(index)
         self.remembered.chunks[index] = new
         self.place = self.place._replace(base_bytes=self.place.base_bytes + len(new) - len(old))
 

@@ -42,7 +42,7 @@ def held(topics: TopicsInMemory) -> dict[str, bytes | None]:
 
 def stored(topics: TopicsInMemory) -> Any:
     """Return all that the state holds."""
-    return topics.base.rows, [each.rows for each in topics.journal], topics.packed.place
+    return topics.state.rows, topics.packed.place
 
 
 @given(LIMITS, BATCHES, st.data())
@@ -92,11 +92,9 @@ def test_a_topic_stands_in_one_chunk_and_the_place_says_how_large_all_are(
     for batch in batches:
         topics.packed.write(batch)
         topics.packed.names()
-        names = [name for index in topics.base.rows for name in topics.packed._read_chunk(*index)]
+        names = [name for index in topics.base for name in topics.packed._read_chunk(index)]
         assert len(names) == len(set(names))
-        assert topics.packed.place.base_bytes == sum(
-            len(row[0]) for row in topics.base.rows.values()
-        )
+        assert topics.packed.place.base_bytes == sum(map(len, topics.base.values()))
 
 
 TOPICS = st.lists(

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pyspark.sql.streaming.stateful_processor import (
-    ListState,
     MapState,
     StatefulProcessorHandle,
     TimerValues,
@@ -27,8 +26,9 @@ from controller_model.state.packing import unpack_control
 from controller_model.state.topic_state import TopicState
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
-from streaming.state_codec import StateTopics
-from streaming.topic_journal import JournalLimits, JournalPlace, PackedTopics, TopicHandles
+from streaming.state_codec import StateTopics, read_control
+from streaming.state_map import StateMap, StatePart
+from streaming.topic_journal import JournalLimits, JournalPlace, PackedTopics
 from tests.simulation.published import Views
 from tests.simulation.stage import CLUSTER, NAMES
 
@@ -54,45 +54,6 @@ class InputRow(NamedTuple):
     offset: int
     timestamp_ms: int
     value: bytes | None
-
-
-class Value:
-    """A ValueState on a slot."""
-
-    def __init__(self, slots: dict[str, Any], name: str) -> None:
-        self._slots = slots
-        self._name = name
-
-    def get(self) -> Any:
-        """Return the value; None when there is none."""
-        return self._slots.get(self._name)
-
-    def update(self, value: Any) -> None:
-        """Replace the value."""
-        self._slots[self._name] = value
-
-    def clear(self) -> None:
-        """Remove the value."""
-        self._slots.pop(self._name, None)
-
-
-class List:
-    """A ListState on a list."""
-
-    def __init__(self, values: list[Any]) -> None:
-        self._values = values
-
-    def get(self) -> Iterator[Any]:
-        """Return the values."""
-        return iter(list(self._values))
-
-    def appendValue(self, value: Any) -> None:  # noqa: N802  # Spark's name
-        """Add a value."""
-        self._values.append(value)
-
-    def clear(self) -> None:
-        """Remove all values."""
-        self._values.clear()
 
 
 class Map:
@@ -121,10 +82,6 @@ class Map:
         """Return the keys with their entries."""
         return iter(list(self._entries.items()))
 
-    def values(self) -> Iterator[Any]:
-        """Return the values."""
-        return iter(list(self._entries.values()))
-
 
 class State(NamedTuple):
     """What a checkpoint holds: the state, the next offset, and the way here."""
@@ -143,11 +100,11 @@ class State(NamedTuple):
 
     def control(self) -> ControlPlane | None:
         """Return the control plane; None before the first batch."""
-        row = self.stored.slots.get("control")
+        state = self.stored.state()
+        row = read_control(state)
         if row is None:
             return None
-        groups = [bytes(packed) for (packed,) in self.stored.members.values()]
-        return unpack_control(bytes(row[0]), groups)
+        return unpack_control(row.packed, state.items(StatePart.MEMBERS).values())
 
     def all_topics(self) -> dict[str, TopicState]:
         """Return the topics, as a new worker reads them."""
@@ -173,30 +130,26 @@ class Path(NamedTuple):
 class Handle(NamedTuple):
     """What the processor's state calls go to."""
 
-    slots: dict[str, Any]
-    base: dict[Any, Any]
-    journal: tuple[list[Any], list[Any]]
-    members: dict[Any, Any]
+    rows: dict[Any, Any]
 
     @classmethod
     def new(cls) -> Handle:
         """Return one that holds nothing."""
-        return cls({}, {}, ([], []), {})
+        return cls({})
 
     def copy(self) -> Handle:
         """Return a copy to work on."""
-        first, second = self.journal
-        journal = (list(first), list(second))
-        return Handle(dict(self.slots), dict(self.base), journal, dict(self.members))
+        return Handle(dict(self.rows))
+
+    def state(self) -> StateMap:
+        """Return what is held, as a new worker reads it."""
+        return StateMap(cast("MapState", Map(self.rows)))
 
     def packed_topics(self) -> PackedTopics:
         """Return the topics, as a new worker reads them."""
-        handles = TopicHandles(
-            cast("MapState", Map(self.base)), [cast("ListState", List(j)) for j in self.journal]
-        )
-        row = self.slots.get("control")
-        place = JournalPlace() if row is None else JournalPlace(*row[-len(JournalPlace._fields) :])
-        return PackedTopics(handles, place)
+        state = self.state()
+        row = read_control(state)
+        return PackedTopics(state, JournalPlace() if row is None else row.place)
 
     def all_topics(self) -> dict[str, TopicState]:
         """Return the topics, as a new worker reads them."""
@@ -204,17 +157,9 @@ class Handle(NamedTuple):
         found = {name: topics.peek(name) for name in topics.names()}
         return {name: topic for name, topic in found.items() if topic is not None}
 
-    def getValueState(self, name: str, _schema: Any) -> Value:  # noqa: N802  # Spark's name
-        """Return a value."""
-        return Value(self.slots, name)
-
-    def getMapState(self, name: str, _key: Any, _value: Any) -> Map:  # noqa: N802  # Spark's name
-        """Return a map."""
-        return Map({"topics": self.base, "members": self.members}[name])
-
-    def getListState(self, name: str, _schema: Any) -> List:  # noqa: N802  # Spark's name
-        """Return a list."""
-        return List(self.journal[int(name[-1])])
+    def getMapState(self, _name: str, _key: Any, _value: Any) -> Map:  # noqa: N802  # Spark's name
+        """Return the only one that there is."""
+        return Map(self.rows)
 
 
 def _limits(seed: int) -> JournalLimits:

@@ -27,6 +27,7 @@ from controller_model.records.events import ControllerElected, TopicDeleted
 from controller_model.state.log_state import LogState
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from exporter.core.records import ClusterSnapshot
+from streaming.state_codec import read_control
 from tests.simulation.edge import Edge, Proof
 from tests.simulation.fold import InputRow, State
 from tests.simulation.stage import CLUSTER
@@ -347,8 +348,8 @@ class Oracle:
 
     def on_output(self, before: State, values: list[bytes]) -> None:
         """Judge the ids of the events that a batch reports."""
-        row = before.stored.slots.get("control")
-        last = (0, 0, 0) if row is None else tuple(row[2:5])
+        row = read_control(before.stored.state())
+        last = (0, 0, 0) if row is None else (row.event_generation, row.event_seq, row.event_index)
         for value in values:
             event = decode_event(bytes(value))
             self._check_deleted(event)

@@ -10,10 +10,9 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-from pyspark.sql.streaming.stateful_processor import MapState
 
 from controller_model.fold import control_records, event_batch
 from controller_model.fold import replay as replay_module
@@ -38,7 +37,6 @@ from pipeline.topic_records import Record
 from streaming import processor as processor_module
 from streaming.state_codec import ControlRow
 from streaming.topic_journal import Entries, PackedTopics
-from tests.simulation.fold import Map
 from zk_source.election import candidacy
 from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_status
 from zk_source.log import readback
@@ -470,7 +468,7 @@ def memberships_not_read() -> AbstractContextManager[None]:
     real = ControlRow.unpack
 
     def unpack(self: ControlRow, _members: Any, lineage: str) -> Any:
-        return real(self, cast("MapState", Map({})), lineage)
+        return real(self, (), lineage)
 
     return _patched(ControlRow, "unpack", unpack)
 
@@ -498,7 +496,7 @@ def newest_entry_lost() -> AbstractContextManager[None]:
     def compact(self: PackedTopics, share: float) -> None:
         real(self, share)
         if not self._lists()[1 - self.place.list].size:
-            self._handles.journal[self.place.list].clear()
+            self.place = self.place.with_length(self.place.list, 0)
 
     return _patched(PackedTopics, "_compact", compact)
 

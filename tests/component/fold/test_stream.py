@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from bench.map_state import TopicsInMemory
+from bench.map_state import DictMapState
 from controller_model.records.events import Anomaly, Baseline, ControllerElected, IsrShrunk
 from controller_model.records.views import BrokerView, TopicView
 from controller_model.state.packing import unpack_control
@@ -36,7 +36,9 @@ from pipeline.settings import load
 from streaming.config import StreamSettings
 from streaming.lineage import Lineage
 from streaming.session import Session
-from streaming.topic_journal import JournalPlace
+from streaming.state_codec import StateTopics, read_control
+from streaming.state_map import StateMap
+from streaming.topic_journal import PackedTopics
 from streaming.workspace import Workspace
 from tests.component.fold.folding import FOLD_DEADLINE_S, Outcome, Stream
 from tests.support.histories import History, encode_changes, small_cluster
@@ -255,14 +257,14 @@ def test_a_worker_that_starts_too_slowly_costs_no_lineage(
     before = outcome.folded(lasting)
     assert stream.process is not None
     stream.process.kill()
-    with ThreadPoolExecutor(
-        1
-    ) as beside:  # the first one may be done by the time that the fold says it is up
+    # Without a change nothing is planned, and no Python started, once the last batch is committed.
+    lasting.state("t", 1, leader=1, isr=[1, 2])
+    stream.append_new(lasting)
+    # The first one may be done by the time that the fold says it is up.
+    with ThreadPoolExecutor(1) as beside:
         slowed = beside.submit(slow_down, stream, 3)
         stream.start()
         slowed.result()
-    lasting.state("t", 1, leader=1, isr=[1, 2])
-    stream.append_new(lasting)
     after = outcome.folded(lasting)
     assert after.as_of.lineage == before.as_of.lineage
     assert after.counters_since == before.counters_since
@@ -428,17 +430,23 @@ def test_the_state_in_the_store_is_what_the_views_show(
         try:
             # The state store's coordinator comes up with the streams' manager, and not before.
             assert session.spark.streams.active == []
-            controls, base, *journal = (
+            stored = (
                 session.spark.read.format("statestore")
-                .option("stateVarName", name)
+                .option("stateVarName", "cluster")
                 .load(str(checkpoint))
                 .collect()
-                for name in ("control", "topics", "journal0", "journal1")
             )
         finally:
             session.close()
-    held = {row.key.cluster: row.value for row in controls}
-    control = unpack_control(bytes(held["lasting"].control))
+    held: dict[str, DictMapState] = {}
+    for row in stored:
+        state = held.setdefault(row.key.cluster, DictMapState())
+        place = row.user_map_key.part, row.user_map_key.key
+        state.updateValue(place, (row.user_map_value.packed,))
+    controls = {name: read_control(StateMap(state)) for name, state in held.items()}
+    stands = controls["lasting"]
+    assert stands is not None
+    control = unpack_control(stands.packed)
     assert control.log.position in places
     assert control.controller.elections == view.controller.elections
     assert control.isr_shrinks == view.isr_shrinks
@@ -448,17 +456,9 @@ def test_the_state_in_the_store_is_what_the_views_show(
         if isinstance(seen, TopicView)
     }
     topics: dict[tuple[str, str], TopicState | None] = {}
-    for name, value in held.items():
-        stored = TopicsInMemory()
-        for row in base:
-            if row.key.cluster == name:
-                stored.base.updateValue((row.user_map_key.chunk,), (row.user_map_value.topics,))
-        for rows, state in zip(journal, stored.journal, strict=True):
-            for row in rows:
-                if row.key.cluster == name:
-                    state.appendValue((row.list_element.topics,))
-        stored.packed.place = JournalPlace(*value[-len(JournalPlace._fields) :])
-        found = stored.batch()
+    for name, each in controls.items():
+        assert each is not None
+        found = StateTopics(PackedTopics(StateMap(held[name]), each.place))
         topics |= {(name, topic): found.peek(topic) for topic in found.names()}
     assert set(topics) == set(shown)
     for key, topic in topics.items():

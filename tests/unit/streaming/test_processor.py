@@ -43,7 +43,8 @@ from controller_model.state.packing import UnreadableStateError, unpack_control
 from controller_model.state.topic_state import TopicState
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor, Remembered
-from streaming.state_codec import StateTopics, StoredCluster, read_control
+from streaming.state_codec import ControlRow, StateTopics, StoredCluster, read_control
+from streaming.state_map import StateMap, StatePart
 from streaming.topic_journal import PackedTopics, RememberedTopics
 from tests.support.histories import History, election_request, encode_changes, small_cluster
 from tests.support.hostile import spoiled
@@ -109,9 +110,13 @@ class Bench:
     @property
     def states(self) -> dict[str, dict[Any, Any]]:
         """What Spark's state holds, by variable and key."""
-        handle = self.tester.handle
-        held: dict[str, Any] = {**handle.value_states, **handle.map_states, **handle.list_states}
-        return {name: each.state for name, each in held.items()}
+        return {name: each.state for name, each in self.tester.handle.map_states.items()}
+
+    @property
+    def control(self) -> ControlRow | None:
+        """The control plane in the state."""
+        self.tester.handle.setGroupingKey("prod")
+        return read_control(StateMap(self.tester.handle.map_states["cluster"]))
 
     def put_back(self, states: dict[str, dict[Any, Any]]) -> None:
         """Put back what Spark's state held, as when a batch is not committed."""
@@ -124,9 +129,10 @@ class Bench:
         processor = self.tester.processor
         assert isinstance(processor, FoldProcessor)
         self.tester.handle.setGroupingKey("prod")
-        held = read_control(processor._control)
+        state = StateMap(processor._rows)
+        held = read_control(state)
         assert held is not None
-        topics = StateTopics(PackedTopics(processor._topics, held.place))
+        topics = StateTopics(PackedTopics(state, held.place))
         found = {name: topics.get(name) for name in topics.names()}
         return {name: topic for name, topic in found.items() if topic is not None}
 
@@ -278,7 +284,7 @@ def test_garbage_alone_makes_no_cluster(bench: Bench) -> None:
     bench.send(b"garbage", b"more")
     assert [row.topic for row in bench.out] == [None]
     assert bench.tally.unattributed == 2
-    assert bench.tester.peekValueState("control", "prod") is None
+    assert bench.control is None
 
 
 @pytest.mark.parametrize("key", ["", "no name", "-x", "a" * 65])
@@ -404,9 +410,9 @@ def test_a_view_deleted_long_ago_gets_a_tombstone(bench: Bench) -> None:
 def test_the_state_is_what_the_views_show(bench: Bench) -> None:
     """Control plane and topics stand packed in Spark's state, for any worker to read."""
     bench.follow(small_cluster(a={0: (0, 1)}, b={0: (1, 2), 1: (2, 0)}))
-    row = bench.tester.peekValueState("control", "prod")
+    row = bench.control
     assert row is not None
-    assert unpack_control(row[0]).totals.partitions == bench.cluster.counts.partitions
+    assert unpack_control(row.packed).totals.partitions == bench.cluster.counts.partitions
     topics = bench.stored_topics()
     for name in ("a", "b"):
         view = bench.views[f"prod/topic/{name}/0"]
@@ -423,29 +429,56 @@ def test_state_calls_do_not_grow_with_changes(
     history = small_cluster(**{name: {0: (0, 1, 2)} for name in names})
     bench.follow(history)
     handle = bench.tester.handle
-    calls: list[tuple[str, str]] = []
+    calls: list[tuple[str, StatePart | None]] = []
 
-    def count(name: str, state: Any, method: str) -> None:
+    def count(state: Any, method: str) -> None:
         real = getattr(state, method)
 
         def counted(*given: Any) -> Any:
-            calls.append((name, method))
+            calls.append((method, StatePart(given[0][0]) if given else None))
             return real(*given)
 
         monkeypatch.setattr(state, method, counted)
 
-    for name, state in {**handle.map_states, **handle.list_states}.items():
-        for method in ("get", "appendValue", "clear", "getValue", "updateValue", "iterator"):
-            if hasattr(state, method):
-                count(name, state, method)
+    (state,) = handle.map_states.values()
+    for method in ("getValue", "updateValue", "removeKey", "iterator", "clear"):
+        count(state, method)
     for epoch in range(1, 20):
         for name in names:
             history.state(name, 0, leader=0, isr=[0, 1, 2][: 1 + epoch % 3], leader_epoch=epoch)
     bench.follow(history)
     assert calls == [
-        ("journal0", "appendValue"),
-        *[("members", "updateValue")] * 2,  # of the brokers that went and came back
+        ("getValue", StatePart.CONTROL),
+        ("updateValue", StatePart.JOURNAL_0),
+        *[("updateValue", StatePart.MEMBERS)] * 2,  # of the brokers that went and came back
+        ("removeKey", StatePart.MEMBERS),  # of the one that is in all ISRs again
+        ("updateValue", StatePart.CONTROL),
     ]
+
+
+def test_a_batch_that_changes_no_membership_writes_none(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a group of brokers that stands there so, nor the removal of one that does not stand there."""
+    history = small_cluster(a={0: (0, 1, 2)}, b={0: (0, 1, 2)})
+    bench.follow(history)
+    state = bench.tester.handle.map_states["cluster"]
+    keys: list[StatePart] = []
+
+    def note(method: str) -> None:
+        real = getattr(state, method)
+
+        def noted(key: Any, *rest: Any) -> None:
+            keys.append(StatePart(key[0]))
+            real(key, *rest)
+
+        monkeypatch.setattr(state, method, noted)
+
+    note("updateValue")
+    note("removeKey")
+    history.state("a", 0, leader=0, isr=[0, 1, 2], leader_epoch=3)
+    bench.follow(history)
+    assert keys == [StatePart.JOURNAL_0, StatePart.CONTROL]
 
 
 def test_event_ids_rise_over_batches(bench: Bench) -> None:
@@ -491,7 +524,7 @@ def test_an_unreadable_state_is_no_changes_fault(bench: Bench, spoilt: bytes) ->
     """State of another version ends the batch: a new lineage has to be begun."""
     history = small_cluster()
     bench.follow(history)
-    bench.tester.handle.list_states["journal0"].state["prod"] = [(spoilt,)]
+    bench.tester.handle.map_states["cluster"].updateValue((StatePart.JOURNAL_0, 0), (spoilt,))
     processor_module._remembered.clear()
     history.state("t", 0, leader=0, isr=[0, 1])
     with pytest.raises(UnreadableStateError):
@@ -641,7 +674,7 @@ def test_a_request_alone_makes_no_cluster(bench: Bench) -> None:
     bench.send(encode_request(election_request("t", 3)))
     assert [row.topic for row in bench.out] == [None]
     assert bench.tally.unattributed == 1
-    assert bench.tester.peekValueState("control", "prod") is None
+    assert bench.control is None
 
 
 @pytest.mark.parametrize("harm", spoiled(b"{}"))
@@ -702,9 +735,7 @@ def test_each_fold_names_a_state_of_its_own(bench: Bench) -> None:
     bench.follow(history)
     key = (bench.parameters.lineage, "prod")
     for folds in (1, 2, 3):
-        processor = bench.tester.processor
-        assert isinstance(processor, FoldProcessor)
-        row = read_control(processor._control)
+        row = bench.control
         assert row is not None
         assert row == processor_module._remembered[key].row
         assert row.folds == processor_module._remembered[key].held.folds == folds

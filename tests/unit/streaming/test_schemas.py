@@ -10,17 +10,10 @@ import msgspec
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import STATE_VERSION, Members
 from controller_model.state.topic_state import TopicState
-from streaming.schemas import (
-    CHUNK,
-    CHUNK_KEY,
-    CONTROL,
-    ENTRIES,
-    LAYOUT_VERSION,
-    MEMBERS,
-    MEMBERS_KEY,
-)
+from streaming.schemas import LAYOUT_VERSION, STATE_KEY, STATE_VALUE
+from streaming.state_codec import ControlRow
 
-FINGERPRINTS = {(5, 2): "050d80180b608822"}
+FINGERPRINTS = {(5, 3): "a409dec756bf2452"}
 """By STATE_VERSION and LAYOUT_VERSION: of the layouts that a checkpoint of that format holds. Another
 layout needs another version, or a fold of the next release would misread the checkpoint of this one;
 before a release has shipped with a version, its fingerprint may be replaced."""
@@ -52,9 +45,10 @@ def layout(type_: msgspec.inspect.Type, *, seen: tuple[type, ...] = ()) -> Any:
 def fingerprint() -> str:
     """Return what reports one format of the state from another."""
     packed = [
-        layout(msgspec.inspect.type_info(each)) for each in (ControlPlane, Members, TopicState)
+        layout(msgspec.inspect.type_info(each))
+        for each in (ControlRow, ControlPlane, Members, TopicState)
     ]
-    spark = [each.json() for each in (CONTROL, MEMBERS_KEY, MEMBERS, CHUNK_KEY, CHUNK, ENTRIES)]
+    spark = [each.json() for each in (STATE_KEY, STATE_VALUE)]
     return hashlib.sha256(repr((packed, spark)).encode()).hexdigest()[:16]
 
 

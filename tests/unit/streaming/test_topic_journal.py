@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from bench.map_state import TopicsInMemory
+from controller_model.state.packing import UnreadableStateError
+from streaming.state_map import StatePart
 from streaming.topic_journal import JournalLimits, RememberedTopics
 
 EAGER = JournalLimits(chunk_bytes=100, least_bytes=0, most_bytes=0, overdue=1, chunks_at_once=100)
@@ -27,7 +29,7 @@ def names(first: int, last: int) -> list[str]:
 
 def journal_bytes(topics: TopicsInMemory) -> int:
     """Return how long the journal is."""
-    return sum(len(row[0]) for each in topics.journal for row in each.rows)
+    return sum(len(entries) for each in topics.journal for entries in each)
 
 
 def test_a_batch_appends_what_it_changed_with_one_call() -> None:
@@ -35,8 +37,8 @@ def test_a_batch_appends_what_it_changed_with_one_call() -> None:
     topics = TopicsInMemory()
     topics.packed.write(dict.fromkeys(names(0, 50), b"1"))
     topics.packed.write({"topic-7": b"2", "topic-8": None})
-    assert [len(each.rows) for each in topics.journal] == [2, 0]
-    assert topics.base.rows == {}
+    assert [len(each) for each in topics.journal] == [2, 0]
+    assert len(topics.state.rows) == 2
     assert topics.packed.get("topic-7") == b"2"
     assert topics.packed.get("topic-8") is None
 
@@ -72,30 +74,52 @@ def grown() -> TopicsInMemory:
 
 
 def test_a_quiet_batch_writes_some_chunks() -> None:
-    """As many as it may; the list that they came from is cleared after the last of them."""
+    """As many as it may; the list that they came from is empty after the last of them."""
     topics = grown()
     topics.packed.write(dict.fromkeys(names(0, 50), b"2" * 20))
-    assert [len(each.rows) for each in topics.journal] == [1, 0]
+    assert [len(each) for each in topics.journal] == [1, 0]
     topics.packed.write(dict.fromkeys(names(50, 52), b"2" * 20))
-    written = [row for row in topics.base.rows.values() if b"2" * 20 in row[0]]
+    written = [row for row in topics.base.values() if b"2" * 20 in row]
     assert len(written) == LAZY.chunks_at_once
-    while topics.journal[0].rows:
-        assert len(topics.journal[0].rows) == 2  # all of it stays until the last chunk
+    while topics.journal[0]:
+        assert len(topics.journal[0]) == 2  # all of it stays until the last chunk
         topics.packed.write({})
     topics.new_worker()
     assert all(topics.packed.get(name) == b"2" * 20 for name in names(0, 52))
 
 
+def test_entries_of_before_an_emptied_list_are_not_read() -> None:
+    """They stay in the state until newer ones take their place: removing them would cost a call for each."""
+    topics = grown()
+    older = [row for row in topics.state.rows if row[0] != StatePart.BASE]
+    assert older
+    topics.packed.write({"topic-7": b"3"})
+    topics.new_worker()
+    assert topics.packed.get("topic-7") == b"3"
+    assert sum(map(len, topics.journal)) == 1
+
+
+def test_a_journal_that_lacks_an_entry_is_damaged() -> None:
+    """What is missing is not passed over."""
+    topics = TopicsInMemory()
+    topics.packed.write({"topic-7": b"3"})
+    topics.packed.write({"topic-8": b"3"})
+    del topics.state.rows[StatePart.JOURNAL_0, 1]
+    topics.new_worker()
+    with pytest.raises(UnreadableStateError):
+        topics.packed.get("topic-7")
+
+
 def test_a_large_batch_leaves_a_due_journal_to_a_quiet_one() -> None:
     """Until the journal is overdue."""
     topics = grown()
-    before = dict(topics.base.rows)
+    before = topics.base
     batches = 0
-    while topics.base.rows == before:
+    while topics.base == before:
         topics.packed.write(dict.fromkeys(names(0, 10), b"%20d" % batches))
         batches += 1
     longest = LAZY.due_bytes(0) * LAZY.overdue
-    assert longest < sum(len(row[0]) for row in topics.journal[0].rows) < longest * 1.2
+    assert longest < sum(map(len, topics.journal[0])) < longest * 1.2
 
 
 def test_a_storm_keeps_the_journal_bounded() -> None:
@@ -136,7 +160,7 @@ def test_the_base_grows_with_what_it_holds() -> None:
     for _ in range(3):
         topics.packed.write({"last": b"1"})
     place = topics.packed.place
-    assert place.base_bytes == sum(len(row[0]) for row in topics.base.rows.values())
+    assert place.base_bytes == sum(map(len, topics.base.values()))
     assert place.base_bytes <= place.chunks * EAGER.chunk_bytes
     assert place.chunks < 2 * place.base_bytes / EAGER.chunk_bytes
     assert len(held(topics)) == 1001
@@ -158,14 +182,14 @@ def test_a_walk_over_all_topics_reads_the_base_at_once(monkeypatch: pytest.Monke
     topics.packed.write(dict.fromkeys(names(0, 1000), b"1"))
     topics.new_worker()
     calls: list[Any] = []
-    real = topics.base.iterator
+    real = topics.state.iterator
 
     def counted() -> Any:
         calls.append("all")
         return real()
 
-    monkeypatch.setattr(topics.base, "iterator", counted)
-    monkeypatch.setattr(topics.base, "getValue", calls.append)
+    monkeypatch.setattr(topics.state, "iterator", counted)
+    monkeypatch.setattr(topics.state, "getValue", calls.append)
     assert len(held(topics)) == len(held(topics)) == 1000
     assert calls == ["all"]
 
