@@ -263,7 +263,7 @@ def test_no_page_is_turned_in_a_list_that_is_not_there_yet(desk: Desk) -> None:
     served.write(broker_view(0), broker_view(1), topic(60), cluster(60))
     one = desk.page(desk.serve(served).url)
     held: list[Route] = []
-    one.page.route(f"{API}search?*", lambda route: held.append(route))
+    one.page.route(f"{API}search?*", lambda route: held.append(route))  # noqa: PLW0108  # Playwright takes no built-in
     page = one.open()
     turn = page.locator("#partition-next")
     for choose in (None, "electable"):
