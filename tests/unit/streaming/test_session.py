@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.settings import load
 from streaming.config import StreamSettings
-from streaming.session import _escaped, check_wire, spark_properties, submit_files
+from streaming.session import (
+    SOCKET_FOLDER_BYTES,
+    _escaped,
+    check_wire,
+    spark_properties,
+    submit_files,
+)
 from streaming.workspace import Workspace
 
 
@@ -57,6 +63,19 @@ def test_an_archive_of_classes_is_given_where_it_is_there(tmp_path: Path) -> Non
     assert options(archive) == options(None)
     archive.write_bytes(b"classes")
     assert f"-XX:SharedArchiveFile={archive}" in options(archive)
+
+
+@pytest.mark.parametrize(("more", "has"), [(0, "true"), (1, "false")])
+def test_spark_talks_to_python_through_unix_sockets_where_their_paths_fit(
+    more: int, has: str
+) -> None:
+    """A socket's path is bounded. On a cluster the folder is the executors', which nobody here knows."""
+    name = "x" * (SOCKET_FOLDER_BYTES + more - len("//scratch"))
+    workspace = Workspace(Path("/", name), stop=threading.Event())
+    option = "spark.python.unix.domain.socket.enabled"
+    assert spark_properties(load(StreamSettings), workspace)[option] == has
+    remote = spark_properties(load(StreamSettings, spark_master="spark://m:7077"), workspace)
+    assert option not in remote
 
 
 def test_a_cluster_has_a_guarded_wire(tmp_path: Path) -> None:
