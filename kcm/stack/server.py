@@ -92,6 +92,7 @@ def jvm_command(
     return [
         os.fspath(find_java(os.environ).path),
         f"-Xmx{heap_mib}m",
+        f"-Xmn{heap_mib // 8}m",
         *JVM_OPTIONS,
         *options,
         "-cp",
