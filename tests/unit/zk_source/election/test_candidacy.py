@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NoAuthError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KazooState
+from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
+from pipeline.settings import load
+from zk_source.config import WatchSettings
 from zk_source.election import candidacy
-from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_status, now_s
+from zk_source.election.candidacy import (
+    MOST_RECONNECT_S,
+    Candidacy,
+    LeaseStatus,
+    Proof,
+    _Contender,
+    lease_status,
+    now_s,
+)
 
 VALID, UNPROVEN, LOST = LeaseStatus.VALID, LeaseStatus.UNPROVEN, LeaseStatus.LOST
 
@@ -260,3 +273,315 @@ def test_an_invalidation_holds_the_log_until_a_newer_proof(monkeypatch: pytest.M
     asked.invalidate()
     assert asked.status is UNPROVEN
     assert asked._wake.is_set()
+
+
+def test_the_clock_counts_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lease times and timeouts are given in seconds."""
+    monkeypatch.setattr(candidacy, "steady_ns", lambda: 2_500_000_000)
+    assert now_s() == 2.5
+
+
+class Waits(threading.Event):
+    """An event on which nobody waits: what would happen meanwhile happens at once."""
+
+    def __init__(self, turn: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.turn = turn
+        self.waited_s: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Note for how long, and let it happen."""
+        self.waited_s.append(timeout)
+        self.turn()
+        return self.is_set()
+
+
+class Ensemble:
+    """Stands for kazoo's client: one session, the election's znodes, and answers that get lost."""
+
+    client_id = (SESSION, b"")
+
+    def __init__(self, *there: str) -> None:
+        self.there = set(there)
+        self.made: dict[str, bytes] = {}
+        self.lost = 0
+        """How many of the next answers are lost."""
+        self.owner = SESSION
+        self.asked: list[str] = []
+        self.steps: list[str] = []
+        self.handler = SimpleNamespace(
+            event_object=threading.Event, lock_object=threading.Lock, sleep_func=None
+        )
+
+    def exists(self, path: str) -> Any:
+        """Return something of what is there."""
+        return object() if path in self.there else None
+
+    def ensure_path(self, path: str) -> None:
+        """Make it, unless the answer is lost."""
+        if self.lost:
+            self.lost -= 1
+            raise ConnectionLoss
+        self.there.add(path)
+
+    def create(self, path: str, data: bytes, *, ephemeral: bool, sequence: bool) -> str:
+        """Make an election znode."""
+        assert ephemeral
+        assert sequence
+        node = f"{path}{len(self.made):010}"
+        self.made[node] = data
+        return node
+
+    def get_children(self, path: str) -> list[str]:
+        """Return the election's znodes."""
+        return [node.removeprefix(f"{path}/") for node in self.made]
+
+    def delete(self, path: str) -> None:
+        """Take an election znode away."""
+        del self.made[path]
+
+    def sync_async(self, path: str) -> None:
+        """Note it."""
+        self.asked.append(path)
+
+    def exists_async(self, node: str) -> Any:
+        """Return what answers at once whose znode this is."""
+        self.asked.append(node)
+        stat = SimpleNamespace(ephemeralOwner=self.owner, czxid=42)
+        return SimpleNamespace(get=lambda timeout: stat if timeout else None)
+
+    def start_async(self) -> None:
+        """Note it."""
+        self.steps.append("start")
+
+    def stop(self) -> None:
+        """Note it."""
+        self.steps.append("stop")
+
+    def close(self) -> None:
+        """Note it."""
+        self.steps.append("close")
+
+
+class Paused:
+    """Stands for the module `time` where somebody pauses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.slept_s: list[float] = []
+        self.turn: Callable[[], None] = lambda: None
+        monkeypatch.setattr(candidacy, "time", self)
+
+    def sleep(self, seconds: float) -> None:
+        """Note it, and let something happen."""
+        self.slept_s.append(seconds)
+        self.turn()
+
+
+def test_a_contender_goes_on_for_ever_and_never_pauses_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many answers are lost, it stands soon after the first that is not."""
+    paused, ensemble = Paused(monkeypatch), Ensemble()
+    ensemble.lost = 100
+    contender = _Contender(ensemble, "/election/prod", "host", threading.Event())
+    assert contender.acquire()
+    assert ensemble.lost == 0
+    assert list(ensemble.made.values()) == [b"host"]
+    assert list(ensemble.made) == [f"/election/prod/{contender.node}"]
+    jitter = 1.4
+    assert 0 < sum(paused.slept_s) < 100 * MOST_RECONNECT_S * jitter
+
+
+def test_a_contender_can_be_left_while_it_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that has ended is not tried any more."""
+    paused, ensemble, left = Paused(monkeypatch), Ensemble(), threading.Event()
+    ensemble.lost = 100
+    paused.turn = left.set
+    assert not _Contender(ensemble, "/election/prod", "host", left).acquire()
+    assert (ensemble.lost, ensemble.made) == (99, {})
+    assert len(paused.slept_s) == 1
+
+
+def test_a_lease_lasts_for_two_thirds_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the timeout that the server has agreed to, as kazoo returns it."""
+    asked: list[tuple[Any, ...]] = []
+
+    def connect(_self: ConnectionHandler, *there: Any) -> tuple[int, int]:
+        asked.append(there)
+        return 6_667, 3_333
+
+    monkeypatch.setattr(ConnectionHandler, "_connect", connect)
+    connection = standing().connection
+    assert connection.lease_s == 1.0
+    assert connection._connect("zk1", "10.0.0.1", 2181) == (6_667, 3_333)
+    assert asked == [("zk1", "10.0.0.1", 2181)]
+    assert connection.lease_s == 6.667
+
+
+def standing(on_change: Callable[[], None] = lambda: None, **settings: Any) -> Candidacy:
+    """Return a candidacy that is not started, of a cluster below the chroot /kafka."""
+    there = {"cluster": "prod", "zookeeper": "zk:2181/kafka", "election_path": "/election"}
+    return Candidacy(load(WatchSettings, **there | settings), "host", on_change=on_change)
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_who_has_just_begun_leads_nothing_and_has_been_refused_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is silent since then, and given up when that lasts for too long."""
+    now = [100.0]
+    monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
+    new = standing(session_timeout_s=20.0)
+    assert (new.status, new.ended, new.czxid, new.refused) == (LOST, False, None, "")
+    assert new.path == "/kafka/election/prod"
+    now[0] = 100.0 + new._most_silent_s
+    assert new.silent_s == new._most_silent_s
+    assert (new.is_silent_for_too_long, new.ended) == (False, False)
+    now[0] += 0.5
+    assert new.is_silent_for_too_long
+    assert new._thread.daemon, "a process that ends does not wait for it"
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_the_session_is_given_up_after_as_long_as_the_settings_say() -> None:
+    """They count in milliseconds."""
+    settings = load(WatchSettings, cluster="prod", zookeeper="zk:2181", session_timeout_s=20.0)
+    new = standing(session_timeout_s=20.0)
+    assert new._most_silent_s * 1_000 == settings.most_silent_ms
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_only_watchers_may_delete_an_election_znode_where_they_log_in() -> None:
+    """All others may read it; without a login it is open, as there is no other choice."""
+    assert standing()._client.default_acl is None
+    acl = standing(zk_auth="digest:kcm:secret")._client.default_acl
+    assert acl == CREATOR_ALL_ACL + READ_ACL_UNSAFE
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_a_session_that_is_lost_ends_its_candidacy() -> None:
+    """As kazoo says it to whoever listens; who waits for news hears of it."""
+    changes: list[bool] = []
+    new = standing(lambda: changes.append(True))
+    (listener,) = new._client.state_listeners
+    listener(KazooState.CONNECTED)
+    assert (new.silent_s, new.ended, changes) == (0.0, False, [])
+    listener(KazooState.LOST)
+    assert (new.ended, changes) == (True, [True])
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_a_candidacy_that_is_closed_has_left_zookeeper() -> None:
+    """Its session ends with it."""
+    new, ensemble = standing(), Ensemble()
+    new._client = ensemble
+    new.close()
+    assert (new.ended, ensemble.steps) == (True, ["stop", "close"])
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_who_is_elected_proves_it_by_the_znode_that_it_has_made() -> None:
+    """Four times while a lease lasts, until ZooKeeper says that it is another's."""
+    changes: list[int | None] = []
+    new = standing(lambda: changes.append(new.czxid))
+    ensemble = Ensemble("/kafka")
+    new._client = ensemble
+    new.connection.lease_s = 4.0
+    new._connected.set()
+    wake = Waits(lambda: setattr(ensemble, "owner", SESSION + 1))
+    new._wake = wake
+    new.start()
+    new._thread.join(5.0)
+    assert ensemble.steps == ["start"]
+    ((node, data),) = ensemble.made.items()
+    assert (node.startswith("/kafka/election/prod/"), data) == (True, b"host")
+    assert ensemble.asked == ["/kafka/election/prod", node] * 2
+    assert wake.waited_s == [1.0]
+    assert changes == [42, 42]
+    assert (new.czxid, new.ended, new.status) == (42, True, LOST)
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_who_ends_before_the_election_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither when it has not stood yet, nor while its answers are lost."""
+    ended = standing()
+    ended._client = untouched = Ensemble("/kafka")
+    ended._ended.set()
+    ended._stand()
+    assert (untouched.made, untouched.asked) == ({}, [])
+    cut_off = standing()
+    cut_off._client = ensemble = Ensemble("/kafka")
+    ensemble.lost = 100
+    Paused(monkeypatch).turn = cut_off._ended.set
+    cut_off._stand()
+    assert (ensemble.made, ensemble.asked) == ({}, [])
+
+
+class Waiting(Standing):
+    """A candidacy that waits for a connection and its chroot, turn by turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chroot = "/kafka"
+        self.ensemble = self._client = Ensemble()
+        self.stood: list[str] = []
+        """What was refused when it stood."""
+        self.turns: list[Callable[[], object]] = []
+        """What happens in each pause; the last ends the candidacy."""
+        self.connected, self.pauses = Waits(), Waits(self._turn)
+        self._connected, self._ended = self.connected, self.pauses
+
+    def _turn(self) -> None:
+        self.turns.pop(0)()
+
+    def _stand(self) -> None:
+        """Note it."""
+        self.stood.append(self.refused)
+
+
+def test_who_stands_has_a_connection_and_a_chroot() -> None:
+    """Until then it looks twice a second, and says what is missing."""
+    waiting = Waiting()
+    refused: list[str] = []
+    waiting.turns = [
+        waiting.connected.set,
+        lambda: refused.append(waiting.refused),
+        lambda: waiting.ensemble.there.add("/kafka"),
+    ]
+    waiting._run()
+    assert refused == ["the chroot /kafka: it is not there"]
+    assert waiting.stood == [""]
+    assert waiting.pauses.waited_s == [0.5] * 3
+    assert waiting.connected.waited_s == [0.5] * 4
+
+
+def test_who_ends_before_it_is_connected_waits_no_more() -> None:
+    """Another candidacy takes its place."""
+    waiting = Waiting()
+    waiting.turns = [waiting.pauses.set]
+    waiting._run()
+    assert waiting.ended
+    assert waiting.pauses.waited_s == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "refused"),
+    [
+        (NoAuthError(), "to let us create and delete election znodes under /election/prod"),
+        (ConnectionLoss(), ""),
+        (KazooTimeoutError(), ""),
+    ],
+    ids=["denied", "lost", "late"],
+)
+def test_what_ends_a_candidacy_is_said_where_only_a_user_can_mend_it(
+    monkeypatch: pytest.MonkeyPatch, trouble: Exception, refused: str
+) -> None:
+    """A session at its end needs no word: the next candidacy finds out why."""
+    ending = Standing()
+
+    def stand() -> None:
+        raise trouble
+
+    monkeypatch.setattr(ending, "_stand", stand)
+    ending._run()
+    assert (ending.ended, ending.refused) == (True, refused)
