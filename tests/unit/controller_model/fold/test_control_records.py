@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from controller_model.fold.control_records import Reported
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.replay import count_error
+from controller_model.fold.replay import count_error, replay
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, digest_text
 from controller_model.records.events import (
@@ -16,7 +19,15 @@ from controller_model.records.events import (
 )
 from controller_model.records.views import ResyncWanted
 from controller_model.state.log_state import LogState
-from tests.support.histories import Fold, History, kinds, only, replaced, small_cluster
+from tests.support.histories import (
+    Fold,
+    History,
+    controller_payload,
+    kinds,
+    only,
+    replaced,
+    small_cluster,
+)
 
 ZNODES = 8
 """Of the small cluster."""
@@ -134,6 +145,37 @@ def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
         assert (log.unreadable, log.anomalies) == (times, times)
 
 
+def test_an_unreadable_value_is_one_of_the_znode_that_is_held() -> None:
+    """A record that does not say when the znode was created means the same one: the next step counts."""
+    history, fold, log = begun()
+    held = history.znodes["/brokers/ids/2"]
+    place = {"path": "/brokers/ids/2", "read_zxid": history.zxid + 1}
+    history.record(ChangeKind.SET, data="{", mzxid=history.zxid + 1, version=1, **place)
+    fold.follow(history)
+    assert fold.state.control.stats["/brokers/ids/2"].czxid == held.czxid
+    history.znodes["/brokers/ids/2"].version = 3
+    history.zxid += 1
+    history.broker(2)
+    fold.follow(history)
+    assert (log.unreadable, log.missed_updates) == (1, 2)
+
+
+def test_updates_are_missed_between_two_values_of_one_znode_alone() -> None:
+    """One that was created again counts its versions anew, however many it has had before."""
+    history, fold, log = begun()
+    history.delete("/brokers/ids/2", seen=False)
+    for _ in range(4):
+        history.broker(2, seen=False)
+    history.report("/brokers/ids/2")
+    fold.follow(history)
+    assert log.missed_updates == 0
+    for _ in range(3):
+        history.broker(2, seen=False)
+    history.report("/brokers/ids/2")
+    fold.follow(history)
+    assert log.missed_updates == 2
+
+
 def test_records_that_cannot_be_read_belong_to_no_path() -> None:
     """They add up, and the anomaly has no path."""
     _, fold, log = begun()
@@ -171,7 +213,7 @@ def failed(fold: Fold, history: History) -> tuple[AnyEvent, ResyncWanted | None]
 
 
 def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
-    """No start, a hole, the wrong proof, no end: reported and asked for by those words."""
+    """No start, a hole, the wrong proof, no end, a right that came too late: asked for by those words."""
     history, fold, _ = begun()
     history.finish_resync()
     assert failed(fold, history)[1] == ResyncWanted(
@@ -198,6 +240,17 @@ def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
         number=1, reason="a resync whose end is missing"
     )
     assert fold.state.control.log.resync is None
+
+    history, fold, _ = begun()
+    history.start_resync()
+    for path in history.znodes:
+        if path != "/brokers/ids/2":
+            history.report(path)
+    history.finish_resync(denied=("/brokers/ids/2",))
+    history.reconciled()
+    assert failed(fold, history)[1] == ResyncWanted(
+        number=1, reason="znodes that were denied are not there any more"
+    )
 
 
 def test_marks_without_an_id_belong_together() -> None:
@@ -406,6 +459,20 @@ def test_another_history_is_reported_with_the_value_that_proves_it() -> None:
         assert log.rebasing is False
 
 
+def test_a_history_that_took_anothers_place_is_reported_when_all_of_it_is_read() -> None:
+    """Of the cluster as a whole, before it counts as verified; the first one of a lineage is no news."""
+    history, fold, _ = begun()
+    history.resync(rebase=True)
+    ended = last(history)
+    reason = "ZooKeeper's history was replaced: it was restored or rebuilt, and all is read again"
+    at, position = ended.observed_at, ended.position
+    first = Anomaly(at=at, position=position, path="/", reason=reason)
+    assert fold.follow(history)[:1] == [first]
+    new, fold = small_cluster(), Fold()
+    new.changes[0] = replaced(new.changes[0], rebase=True)
+    assert kinds(fold.follow(new)) == ["Baseline", "Verified"]
+
+
 def test_a_stale_value_in_a_resync_is_no_other_history() -> None:
     """It was read before the value that is held: a lagging server, not a restored one."""
     history, fold, log = begun()
@@ -426,3 +493,87 @@ def test_only_a_connected_watchers_heartbeat_settles_an_election() -> None:
     assert "ControllerElected" not in kinds(fold.follow(history))
     history.heartbeat()
     assert "ControllerElected" in kinds(fold.follow(history))
+
+
+TOPIC = "/brokers/topics/t"
+
+
+def denied_resync(history: History, *, rebase: bool = False) -> None:
+    """Read all again but topic `t` and what is below it, which may not be read any more."""
+    history.start_resync(rebase=rebase)
+    for path in history.znodes:
+        if not path.startswith(TOPIC):
+            history.report(path)
+    history.finish_resync(denied=(TOPIC,), denied_more=0)
+
+
+@pytest.mark.parametrize("rebase", [False, True])
+def test_what_a_resync_was_denied_stays_and_is_proved_without(*, rebase: bool) -> None:
+    """It is held as it was read last, out of the watcher's counts and digests, in a new history as well."""
+    history, fold, log = begun()
+    digest = log.digest
+    denied_resync(history, rebase=rebase)
+    fold.follow(history)
+    below = {path: held.mzxid for path, held in history.znodes.items() if path.startswith(TOPIC)}
+    assert log.unreadable_znodes == (dict.fromkeys(below, 0) if rebase else below)
+    assert (log.znodes, log.digest == digest) == (ZNODES, not rebase)
+    assert fold.counts().partitions == 2
+    history.reconciled(denied=(TOPIC,), denied_more=0)
+    assert fold.follow(history) == []
+    assert log.verified_at == last(history).observed_at
+    history.resync()
+    fold.follow(history)
+    assert (log.unreadable_znodes, log.digest, log.denied) == ({}, digest, ())
+
+
+def test_a_topic_that_a_resync_was_denied_is_shown_again() -> None:
+    """Its view would count as one from before the resync, of what is no more."""
+    history, fold, _ = begun()
+    fold.views()
+    denied_resync(history)
+    fold.follow(history)
+    assert topic_views(fold) == ["prod/topic/t/0"]
+
+
+def topic_views(fold: Fold) -> list[str]:
+    """Return the keys of the topics' views that changed."""
+    return sorted(key for key in fold.views() if key.startswith("prod/topic/"))
+
+
+def test_a_right_that_is_given_again_counts_from_the_next_resync_on() -> None:
+    """What is below it was read last before it was taken; a right to what is not held counts at once."""
+    history, fold, log = begun()
+    denied_resync(history)
+    history.heartbeat(denied=(TOPIC, "/admin/delete_topics"), denied_more=3)
+    fold.follow(history)
+    assert (log.denied, log.denied_more) == ((TOPIC, "/admin/delete_topics"), 3)
+    history.heartbeat()
+    fold.follow(history)
+    assert (log.denied, log.denied_more) == ((TOPIC,), 0)
+    history.heartbeat(denied=("/config",), denied_more=0)
+    fold.follow(history)
+    assert log.denied == (TOPIC, "/config")
+    history.resync()
+    fold.follow(history)
+    assert not log.denied
+
+
+def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> None:
+    """And with each heartbeat: other znodes change too often, and often several at once."""
+    history, fold, _ = begun()
+    history.broker(7)
+    history.delete("/brokers/ids/7")
+    history.delete("/controller")
+    history.set("/controller", controller_payload(1))
+    history.heartbeat()
+    assert all(sample is not None for _, sample in taken(history, fold))
+    history.topic("t", {0: (0, 1, 2), 1: (1, 2, 0)})
+    history.topic_gone("t")
+    history.reconciled()
+    assert [sample for _, sample in taken(history, fold)] == [None] * 5
+
+
+def taken(history: History, fold: Fold) -> list[Reported]:
+    """Return what the changes that the fold has not seen yet report, one by one."""
+    seen = fold.state.control.log.position
+    return [replay(fold.state, change) for change in history.changes if change.position > seen]
