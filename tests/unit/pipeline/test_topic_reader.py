@@ -59,8 +59,12 @@ def test_a_partition_that_nobody_leads_is_an_error(open_reader: Open) -> None:
 
 def test_an_end_that_is_not_given_is_an_error(open_reader: Open) -> None:
     """The client may return nothing at its time-out."""
-    with pytest.raises(TopicReadError, match="no end of the partition"):
+    with pytest.raises(TopicReadError) as caught:
         open_reader(Client(ends=(None,))).extents([PLACE])
+    assert (caught.value.trouble, caught.value.reason) == (
+        ReadTrouble.AWAY,
+        "no end of the partition",
+    )
 
 
 def test_read_denied_is_an_error(open_reader: Open) -> None:
@@ -129,6 +133,16 @@ def test_what_a_broker_reported_comes_before_a_time_out(open_reader: Open) -> No
     client.error_cb(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
     with pytest.raises(TopicReadError, match="wrong password; check kafka_properties"):
         reader.extents([PLACE])
+
+
+def test_a_reader_that_nobody_polls_keeps_the_newest_reports_alone(open_reader: Open) -> None:
+    """A broker that reports something every second takes no more memory for it."""
+    client = Client()
+    reader = open_reader(client)
+    client.error_cb(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+    for _ in range(10):
+        client.error_cb(KafkaError(AWAY_CODE, "down"))
+    assert [notice.trouble for notice in reader.poll(0).notices] == [ReadTrouble.AWAY]
 
 
 def test_records_keep_a_read_alive_until_it_is_through(
