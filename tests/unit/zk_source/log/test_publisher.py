@@ -123,18 +123,19 @@ def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]
     publishing = publisher_of()
     (broker,) = brokers
     most = MOST_MESSAGES_IN_FLIGHT * MAX_CHANGES_PER_MESSAGE
-    for seq in range(most + 1):
+    end = most + MAX_CHANGES_PER_MESSAGE
+    for seq in range(end):
         publishing.add(change(seq))
     publishing.pump()
-    assert sent(broker) == list(range(most))
-    assert (publishing.waiting, publishing.acknowledged) == (1, NOWHERE)
+    assert sent(broker) == list(range(most)), "a full one more waits"
+    assert (publishing.waiting, publishing.acknowledged) == (MAX_CHANGES_PER_MESSAGE, NOWHERE)
     broker.answer()
     assert publishing.acknowledged == (1, most - 1)
     publishing.pump()
     broker.answer()
-    assert sent(broker) == list(range(most + 1))
+    assert sent(broker) == list(range(end))
     assert publishing.idle
-    assert publishing.acknowledged == (1, most)
+    assert publishing.acknowledged == (1, end - 1)
     assert publishing.bytes_held == 0
     assert publishing.bytes_published == sum(map(len, broker.taken))
 
@@ -167,6 +168,15 @@ def test_a_full_message_waits_for_no_other(brokers: list[Broker], data: str) -> 
     assert full
     assert all(len(changes) in {MAX_CHANGES_PER_MESSAGE, fits, fits + 1} for changes in full)
     assert 0 < publishing.waiting < min(MAX_CHANGES_PER_MESSAGE, fits)
+
+
+def test_a_message_leaves_with_the_change_that_fills_it(brokers: list[Broker]) -> None:
+    """It waits for no change that may never come."""
+    publishing = publisher_of()
+    for seq in range(1 + MAX_CHANGES_PER_MESSAGE):
+        publishing.add(change(seq))
+        publishing.pump()
+    assert (len(brokers[0].taken), publishing.waiting) == (2, 0)
 
 
 def test_the_last_changes_leave_before_the_end(brokers: list[Broker]) -> None:
@@ -247,9 +257,10 @@ def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> 
 def test_the_producer_holds_few_bytes(brokers: list[Broker]) -> None:
     """Large changes wait here, where they can be dropped, until those before them are taken."""
     publishing = publisher_of()
-    fits = MOST_BYTES_IN_FLIGHT // MAX_MESSAGE_BYTES
+    fits = 4
+    assert fits < MOST_MESSAGES_IN_FLIGHT
     for seq in range(fits + 3):
-        publishing.add(change(seq, "x" * MAX_MESSAGE_BYTES))
+        publishing.add(change(seq, "x" * (MOST_BYTES_IN_FLIGHT // fits)))
     publishing.pump()
     assert sent(brokers[0]) == list(range(fits))
     brokers[0].open.pop(0)(None, None)
