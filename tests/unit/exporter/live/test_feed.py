@@ -302,12 +302,12 @@ def test_an_update_judges_each_cluster_once(monkeypatch: pytest.MonkeyPatch) -> 
             return moment(snapshot, now)
 
         monkeypatch.setattr(served.collector, "moment", noted)
-        feed = feed_of(served)
+        feed = feed_of(served, update_every_s=SOON_S)  # no update comes between these two
         async with watching(feed) as viewer, watching(feed), watching(feed, "other"):
             await viewer.news.wait()
             asked.clear()
-            await feed._update()  # as the first one of a viewer: with a beat
             feed._updates = UPDATES_PER_BEAT
+            await feed._update()
 
     asyncio.run(look())
     assert sorted(asked) == ["other", "prod"]
