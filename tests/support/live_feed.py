@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from exporter.live.feed import LiveFeed
 from exporter.live.viewer import Viewer
 from tests.support.api_server import Served
@@ -17,7 +18,12 @@ SOON_S = 5.0
 """Long against an update; only a failing test waits so long."""
 
 
-def feed_of(served: Served, update_every_s: float = 0.005) -> LiveFeed:
+def feed_of(
+    served: Served,
+    update_every_s: float = 0.005,
+    *,
+    thresholds: Mapping[str, Threshold] = THRESHOLDS,
+) -> LiveFeed:
     """Return a feed of what is served."""
     return LiveFeed(
         served.collector,
@@ -25,6 +31,7 @@ def feed_of(served: Served, update_every_s: float = 0.005) -> LiveFeed:
         clock=lambda: served.now,
         reasons=lambda: ["a reason"],
         page="7f3a",
+        thresholds=thresholds,
         update_every_s=update_every_s,
     )
 

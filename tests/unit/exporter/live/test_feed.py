@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import structlog
 from starlette.exceptions import HTTPException
 
+from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.views import ControllerView
@@ -105,6 +107,20 @@ def test_a_change_is_sent_once_and_to_all_the_same() -> None:
 
     one, other = asyncio.run(look())
     assert one is other
+
+
+def test_the_page_judges_by_the_thresholds_that_it_is_given() -> None:
+    """A cluster without a controller is in trouble by those that we ship, and well by none."""
+
+    async def look(thresholds: Mapping[str, Threshold]) -> list[str]:
+        served = shown()
+        served.write(cluster_view(at=as_of(2), controller=ControllerView(id=-1, epoch=8)))
+        async with watching(feed_of(served, thresholds=thresholds)) as viewer:
+            cluster = await heard(viewer, "cluster")
+            return [problem["alert"] for problem in cluster["problems"]]
+
+    assert "KafkaControllerMissing" in asyncio.run(look(THRESHOLDS))
+    assert asyncio.run(look({})) == []
 
 
 def test_an_unknown_cluster_is_shown_as_unknown_until_it_is_there() -> None:
