@@ -92,10 +92,6 @@ _PROPERTIES = {
 }
 """Those that no setting of ours moves; the user's spark_conf may."""
 
-SOCKET_FOLDER_BYTES = 60
-"""Of the longest path of a folder in which Spark can make a Unix socket: macOS takes 103 bytes for a
-socket's path, Linux 107, and Spark names it by 43."""
-
 _WIRE = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
@@ -132,20 +128,13 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.extraClassPath": os.pathsep.join(jars),
-            "spark.python.unix.domain.socket.enabled": str(has_unix_sockets(workspace)).lower(),
+            # Over TCP each batch waits 40 ms: the JVM sends two small pieces, and its kernel holds the second
+            # one back until Python's has acknowledged the first (Nagle's algorithm, delayed acknowledgements).
+            "spark.python.unix.domain.socket.enabled": str(workspace.takes_unix_sockets()).lower(),
         }
     else:
         properties |= {"spark.jars": ",".join(jars), **_WIRE}
     return properties | settings.spark_conf
-
-
-def has_unix_sockets(workspace: Workspace) -> bool:
-    """Return whether Spark's JVM and Python talk through Unix sockets, which stand in the scratch folder.
-
-    Over TCP each batch waits 40 ms: the JVM sends two small pieces, and its kernel holds the second one
-    back until Python's has acknowledged the first (Nagle's algorithm, and delayed acknowledgements).
-    """
-    return len(os.fsencode(workspace.scratch)) <= SOCKET_FOLDER_BYTES
 
 
 def _class_archive(settings: StreamSettings) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import shutil
+import socket
 import threading
 import time
 from pathlib import Path
@@ -23,6 +24,9 @@ LOCK_POLL_S = 0.1
 
 ROOM_BYTES = 4 * 1024 * 1024
 """Less room than this, and the next batch or snapshot may not fit."""
+
+_SOCKET_NAME_BYTES = 43
+"""A byte longer than the names that Spark gives: `.UUID.sock`."""
 
 _LOG4J = """\
 status = error
@@ -52,7 +56,7 @@ class Workspace:
     ) -> None:
         self.root = root.resolve()
         self.scratch = self.root / "scratch"
-        """Spark's own temporary files; emptied at each start."""
+        """Spark's own temporary files and sockets, for our user alone; emptied at each start."""
         self.spark_log = self.root / "spark.log"
         """Where Spark's JVM writes its warnings."""
         self.spark_output = self.root / "spark.out"
@@ -79,7 +83,7 @@ class Workspace:
         try:
             self._lock(fd)
             shutil.rmtree(self.scratch, ignore_errors=True)
-            self.scratch.mkdir()
+            self.scratch.mkdir(mode=0o700)  # Unix sockets in it ask for no password
             self.log4j_config.write_text(_LOG4J.format(path=self.spark_log))
         except OSError as error:
             os.close(fd)
@@ -95,6 +99,20 @@ class Workspace:
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
+
+    def takes_unix_sockets(self) -> bool:
+        """Return whether Spark can make a Unix socket in the scratch folder.
+
+        Its path may be too long for one (107 bytes on Linux, 103 on macOS), or its file system take none.
+        """
+        probe = self.scratch / ("x" * _SOCKET_NAME_BYTES)
+        with socket.socket(socket.AF_UNIX) as listener:
+            try:
+                listener.bind(os.fspath(probe))
+            except OSError:
+                return False
+        probe.unlink()
+        return True
 
     def check_room(self) -> None:
         """Raise EnvironmentProblemError when the folder cannot be written or is as good as full."""

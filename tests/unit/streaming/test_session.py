@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.settings import load
 from streaming.config import StreamSettings
-from streaming.session import (
-    SOCKET_FOLDER_BYTES,
-    _escaped,
-    check_wire,
-    spark_properties,
-    submit_files,
-)
+from streaming.session import _escaped, check_wire, spark_properties, submit_files
 from streaming.workspace import Workspace
 
 
@@ -65,15 +59,15 @@ def test_an_archive_of_classes_is_given_where_it_is_there(tmp_path: Path) -> Non
     assert f"-XX:SharedArchiveFile={archive}" in options(archive)
 
 
-@pytest.mark.parametrize(("more", "has"), [(0, "true"), (1, "false")])
-def test_spark_talks_to_python_through_unix_sockets_where_their_paths_fit(
-    more: int, has: str
+@pytest.mark.parametrize("takes", [True, False])
+def test_spark_talks_to_python_through_unix_sockets_where_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, takes: bool
 ) -> None:
-    """A socket's path is bounded. On a cluster the folder is the executors', which nobody here knows."""
-    name = "x" * (SOCKET_FOLDER_BYTES + more - len("//scratch"))
-    workspace = Workspace(Path("/", name), stop=threading.Event())
+    """On a cluster the folder is the executors', which nobody here knows."""
+    monkeypatch.setattr(Workspace, "takes_unix_sockets", lambda _: takes)
+    workspace = Workspace(tmp_path, stop=threading.Event())
     option = "spark.python.unix.domain.socket.enabled"
-    assert spark_properties(load(StreamSettings), workspace)[option] == has
+    assert spark_properties(load(StreamSettings), workspace)[option] == str(takes).lower()
     remote = spark_properties(load(StreamSettings, spark_master="spark://m:7077"), workspace)
     assert option not in remote
 

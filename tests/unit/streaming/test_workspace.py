@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -36,6 +39,41 @@ def test_a_folder_is_free_again_when_it_was_left(tmp_path: Path) -> None:
         (held.scratch / "rubbish").write_text("x")
     with workspace(tmp_path) as held:
         assert list(held.scratch.iterdir()) == []
+
+
+def test_the_scratch_folder_is_our_users_alone(tmp_path: Path) -> None:
+    """Whatever is the habit of the machine: Spark's Unix sockets in it ask for no password."""
+    before = os.umask(0)
+    try:
+        with workspace(tmp_path) as held:
+            assert stat.S_IMODE(held.scratch.stat().st_mode) == 0o700
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the most bytes of a path are Linux's")
+@pytest.mark.parametrize(("length", "takes"), [(50, True), (55, True), (56, False)])
+def test_unix_sockets_need_a_short_path(length: int, *, takes: bool) -> None:
+    """Spark's own names are of 42 bytes; Linux takes 107 of a path."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        root = Path(folder, "x" * (length - len(folder) - 1))
+        with workspace(root) as held:
+            assert held.takes_unix_sockets() is takes
+            assert list(held.scratch.iterdir()) == []
+
+
+def test_a_folder_that_takes_no_sockets_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems, as those of shared folders, have none."""
+
+    class Refused(socket.socket):
+        def bind(self, _: object) -> None:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    with workspace(tmp_path) as held:
+        monkeypatch.setattr("streaming.workspace.socket.socket", Refused)
+        assert not held.takes_unix_sockets()
 
 
 def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
