@@ -15,8 +15,9 @@ from streaming.topic_journal import JournalLimits, PackedTopics
 class DictMapState(MapState):
     """A MapState over a dict, without a JVM behind it."""
 
-    def __init__(self) -> None:  # the real one asks for its client, and there is none
-        self.rows: dict[Any, Any] = {}
+    def __init__(self, rows: dict[Any, Any] | None = None) -> None:
+        # The real one asks for its client, and there is none.
+        self.rows: dict[Any, Any] = {} if rows is None else rows
         self.written_bytes = 0
         """Of all values that were ever written."""
 

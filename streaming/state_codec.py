@@ -92,15 +92,14 @@ def write_control(
     control, last = held.control, held.last_event
     event = (last.generation, last.seq, last.index) if last else (0, 0, 0)
     row = ControlRow(pack_control(control), held.folds, *event, held.place)
-    members = state.part(StatePart.MEMBERS)
     for group, packed in pack_members(control, control.touched):
         if packed == stored_members.get(group):
             continue
         if packed is None:
-            members.remove(group)
+            state.remove(StatePart.MEMBERS, group)
             del stored_members[group]
         else:
-            members.put(group, packed)
+            state.put(StatePart.MEMBERS, group, packed)
             stored_members[group] = packed
     control.touched.clear()
     state.put(StatePart.CONTROL, _CONTROL_KEY, _encode(row))

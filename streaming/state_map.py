@@ -20,30 +20,31 @@ class StatePart(enum.IntEnum):
 
 
 class StateMap:
-    """The map of the cluster at hand (schemas.STATE_KEY, schemas.STATE_VALUE)."""
+    """The map of the cluster at hand: values by part and number (schemas.STATE_KEY, schemas.STATE_VALUE)."""
 
     def __init__(self, rows: MapState) -> None:
         self._rows = rows
         self._read: dict[int, dict[int, bytes]] | None = None
-
-    def part(self, part: StatePart) -> "PartMap":
-        """Return a part."""
-        return PartMap(self, part)
+        """Everything, once it was read."""
 
     def get(self, part: StatePart, key: int) -> bytes | None:
         """Return a value; None when there is none."""
+        if self._read is not None:
+            return self._read.get(part, {}).get(key)
         row = self._rows.getValue((int(part), key))
         return None if row is None else bytes(row[0])
 
     def put(self, part: StatePart, key: int, value: bytes) -> None:
         """Store a value."""
-        self._read = None
         self._rows.updateValue((int(part), key), (value,))
+        if self._read is not None:
+            self._read.setdefault(part, {})[key] = value
 
     def remove(self, part: StatePart, key: int) -> None:
         """Remove a value."""
-        self._read = None
         self._rows.removeKey((int(part), key))
+        if self._read is not None:
+            self._read.get(part, {}).pop(key, None)
 
     def items(self, part: StatePart) -> dict[int, bytes]:
         """Return all values of a part by their keys.
@@ -58,29 +59,5 @@ class StateMap:
 
     def clear(self) -> None:
         """Remove everything."""
-        self._read = None
         self._rows.clear()
-
-
-class PartMap:
-    """A part of the map: values by number."""
-
-    def __init__(self, state: StateMap, part: StatePart) -> None:
-        self._state = state
-        self._part = part
-
-    def get(self, key: int) -> bytes | None:
-        """Return a value; None when there is none."""
-        return self._state.get(self._part, key)
-
-    def put(self, key: int, value: bytes) -> None:
-        """Store a value."""
-        self._state.put(self._part, key, value)
-
-    def remove(self, key: int) -> None:
-        """Remove a value."""
-        self._state.remove(self._part, key)
-
-    def items(self) -> dict[int, bytes]:
-        """Return all values by their keys."""
-        return self._state.items(self._part)
+        self._read = {}

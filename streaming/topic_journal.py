@@ -25,6 +25,8 @@ from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.state.packing import UnreadableStateError
 from streaming.state_map import StateMap, StatePart
 
+_LISTS = (StatePart.JOURNAL_0, StatePart.JOURNAL_1)
+
 _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
 _chunk_decoder = msgspec.msgpack.Decoder(dict[str, bytes])
@@ -120,8 +122,7 @@ class PackedTopics:
     ) -> None:
         self.place = place
         self.remembered = remembered or RememberedTopics()
-        self._base = state.part(StatePart.BASE)
-        self._journal = (state.part(StatePart.JOURNAL_0), state.part(StatePart.JOURNAL_1))
+        self._state = state
         self.limits = limits
 
     def get(self, name: str) -> bytes | None:
@@ -136,7 +137,7 @@ class PackedTopics:
         """Return the names of all topics; reads the whole base."""
         known = self.remembered
         if not known.is_whole:
-            known.chunks = self._base.items()
+            known.chunks = self._state.items(StatePart.BASE)
             known.is_whole = True
         names: set[str] = set()
         for index in known.chunks:
@@ -153,7 +154,7 @@ class PackedTopics:
         if changed:
             entries, current = _encode(changed), self.place.list
             length = self.place.lengths[current]
-            self._journal[current].put(length, entries)
+            self._state.put(_LISTS[current], length, entries)
             self.place = self.place.with_length(current, length + 1)
             lists[current].add(changed, len(entries))
         due = self.limits.due_bytes(self.place.base_bytes)
@@ -173,8 +174,8 @@ class PackedTopics:
         lists = self.remembered.lists
         if lists is None:
             lists = self.remembered.lists = (Entries(), Entries())
-            for held, part, length in zip(lists, self._journal, self.place.lengths, strict=True):
-                stored = part.items() if length else {}
+            for held, part, length in zip(lists, _LISTS, self.place.lengths, strict=True):
+                stored = self._state.items(part) if length else {}
                 for number in range(length):
                     entries = stored.get(number, b"")
                     topics = _decode(_entries_decoder, entries)
@@ -224,7 +225,7 @@ class PackedTopics:
         if packed is None:
             if known.is_whole:
                 return {}
-            packed = self._base.get(index) or b""
+            packed = self._state.get(StatePart.BASE, index) or b""
             known.chunks[index] = packed
         return _decode(_chunk_decoder, packed) if packed else {}
 
@@ -232,9 +233,9 @@ class PackedTopics:
         old = self.remembered.chunks.get(index, b"")
         new = _encode(topics) if topics else b""
         if new:
-            self._base.put(index, new)
+            self._state.put(StatePart.BASE, index, new)
         elif old:
-            self._base.remove(index)
+            self._state.remove(StatePart.BASE, index)
         self.remembered.chunks[index] = new
         self.place = self.place._replace(base_bytes=self.place.base_bytes + len(new) - len(old))
 

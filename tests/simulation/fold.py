@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pyspark.sql.streaming.stateful_processor import (
-    MapState,
     StatefulProcessorHandle,
     TimerValues,
 )
 
+from bench.map_state import DictMapState
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import digest_text
 from controller_model.state.control_plane import Assumed, ControlPlane
@@ -54,33 +54,6 @@ class InputRow(NamedTuple):
     offset: int
     timestamp_ms: int
     value: bytes | None
-
-
-class Map:
-    """A MapState on a dict."""
-
-    def __init__(self, entries: dict[Any, Any]) -> None:
-        self._entries = entries
-
-    def getValue(self, key: Any) -> Any:  # noqa: N802  # Spark's name
-        """Return an entry; None when there is none."""
-        return self._entries.get(key)
-
-    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802  # Spark's name
-        """Replace an entry."""
-        self._entries[key] = value
-
-    def removeKey(self, key: Any) -> None:  # noqa: N802  # Spark's name
-        """Remove an entry."""
-        self._entries.pop(key, None)
-
-    def clear(self) -> None:
-        """Remove all entries."""
-        self._entries.clear()
-
-    def iterator(self) -> Iterator[Any]:
-        """Return the keys with their entries."""
-        return iter(list(self._entries.items()))
 
 
 class State(NamedTuple):
@@ -143,7 +116,7 @@ class Handle(NamedTuple):
 
     def state(self) -> StateMap:
         """Return what is held, as a new worker reads it."""
-        return StateMap(cast("MapState", Map(self.rows)))
+        return StateMap(DictMapState(self.rows))
 
     def packed_topics(self) -> PackedTopics:
         """Return the topics, as a new worker reads them."""
@@ -157,9 +130,9 @@ class Handle(NamedTuple):
         found = {name: topics.peek(name) for name in topics.names()}
         return {name: topic for name, topic in found.items() if topic is not None}
 
-    def getMapState(self, _name: str, _key: Any, _value: Any) -> Map:  # noqa: N802  # Spark's name
+    def getMapState(self, _name: str, _key: Any, _value: Any) -> DictMapState:  # noqa: N802  # Spark's name
         """Return the only one that there is."""
-        return Map(self.rows)
+        return DictMapState(self.rows)
 
 
 def _limits(seed: int) -> JournalLimits:
