@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -119,6 +120,7 @@ class Drill:
         self.cluster.truth = ZooKeeperTruth(self.cluster.zookeeper.connect_string)
         self.cluster.load = Load(self.cluster.bootstrap_servers)
         self.zookeeper.start(timeout=20)
+        self._await_no_topics()
         self.prometheus.start()
         self.pipeline.processes["stream"].wait_ready()
         self.await_true("kcm_cluster_up == 1 and on (cluster) kafka_cluster_brokers == 3")
@@ -132,6 +134,25 @@ class Drill:
             deleted.result()
         wait_until(
             lambda: [name for name in admin.list_topics(timeout=15).topics if name[0] != "_"],
+            lambda left: left == [],
+            deadline_s=DEADLINE_S,
+        )
+
+    def _await_no_topics(self) -> None:
+        """Wait until all brokers are there and nothing of the story's topics is left.
+
+        Kafka's metadata forgets a topic when its deletion begins; until it has ended, no topic of that
+        name can be created. A controller that was deposed at work does not end it (`CANNOT_LEAD_ON`).
+        """
+        wait_until(self._look, self._complete, deadline_s=DEADLINE_S)
+        topics, deletions = "/brokers/topics", "/admin/delete_topics"
+        wait_until(
+            lambda: [
+                name
+                for path in (topics, deletions)
+                for name in self.zookeeper.get_children(path)
+                if name[0] != "_"
+            ],
             lambda left: left == [],
             deadline_s=DEADLINE_S,
         )
@@ -233,6 +254,16 @@ class Drill:
             return False
         return now.offline == now.under_replicated == 0
 
+    def bring_back(self) -> None:
+        """Start what a step that was broken off left dead, and let go on what it left hanging."""
+        parts = self.pipeline.processes.values()
+        own = [] if self.pipeline.broker is None else [self.pipeline.broker]
+        for server in (self.cluster.zookeeper, *self.brokers.values(), *own, *parts):
+            if server.running:
+                server.resume()
+            else:
+                server.start()
+
     def await_well(self) -> None:
         """Wait until the monitor follows and has nothing to say but what lasts for a window."""
         self.await_true(
@@ -249,15 +280,31 @@ class Drill:
         assignment: Sequence[Sequence[int]],
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic with these replicas for its partitions, and write to it."""
+        """Create a topic with these replicas for its partitions, and write to it.
+
+        Kafka is asked again until it is there: the client holds on to a controller that was, and an
+        answer can be lost with the broker that it was expected from.
+        """
         new = NewTopic(
             name,
             num_partitions=len(assignment),
             replica_assignment=[list(replicas) for replicas in assignment],
             config=dict(config or {}),
         )
-        self.cluster.kafka.admin.create_topics([new], request_timeout=15)[name].result()
+        wait_until(lambda: self._ask_for(new), lambda why: why == "", deadline_s=DEADLINE_S)
         self.cluster.load.write_to(name, len(assignment))
+
+    def _ask_for(self, new: NewTopic) -> str:
+        """Return why the topic is not there yet; empty when it is."""
+        admin = self.cluster.kafka.admin
+        try:
+            # Asked first: it also tells the client who the controller is.
+            found = admin.list_topics(timeout=15).topics.get(new.topic)
+            if found is None or len(found.partitions) != new.num_partitions:
+                admin.create_topics([new], request_timeout=15)[new.topic].result()
+        except KafkaException as error:
+            return str(error)
+        return ""
 
     def controller(self) -> int:
         """Return who holds /controller; -1 for nobody."""
