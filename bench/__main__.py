@@ -79,14 +79,16 @@ def main() -> int:
     path, older = options.pop("json"), options.pop("compare")
     try:
         before = json.loads(older.read_text()) if older else None
+        if path:
+            path.touch()  # half an hour later would be late to find out
         result = _all() if name == "all" else SCENARIOS[name].measure(**options)
         text = json.dumps(result, indent=2)
+        print(text)
         if path:
             path.write_text(text + "\n")
     except (*FAILURES, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 1)
-    print(text)
     if before is not None:
         print(comparison(before, result))
     return 1 if result.get("failed") else 0

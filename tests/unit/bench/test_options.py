@@ -64,6 +64,17 @@ def test_a_result_is_printed_written_and_compared(
     assert "| p50_ms | 2.0 | 1.0 | -50 % |" in printed
 
 
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some scenarios take half an hour."""
+    _scenarios(monkeypatch, never=AssertionError("measured"))
+    path = tmp_path / "no such folder" / "result.json"
+    monkeypatch.setattr("sys.argv", ["bench", "never", "--json", str(path)])
+    assert bench.main() == 1
+    assert str(path) in capsys.readouterr().err
+
+
 def test_one_that_fails_keeps_no_other_from_running(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
