@@ -6,10 +6,15 @@ the order; the source is never split finer than Kafka's partitions.
 """
 
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
 from pipeline.topics import MAX_MESSAGE_BYTES, EnsuredTopics
 from streaming.config import StreamSettings
@@ -23,6 +28,9 @@ BATCH_COUNTS = "fold"
 
 FETCH_WAIT_MS = 5
 """How long a broker may hold a fetch; the default of 500 ms would show as task time."""
+
+TIME_MODE = "None"
+"""The processor has no timers."""
 
 MAX_CAUSES = 20
 """Exceptions that we follow from a failed query to its cause; Spark's own nest five or six deep."""
@@ -108,7 +116,28 @@ def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) ->
 
 def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:
     """Return the records for the sink; what was counted on the way is observed as BATCH_COUNTS."""
-    rows = records.groupBy("cluster").transformWithState(processor, OUTPUT, "update", "None")
+    rows = _transform_with_state(records, "cluster", processor)
     counts = [F.sum(name).alias(name) for name in COUNTS]
     observed = rows.observe(BATCH_COUNTS, *counts, F.max("newest_ms").alias("newest_ms"))
     return observed.where(F.col("topic").isNotNull()).select("topic", "partition", "key", "value")
+
+
+def _transform_with_state(records: DataFrame, key: str, processor: StatefulProcessor) -> DataFrame:
+    """Do what `records.groupBy(key).transformWithState(processor, OUTPUT, "update", "None")` does.
+
+    That goes through `pandas_udf`, which demands pandas, though rows never become its frames. With
+    pandas installed, pyarrow imports it into the driver and into each worker: 50 MiB in each of them.
+    """
+    spark = records.sparkSession
+    handler = TransformWithStateInPandasUdfUtils(processor, TIME_MODE).transformWithStateUDF
+    kind = PythonEvalType.SQL_TRANSFORM_WITH_STATE_PYTHON_ROW_UDF
+    handle = UserDefinedFunction(handler, returnType=OUTPUT, evalType=kind)
+    transformed: Any = records.groupBy(key)._jgd.transformWithStateInPySpark(  # noqa: SLF001
+        handle(*(records[name] for name in records.columns))._jc,  # noqa: SLF001
+        spark._jsparkSession.parseDataType(OUTPUT.json()),  # noqa: SLF001
+        "update",
+        TIME_MODE,
+        None,  # no initial state
+        "",  # no column of event time
+    )
+    return DataFrame(transformed, spark)

@@ -42,7 +42,7 @@ QUIET_START_S = 10.0
 SPARK_HINT = " (Spark takes 10 s to start on an idle machine, longer on a busy one)"
 ANSWER_DEADLINE_S = 5.0
 """How long the pipeline's Kafka may take to answer with its cluster's id."""
-_NEEDED_PACKAGES = ("kazoo", "pyspark", "pandas", "pyarrow")
+_NEEDED_PACKAGES = ("kazoo", "pyspark", "pyarrow")
 
 DataFolder = Annotated[
     Path | None,

@@ -72,7 +72,7 @@ def test_an_unknown_verb_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_line_loads_no_heavy_package() -> None:
     """Options and settings need neither pyspark nor kazoo: the exporter installs without them."""
     code = (
-        "import sys; sys.modules.update(dict.fromkeys(['kazoo', 'pyspark', 'pandas', 'pyarrow'])); "
+        "import sys; sys.modules.update(dict.fromkeys(['kazoo', 'pyspark', 'pyarrow'])); "
         "from kcm.__main__ import main; from kcm.cli.parts import *; import_service(EXPORT); "
         "sys.exit(main(['config']))"
     )
