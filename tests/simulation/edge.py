@@ -190,7 +190,7 @@ class Edge:
 
     # --- what is noted for the oracle -------------------------------------------------------
 
-    def _take(self, _wait_s: float) -> Item | None:
+    def _take(self, _wait_s: float, **_: float) -> Item | None:
         item = Inbox.take(self.inbox, 0)
         if isinstance(item, Notification):
             self._noticed.add(item.path)

@@ -8,6 +8,7 @@ bounded by the reads that the watcher has in flight.
 
 import queue
 import threading
+import time
 from typing import NamedTuple
 
 import msgspec
@@ -92,8 +93,10 @@ class Inbox:
             if self._dropped == 1:
                 self._queue.put(Overflow(0))
 
-    def take(self, timeout_s: float) -> Item | None:
-        """Return the next item; None when none came in time."""
+    def take(self, timeout_s: float, *, pause_s: float = 0.0) -> Item | None:
+        """Return the next item; None when none came in time. `pause_s`: leave them alone for so long before."""
+        if pause_s:
+            time.sleep(pause_s)
         try:
             item = self._queue.get(timeout=timeout_s) if timeout_s > 0 else self._queue.get_nowait()
         except queue.Empty:

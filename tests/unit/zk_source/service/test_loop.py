@@ -35,6 +35,7 @@ from zk_source.service.service import (
     GOODBYE_S,
     METRICS_EVERY_S,
     MOST_ITEMS_AT_ONCE,
+    STORM_PAUSE_S,
     LeaseLostError,
     LogLostError,
     WatcherService,
@@ -236,11 +237,14 @@ class Stage:
         )
         self.watched: Any = self.service._ensemble
         self.waits_s: list[float] = []
+        self.pauses_s: list[float] = []
         monkeypatch.setattr(self.service._inbox, "take", self._take)
 
-    def _take(self, wait_s: float) -> Any:
+    def _take(self, wait_s: float, *, pause_s: float = 0.0) -> Any:
         """Take without waiting: the clock is played."""
         self.waits_s.append(wait_s)
+        if pause_s:
+            self.pauses_s.append(pause_s)
         return Inbox.take(self.service._inbox, 0)
 
     def begin(self) -> None:
@@ -485,6 +489,20 @@ def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.M
     stage.turns(SECOND)
     assert stage.service._watcher.recorder.dropped > dropped
     assert not stage.service._publisher.waiting
+
+
+def test_in_a_storm_a_turn_waits_for_more(stage: Stage) -> None:
+    """One change is handed on at once, and so is what a resync reads; of two the next turn takes more together."""
+    stage.begin()
+    stage.watched.zk.put("/brokers/topics/a")
+    stage.watched.deliver()
+    stage.turns(3)
+    assert stage.pauses_s == []
+    for name in ("b", "c"):
+        stage.watched.zk.put(f"/brokers/topics/{name}")
+    stage.watched.deliver()
+    stage.turns(3)
+    assert stage.pauses_s == [STORM_PAUSE_S]
 
 
 def test_lost_notifications_are_counted_and_end_with_a_resync(stage: Stage) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from zk_source.wire.inbox import Inbox, Notification, Overflow
 
 
@@ -14,3 +16,12 @@ def test_an_overfull_inbox_marks_where_and_how_many_it_dropped() -> None:
     assert taken == [Notification(1, "/0"), Notification(1, "/1"), Overflow(3), None]
     inbox.put_notification(1, "/again")
     assert inbox.take(0) == Notification(1, "/again")
+
+
+def test_what_comes_while_the_inbox_is_left_alone_is_taken_after_it() -> None:
+    """The pause is over before anything is taken, whatever waits."""
+    inbox = Inbox()
+    inbox.put_notification(1, "/a")
+    began = time.monotonic()
+    assert inbox.take(0, pause_s=0.02) == Notification(1, "/a")
+    assert time.monotonic() - began >= 0.02
