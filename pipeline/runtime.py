@@ -27,6 +27,11 @@ LogFormat = Literal["auto", "console", "json"]
 EXPORTER_PORT = 9640
 """Where the exporter is found; the watcher's and the fold's metrics are on 9641 and 9642."""
 
+API_HEADER = "Kcm-Api"
+"""In each answer of the exporter's API, with API_VERSION: by it a command knows that an exporter answers."""
+
+API_VERSION = "v1"
+
 
 class KcmError(Exception):
     """Trouble that the user must hear of: one line, and the exit code of its kind."""

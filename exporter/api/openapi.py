@@ -16,6 +16,7 @@ from controller_model.records.recommendations import Recommended
 from controller_model.records.views import BrokerView, ClusterView
 from exporter.api.answers import ANSWERS, SCHEMAS, Json
 from exporter.api.operations import CLUSTER, OPERATIONS, Operation
+from pipeline.runtime import API_HEADER, API_VERSION
 
 _DISTRIBUTION = "kafka-controller-monitor"
 _TEXT: Json = {"type": "string"}
@@ -75,6 +76,10 @@ def _operation(operation: Operation) -> Json:
         name: Json = {"name": "name", "in": "path", "required": True, "description": text}
         parameters.insert(0, {**name, "schema": _TEXT})
     etag = {"description": "Give it back as If-None-Match.", "schema": _TEXT}
+    version = {
+        "description": "By it, what answers is an exporter of kcm.",
+        "schema": {"const": API_VERSION},
+    }
     return {
         "operationId": operation.handler,
         "summary": operation.summary,
@@ -82,7 +87,7 @@ def _operation(operation: Operation) -> Json:
         "responses": {
             "200": {
                 "description": "The answer.",
-                "headers": {"ETag": etag},
+                "headers": {"ETag": etag, API_HEADER: version},
                 "content": {"application/json": {"schema": _ref(operation.answer)}},
             },
             "304": {"description": "It is what the client has."},

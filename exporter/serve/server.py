@@ -13,9 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from exporter.api.endpoints import Handler
+from exporter.api.operations import ROOT
 from exporter.api.responses import problem_response
 from exporter.core.metrics import ExporterMetrics
 from exporter.serve.pages import Pages
+from pipeline.runtime import API_HEADER, API_VERSION
 from pipeline.web import UNGUARDED, WebOptions, WebServer
 
 NO_ROUTE = "none"
@@ -32,6 +34,8 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
         async def handle(request: Request) -> Response:
             request.state.route = path
             response = await handler(request)
+            if path.startswith(ROOT):
+                response.headers[API_HEADER] = API_VERSION
             metrics.requests.labels(path, str(response.status_code)).inc()
             return response
 

@@ -21,7 +21,14 @@ from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import check_cluster_name
 from controller_model.records.decoding import DECODING_ERRORS
 from kcm.queries.http_config import OPTION, http_handlers
-from pipeline.runtime import EXPORTER_PORT, KcmError, UnreachableError, UsageError
+from pipeline.runtime import (
+    API_HEADER,
+    API_VERSION,
+    EXPORTER_PORT,
+    KcmError,
+    UnreachableError,
+    UsageError,
+)
 
 DEFAULT_URL = f"http://127.0.0.1:{EXPORTER_PORT}"
 ANSWER_WITHIN_S = 30.0
@@ -86,6 +93,8 @@ class ExporterApi:
             request.add_header("If-None-Match", known[0])
         try:
             with self.open(request) as answer:
+                if answer.headers.get(API_HEADER) != API_VERSION:
+                    raise UnreachableError(self._foreign())
                 return self._keep(address, answer.headers.get("etag"), self._read(answer.read()))
         except urllib.error.HTTPError as error:
             with error:

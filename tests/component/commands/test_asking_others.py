@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kcm.__main__ import main
+from pipeline.runtime import API_HEADER, API_VERSION
 from tests.component.commands.test_asking import ASKING, Shown
 from tests.support.api_server import Served
 
@@ -21,13 +22,18 @@ Answers = Callable[[str], tuple[int, bytes]]
 
 
 @contextmanager
-def other_server(answers: Answers) -> Iterator[str]:
-    """Serve what answers to a path with a status and a body, and yield its address."""
+def other_server(answers: Answers, version: str | None = API_VERSION) -> Iterator[str]:
+    """Serve what answers to a path with a status and a body, and yield its address.
+
+    `version`: of the API that it claims to speak; None: it claims nothing.
+    """
 
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = answers(self.path)
             self.send_response(status)
+            if version is not None:
+                self.send_header(API_HEADER, version)
             self.end_headers()
             self.wfile.write(body)
 
@@ -50,10 +56,22 @@ def test_another_server_is_reported_as_such(capsys: pytest.CaptureFixture[str]) 
     def answers(path: str) -> tuple[int, bytes]:
         return 200 if path.endswith("clusters") else 404, b"<html>hello</html>"
 
-    with other_server(answers) as url:
+    with other_server(answers, version=None) as url:
         shown = Shown(url, Served(), capsys)
         assert "no exporter of kcm" in shown.complaint("status", code=3)
         assert "no exporter of kcm" in shown.complaint("events", "--cluster", "x", code=3)
+
+
+@pytest.mark.parametrize("verb", ASKING)
+@pytest.mark.parametrize(
+    "body", [b'{"clusters":null}', b'{"clusters":[[]],"name":1,"counts":"x"}', b'{"name":{}}']
+)
+def test_json_of_another_server_is_reported_as_such(
+    verb: str, body: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the types in it are: it is not read at all."""
+    with other_server(lambda _: (200, body), version=None) as url:
+        assert "no exporter of kcm" in Shown(url, Served(), capsys).complaint(verb, code=3)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urljoin
 
 from exporter.serve.server import HttpServer
+from pipeline.runtime import API_HEADER, API_VERSION
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view
 from tests.support.web import exchange, request, status
@@ -26,6 +27,8 @@ def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
         answer = served.get(path)
         assert answer.status_code == wanted
         assert "location" not in answer.headers, "nobody is sent to the Host that was asked for"
+        if wanted == 200:
+            assert answer.headers[API_HEADER] == API_VERSION
     lines = [
         line
         for line in served.get("/metrics").text.splitlines()
@@ -38,6 +41,7 @@ def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
         f'kcm_exporter_http_requests_total{{code="404",route="{topics}"}} 1.0',
         'kcm_exporter_http_requests_total{code="404",route="none"} 2.0',
     ]
+    assert API_HEADER not in served.get("/").headers
 
 
 def test_who_is_refused_before_any_page_is_counted_as_well() -> None:
