@@ -26,7 +26,7 @@ table. Only GET and HEAD; no password: open it only to a network that you trust.
 - **Numbers of 64 bits** (zxids, generations, broker epochs) are text, because many JSON readers round them. Times are milliseconds since 1970.
 - **Pages.** `next` is the `after` of the next page, null at the end. All pages of a recommendation are of the same one: when it has become
   another one, the next page is refused with 409; begin again without `after`.
-- **`Kcm-Api: v1`** is a header of each answer: by it, what answers is an exporter of kcm. The commands read nothing else.
+- **`Kcm-Api: v1`** is a header of each answer that is no error: by it, what answers is an exporter of kcm. The commands read no other.
 - **ETag.** Give it back as `If-None-Match`: the answer is 304 without a body while it is the same to the byte, `as_of` and `completeness` included.
 - **Of a moment ago.** Recommendations and what-ifs read every partition. While a cluster changes faster than they can be computed, the last one
   stands for four times as long as it took: its `as_of` is older than that of other answers, and it has no ETag. With the header

@@ -31,6 +31,7 @@ API_HEADER = "Kcm-Api"
 """In each answer of the exporter's API, with API_VERSION: by it a command knows that an exporter answers."""
 
 API_VERSION = "v1"
+"""It stands in the path of each answer, too."""
 
 
 class KcmError(Exception):

@@ -11,8 +11,9 @@ from controller_model.records.incidents import INCIDENTS_KEPT
 from exporter.api.activity_answers import DEFAULT_WINDOW_S, LONGEST_WINDOW_S
 from exporter.core.parameters import Parameter
 from exporter.partitions.conditions import Condition
+from pipeline.runtime import API_VERSION
 
-ROOT = "/api/v1"
+ROOT = f"/api/{API_VERSION}"
 CLUSTER = f"{ROOT}/clusters/{{name}}"
 
 INCIDENTS_SHOWN = INCIDENTS_KEPT + 1

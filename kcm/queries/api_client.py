@@ -84,7 +84,7 @@ class ExporterApi:
         """
         given = {name: value for name, value in params.items() if value not in (None, (), [], "")}
         query = urllib.parse.urlencode(given, doseq=True)
-        address = f"{self.url}/api/v1{path}{'?' if query else ''}{query}"
+        address = f"{self.url}/api/{API_VERSION}{path}{'?' if query else ''}{query}"
         known = self._known.get(address)
         request = urllib.request.Request(address)  # noqa: S310  # the scheme was checked above
         # A command waits for the state as it is now, and takes no answer that a cache kept.
