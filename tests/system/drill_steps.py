@@ -25,8 +25,7 @@ GHOST_DEADLINE_S = 120.0
 FLAPS = 6
 BOUNCES = 3
 BURST = 700
-"""Changes one by one: more than may wait, and than the producer takes in 32 messages, each of half of
-those; and more znodes than a resync reads at once."""
+"""Changes one by one; and more znodes than a resync reads at once."""
 
 
 EMPTY_CONFIG = b'{"version":1,"config":{}}'
@@ -218,27 +217,38 @@ def deny(drill: Drill) -> None:
 
 
 def flood(drill: Drill) -> None:
-    """Change more than may wait while the pipeline's Kafka hangs; the resync after it is long."""
+    """Change more than may wait while the pipeline's Kafka hangs; the resync after it is long.
+
+    How much that is depends on how full the messages are that the producer has taken before: the
+    znodes are written again until something is dropped.
+    """
+    zookeeper = drill.zookeeper
     own = drill.pipeline.broker
     assert own is not None
     own.pause()
-    numbers = iter(range(BURST))
+    paths = [f"/config/topics/flood-{number}" for number in range(BURST)]
+    unwritten = iter(paths)
 
     def one_more_waits() -> list[str]:
-        drill.zookeeper.create(f"/config/topics/flood-{next(numbers)}", EMPTY_CONFIG)
+        zookeeper.create(next(unwritten), EMPTY_CONFIG)
         return drill.seen("kcm_watcher_buffer_changes > 0")
+
+    def some_are_dropped() -> list[str]:
+        for path in paths:
+            zookeeper.set(path, EMPTY_CONFIG)
+        return drill.seen("kcm_watcher_dropped_changes_total > 0")
 
     wait_until(one_more_waits)
     drill.await_true("min_over_time(kcm_watcher_buffer_changes[2s]) > 0")
-    for number in numbers:
-        drill.zookeeper.create(f"/config/topics/flood-{number}", EMPTY_CONFIG)
-    drill.await_true("kcm_watcher_dropped_changes_total > 0")
+    for path in unwritten:
+        zookeeper.create(path, EMPTY_CONFIG)
+    wait_until(some_are_dropped, deadline_s=DEADLINE_S)
     own.resume()
     drill.await_true("kcm_cluster_resync_under_way == 1")
     drill.await_true("increase(kcm_cluster_dropped_changes_total[30s]) > 0")
     drill.await_well()
-    for number in range(BURST):
-        drill.zookeeper.delete(f"/config/topics/flood-{number}")
+    for path in paths:
+        zookeeper.delete(path)
 
 
 def tear(drill: Drill) -> None:
