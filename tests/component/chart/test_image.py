@@ -38,10 +38,15 @@ def test_the_images_copy_every_package_that_the_wheel_needs() -> None:
 
 
 def test_what_is_installed_is_pinned_and_listed() -> None:
-    """Each package of Debian is named with its release, and each image has its bill of materials."""
+    """The base by its digest, each package of Debian with its release; each image has its bill of materials."""
     text = DOCKERFILE.read_text()
     installed = re.findall(r"apt-get install -y --no-install-recommends (\S+)", text)
     assert set(installed) == {'"${JRE}"'}
+    bases = set(re.findall(r"^FROM (\S+) AS", text, re.MULTILINE)) - stages().keys()
+    assert bases == {"${BASE}"}
+    assert re.search(
+        r"^ARG BASE=python:3\.11-slim-bookworm@sha256:[0-9a-f]{64}$", text, re.MULTILINE
+    )
     assert re.search(r"^ARG JRE=openjdk-17-jre-headless=17[0-9.]+\+\S+$", text, re.MULTILINE)
     for name in ("monitor", "monitor-spark"):
         assert "/sbom.py" in stages()[name]
