@@ -27,6 +27,7 @@ from bench import (
     report,
     rest,
     resync,
+    scaleout,
     scrape,
     storm,
     sweep,
@@ -57,6 +58,7 @@ SCENARIOS = {
     "replay": Scenario(replay.SUMMARY, replay.measure),
     "resync": Scenario(resync.SUMMARY, resync.measure),
     "rest": Scenario(rest.SUMMARY, rest.measure, rest.add_options),
+    "scaleout": Scenario(scaleout.SUMMARY, scaleout.measure),
     "scrape": Scenario(scrape.SUMMARY, scrape.measure),
     "storm": Scenario(storm.SUMMARY, storm.measure, storm.add_options),
     "sweep": Scenario(sweep.SUMMARY, sweep.measure),
@@ -77,6 +79,7 @@ def main() -> int:
     if name == "report":
         return _report(options["results"])
     path, older = options.pop("json"), options.pop("compare")
+    is_new = path is not None and not path.exists()
     try:
         before = json.loads(older.read_text()) if older else None
         if path:
@@ -88,6 +91,8 @@ def main() -> int:
             path.write_text(text + "\n")
     except (*FAILURES, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
+        if path and is_new:
+            path.unlink(missing_ok=True)
         return getattr(error, "exit_code", 1)
     if before is not None:
         print(comparison(before, result))

@@ -75,6 +75,20 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
     assert str(path) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("older", [None, "{}"])
+def test_one_that_fails_leaves_its_file_as_it_was(
+    older: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What was measured before stays; where nothing was, nothing is."""
+    _scenarios(monkeypatch, bad=EnvironmentProblemError("no Java"))
+    path = tmp_path / "result.json"
+    if older is not None:
+        path.write_text(older)
+    monkeypatch.setattr("sys.argv", ["bench", "bad", "--json", str(path)])
+    assert bench.main() == EnvironmentProblemError.exit_code
+    assert (path.read_text() if path.exists() else None) == older
+
+
 def test_one_that_fails_keeps_no_other_from_running(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
