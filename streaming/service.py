@@ -50,6 +50,9 @@ POLL_S = 0.5
 WAITED_FOR = frozenset({FailureKind.KAFKA, FailureKind.HUNG, FailureKind.WORKER})
 """What ends by itself and says nothing about the checkpoint: tried again for as long as it takes."""
 
+FORGETS_EACH = 5_000
+"""Batches after which the JVM is told to forget the files of those that are over: it keeps 1 MB of them."""
+
 STRIKES_BEFORE_NEW_LINEAGE = 2
 """Failures of unknown cause, without a batch between them, that may still be chance."""
 
@@ -237,6 +240,8 @@ class _Fold:
             self._has_folded = True
             self._pause.reset()
             self._batch_clock.moved(report.end_offset)
+            if report.batch % FORGETS_EACH == 0 and self._session is not None:
+                self._session.forget_temporary_files()
             if report.messages:
                 self._metrics.observe(report)
 

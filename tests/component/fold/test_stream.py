@@ -178,6 +178,30 @@ def test_the_fold_tells_about_itself(stream: Stream, outcome: Outcome) -> None:
     assert stream.sample("kcm_fold_errors_total") == 0
 
 
+def test_a_batch_leaves_nothing_open(stream: Stream, outcome: Outcome) -> None:
+    """Spark's JVM has as many files and sockets after a hundred batches as before."""
+    assert stream.process is not None
+    fold = stream.process.pid
+    (jvm,) = [pid for pid, parent, _, _ in process_table() if parent == fold]
+    history = cluster("endless")
+    stream.append_new(history)
+    outcome.folded(history)
+
+    def open_files() -> int:
+        return sum(1 for _ in Path(f"/proc/{jvm}/fd").iterdir())
+
+    def opened_by_batches(batches: int) -> int:
+        before = open_files()
+        for _ in range(batches):
+            history.heartbeat()
+            stream.append_new(history)
+            outcome.folded(history)
+        return open_files() - before
+
+    opened_by_batches(20)  # what a pool opens once
+    assert opened_by_batches(100) < 25
+
+
 def test_a_large_resync_is_folded_in_several_batches(stream: Stream, outcome: Outcome) -> None:
     """A resync of many messages proves itself equal to ZooKeeper whatever batches it comes in."""
     history = History(cluster="large")

@@ -267,7 +267,7 @@ class PlayedQueries:
     def _session(self, *given: object) -> SimpleNamespace:
         assert given == (self.settings, self.workspace, Path("java"))
         assert self.watchdog.limit_s == START_S
-        session = SimpleNamespace(alive=True, spark=object(), closed=False)
+        session = SimpleNamespace(alive=True, spark=object(), closed=False, forgets=0)
 
         def kill() -> None:
             session.alive = False
@@ -275,7 +275,11 @@ class PlayedQueries:
         def close() -> None:
             session.alive, session.closed = False, True
 
-        session.kill, session.close = kill, close
+        def forget() -> None:
+            assert self.watchdog.limit_s == ANSWER_S
+            session.forgets += 1
+
+        session.kill, session.close, session.forget_temporary_files = kill, close, forget
         self.sessions.append(session)
         self.on_session()
         return session
@@ -322,6 +326,16 @@ def test_failures_with_batches_between_them_never_end_the_fold(
     played.run()
     assert len(played.lineages) == 13
     assert len(set(played.lineages)) == 1
+
+
+def test_the_jvm_forgets_the_files_of_batches_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each so many batches, over restarts of the query: batches 0, 3 and 6 of eight."""
+    monkeypatch.setattr("streaming.service.FORGETS_EACH", 3)
+    played = PlayedQueries(monkeypatch, tmp_path, [(4, "who knows"), (4, "who knows")])
+    played.run()
+    assert sum(session.forgets for session in played.sessions) == 3
 
 
 def test_failures_without_a_batch_between_them_end_it_after_a_new_lineage_was_tried(
