@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller_model.records.incidents import IncidentsSummary
+from controller_model.records.views import AnyView
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.status import ReadingState, ReadingStatus
@@ -18,22 +20,38 @@ from exporter.scrape.reading_thread import ReadingThread
 from pipeline.settings import load
 from pipeline.topic_probe import TopicsAnswer
 from pipeline.topic_records import Place, ReadBatch, Record
+from tests.support.hostile import WIDE, with_a_number
 from tests.support.samples import (
     EVENTS,
     T0,
     VIEWS,
     as_of,
     beat,
+    broker_view,
     cluster_view,
     deleted,
     elected,
     event_record,
+    incident,
+    incidents_view,
+    last_incident,
     log_view,
     raw,
+    recommendation_view,
     record,
+    topic_view,
 )
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+VIEWS_OF_EACH_KIND: list[AnyView] = [
+    cluster_view(incidents=IncidentsSummary(last_closed=last_incident())),
+    broker_view(1, ends={"crashed": 1}, leader_skew=0.5, isr_leave_minutes=(1,)),
+    topic_view("t", adding={0: (1,)}),
+    incidents_view(incident(1)),
+    recommendation_view(),
+    beat(1, sent_steady=T0),
+]
 
 
 class Reading:
@@ -96,6 +114,20 @@ def test_what_cannot_be_read_is_counted_by_its_topic() -> None:
     for topic in (VIEWS, EVENTS):
         assert reading.figure("records_total", topic=topic) == 2
         assert reading.figure("unreadable_records_total", topic=topic) == 1
+
+
+@pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
+@pytest.mark.parametrize("view", VIEWS_OF_EACH_KIND, ids=lambda view: type(view).__name__)
+def test_no_number_of_a_view_ends_the_reading(view: AnyView, number: int) -> None:
+    """Such a view counts as unreadable, whatever would be made of the number; the next batch is shown."""
+    good = record(view)
+    reading = Reading()
+    reading.thread._ready()
+    harmful = list(with_a_number(good.value or b"", number))
+    reading.take(*(good._replace(value=value) for value in harmful))
+    assert reading.figure("unreadable_records_total", topic=VIEWS) == len(harmful)
+    reading.take(record(cluster_view(at=as_of(9))))
+    assert reading.shown() == {"prod": 9}
 
 
 def test_delays_are_measured_of_what_comes_after_the_start() -> None:
