@@ -262,3 +262,29 @@ def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() 
     assert stats["/controller"].mzxid == 10 < held
     assert log.divergent_since is None
     assert log.wanted is None
+
+
+@pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
+def test_what_is_denied_of_late_is_said_within_a_second(watches: Watches) -> None:
+    """Its last good value is shown as live until then; more of it makes one heartbeat a second, not one each."""
+    play = Play(watches=watches)
+    fill(play.zk)
+    topics = [f"/brokers/topics/t{number}" for number in range(5)]
+    for topic in topics:
+        play.zk.put(topic, b'{"version":2,"partitions":{"0":[0]}}')
+    play.connect()
+    play.settle()
+    read = len(play.reader.changes)
+    for topic in topics:
+        play.zk.closed.add(topic)
+        play.zk.put(topic)
+        play.settle()
+        play.pass_time(300)
+    play.pass_time(1_000)
+    said = [
+        change.denied
+        for change in play.reader.changes[read:]
+        if change.kind is ChangeKind.HEARTBEAT
+    ]
+    assert said[-1] == tuple(topics)
+    assert 2 <= len(said) <= 3
