@@ -30,6 +30,12 @@ def test_whatever_is_denied_is_named_or_below_what_is(paths: set[str], most: int
         assert all(path in paths for path in named)
 
 
+def test_paths_that_would_fit_into_no_message_are_not_named() -> None:
+    """A name of ZooKeeper may be almost a megabyte long; what is above it covers it."""
+    paths = [f"/config/changes/{letter * 900_000}" for letter in "abc"]
+    assert covering([*paths, "/controller"]) == ("/config/changes", "/controller")
+
+
 def test_a_path_that_can_be_read_again_is_named_no_more() -> None:
     """Nor is one after a resync has begun; what is known is not noted twice."""
     denied = DeniedPaths()
