@@ -18,8 +18,10 @@ from exporter.intake.event_store import EventStore
 from exporter.scrape.collector import Collector
 from exporter.scrape.reading_thread import ReadingThread
 from pipeline.settings import load
+from pipeline.supervised_thread import StandstillError
 from pipeline.topic_probe import TopicsAnswer
 from pipeline.topic_records import Place, ReadBatch, Record
+from pipeline.topics import EnsuredTopics, topic_names
 from tests.support.hostile import WIDE, with_a_number
 from tests.support.samples import (
     EVENTS,
@@ -231,3 +233,15 @@ def test_a_cluster_that_goes_takes_its_events_with_it() -> None:
     reading.take(record(deleted(as_of(2)), "prod/cluster"))
     assert reading.shown() == {}
     assert reading.events.held_from("prod") is None
+
+
+def test_what_ended_the_probe_ends_the_reading() -> None:
+    """Each turn asks for it: without answers of Kafka nobody would know what is left to read."""
+
+    def check() -> None:
+        raise StandstillError("the thread topic-probe has stood still")
+
+    probe: Any = SimpleNamespace(thread=SimpleNamespace(check=check))
+    consumer: Any = SimpleNamespace(poll=lambda _: ReadBatch([], [], []))
+    with pytest.raises(StandstillError):
+        Reading().thread._turn(EnsuredTopics(topic_names("kcm"), 1, {}), consumer, probe)
