@@ -45,10 +45,15 @@ from controller_model.state.log_state import LogState
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 from controller_model.tracking import incident_tracker, prediction_tracker, recommendation_tracker
+from controller_model.znodes.payloads import shorten
 from controller_model.znodes.znode_kinds import ZnodeKind
 
 FORGET_AFTER_MS = 3_600_000
 """How long a deleted view's key stays published as deleted: readers lag by seconds, not by an hour."""
+
+_PATH_CHARACTERS = 1_000
+"""Of the path of an unreadable znode that a cluster's view names: Kafka's own have 300. A view that is too large for
+Kafka is not published, and without the cluster's none of its batches is complete."""
 
 
 @dataclass
@@ -283,7 +288,7 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         incidents=incident_tracker.summary(control),
         rebalance=recommendation_tracker.summary(control),
         views_from=control.log.views_from,
-        unreadable=tuple(unreadable[:UNREADABLE_NAMED]),
+        unreadable=tuple(shorten(path, _PATH_CHARACTERS) for path in unreadable[:UNREADABLE_NAMED]),
         unreadable_count=len(unreadable),
         views_digest=digest_text(control.published.digest),
     )

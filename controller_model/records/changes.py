@@ -33,6 +33,10 @@ MAX_CHANGE_BYTES = 8 * 1024 * 1024 - 64 * 1024
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """ZooKeeper's widest numbers; a wider one in the log is damage, and could not be kept."""
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""A znode's version. What is added up over records must be far narrower than what can be kept of the sum."""
+Dropped = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+"""More changes than any watcher throws away."""
 
 
 class ChangeKind(enum.StrEnum):
@@ -80,7 +84,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """The payload was too large for the log (or not for others' eyes) and stayed behind."""
     czxid: Int64 | None = None
     mzxid: Int64 | None = None
-    version: Int64 | None = None
+    version: Int32 | None = None
     ephemeral_owner: Int64 | None = None
     ctime: Int64 | None = None
     mtime: Int64 | None = None
@@ -102,7 +106,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     to be named, one above stands for those below it."""
     denied_more: Int64 | None = None
     """How many denied paths are not named; None: nothing is denied, or the list may be cut."""
-    dropped: Int64 | None = None
+    dropped: Dropped | None = None
     """Changes that this watcher could not buffer and threw away, since it started."""
     session: SessionState | None = None
     session_since: Int64 | None = None

@@ -356,6 +356,15 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     unreadable_znodes: tuple[str, ...] = ()
     """The topic's own znodes (assignment, configuration) of which that is true."""
 
+    @property
+    def is_even(self) -> bool:
+        """Whether each column has one entry for each partition."""
+        columns = (
+            *(self.replicas, self.leader, self.isr, self.leader_epoch),
+            *(self.controller_epoch, self.partition_epoch, self.leader_recovery_state),
+        )
+        return all(len(column) == len(self.partitions) for column in columns)
+
 
 class IncidentsView(View, tag="incidents", frozen=True, kw_only=True):
     """The incidents of a cluster, the newest first; an open one is the first."""
@@ -490,4 +499,6 @@ def decode_view(data: bytes) -> AnyView:
     view = decode_record(_decoder, data, "a view")
     if view.v != VERSION:
         raise UnreadableRecordError(f"a view of version {view.v}; this release reads {VERSION}")
+    if isinstance(view, TopicView) and not view.is_even:
+        raise UnreadableRecordError("a view of a topic whose columns are not of one length")
     return view

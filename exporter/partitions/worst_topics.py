@@ -26,6 +26,7 @@ from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.conditions import is_under_replicated
 from exporter.partitions.one_rack import OneRackCount
 from exporter.partitions.partition_pages import is_plain
+from pipeline.runtime import get_logger
 
 MOST_TOPICS = 20
 """Of a cluster: three series each; more are on the API's pages."""
@@ -155,8 +156,14 @@ class WorstTopicsThread:
         self._store = store
         self._snapshots = snapshots
         self._clock = clock
+        self._is_failing = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="worst-topics", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
 
     def __enter__(self) -> Self:
         """Begin to search."""
@@ -173,7 +180,19 @@ class WorstTopicsThread:
         try:
             while not self._stop.wait(max(rest_s, SEARCH_EVERY_S)):
                 began = time.thread_time()
-                self._store.update(self._snapshots(), self._clock())
+                self._search()
                 rest_s = REST * (time.thread_time() - began)
-        finally:  # an error of ours ends the search, and then nothing is known
+        finally:  # nothing is known any more
             self._store.update({}, self._clock())
+
+    def _search(self) -> None:
+        """Search; a mistake of ours is logged once, and nothing is known until a search ends well."""
+        try:
+            self._store.update(self._snapshots(), self._clock())
+        except Exception:  # noqa: BLE001  # a mistake about one state must not end all searches
+            self._store.update({}, self._clock())
+            if not self._is_failing:
+                get_logger("exporter").exception("the worst topics could not be searched for")
+            self._is_failing = True
+        else:
+            self._is_failing = False

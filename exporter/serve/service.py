@@ -54,16 +54,18 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
         reader.start()
         try:
             while not stop.wait(_CHECK_EVERY_S):
-                _check(reader, server)
+                _check(reader, server, worst)
         finally:
             reader.close()
     log.info("stopped")
 
 
-def _check(reader: ReadingThread, server: HttpServer) -> None:
+def _check(reader: ReadingThread, server: HttpServer, worst: WorstTopicsThread) -> None:
     if reader.failure is not None:
         raise reader.failure
     if not reader.alive:
         raise KcmError("exporter: the reading thread has ended without a reason; restart it")
     if not server.alive:
         raise KcmError("exporter: the HTTP server has ended; see the log above, then restart it")
+    if not worst.alive:
+        raise KcmError("exporter: the search for the worst topics has ended; restart it")

@@ -342,6 +342,8 @@ def test_elections_are_what_the_epoch_grew_by(seed: int) -> None:
 
 
 _NUMBERS = st.none() | st.integers(-3, 40) | st.sampled_from([2**63 - 1, -(2**63)])
+_VERSIONS = st.none() | st.integers(-3, 40) | st.sampled_from([2**31 - 1, -(2**31)])
+_DROPPED = st.none() | st.integers(0, 40) | st.just(2**40)
 _PATHS = st.sampled_from(
     [
         "/controller", "/controller_epoch", "/brokers/ids/0", "/brokers/ids/x", "/brokers/topics/t",
@@ -376,7 +378,7 @@ _CHANGES = st.builds(
     data_omitted=st.booleans(),
     czxid=_NUMBERS,
     mzxid=_NUMBERS,
-    version=_NUMBERS,
+    version=_VERSIONS,
     ctime=_NUMBERS,
     mtime=_NUMBERS,
     read_zxid=_NUMBERS,
@@ -385,7 +387,7 @@ _CHANGES = st.builds(
     rebase=st.booleans(),
     znodes=_NUMBERS,
     digest=st.sampled_from([None, "", "0" * 16]),
-    dropped=_NUMBERS,
+    dropped=_DROPPED,
     session=st.none() | st.sampled_from(SessionState),
     session_since=_NUMBERS,
 )

@@ -5,6 +5,10 @@ Each is made of a good one: what a decoder skips, in fields that it does not kno
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 DEEP = 2_000
 """Levels of nesting, in 4 kB: more than Python's stack has, whoever calls."""
 
@@ -46,3 +50,28 @@ def spoiled(record: bytes) -> dict[str, bytes]:
     }
     twice = {"a key without end": opened + b'"' + b"k" * 2**16 + b'":1}'}
     return {**inside, **twice, **NO_JSON, "cut in the middle": record[: len(record) // 2]}
+
+
+WIDE = {"65 bits": 2**64, "a bit too many": 2**63, "no float": 10**400}
+"""Numbers that JSON may hold, and that something in a reader does not."""
+
+
+def with_a_number(record: bytes, number: int) -> Iterator[bytes]:
+    """Yield a good JSON object with this number in the place of one number in it, of each in turn."""
+    body = json.loads(record)
+    for place in _numbers(body):
+        changed = json.loads(record)
+        inner = changed
+        for step in place[:-1]:
+            inner = inner[step]
+        inner[place[-1]] = number
+        yield json.dumps(changed, separators=(",", ":")).encode()
+
+
+def _numbers(body: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(body, dict | list):
+        inside = body.items() if isinstance(body, dict) else enumerate(body)
+        for step, inner in inside:
+            yield from _numbers(inner, (*place, step))
+    elif isinstance(body, int | float) and not isinstance(body, bool):
+        yield place

@@ -12,6 +12,9 @@ from collections.abc import Set as AbstractSet
 MOST_NAMED = 100
 """Paths in the list: it goes with every heartbeat."""
 
+MOST_CHARACTERS = 64 * 1024
+"""Of all paths in the list: some of ZooKeeper's longest, of almost a megabyte each, would fit into no message."""
+
 
 class DeniedPaths:
     """The paths that were denied last time they were read."""
@@ -67,15 +70,19 @@ class DeniedPaths:
 
 
 def covering(paths: Collection[str], most: int = MOST_NAMED) -> tuple[str, ...]:
-    """Return at most so many paths, or those of one level, that all of these are or are below of.
+    """Return at most so many paths and characters, or those of one level, that all of these are or are below of.
 
     >>> covering(["/brokers/topics/a", "/brokers/topics/b", "/controller"], most=2)
     ('/brokers/topics', '/controller')
     """
     named = set(paths)
-    while len(named) > most and (deepest := max(map(_depth, named))) > 1:
+    while _are_too_many(named, most) and (deepest := max(map(_depth, named))) > 1:
         named = {_above(path) if _depth(path) == deepest else path for path in named}
     return tuple(sorted(path for path in named if not _is_covered(path, named)))
+
+
+def _are_too_many(paths: Collection[str], most: int) -> bool:
+    return len(paths) > most or sum(map(len, paths)) > MOST_CHARACTERS
 
 
 def _is_covered(path: str, named: set[str]) -> bool:

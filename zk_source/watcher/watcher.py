@@ -53,6 +53,9 @@ MOST_RETRY_MS = 60_000
 _POLL_MS = 200
 """The longest wait between two checks of what is due."""
 
+_DENIED_EVERY_MS = 1_000
+"""How often heartbeats may come to say what else is denied: what it holds counts as live until then."""
+
 _WALK_POLL_MS = 5
 """The longest wait while a walk's allowance of reads is used up."""
 
@@ -112,6 +115,9 @@ class Watcher:
         self._retried_at = now_ms
         """When the tree may be read again after the last refusal."""
         self._heartbeat_at = now_ms
+        self._heartbeat_sent_at = now_ms
+        self._denied_told: tuple[str, ...] = ()
+        """What the newest heartbeat named as denied."""
         self._reconcile_at: int | None = None
         self._resync_at: int | None = None
 
@@ -193,7 +199,7 @@ class Watcher:
         ended = self.reader.walk_on(now_ms)
         if ended is not None:
             self._on_walk_ended(ended, now_ms)
-        if now_ms >= self._heartbeat_at:
+        if now_ms >= self._heartbeat_at or self._is_denied_news(now_ms):
             self._heartbeat(now_ms)
 
     def on_view(self, view: ClusterView, now_ms: int) -> None:
@@ -396,8 +402,17 @@ class Watcher:
         self.reader.forget()
         self._readiness.stop()
 
+    def _is_denied_news(self, now_ms: int) -> bool:
+        """Return whether more is denied than was said, and time to say so: not in a walk, which may meet thousands."""
+        if self.reader.walk is not None or now_ms < self._heartbeat_sent_at + _DENIED_EVERY_MS:
+            return False
+        named = self.recorder.denied.named
+        return named is not self._denied_told and not set(named).issubset(self._denied_told)
+
     def _heartbeat(self, now_ms: int) -> None:
         self._heartbeat_at = now_ms + self._intervals.heartbeat_ms
+        self._heartbeat_sent_at = now_ms
+        self._denied_told = self.recorder.denied.named
         if self.generations.generation and not self._muted:
             self._out.add(
                 self.recorder.heartbeat(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from controller_model.records.changes import Int64
 from controller_model.records.views import ClusterView
 
 MOST_EVENTS = 200_000
@@ -55,8 +56,9 @@ class OtherWatcher(msgspec.Struct, frozen=True):
 
     cluster: str
     watcher: str
-    generation: int
-    observed_at: int
+    generation: Int64
+    """One that no record can hold must not be followed: no generation of ours would be above it."""
+    observed_at: Int64
 
 
 class ViewsCut(NamedTuple):

@@ -5,24 +5,27 @@ from __future__ import annotations
 from bench.shown import Reached, leaders_of, medians, storm_result, when_shown
 from bench.znodes import Written
 from controller_model.kafka.ids import TopicPartition
-from controller_model.records.views import TopicView, encode_view
-from tests.support.samples import as_of, beat, cluster_view
+from controller_model.records.views import encode_view
+from tests.support.samples import beat, cluster_view, topic_view
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 CLUSTER = encode_view(cluster_view())
 
 
 def _topic(*versions: int | None) -> bytes:
+    count = len(versions)
+    zeros = (0,) * count
     return encode_view(
-        TopicView(
-            v=1,
-            cluster="prod",
-            as_of=as_of(1),
-            name="t",
-            chunk=0,
-            chunks=1,
-            partitions=tuple(range(len(versions))),
+        topic_view(
+            "t",
+            partitions=tuple(range(count)),
+            replicas=((0,),) * count,
+            leader=zeros,
+            isr=((0,),) * count,
+            leader_epoch=zeros,
+            controller_epoch=zeros,
             partition_epoch=versions,
+            leader_recovery_state=zeros,
         )
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -50,6 +51,28 @@ from tests.support.histories import History, election_request, encode_changes, s
 from tests.support.hostile import spoiled
 
 LINEAGE = "0000000000001-abc"
+
+
+def most_of_each_number() -> dict[str, int]:
+    """Return the largest value that a record may hold of each of its numbers."""
+    info = msgspec.inspect.type_info(ZnodeChange)
+    assert isinstance(info, msgspec.inspect.StructType)
+    kinds = {
+        each.name: each.type.types
+        if isinstance(each.type, msgspec.inspect.UnionType)
+        else [each.type]
+        for each in info.fields
+    }
+    return {
+        name: kind.le or 0
+        for name, types in kinds.items()
+        for kind in types
+        if isinstance(kind, msgspec.inspect.IntType) and name not in {"v", "generation", "seq"}
+    }
+
+
+MOST_OF_EACH = most_of_each_number()
+NUMBERS = sorted(MOST_OF_EACH)
 
 
 class Bench:
@@ -688,6 +711,29 @@ def test_a_hostile_record_is_counted_and_stops_nothing(bench: Bench, harm: str) 
     bench.send(b"[" + hostile + b"]", hostile, good)
     assert bench.cluster.log.unreadable >= 1
     assert bench.cluster.log.heartbeat_at == history.now + 1
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_what_a_record_may_hold_of_a_number_can_be_kept_again_and_again(
+    bench: Bench, name: str
+) -> None:
+    """Whatever is added up of it: a state that cannot be written would end the fold at each start."""
+    history = small_cluster()
+    history.state("t", 0, leader=1, isr=[0, 1])
+    history.heartbeat()
+    bench.follow(history)
+    *_, state, heartbeat = history.changes
+    records = []
+    for round_ in range(1, 9):
+        for at, of in enumerate((state, heartbeat), start=1):
+            body = json.loads(encode_changes([of]))[0]
+            place = {"generation": of.generation + round_, "seq": at, "watcher": f"w{round_}"}
+            number = 0 if round_ % 2 else MOST_OF_EACH[name]
+            fresh = {"mzxid": 1_000 + round_, "read_zxid": 2_000 + round_}
+            records.append(body | place | fresh | {name: number})
+    bench.send(json.dumps(records).encode())
+    assert bench.cluster.log.unreadable == 0
+    assert bench.tally.errors == 0
 
 
 def test_what_another_worker_folded_meanwhile_is_sent_again(bench: Bench) -> None:

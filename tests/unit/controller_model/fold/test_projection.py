@@ -5,8 +5,15 @@ from __future__ import annotations
 import random
 
 from controller_model.fold.projection import FORGET_AFTER_MS, SentViews
+from controller_model.records.changes import MAX_MESSAGE_BYTES
 from controller_model.records.events import Anomaly, Verified
-from controller_model.records.views import UNREADABLE_NAMED, ClusterView, Deleted, TopicView
+from controller_model.records.views import (
+    UNREADABLE_NAMED,
+    ClusterView,
+    Deleted,
+    TopicView,
+    encode_view,
+)
 from tests.support.histories import begun
 
 
@@ -141,6 +148,17 @@ def test_a_view_names_so_many_unreadable_znodes_and_counts_all() -> None:
     assert view.unreadable_count == UNREADABLE_NAMED + 6
     assert len(view.unreadable) == UNREADABLE_NAMED
     assert view.unreadable[0] == "/controller"
+
+
+def test_a_view_fits_into_a_record_however_long_the_names_of_znodes_are() -> None:
+    """Without the cluster's view no batch is complete; a name may be almost a megabyte long."""
+    history, fold = begun()
+    for letter in "abcdefghij":
+        history.set(f"/isr_change_notification/isr_change_{letter * 900_000}", "damaged")
+    fold.follow(history)
+    view = fold.cluster_view()
+    assert view.unreadable_count == len(view.unreadable) == 10
+    assert len(encode_view(view)) < MAX_MESSAGE_BYTES
 
 
 def test_a_rebase_is_reported_after_all_that_differs() -> None:

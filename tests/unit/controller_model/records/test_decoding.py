@@ -8,12 +8,17 @@ import pytest
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
-from controller_model.records.decoding import MOST_NESTING, decode_record, is_nested_deeply
+from controller_model.records.decoding import (
+    MOST_NESTING,
+    decode_record,
+    has_wide_number,
+    is_nested_deeply,
+)
 from controller_model.records.event_records import decode_event, encode_event, number
 from controller_model.records.loose_log import decode_line
 from controller_model.records.views import decode_view, encode_view
 from tests.support.histories import Fold, small_cluster
-from tests.support.hostile import spoiled
+from tests.support.hostile import WIDE, spoiled, with_a_number
 from tests.support.samples import cluster_view
 
 VIEW = encode_view(cluster_view("prod", AsOf("l", 1, 1)))
@@ -61,3 +66,21 @@ def test_brackets_in_texts_are_no_levels(text: str) -> None:
     """A reason may cite a payload that was cut."""
     cited = msgspec.json.encode({"reason": text, "others": ["]", '{"', "\\"]})
     assert decode_record(anything, cited, "a test") == anything.decode(cited)
+
+
+@pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
+def test_a_number_of_more_than_64_bits_is_damage_wherever_it_stands(number: int) -> None:
+    """No figure, place or time of ours is so large; a float does not hold each of them."""
+    for decode, good in ((decode_view, VIEW), (decode_event, EVENT)):
+        for harmful in with_a_number(good, number):
+            with pytest.raises(UnreadableRecordError):
+                decode(harmful)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"12345678901234567890"', "0.00012345678901234567", "-9223372036854775808", "1e300", "[1,2]"],
+)
+def test_what_64_bits_hold_and_what_is_no_number_is_none_of_these(text: str) -> None:
+    """A topic may be named so, and a ratio has many digits."""
+    assert not has_wide_number(b'{"a":%s}' % text.encode())

@@ -25,6 +25,11 @@ from tests.support.samples import (
     topic_view,
 )
 
+COLUMNS = [
+    *("replicas", "leader", "isr", "leader_epoch"),
+    *("controller_epoch", "partition_epoch", "leader_recovery_state"),
+]
+
 
 def test_each_view_has_a_key_of_its_own() -> None:
     """`cluster/kind/id`, a topic's by chunk."""
@@ -115,3 +120,15 @@ def test_what_is_not_known_is_left_out_for_readers_of_before() -> None:
     broker = broker_view(0, under_min_isr_if_lost=None)
     assert "under_min_isr_if_lost" not in msgspec.json.decode(encode_view(broker))
     assert decode_view(encode_view(broker)) == broker
+
+
+@pytest.mark.parametrize("column", [*COLUMNS, "partitions"])
+@pytest.mark.parametrize("entries", [0, 1, 3])
+def test_a_topic_whose_columns_differ_in_length_is_damage(column: str, entries: int) -> None:
+    """Nobody can say which entry is of which partition."""
+    well = topic_view("t")
+    assert decode_view(encode_view(well)) == well
+    other = (getattr(well, column) * 2)[:entries]
+    damaged = msgspec.structs.replace(well, **{column: other})
+    with pytest.raises(UnreadableRecordError, match="columns"):
+        decode_view(encode_view(damaged))

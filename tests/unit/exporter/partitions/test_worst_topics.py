@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+import pytest
 
 from controller_model.metrics.metric import TopicTrouble, WorstTopics
 from controller_model.records.views import Counts, TopicView
@@ -133,3 +134,24 @@ def test_an_error_of_ours_leaves_nothing_that_looks_current() -> None:
     with WorstTopicsThread(store, lambda: {"prod": _cluster(LOST)}, lambda: T0):
         pass
     assert store.of("prod") == WorstTopics()
+
+
+def test_a_mistake_about_one_state_ends_no_other_search(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is logged once, nothing is known while it lasts, and then all is again."""
+    damaged = msgspec.structs.replace(topic_entry(LOST), value=b"garbage")
+    clusters = {"prod": _cluster(LOST)}
+    store = WorstTopicsStore()
+    thread = WorstTopicsThread(store, lambda: clusters, lambda: T0)
+    thread._search()
+    found = store.of("prod")
+    assert found.topics
+    clusters["other"] = msgspec.structs.replace(
+        _cluster(LOST), name="other", topics={"topic/lost/0": damaged}
+    )
+    for _ in range(2):
+        thread._search()
+        assert store.of("prod") == WorstTopics()
+    del clusters["other"]
+    thread._search()
+    assert store.of("prod") == found
+    assert capsys.readouterr().out.count("could not be searched for") == 1

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller_model.records.incidents import IncidentsSummary
+from controller_model.records.views import AnyView
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.status import ReadingState, ReadingStatus
@@ -16,24 +18,42 @@ from exporter.intake.event_store import EventStore
 from exporter.scrape.collector import Collector
 from exporter.scrape.reading_thread import ReadingThread
 from pipeline.settings import load
+from pipeline.supervised_thread import StandstillError
 from pipeline.topic_probe import TopicsAnswer
 from pipeline.topic_records import Place, ReadBatch, Record
+from pipeline.topics import EnsuredTopics, topic_names
+from tests.support.hostile import WIDE, with_a_number
 from tests.support.samples import (
     EVENTS,
     T0,
     VIEWS,
     as_of,
     beat,
+    broker_view,
     cluster_view,
     deleted,
     elected,
     event_record,
+    incident,
+    incidents_view,
+    last_incident,
     log_view,
     raw,
+    recommendation_view,
     record,
+    topic_view,
 )
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+VIEWS_OF_EACH_KIND: list[AnyView] = [
+    cluster_view(incidents=IncidentsSummary(last_closed=last_incident())),
+    broker_view(1, ends={"crashed": 1}, leader_skew=0.5, isr_leave_minutes=(1,)),
+    topic_view("t", adding={0: (1,)}),
+    incidents_view(incident(1)),
+    recommendation_view(),
+    beat(1, sent_steady=T0),
+]
 
 
 class Reading:
@@ -96,6 +116,20 @@ def test_what_cannot_be_read_is_counted_by_its_topic() -> None:
     for topic in (VIEWS, EVENTS):
         assert reading.figure("records_total", topic=topic) == 2
         assert reading.figure("unreadable_records_total", topic=topic) == 1
+
+
+@pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
+@pytest.mark.parametrize("view", VIEWS_OF_EACH_KIND, ids=lambda view: type(view).__name__)
+def test_no_number_of_a_view_ends_the_reading(view: AnyView, number: int) -> None:
+    """Such a view counts as unreadable, whatever would be made of the number; the next batch is shown."""
+    good = record(view)
+    reading = Reading()
+    reading.thread._ready()
+    harmful = list(with_a_number(good.value or b"", number))
+    reading.take(*(good._replace(value=value) for value in harmful))
+    assert reading.figure("unreadable_records_total", topic=VIEWS) == len(harmful)
+    reading.take(record(cluster_view(at=as_of(9))))
+    assert reading.shown() == {"prod": 9}
 
 
 def test_delays_are_measured_of_what_comes_after_the_start() -> None:
@@ -199,3 +233,15 @@ def test_a_cluster_that_goes_takes_its_events_with_it() -> None:
     reading.take(record(deleted(as_of(2)), "prod/cluster"))
     assert reading.shown() == {}
     assert reading.events.held_from("prod") is None
+
+
+def test_what_ended_the_probe_ends_the_reading() -> None:
+    """Each turn asks for it: without answers of Kafka nobody would know what is left to read."""
+
+    def check() -> None:
+        raise StandstillError("the thread topic-probe has stood still")
+
+    probe: Any = SimpleNamespace(thread=SimpleNamespace(check=check))
+    consumer: Any = SimpleNamespace(poll=lambda _: ReadBatch([], [], []))
+    with pytest.raises(StandstillError):
+        Reading().thread._turn(EnsuredTopics(topic_names("kcm"), 1, {}), consumer, probe)

@@ -11,6 +11,7 @@ from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
+from exporter.partitions.worst_topics import WorstTopicsThread
 from exporter.scrape.collector import Collector
 from exporter.scrape.reading_thread import ReadingThread
 from exporter.serve import service
@@ -21,8 +22,8 @@ from pipeline.settings import load
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
-class Server:
-    """An HTTP server whose thread may have ended."""
+class Other:
+    """Another thread, of the HTTP server or the search for the worst topics, that may have ended."""
 
     def __init__(self, *, alive: bool) -> None:
         self.alive = alive
@@ -49,9 +50,10 @@ class Reader(ReadingThread):
         return self._runs
 
 
-def check(reader: Reader, *, server_alive: bool = True) -> None:
+def check(reader: Reader, *, server_alive: bool = True, search_alive: bool = True) -> None:
     """Check as the exporter does while it serves."""
-    service._check(reader, cast("HttpServer", Server(alive=server_alive)))
+    server = cast("HttpServer", Other(alive=server_alive))
+    service._check(reader, server, cast("WorstTopicsThread", Other(alive=search_alive)))
 
 
 def test_what_ended_the_reading_ends_the_exporter() -> None:
@@ -63,17 +65,21 @@ def test_what_ended_the_reading_ends_the_exporter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reader_alive", "server_alive", "named"),
-    [(False, True, "the reading thread"), (True, False, "the HTTP server")],
+    ("reader_alive", "server_alive", "search_alive", "named"),
+    [
+        (False, True, True, "the reading thread"),
+        (True, False, True, "the HTTP server"),
+        (True, True, False, "the search for the worst topics"),
+    ],
 )
 def test_a_thread_that_is_gone_ends_the_exporter(
-    *, reader_alive: bool, server_alive: bool, named: str
+    *, reader_alive: bool, server_alive: bool, search_alive: bool, named: str
 ) -> None:
     """Without a reason of its own the line names the thread, and says to restart."""
     with pytest.raises(KcmError, match=f"{named} has ended.*restart it"):
-        check(Reader(alive=reader_alive), server_alive=server_alive)
+        check(Reader(alive=reader_alive), server_alive=server_alive, search_alive=search_alive)
 
 
-def test_two_threads_that_run_are_well() -> None:
+def test_threads_that_run_are_well() -> None:
     """Nothing is raised."""
     check(Reader(alive=True))

@@ -14,7 +14,7 @@ from pipeline.runtime import Backoff
 from pipeline.settings import load
 from pipeline.topic_records import Place
 from pipeline.topics import EnsuredTopics, topic_names
-from tests.support.hostile import spoiled
+from tests.support.hostile import WIDE, spoiled, with_a_number
 from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
 from tests.support.samples import beat, cluster_view
 from tests.support.waiting import wait_until
@@ -105,6 +105,29 @@ def test_a_generation_that_only_beats_show_is_taken(monkeypatch: pytest.MonkeyPa
     assert history is not None
     assert history.view is not None
     assert (history.generation, history.view.as_of.generation) == (7, 3)
+
+
+@pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
+def test_a_generation_that_no_record_can_hold_is_not_followed(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Neither of the log, nor of a view or a beat: the fold could read nothing of a watcher above it."""
+    value = encode_view(beat(1, generation=6))
+    client = Client(
+        [
+            view(0, 5),
+            *[
+                Message(VIEWS, 1 + at, key=b"prod/watcher", value=harmful)
+                for at, harmful in enumerate(with_a_number(value, number))
+            ],
+            view(9, number),
+        ],
+        [change(0, 4, "she"), change(1, number, "she")],
+        ends=((0, 10), (0, 2)),
+    )
+    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
+    assert history is not None
+    assert history.generation == 5
 
 
 def test_it_looks_back_step_by_step_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,12 @@ def test_whatever_is_denied_is_named_or_below_what_is(paths: set[str], most: int
         assert all(path in paths for path in named)
 
 
+def test_paths_that_would_fit_into_no_message_are_not_named() -> None:
+    """A name of ZooKeeper may be almost a megabyte long; what is above it covers it."""
+    paths = [f"/config/changes/{letter * 900_000}" for letter in "abc"]
+    assert covering([*paths, "/controller"]) == ("/config/changes", "/controller")
+
+
 def test_a_path_that_can_be_read_again_is_named_no_more() -> None:
     """Nor is one after a resync has begun; what is known is not noted twice."""
     denied = DeniedPaths()
@@ -262,3 +268,29 @@ def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() 
     assert stats["/controller"].mzxid == 10 < held
     assert log.divergent_since is None
     assert log.wanted is None
+
+
+@pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
+def test_what_is_denied_of_late_is_said_within_a_second(watches: Watches) -> None:
+    """Its last good value is shown as live until then; more of it makes one heartbeat a second, not one each."""
+    play = Play(watches=watches)
+    fill(play.zk)
+    topics = [f"/brokers/topics/t{number}" for number in range(5)]
+    for topic in topics:
+        play.zk.put(topic, b'{"version":2,"partitions":{"0":[0]}}')
+    play.connect()
+    play.settle()
+    read = len(play.reader.changes)
+    for topic in topics:
+        play.zk.closed.add(topic)
+        play.zk.put(topic)
+        play.settle()
+        play.pass_time(300)
+    play.pass_time(1_000)
+    said = [
+        change.denied
+        for change in play.reader.changes[read:]
+        if change.kind is ChangeKind.HEARTBEAT
+    ]
+    assert said[-1] == tuple(topics)
+    assert 2 <= len(said) <= 3
