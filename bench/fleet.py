@@ -6,21 +6,19 @@ others are written as their watchers would.
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Producer
-
 from bench import delay, machine
-from bench.load import LogLoad, messages
+from bench.load import LogLoad, LogWriter, messages
 from bench.shown import Scraper, leaders_of
 from bench.watched import CLUSTER, watched_cluster
 from bench.znodes import ZnodeCluster
-from controller_model.kafka.ids import partition_of
 from controller_model.records.changes import encode_change, join_changes
 from kcm.local.pipeline_processes import Pipeline
 from pipeline.clock import clock_ms
@@ -48,7 +46,7 @@ def measure() -> dict[str, Any]:
 
 
 def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
-    log = _Log(pipeline.bootstrap_servers)
+    log = LogWriter(pipeline.bootstrap_servers, PARTITIONS)
     now_ms = clock_ms()
     small = {f"small-{n}": SMALL for n in range(SMALL_CLUSTERS)}
     loads = {name: LogLoad(name, **size, began_ms=now_ms) for name, size in small.items()}
@@ -57,7 +55,7 @@ def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
     clusters = SMALL_CLUSTERS + 1
     _wait_for(pipeline, lambda shown: len(shown) == clusters, f"{clusters} clusters")
     stop = threading.Event()
-    beats = threading.Thread(target=log.beat, args=(loads, stop), daemon=True)
+    beats = threading.Thread(target=_beat, args=(log, loads, stop), daemon=True)
     beats.start()
     count = leaders_of(delay.NEW_LEADER, CLUSTER)
     scraped = Scraper(pipeline.exporter_url, count, stop)
@@ -134,36 +132,13 @@ def _shown(url: str) -> dict[str, int]:
     return {name: int(float(partitions)) for name, partitions in _PARTITIONS.findall(body)}
 
 
-class _Log:
-    """Writes to the log in the watchers' place."""
-
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
-
-    def write(self, cluster: str, log: Iterable[bytes]) -> None:
-        """Write a cluster's messages, in order, and wait until Kafka has them."""
-        for message in log:
-            self._producer.produce(
-                "kcm.changes",
-                key=cluster,
-                value=message,
-                partition=partition_of(cluster, PARTITIONS),
-            )
-            self._producer.poll(0)
-        self._producer.flush(60)
-
-    def beat(self, loads: dict[str, LogLoad], stop: threading.Event) -> None:
-        """Write each cluster's heartbeat, spread over the interval, until asked to stop."""
-        for name in _endless(list(loads)):
-            if stop.wait(HEARTBEAT_S / len(loads)):
-                return
-            beat = loads[name].heartbeat(clock_ms())
-            self.write(name, [join_changes([encode_change(beat)])])
-
-
-def _endless(names: list[str]) -> Iterator[str]:
-    while True:
-        yield from names
+def _beat(log: LogWriter, loads: dict[str, LogLoad], stop: threading.Event) -> None:
+    """Write each cluster's heartbeat, spread over the interval, until asked to stop."""
+    for name in itertools.cycle(loads):
+        if stop.wait(HEARTBEAT_S / len(loads)):
+            return
+        beat = loads[name].heartbeat(clock_ms())
+        log.write(name, [join_changes([encode_change(beat)])])
 
 
 class _Changes(threading.Thread):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+from confluent_kafka import Producer
 
+from controller_model.kafka.ids import partition_of
 from controller_model.records.changes import (
     MAX_CHANGES_PER_MESSAGE,
     ChangeKind,
@@ -138,3 +140,23 @@ def messages(changes: Iterator[ZnodeChange]) -> Iterator[bytes]:
             batch = []
     if batch:
         yield join_changes(map(encode_change, batch))
+
+
+class LogWriter:
+    """Writes to the log in the watchers' place."""
+
+    def __init__(self, bootstrap_servers: str, partitions: int) -> None:
+        self._partitions = partitions
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
+
+    def write(self, cluster: str, log: Iterable[bytes]) -> None:
+        """Write a cluster's messages, in order, and wait until Kafka has them."""
+        for message in log:
+            self._producer.produce(
+                "kcm.changes",
+                key=cluster,
+                value=message,
+                partition=partition_of(cluster, self._partitions),
+            )
+            self._producer.poll(0)
+        self._producer.flush(60)
