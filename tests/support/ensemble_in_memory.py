@@ -164,7 +164,7 @@ class Ensemble:
         op, path = request.op, request.path
         result = self._read((op, path))
         refused = isinstance(result, Refused)
-        if request.watch and (not refused or op is Op.EXISTS):
+        if not refused or op is Op.EXISTS:
             watches = self.child_watches if op is Op.GET_CHILDREN else self.data_watches
             watches.add(path)
         return (result.code, ()) if isinstance(result, Refused) else (Err.OK, (result,))
