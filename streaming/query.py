@@ -116,14 +116,14 @@ def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) ->
 
 def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:
     """Return the records for the sink; what was counted on the way is observed as BATCH_COUNTS."""
-    rows = _transform_with_state(records, "cluster", processor)
+    rows = _transform_with_state(records, processor)
     counts = [F.sum(name).alias(name) for name in COUNTS]
     observed = rows.observe(BATCH_COUNTS, *counts, F.max("newest_ms").alias("newest_ms"))
     return observed.where(F.col("topic").isNotNull()).select("topic", "partition", "key", "value")
 
 
-def _transform_with_state(records: DataFrame, key: str, processor: StatefulProcessor) -> DataFrame:
-    """Do what `records.groupBy(key).transformWithState(processor, OUTPUT, "update", "None")` does.
+def _transform_with_state(records: DataFrame, processor: StatefulProcessor) -> DataFrame:
+    """Do what `records.groupBy("cluster").transformWithState(processor, OUTPUT, "update", "None")` does.
 
     That goes through `pandas_udf`, which demands pandas, though rows never become its frames. With
     pandas installed, pyarrow imports it into the driver and into each worker: 50 MiB in each of them.
@@ -132,7 +132,7 @@ def _transform_with_state(records: DataFrame, key: str, processor: StatefulProce
     handler = TransformWithStateInPandasUdfUtils(processor, TIME_MODE).transformWithStateUDF
     kind = PythonEvalType.SQL_TRANSFORM_WITH_STATE_PYTHON_ROW_UDF
     handle = UserDefinedFunction(handler, returnType=OUTPUT, evalType=kind)
-    transformed: Any = records.groupBy(key)._jgd.transformWithStateInPySpark(  # noqa: SLF001
+    transformed: Any = records.groupBy("cluster")._jgd.transformWithStateInPySpark(  # noqa: SLF001
         handle(*(records[name] for name in records.columns))._jc,  # noqa: SLF001
         spark._jsparkSession.parseDataType(OUTPUT.json()),  # noqa: SLF001
         "update",

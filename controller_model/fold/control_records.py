@@ -1,6 +1,6 @@
 """What a change means that is no znode's: resyncs, reconciliations and heartbeats, and what they leave unknown.
 
-The rule: only a proof ends a doubt. A resync deletes what it did not hold only if its count and
+The rule: only a proof completes the figures. A resync deletes what it did not hold only if its count and
 digest are ours; whatever else comes between makes the figures incomplete and asks for another.
 """
 

@@ -277,7 +277,7 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         folded_at=folded_at,
         controller=_controller_view(control.controller),
         counts=figures.counts(control),
-        pending=_pending(control),
+        pending=pending(control),
         log=_log_view(control.log),
         writes_due=prediction_tracker.writes_due(control),
         brokers_live=tuple(sorted(control.live_brokers())),
@@ -304,7 +304,8 @@ def _controller_view(controller: ControllerState) -> ControllerView:
     )
 
 
-def _pending(control: ControlPlane) -> Pending:
+def pending(control: ControlPlane) -> Pending:
+    """Return the requests that wait in ZooKeeper for the controller."""
     return Pending(
         preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.stats,
         reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.stats,

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from controller_model.fold.projection import partition_epoch
+from controller_model.fold.projection import partition_epoch, pending
 from controller_model.handlers import controller
 from controller_model.kafka.ids import NO_CONTROLLER, Position
 from controller_model.kafka.states import PartitionState, partition_state_of
@@ -21,7 +21,6 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.controller_state import ControllerState
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.znodes.znode_kinds import ZnodeKind
 
 
 class AsOfLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +162,7 @@ def snapshot(state: ClusterState) -> Snapshot:
             if (topic := state.topics.get(name)) is not None and topic.stat is not None
         },
         counts=_counts(control),
-        pending=_pending(control),
+        pending=filled(PendingSnapshot, pending(control)),
         complete=reason is None,
         incomplete_reason=reason,
         denied=control.log.denied,
@@ -252,12 +251,4 @@ def _counts(control: ControlPlane) -> CountsSnapshot:
         missed_updates=log.missed_updates,
         unreadable=log.unreadable,
         stale=log.stale,
-    )
-
-
-def _pending(control: ControlPlane) -> PendingSnapshot:
-    return PendingSnapshot(
-        preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.stats,
-        reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.stats,
-        notifications=figures.notifications(control),
     )

@@ -21,4 +21,4 @@ class PredictionState(msgspec.Struct, array_like=True):
     """Reassignments that can go on to their end."""
     counts: dict[str, int] = {}
     ghost_reported: bool = False
-    """That this controller is a ghost."""
+    """That this controller is a zombie."""

@@ -1,7 +1,7 @@
 """The account of what the controller owes, kept while the log is folded.
 
 The rule: what is due is read off the totals, so it costs nothing per change; time is the log's and
-moves at its heartbeats, so that a replay finds the same ghosts at the same places. Whatever was
+moves at its heartbeats, so that a replay finds the same zombies at the same places. Whatever was
 not watched (a hole, a lost session, a resync) restarts the account: silence that nobody
 listened to proves nothing.
 """
@@ -33,7 +33,7 @@ REASSIGNING_TOPICS_LOOKED_AT = 100
 
 
 def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Move the account to the log's clock; report a controller that has become a ghost."""
+    """Move the account to the log's clock; report a controller that has become a zombie."""
     control = state.control
     predictions = control.predictions
     _move(state)

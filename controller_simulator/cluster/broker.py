@@ -22,7 +22,6 @@ from controller_simulator.cluster.events import (
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.leader_and_isr_receiver import (
     Errors,
-    HostedPartition,
     ReplicaManager,
     Response,
 )
@@ -119,11 +118,6 @@ class SimulatedBroker:
         return StopReplicaResponse(self.id, waited, failed)
 
     # --- as a leader ------------------------------------------------------------------------
-
-    @property
-    def served(self) -> dict[TopicPartition, HostedPartition]:
-        """The partitions that it leads or follows."""
-        return {tp: hosted for tp, hosted in self.manager.partitions.items() if hosted.serves}
 
     def leads(self, partition: TopicPartition) -> bool:
         """Return whether it believes that it leads the partition."""

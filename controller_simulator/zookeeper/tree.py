@@ -5,7 +5,7 @@ ZooKeeper's own error and changes nothing. Source: org.apache.zookeeper.server.P
 DataTree (3.8).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controller_simulator.zookeeper.transactions import (
@@ -125,10 +125,6 @@ class ZnodeTree:
         """Return the names below a path, in the order of their making; none where it is not."""
         znode = self._znodes.get(path)
         return () if znode is None else tuple(znode.children)
-
-    def paths(self) -> Iterator[str]:
-        """Yield every path but the root's, parents first."""
-        return (path for path in self._znodes if path != "/")
 
     def next_in_sequence(self, prefix: str) -> str:
         """Return the path that a sequential znode with this prefix would get now.

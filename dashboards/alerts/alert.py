@@ -41,11 +41,6 @@ class Alert:
         """When it fires, by the one table that the live page judges by as well."""
         return THRESHOLDS[self.name]
 
-    @property
-    def expr(self) -> str:
-        """The rule's expression."""
-        return self._compared(self.threshold)
-
     def rule(self, threshold: Threshold | None = None) -> dict[str, object]:
         """Return the rule as Prometheus reads it; with a threshold, one that fires by that."""
         by = threshold or self.threshold

@@ -157,7 +157,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "Does it do its work?",
-        word("Health", signals.VERDICT),
+        word("Health", signals.CONTROLLER_HEALTH),
         figure("Leader writes due", signals.LEADER_WRITES_DUE, steps=ZERO_IS_GOOD),
         figure("Oldest write due", signals.OLDEST_WRITE_DUE, no_value="nothing is due"),
         figure(
@@ -167,7 +167,7 @@ ROWS: tuple[Row, ...] = (
             no_value="none",
         ),
         timeline("Failover work over time", signals.FAILOVER, texts=ONLY_COLOUR),
-        timeline("Health over time", signals.VERDICT, texts=ONLY_COLOUR),
+        timeline("Health over time", signals.CONTROLLER_HEALTH, texts=ONLY_COLOUR),
         counts("Writes due by kind", signals.WRITES_DUE),
         counts("Zombie controller and stale writes", signals.GHOST, signals.STALE_WRITES_HOUR),
     ),

@@ -40,7 +40,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "What is proved?",
         counts(
-            "Reconciliations and resyncs within an hour", signals.AUDITS_HOUR, signals.RESYNCS_HOUR
+            "Reconciliations and resyncs within an hour",
+            signals.RECONCILIATIONS_HOUR,
+            signals.RESYNCS_HOUR,
         ),
         lines("Since the last proof", signals.VERIFIED_AGE),
         counts("Resyncs wanted and under way", signals.RESYNC_WANTED, signals.RESYNC_UNDER_WAY),

@@ -1,4 +1,4 @@
 """Signals: what boards show and alerts watch, with its thresholds.
 
-It uses the model's catalogue of metrics.
+It may use the model's `insights`; tests hold the metrics it names against the model's catalogue.
 """

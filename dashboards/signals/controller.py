@@ -131,7 +131,7 @@ MISSED_ELECTIONS_HOUR = Signal(
     legend="missed",
     moved_by=DrillStep.UNWATCHED,
 )
-VERDICT = Signal(
+CONTROLLER_HEALTH = Signal(
     expr=f"{highest('kafka_controller_verdict', 'verdict')} == 1",
     description="What the holder of /controller is worth: not_needed in a quiet cluster, working "
     "for seconds after a failure; ghost, a zombie controller: it owes writes and nobody writes under its epoch.",

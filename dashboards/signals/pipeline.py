@@ -169,7 +169,7 @@ RESYNCS_HOUR = Signal(
     legend="resyncs",
     moved_by=DrillStep.BLIND,
 )
-AUDITS_HOUR = Signal(
+RECONCILIATIONS_HOUR = Signal(
     expr=grown("kcm_cluster_audits_total", "1h"),
     description="Finished reconciliations of the figures against ZooKeeper within an hour; one every few "
     "minutes.",

@@ -22,11 +22,8 @@ _DISTRIBUTION = "kafka-controller-monitor"
 _TEXT: Json = {"type": "string"}
 _WHOLE: Json = {"type": "integer"}
 _LONG: Json = {"type": "string", "description": "A number of 64 bits, as text."}
+_LONG_OR_NULL: Json = {"anyOf": [_LONG, {"type": "null"}]}
 _NOT_IN_ANSWERS = ("view", "v", "cluster")
-
-
-def _maybe(schema: Json) -> Json:
-    return {"anyOf": [schema, {"type": "null"}]}
 
 
 def _list(item: Json) -> Json:
@@ -154,9 +151,9 @@ def _reword_views(schemas: dict[str, Json]) -> None:
         "brokers": _list(_ref("Broker")),
         "events": _list(_ref("Event")),
     }
-    broker["properties"]["epoch"] = _maybe(_LONG)
+    broker["properties"]["epoch"] = _LONG_OR_NULL
     for name in ("BrokerStarted", "BrokerStopped"):
-        schemas[name]["properties"]["epoch"] = _maybe(_LONG)
+        schemas[name]["properties"]["epoch"] = _LONG_OR_NULL
     schemas["LogView"]["properties"]["read_zxid"] = _LONG
     schemas.pop("AsOf", None)
     with_safety = {**broker["properties"], "safe_to_stop": _ref("StopSafety")}

@@ -50,12 +50,6 @@ def _limit_without_pages(default: int, most: int, what: str) -> Parameter:
     return _whole("limit", f"At most so many {what}; there is no next page.", 1, most, default)
 
 
-def _limit_without_short_pages(default: int, most: int, what: str) -> Parameter:
-    return _whole(
-        "limit", f"At most so many {what}; `next` leads to those after them.", 1, most, default
-    )
-
-
 _AFTER = Parameter("after", "The `next` of the page before; without it, the first page.")
 _CONDITION = Parameter(
     "filter", "What partitions must be; repeated, all of it.", tuple(Condition), many=True
@@ -116,7 +110,13 @@ OPERATIONS = (
             ),
             _CONDITION,
             _BROKER,
-            _limit_without_short_pages(50, 1000, "partitions"),
+            _whole(
+                "limit",
+                "At most so many partitions; `next` leads to those after them.",
+                1,
+                1000,
+                50,
+            ),
             _AFTER,
         ),
     ),

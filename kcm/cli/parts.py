@@ -7,7 +7,6 @@ neither pyspark nor kazoo, and a missing package is one line that says what to i
 import difflib
 import importlib
 import os
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from exporter.core.config import ExportSettings
 from kcm.cli.exits import traced
 from kcm.cli.options import Options, SettingsClass
+from kcm.cli.text import warn
 from pipeline.runtime import (
     EnvironmentProblemError,
     UsageError,
@@ -99,7 +99,7 @@ def run_part(
     settings = load_part(part, config, options)
     configure_logging(settings.log_level, settings.log_format)
     for line in suspicious_variables():
-        sys.stderr.write(f"kcm: warning: {line}\n")
+        warn(f"warning: {line}")
     with traced(wanted=settings.log_level == "debug"):
         run = import_service(part)
         run(prepare(settings), install_stop_signal())

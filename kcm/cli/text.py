@@ -4,6 +4,7 @@ The rule: light, because every command needs it, those included that answer in a
 """
 
 import datetime as dt
+import sys
 
 from pipeline.clock import parse_time
 from pipeline.runtime import UsageError
@@ -46,6 +47,11 @@ def known(figure: int | None) -> str:
     ('0', 'not known')
     """
     return "not known" if figure is None else str(figure)
+
+
+def warn(line: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"kcm: {line}\n")
 
 
 def printable(text: str) -> str:

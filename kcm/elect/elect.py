@@ -18,7 +18,7 @@ from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.exits import NOT_CONFIRMED, STOPPED
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import all_names
-from kcm.cli.text import counted
+from kcm.cli.text import counted, warn
 from kcm.elect.admin import Elections
 from kcm.elect.request_writer import RequestWriter
 from kcm.elect.run import ElectionRun
@@ -143,7 +143,7 @@ def elect(
         return ended
     # Kafka may take `wait` to elect, and so may the effect: all that is seen within both is ours.
     requests = (
-        None if pipeline is None else RequestWriter(pipeline, name, holds_s=2 * wait, warn=_warn)
+        None if pipeline is None else RequestWriter(pipeline, name, holds_s=2 * wait, warn=warn)
     )
 
     def ask(partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str | None]:
@@ -205,7 +205,7 @@ def announce(plan: Plan, chunks: int, *, confirm: bool, is_named: bool) -> int |
     except BrokenPipeError:
         discard_output()
         if chunks and confirm:
-            sys.stderr.write("kcm: stopped: the output was closed; nothing was done\n")
+            warn("stopped: the output was closed; nothing was done")
             return STOPPED
     if not chunks:
         return 0
@@ -278,7 +278,7 @@ def run_and_report(run: ElectionRun) -> int:
     except BrokenPipeError:
         stopped_by = "the output was closed"
     if stopped_by is not None:
-        sys.stderr.write(f"kcm: stopped: {stopped_by}\n")
+        warn(f"stopped: {stopped_by}")
     _sum_up(run)
     return 0 if stopped_by is None else STOPPED
 
@@ -290,11 +290,8 @@ def _sum_up(run: ElectionRun) -> None:
             _say(line)
     except BrokenPipeError:
         discard_output()
-        sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
-
-
-def _warn(line: str) -> None:
-    sys.stderr.write(f"kcm: {line}\n")
+        for line in run.summary():
+            warn(line)
 
 
 def _say(line: str) -> None:

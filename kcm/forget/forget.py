@@ -4,7 +4,6 @@ The rule: it asks before it does anything, and does nothing while a watcher of t
 back with its next change, without its past. Silence is believed only after as long as the log may be silent (LATE_MS).
 """
 
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from controller_model.records.completeness import LATE_MS
 from kcm.cli.exits import NOT_CONFIRMED
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import all_names
-from kcm.cli.text import counted, printable, time_text
+from kcm.cli.text import counted, printable, time_text, warn
 from kcm.forget.cluster_records import StandingViews, WatcherSigns, read_published, take_back
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
@@ -61,10 +60,10 @@ def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: 
         for topic in (names.changes, names.views):
             check_writable(settings, topic)
         signs = WatcherSigns(reader, names, cluster, partition_of(cluster, partitions))
-        sys.stderr.write(f"kcm: listening for a watcher of {cluster}, {LISTEN_S:.0f} s\n")
+        warn(f"listening for a watcher of {cluster}, {LISTEN_S:.0f} s")
         check_unwatched(signs.heard, cluster, within_s=LISTEN_S)
         if not (yes or is_confirmed(cluster, published, names)):
-            sys.stderr.write("kcm: nothing was done: not confirmed (--yes does not ask)\n")
+            warn("nothing was done: not confirmed (--yes does not ask)")
             return NOT_CONFIRMED
         check_unwatched(signs.heard, cluster, within_s=0)
     take_back(settings, names, cluster, partitions=partitions, keys=published.keys)

@@ -3,13 +3,13 @@
 The rule: it is said once, on standard error, what a bundle misses.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import typer
 
 from controller_model.history.log_replay import AssumedOf
+from kcm.cli.text import warn
 from kcm.history.bundle_file import Manifest
 from kcm.history.options import ReplaySettings
 from kcm.history.replay_input import Line, check_files, lines_of, manifests_of
@@ -60,7 +60,7 @@ def open_log(
     manifests = manifests_of(files)
     for name, manifest in manifests.items():
         for reason in manifest.missing:
-            sys.stderr.write(f"kcm: {name}: missing: {reason}\n")
+            warn(f"{name}: missing: {reason}")
     return LogSource(lines_of(files), manifests, settings)
 
 

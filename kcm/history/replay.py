@@ -17,7 +17,7 @@ from controller_model.history.snapshot_diff import SnapshotDiff, diff, encode_di
 from controller_model.records.event_records import EventId, encode_event, number
 from controller_model.records.events import AnyEvent
 from kcm.cli.options import Options, with_options
-from kcm.cli.text import read_milliseconds
+from kcm.cli.text import read_milliseconds, warn
 from kcm.history.log_source import ClusterName, FromTopic, LogFiles, open_log
 from kcm.history.options import (
     NAMES,
@@ -142,7 +142,5 @@ def _print_diff(difference: SnapshotDiff, *, as_json: bool) -> None:
 
 def _warn_of_early_end(point: Point, snapshot: Snapshot) -> None:
     if point.until is not None and snapshot.position < point.until:
-        sys.stderr.write(
-            f"kcm: the log ends before {position_text(point.until)}: "
-            f"at {place_text(snapshot.position, snapshot.at)}\n"
-        )
+        place = place_text(snapshot.position, snapshot.at)
+        warn(f"the log ends before {position_text(point.until)}: at {place}")

@@ -4,14 +4,13 @@ The rule: damage is counted, named on standard error with its place, and never e
 without one readable change does: nothing is known of any cluster, so there is no snapshot to show.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from controller_model.history.log_replay import AssumedOf, LogReplay, Point, Sampler
 from controller_model.history.snapshot import Snapshot
 from controller_model.records.events import AnyEvent
 from controller_model.records.loose_log import LooseLine, decode_line
-from kcm.cli.text import printable, time_text
+from kcm.cli.text import printable, time_text, warn
 from kcm.history.options import place_text, position_text
 from kcm.history.replay_input import Line
 from pipeline.runtime import UsageError
@@ -24,7 +23,7 @@ EventSink = Callable[[str, Sequence[AnyEvent]], None]
 
 
 def _to_stderr(line: str) -> None:
-    sys.stderr.write(f"kcm: {printable(line)}\n")
+    warn(printable(line))
 
 
 class ReplayRun:

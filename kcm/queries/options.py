@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from kcm.cli.text import printable, read_milliseconds
+from kcm.cli.text import printable, read_milliseconds, warn
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi
 from kcm.queries.http_config import OPTION
 from pipeline.clock import clock_ms
@@ -131,13 +131,13 @@ def print_not_live_warning(answer: dict[str, Any], *, as_json: bool) -> None:
         "is what was known last, not what is true now; see kcm status"
     )
     if as_json:
-        sys.stderr.write(f"kcm: {line}\n")
+        warn(line)
     else:
         console().print(Text(line, style="bold red"), soft_wrap=True)
 
 
 def _print_unreachable(error: KcmError) -> None:
-    sys.stderr.write(f"kcm: {error}; waiting for it\n")
+    warn(f"{error}; waiting for it")
 
 
 def poll(

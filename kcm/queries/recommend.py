@@ -19,7 +19,7 @@ from controller_model.insights.rebalance import PARTITIONS_PER_CHUNK
 from kcm.cli.event_text import event_text
 from kcm.cli.exits import NOT_SO, NOTHING_TO_ELECT
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import counted, printable, time_text
+from kcm.cli.text import counted, printable, time_text, warn
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
 from kcm.queries.options import (
     Cluster,
@@ -112,7 +112,7 @@ def _give_files(found: RecommendedElections, folder: Path | None) -> int:
             sys.stdout.write(f"{path}\n")
     print_not_live_warning(found.first, as_json=True)
     if not count:
-        sys.stderr.write("kcm: nothing to elect\n")
+        warn("nothing to elect")
     if found.first["completeness"]["status"] != "live":
         return NOT_SO
     return 0 if count else NOTHING_TO_ELECT

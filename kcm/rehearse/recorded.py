@@ -4,7 +4,6 @@ The rule: the answer has the fields of the API's, so that a program reads both a
 the log it is of stands in `as_of`, and what the log does not show is said on standard error.
 """
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import msgspec
 from controller_model.history.log_facts import facts_of, partitions_of
 from controller_model.history.log_replay import AssumedOf, Point
 from controller_model.records.events import AnyEvent
-from kcm.cli.text import printable
+from kcm.cli.text import printable, warn
 from kcm.history.options import place_text
 from kcm.history.replay_input import Line
 from kcm.history.replay_run import ReplayRun
@@ -45,7 +44,7 @@ def rehearse_on_log(
     place = place_text(snapshot.position, snapshot.at)
     if not snapshot.complete:
         why = printable(snapshot.incomplete_reason or "")
-        sys.stderr.write(f"kcm: what the log shows at {place} is incomplete: {why}\n")
+        warn(f"what the log shows at {place} is incomplete: {why}")
     # After its one snapshot a replay takes in nothing more: the state is the one of that place.
     state = run.replay.state
     try:

@@ -19,7 +19,7 @@ from tests.support.scripted_operations import ScriptedOperation
 from tests.support.watched import BROKERS, cluster, facts, operation
 
 QUIET_HEARTBEATS = 12
-"""Two minutes: longer than the patience with a cluster of this size."""
+"""Two minutes: longer than the write timeout of a cluster of this size."""
 
 
 @given(st.integers(0, 2**32))

@@ -231,7 +231,7 @@ def test_a_history_and_a_resync_of_its_end_agree(seed: int) -> None:
 
 
 @given(STEPS)
-def test_an_audit_of_what_was_reported_is_equal(seed: int) -> None:
+def test_a_reconciliation_of_what_was_reported_is_equal(seed: int) -> None:
     """As long as every change is reported, the digest follows the tree, and each reconciliation verifies."""
     history = small_cluster()
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret

@@ -151,7 +151,7 @@ def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]], watches: W
 
 @given(STORY, WATCHES)
 @settings(max_examples=100, deadline=None)
-def test_an_audit_at_the_end_confirms_the_log(
+def test_a_reconciliation_at_the_end_confirms_the_log(
     steps: list[tuple[str, str]], watches: Watches
 ) -> None:
     """A reconciliation after any story ends with the reader's own digest, and finds nothing missed."""

@@ -37,6 +37,7 @@ from tests.simulation.oracle import (
     read_batch,
 )
 from tests.simulation.stage import CLUSTER
+from tests.support.ensemble_in_memory import requests_in_flight
 from tests.support.histories import Held
 from zk_source.wire.operations import ZnodeData
 
@@ -71,7 +72,12 @@ def unrest(world: World, since_ms: int, reported: Position) -> str | None:
         return f"{len(live)} watchers live"
     edge = live[0]
     reading = edge.watcher.reader
-    pending = (reading.walk, edge.watcher.in_flight, len(edge.inbox), not edge.publisher.idle)
+    pending = (
+        reading.walk,
+        requests_in_flight(edge.watcher),
+        len(edge.inbox),
+        not edge.publisher.idle,
+    )
     if any(pending) or len(reading.dirty):
         return "the watcher is busy"
     if not world.fold.idle or not world.exporter.idle:

@@ -174,7 +174,7 @@ class Connection:
 
     def _read_and_watch(self, request: SingleRead) -> Result:
         result = self.server.read((request.op, request.path))
-        if request.watch and (not isinstance(result, Refused) or request.op is Op.EXISTS):
+        if not isinstance(result, Refused) or request.op is Op.EXISTS:
             children = request.op is Op.GET_CHILDREN
             (self._child_watches if children else self._data_watches).add(request.path)
         return result

@@ -164,7 +164,7 @@ class Ensemble:
         op, path = request.op, request.path
         result = self._read((op, path))
         refused = isinstance(result, Refused)
-        if request.watch and (not refused or op is Op.EXISTS):
+        if not refused or op is Op.EXISTS:
             watches = self.child_watches if op is Op.GET_CHILDREN else self.data_watches
             watches.add(path)
         return (result.code, ()) if isinstance(result, Refused) else (Err.OK, (result,))
@@ -277,6 +277,11 @@ class Reader:
         assert change.digest == digest_of(self.mzxids)
 
 
+def requests_in_flight(watcher: Watcher) -> int:
+    """Return how many of a watcher's requests wait for their replies."""
+    return len(watcher._out._in_flight)
+
+
 def digest_of(mzxids: dict[str, int]) -> str:
     """Return the digest over znodes."""
     digest = 0
@@ -350,10 +355,10 @@ class Play:
         self.carry_out()
         for _ in range(most):
             if not (self.deliver_one() or self.zk.answer_one()):
-                if not self.watcher.in_flight and self.watcher.reader.walk is None:
+                if not requests_in_flight(self.watcher) and self.watcher.reader.walk is None:
                     return
                 self.pass_time(5)
-        raise AssertionError(f"not settled: {self.watcher.in_flight} requests in flight")
+        raise AssertionError(f"not settled: {requests_in_flight(self.watcher)} requests in flight")
 
     def kinds(self) -> list[ChangeKind]:
         """Return the kinds of all changes but heartbeats, in order."""

@@ -2,7 +2,7 @@
 
 The rule: `History` holds the tree as ZooKeeper would (zxids, versions, czxids) and appends to
 `changes` exactly what a watcher would publish. What nobody saw is written with `seen=False`; a
-resync or an audit then finds it. `Fold` applies changes and keeps what happened.
+resync or a reconciliation then finds it. `Fold` applies changes and keeps what happened.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class History:
         self.finish_resync()
 
     def reconciled(self, **fields: Any) -> ZnodeChange:
-        """End an audit."""
+        """End a reconciliation."""
         return self.record(ChangeKind.RECONCILED, **{**self._proof(), **fields})
 
     def heartbeat(self, *, after_ms: int = 10_000, **fields: Any) -> ZnodeChange:

@@ -111,7 +111,7 @@ class ScriptedSimulator(Simulator):
         """Freeze a follower while its partitions are written to, then let it go on."""
         run.stalled = True
         for leader in self.brokers.values():
-            for partition, hosted in leader.served.items():
+            for partition, hosted in served(leader).items():
                 if (
                     partition.topic in topics
                     and leader is not run
@@ -123,7 +123,7 @@ class ScriptedSimulator(Simulator):
         self.run()
         run.stalled = False
         self.deliver(self._inboxes.pop(run.id, ()))
-        self.unsettle(run.served)
+        self.unsettle(served(run))
 
     def _expire(self, asked: ExpireSession) -> str | None:
         """Freeze a broker until its session has ended; then it resigns, and registers again."""
@@ -152,7 +152,7 @@ class ScriptedSimulator(Simulator):
 
     def _fail_log_dir(self, run: SimulatedBroker, asked: FailLogDir) -> None:
         """Let a broker lose a log directory with these replicas, and announce it to the controller."""
-        fail_log_dir(run.manager, [tp for tp in asked.partitions if tp in run.served])
+        fail_log_dir(run.manager, [tp for tp in asked.partitions if tp in served(run)])
         path = self.tree.next_in_sequence(f"{LOG_DIR_EVENTS_PATH}/log_dir_event_")
         data = encode_log_dir_event(run.id).decode()
         self.tree.attempt(CreateZnode(path, data), session=run.session)
@@ -222,6 +222,11 @@ class ScriptedSimulator(Simulator):
         answer = self.tree.attempt(Multi((fence, SetZnode(path, data))), session=session)
         if answer is ZooKeeperCode.NO_NODE:
             create_recursive(self.tree, path, data, session=session)
+
+
+def served(broker: SimulatedBroker) -> dict[TopicPartition, HostedPartition]:
+    """Return the partitions that a broker leads or follows."""
+    return {tp: hosted for tp, hosted in broker.manager.partitions.items() if hosted.serves}
 
 
 def fail_log_dir(manager: ReplicaManager, partitions: Iterable[TopicPartition]) -> None:

@@ -40,7 +40,7 @@ SIGNALS: dict[str, Signal] = {
 APPEARING = {
     "there is one series for each value that it can have": (
         controller.FAILOVER,
-        controller.VERDICT,
+        controller.CONTROLLER_HEALTH,
         incidents.INCIDENT,
         incidents.INCIDENT_ABNORMAL,
         pipeline.STATUS,

@@ -7,7 +7,7 @@ znodes that no watcher publishes are not in the log, and of configurations only 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from controller_model.records.changes import (
@@ -85,7 +85,7 @@ class ZnodeLog:
         self._record(ChangeKind.RESYNC_STARTED, resync=self._resyncs, reason="start")
         digest = 0
         count = 0
-        for path in self.tree.paths():
+        for path in paths_of(self.tree):
             if is_published(path):
                 self.record(path)
                 digest ^= znode_digest(path, self.tree.at(path).mzxid)
@@ -111,6 +111,11 @@ class ZnodeLog:
         )
         self.changes.append(change)
         return change
+
+
+def paths_of(tree: ZnodeTree) -> Iterator[str]:
+    """Yield every path but the root's, parents first."""
+    return (path for path in tree._znodes if path != "/")
 
 
 def take_over(tree: ZnodeTree, commit: Commit) -> None:

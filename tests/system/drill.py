@@ -349,7 +349,7 @@ class Drill:
                 os.kill(pid, signal.SIGSTOP)
 
     def seat(self, broker_id: int) -> None:
-        """Make a broker the controller: it alone is awake when the office is free."""
+        """Make a broker the controller: it alone is awake when /controller is free."""
         if self.controller() == broker_id:
             return
         with self.paused(*(set(self.brokers) - {broker_id})):

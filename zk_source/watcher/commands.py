@@ -67,9 +67,6 @@ class Outbox:
         self._in_flight: dict[int, Sent] = {}
         self._token = 0
 
-    def __len__(self) -> int:
-        return len(self._in_flight)
-
     def add(self, command: Command) -> None:
         """Add something to be done."""
         self._commands.append(command)

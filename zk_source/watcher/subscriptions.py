@@ -134,7 +134,7 @@ class OneShotWatches:
     def request(self, reads: Sequence[Read]) -> ReadRequest:
         """Return one read that sets its watch."""
         ((op, path),) = reads
-        return SingleRead(op, path, watch=True)
+        return SingleRead(op, path)
 
     def start_walk(self, *, resync: bool) -> Sequence[Read]:
         """Return the reads of the subtrees' roots."""

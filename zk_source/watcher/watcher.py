@@ -134,11 +134,6 @@ class Watcher:
         """There is a connection, and its watches are set."""
         return self.session.connected and self._arming.done
 
-    @property
-    def in_flight(self) -> int:
-        """Requests that wait for their replies."""
-        return len(self._out)
-
     def wait_ms(self, now_ms: int) -> int:
         """Return how long nothing needs doing, if nothing happens."""
         if self.reader.walk is not None:

@@ -32,6 +32,7 @@ ADD_WATCH = 106
 PERSISTENT_RECURSIVE = 1
 """addWatch's mode for events of a whole subtree that stay armed (AddWatchMode.java)."""
 
+_WATCH = b"\1"
 _INT = struct.Struct("!i")
 _INT_INT = struct.Struct("!ii")
 _MULTI_HEADER = struct.Struct("!i?i")
@@ -70,8 +71,8 @@ def encode(request: Request, chroot: str) -> EncodedRequest:
             return EncodedRequest(SYNC, _path(chroot, path))
         case MultiRead(reads=reads):
             return EncodedRequest(MULTI_READ, _multi_read(reads, chroot))
-        case SingleRead(op=op, path=path, watch=watch):
-            return EncodedRequest(op, _path(chroot, path) + (b"\1" if watch else b"\0"))
+        case SingleRead(op=op, path=path):
+            return EncodedRequest(op, _path(chroot, path) + _WATCH)
 
 
 def decode(request: Request, buffer: bytes, offset: int) -> tuple[Result, ...]:

@@ -91,7 +91,7 @@ class MultiRead:
 
 @dataclass(frozen=True, slots=True)
 class SingleRead:
-    """Read one znode, as every ZooKeeper can; with `watch`, its next change brings one event.
+    """Read one znode, as every ZooKeeper can, and set a watch: its next change brings one event.
 
     GET_DATA watches the znode itself, GET_CHILDREN the names of its children, EXISTS a znode that
     may be still to come. A read that finds no znode leaves no watch, unless it is EXISTS.
@@ -99,7 +99,6 @@ class SingleRead:
 
     op: Op
     path: str
-    watch: bool
 
     @property
     def reads(self) -> tuple[Read, ...]:

@@ -81,7 +81,7 @@ export class Asking {
 }
 
 // Whether a place in the log lies before another. Of two lineages that is not known: so yes.
-export function isBefore(place, other) {
+function isBefore(place, other) {
   if (place.lineage !== other.lineage) return true;
   const [generation, since] = [BigInt(place.generation), BigInt(other.generation)];
   return generation === since ? place.seq < other.seq : generation < since;

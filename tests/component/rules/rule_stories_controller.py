@@ -15,7 +15,7 @@ from tests.component.rules.rule_stories import (
 
 
 def _held(*runs: tuple[float | str, int], exporter: str = EXPORTER) -> dict[str, str]:
-    """Return who holds the office by an exporter that follows: what it shows is of now."""
+    """Return who holds /controller by an exporter that follows: what it shows is of now."""
     at = 0
     folded = []
     for value, scrapes in runs:

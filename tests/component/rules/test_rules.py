@@ -131,7 +131,7 @@ def test_every_alert_is_proved_in_each_way(name: str) -> None:
     """It was seen firing and ending, silent just below, over a gap, and over a counter's reset."""
     proved = {story.proves for story in STORIES if story.alert == name}
     needed = {Proves.FIRES, Proves.SILENT, Proves.GAP}
-    named = set(re.findall(r"\w+", _ALERTS[name].expr))
+    named = set(re.findall(r"\w+", str(_ALERTS[name].rule()["expr"])))
     if _COUNTERS & named:
         needed |= {Proves.RESET}
     if _TOTALS & named:

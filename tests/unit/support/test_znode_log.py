@@ -8,7 +8,7 @@ from controller_model.records.changes import ChangeKind, digest_text, znode_dige
 from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, Multi, SetZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.histories import Fold
-from tests.support.znode_log import ZnodeLog, take_over
+from tests.support.znode_log import ZnodeLog, paths_of, take_over
 
 
 def written() -> ZnodeTree:
@@ -90,8 +90,8 @@ def test_another_log_can_be_followed() -> None:
         take_over(follower, commit)
     assert follower.commits == tree.commits
     assert follower.zxid == tree.zxid
-    assert {p: str(follower.at(p)) for p in follower.paths()} == {
-        p: str(tree.at(p)) for p in tree.paths()
+    assert {p: str(follower.at(p)) for p in paths_of(follower)} == {
+        p: str(tree.at(p)) for p in paths_of(tree)
     }
     with pytest.raises(AssertionError, match="zxid 0x13 is not after 0x13"):
         take_over(follower, tree.commits[-1])

@@ -269,7 +269,7 @@ def test_marks_without_an_id_belong_together() -> None:
     assert kinds(fold.follow(history)) == ["Incomplete"]
 
 
-def test_resyncs_and_audits_are_counted_one_by_one() -> None:
+def test_resyncs_and_reconciliations_are_counted_one_by_one() -> None:
     """And a resync that is under way says why."""
     history, fold, log = begun()
     history.reconciled()
@@ -291,7 +291,7 @@ def test_resyncs_and_audits_are_counted_one_by_one() -> None:
 
 
 def test_a_divergence_is_reported_with_both_sides() -> None:
-    """Once, with counts and digests; each audit that finds it asks again."""
+    """Once, with counts and digests; each reconciliation that finds it asks again."""
     history, fold, log = begun()
     history.reconciled(znodes=3, digest="0" * 16)
     change = last(history)

@@ -46,7 +46,7 @@ def test_the_view_tells_where_the_last_whole_resync_began() -> None:
 
 
 def test_the_cluster_view_comes_last_and_unchanged_brokers_do_not_come() -> None:
-    """It is the commit mark; a view that says nothing new is not sent again."""
+    """It is the commit marker; a view that says nothing new is not sent again."""
     history, fold = begun()
     first = list(fold.views())
     assert first[-1] == "prod/cluster"

@@ -277,7 +277,7 @@ def test_a_resync_in_vain_is_asked_for_less_and_less_often() -> None:
     assert asked == [1, 2, 2, 3, 3, 3, 3, 4, 4]
 
 
-def test_audits_verify_or_tell_that_figures_diverge() -> None:
+def test_reconciliations_verify_or_report_that_figures_diverge() -> None:
     """The same digest: verified; another one: divergent, reported once, and asked about."""
     history, fold = begun()
     history.heartbeat()
@@ -293,7 +293,7 @@ def test_audits_verify_or_tell_that_figures_diverge() -> None:
     assert kinds(fold.follow(history)) == ["Verified"]
 
 
-def test_an_audit_ends_a_resync_whose_end_is_missing() -> None:
+def test_a_reconciliation_ends_a_resync_whose_end_is_missing() -> None:
     """A fold that went on from an older checkpoint may wait for it for ever: it asks again."""
     history, fold = small_cluster(), Fold()
     begun_only = history.changes[:5]

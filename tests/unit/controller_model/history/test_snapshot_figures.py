@@ -98,7 +98,7 @@ def test_pending_requests_are_there_while_their_znodes_are() -> None:
     ],
 )
 def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
-    """A hole in the log, an audit that differs, no session: reported with its reason, until mended."""
+    """A hole in the log, a reconciliation that differs, no session: reported with its reason, until mended."""
     history = small_cluster()
     if trouble == "hole":
         history.seq += 3
@@ -139,7 +139,7 @@ def test_what_kafkas_own_acls_deny_everybody_is_assumed_and_not_missed() -> None
 
 
 def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
-    """Nobody knows that they are gone; audits, which cannot see them either, still prove the rest."""
+    """Nobody knows that they are gone; reconciliations, which cannot see them either, still prove the rest."""
     history = small_cluster()
     held = history.znodes.pop("/controller")
     history.start_resync()

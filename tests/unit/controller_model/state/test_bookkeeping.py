@@ -127,7 +127,9 @@ def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], pr
         ({"znodes": 7, "digest": None}, ["Divergent"]),
     ],
 )
-def test_an_audit_without_a_count_says_nothing(fields: dict[str, Any], reported: list[str]) -> None:
+def test_a_reconciliation_without_a_count_says_nothing(
+    fields: dict[str, Any], reported: list[str]
+) -> None:
     """It neither proves the figures nor finds fault with them."""
     history, fold = begun()
     before = fold.state.control.log.verified_at

@@ -10,6 +10,7 @@ from controller_simulator.controller.requests import (
     StopReplicaRequest,
 )
 from tests.support.scripted_operations import CreateTopic
+from tests.support.scripted_simulator import served
 from tests.support.simulated_cluster import T0, cluster_of
 
 
@@ -17,11 +18,11 @@ def test_a_request_of_an_old_controller_is_refused_whole() -> None:
     """A broker that has heard of a newer epoch obeys no older one, and answers nothing of use."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), DeleteController())
     run = cluster.brokers[1]
-    hosted = run.served
+    hosted = served(run)
     old = LeaderAndIsrRequest(1, run.manager.broker_epoch, 0, 1, (), {}, ())
     assert run.receive(old, deleting=frozenset()) is None
     stop = StopReplicaPartition(T0, 5, delete=True)
     late = StopReplicaRequest(1, run.manager.broker_epoch, 0, 1, (stop,))
     assert run.receive(late, deleting=frozenset({"t"})) == StopReplicaResponse(1, (T0,), (T0,))
     assert hosted.keys() == {T0}
-    assert run.served == hosted
+    assert served(run) == hosted

@@ -20,6 +20,7 @@ from controller_simulator.zookeeper.transactions import (
     ZooKeeperError,
 )
 from controller_simulator.zookeeper.tree import ZnodeTree
+from tests.support.znode_log import paths_of
 
 SESSION = 7
 
@@ -63,7 +64,7 @@ def test_reads_of_what_is_not_there(tree: ZnodeTree) -> None:
     assert tree.children("/a") == ("b",)
     with pytest.raises(ZooKeeperError, match="NONODE for /x"):
         tree.data("/x")
-    assert list(tree.paths()) == ["/a", "/a/b", "/e"]
+    assert list(paths_of(tree)) == ["/a", "/a/b", "/e"]
 
 
 REFUSED: list[tuple[ZnodeWrite, ZooKeeperCode]] = [
@@ -91,14 +92,14 @@ def test_a_refused_transaction_changes_nothing(
     tree: ZnodeTree, write: ZnodeWrite, code: ZooKeeperCode
 ) -> None:
     """It is refused whole with ZooKeeper's code, and as an attempt it takes a zxid only."""
-    before = {path: str(tree.at(path)) for path in tree.paths()}
+    before = {path: str(tree.at(path)) for path in paths_of(tree)}
     with pytest.raises(ZooKeeperError) as caught:
         tree.write(write)
     assert caught.value.code is code
     assert tree.zxid == 104
     assert tree.attempt(write) is code
     assert tree.zxid == 105
-    assert {path: str(tree.at(path)) for path in tree.paths()} == before
+    assert {path: str(tree.at(path)) for path in paths_of(tree)} == before
     assert len(tree.commits) == 4
 
 
@@ -131,7 +132,7 @@ def test_the_end_of_a_session_takes_what_it_held(tree: ZnodeTree) -> None:
     assert tree.close_session(SESSION) == Commit(
         108, SESSION, 11, (Removed("/e"), Removed("/g")), closes=True
     )
-    assert list(tree.paths()) == ["/a", "/a/b"]
+    assert list(paths_of(tree)) == ["/a", "/a/b"]
     with pytest.raises(ZooKeeperError, match="SESSIONEXPIRED for session 0x7"):
         tree.close_session(SESSION)
 

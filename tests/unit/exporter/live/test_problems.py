@@ -166,7 +166,9 @@ def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: Proble
     assert severity_of([], verdict) is expected
 
 
-def told(*brokers: BrokerView, now: int = T0, reading: Any = None, **fields: Any) -> dict[str, Any]:
+def judged_of(
+    *brokers: BrokerView, now: int = T0, reading: Any = None, **fields: Any
+) -> dict[str, Any]:
     """Return the state of each alert that the page judges."""
     found = problems(snapshot(*brokers, **fields), now, **reading or {})
     return {str(p.alert): p.state for p in found}
@@ -179,8 +181,8 @@ def test_a_controller_that_flaps_is_judged_by_the_alerts_windows(
     """At the very limit of each; once the window is past, it flaps no more."""
     controller = ControllerView(id=0, recent_elections=((T0, elections),))
     names = ["KafkaControllerFlapping", "KafkaControllerFlappingSlowly"][:alerts]
-    assert told(controller=controller) == dict.fromkeys(names, AlertState.FIRING)
-    assert told(controller=controller, now=T0 + 6 * 3_600_000) == {}
+    assert judged_of(controller=controller) == dict.fromkeys(names, AlertState.FIRING)
+    assert judged_of(controller=controller, now=T0 + 6 * 3_600_000) == {}
 
 
 def test_replicas_that_leave_isrs_again_and_again_are_named_by_their_broker() -> None:
@@ -204,12 +206,14 @@ def test_an_alert_is_pending_until_it_was_so_for_long_enough() -> None:
     """By the view's own time; where that is not known, neither is what the alert does."""
     vacant = ControllerView(id=-1, vacant_since=T0)
     name = "KafkaControllerMissing"
-    assert told(controller=vacant, now=T0 + 29_999) == {name: AlertState.PENDING}
-    assert told(controller=vacant, now=T0 + 30_000) == {name: AlertState.FIRING}
-    assert told(controller=ControllerView(id=-1)) == {name: None}
+    assert judged_of(controller=vacant, now=T0 + 29_999) == {name: AlertState.PENDING}
+    assert judged_of(controller=vacant, now=T0 + 30_000) == {name: AlertState.FIRING}
+    assert judged_of(controller=ControllerView(id=-1)) == {name: None}
     slow = ControllerView(id=0, failover=Failover.UNDER_WAY, failover_since=T0)
     for after_ms, state in ((60_000, AlertState.PENDING), (60_001, AlertState.FIRING)):
-        assert told(controller=slow, now=T0 + after_ms) == {"KafkaControllerFailoverSlow": state}
+        assert judged_of(controller=slow, now=T0 + after_ms) == {
+            "KafkaControllerFailoverSlow": state
+        }
 
 
 def test_a_broker_that_is_gone_is_critical_once_it_does_not_come_back_and_no_more_may_be_lost() -> (
@@ -219,50 +223,52 @@ def test_a_broker_that_is_gone_is_critical_once_it_does_not_come_back_and_no_mor
     gone = broker_view(1, live=False, replicas=3, since=T0)
     counts = Counts(under_min_isr=0, at_min_isr=2, under_replicated_at_min_isr=1)
     soon = {"KafkaPartitionsAtMinIsr": None, "KafkaBrokerGone": AlertState.PENDING}
-    assert told(gone, counts=counts) == soon
+    assert judged_of(gone, counts=counts) == soon
     late = soon | {"KafkaBrokerGone": AlertState.FIRING, "KafkaBrokerGoneAtMinIsr": None}
-    assert told(gone, counts=counts, now=T0 + 900_000) == late
+    assert judged_of(gone, counts=counts, now=T0 + 900_000) == late
 
 
 def test_what_a_reassignment_explains_is_no_problem() -> None:
     """As the alert counts it; of an older fold all that are being reassigned are explained."""
     explained = Counts(under_replicated=2, under_replicated_reassigning=2, under_min_isr=0)
-    assert told(counts=explained) == {}
-    assert told(counts=Counts(under_replicated=2, reassigning=2, under_min_isr=0)) == {}
+    assert judged_of(counts=explained) == {}
+    assert judged_of(counts=Counts(under_replicated=2, reassigning=2, under_min_isr=0)) == {}
 
 
 def test_what_is_denied_has_no_figures_and_so_no_problems() -> None:
     """The alerts on it cannot fire; that it is denied is the problem."""
     log = log_view(denied=("/",), denied_more=3)
     controller = ControllerView(id=-1, vacant_since=T0)
-    found = told(log=log, controller=controller, counts=Counts(offline=1, under_min_isr=None))
+    found = judged_of(log=log, controller=controller, counts=Counts(offline=1, under_min_isr=None))
     assert found == {"KcmIncompleteOrDivergent": None, "KcmPathsDenied": None}
 
 
 def test_the_monitors_own_state_is_a_problem_as_soon_as_its_alert_fires() -> None:
     """Until then the line on trust says it."""
     late = {"watcher_ms": 84_999}
-    assert told(reading=late) == {}
-    assert told(reading={"watcher_ms": 85_000}) == {"KcmBehind": AlertState.FIRING}
-    assert told(reading={"watcher_ms": 625_000}) == {"KcmBehindForLong": AlertState.FIRING}
+    assert judged_of(reading=late) == {}
+    assert judged_of(reading={"watcher_ms": 85_000}) == {"KcmBehind": AlertState.FIRING}
+    assert judged_of(reading={"watcher_ms": 625_000}) == {"KcmBehindForLong": AlertState.FIRING}
     blind = log_view(session=SessionState.LOST, session_since=T0)
-    assert told(log=blind, now=T0 + 59_999) == {}
-    assert told(log=blind, now=T0 + 60_000) == {"KcmBlind": AlertState.FIRING}
+    assert judged_of(log=blind, now=T0 + 59_999) == {}
+    assert judged_of(log=blind, now=T0 + 60_000) == {"KcmBlind": AlertState.FIRING}
     doubtful = log_view(incomplete_since=T0)
-    assert told(log=doubtful, now=T0 + 299_999) == {}
-    assert told(log=doubtful, now=T0 + 300_000) == {"KcmIncompleteOrDivergent": AlertState.FIRING}
+    assert judged_of(log=doubtful, now=T0 + 299_999) == {}
+    assert judged_of(log=doubtful, now=T0 + 300_000) == {
+        "KcmIncompleteOrDivergent": AlertState.FIRING
+    }
     skewed = {"clock_skew_ms": {Stage.FOLD: -5_001}}
-    assert told(reading=skewed) == {"KcmClocksDisagree": None}
-    assert told(reading={"read_ms": None, "watcher_ms": None}) == {}
-    assert told(counts=Counts(partitions=4, under_min_isr=None)) == {"KcmMinIsrNotKnown": None}
+    assert judged_of(reading=skewed) == {"KcmClocksDisagree": None}
+    assert judged_of(reading={"read_ms": None, "watcher_ms": None}) == {}
+    assert judged_of(counts=Counts(partitions=4, under_min_isr=None)) == {"KcmMinIsrNotKnown": None}
 
 
 def test_a_topic_that_waits_too_long_for_its_deletion_is_a_problem() -> None:
     """From the age on at which the alert begins to wait."""
     pending = msgspec.structs.replace(cluster_view().pending, oldest_deletion_at=T0)
     name = "KafkaTopicDeletionStuck"
-    assert told(pending=pending, now=T0 + 900_000) == {}
-    assert told(pending=pending, now=T0 + 900_001) == {name: AlertState.PENDING}
-    assert told(pending=pending, now=T0 + 1_200_000) == {name: AlertState.FIRING}
+    assert judged_of(pending=pending, now=T0 + 900_000) == {}
+    assert judged_of(pending=pending, now=T0 + 900_001) == {name: AlertState.PENDING}
+    assert judged_of(pending=pending, now=T0 + 1_200_000) == {name: AlertState.FIRING}
     migrating = ControllerView(id=0, migrating_to_kraft=True)
-    assert told(controller=migrating) == {"KafkaMigratingToKraft": AlertState.FIRING}
+    assert judged_of(controller=migrating) == {"KafkaMigratingToKraft": AlertState.FIRING}

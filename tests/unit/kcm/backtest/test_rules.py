@@ -39,7 +39,7 @@ def test_the_names_of_metrics_are_found(query: str, names: set[str]) -> None:
 
 def test_every_shipped_alert_names_metrics_only() -> None:
     """What is found of our own rules are metrics of the monitor and of kubelet."""
-    found = {name for alert in ALERTS for name in metric_names(alert.expr)}
+    found = {name for alert in ALERTS for name in metric_names(str(alert.rule()["expr"]))}
     assert {name.split("_")[0] for name in found} == {"kafka", "kcm", "kubelet"}
 
 

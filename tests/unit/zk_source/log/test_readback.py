@@ -218,7 +218,7 @@ def test_a_history_that_may_not_be_read_ends_with_one_line(monkeypatch: pytest.M
 
 
 def test_a_right_that_is_taken_away_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A watcher that cannot see its rivals must not go on; the line names the topic."""
+    """A watcher that cannot see other watchers must not go on; the line names the topic."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
@@ -350,7 +350,7 @@ def test_a_right_that_is_missed_at_the_beginning_of_the_views_ends_the_following
 def test_what_ends_the_following_is_raised_where_it_is_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A watcher that cannot see its rivals any more must not go on in silence."""
+    """A watcher that cannot see other watchers any more must not go on in silence."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)

@@ -152,12 +152,12 @@ def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election
 
 
 @pytest.mark.parametrize(
-    ("watcher", "generation", "rival"),
+    ("watcher", "generation", "competes"),
     [("m", 900, False), ("", 900, False), ("a", 899, False), ("a", 900, True), ("a", 901, True)],
 )
-def test_a_rival_is_who_readers_may_follow_instead_of_us(
-    watcher: str, generation: int, rival: bool
+def test_a_watcher_competes_that_readers_may_follow_instead_of_us(
+    watcher: str, generation: int, competes: bool
 ) -> None:
     """Another name with our generation or a higher one; before our first there is none."""
-    assert elected(900).competes(watcher, generation) is rival
+    assert elected(900).competes(watcher, generation) is competes
     assert not Generations("m", elected=900).competes(watcher, generation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import ChangeKind, SessionState
-from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill
+from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill, requests_in_flight
 from zk_source.watcher.commands import GiveWay, ReplaceClient
 from zk_source.watcher.subscriptions import Watches
 from zk_source.wire.inbox import OtherWatcher
@@ -190,7 +190,7 @@ def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play)
     play.carry_out()
     assert play.other_commands[-1] == ReplaceClient("no answer for 15 s")
     assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.LOST
-    assert (play.watcher.in_flight, play.watcher.armed) == (0, False)
+    assert (requests_in_flight(play.watcher), play.watcher.armed) == (0, False)
     play.zk.put(STATE, b"unseen")
     play.connect()
     play.settle()

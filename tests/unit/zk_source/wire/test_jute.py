@@ -61,7 +61,7 @@ def test_add_watch_asks_for_a_persistent_recursive_watch() -> None:
         (AddWatch("/brokers"), "/kafka/brokers"),
         (Sync("/"), "/kafka"),
         (MultiRead([(Op.GET_DATA, "/controller")]), "/kafka/controller"),
-        (SingleRead(Op.GET_CHILDREN, "/", watch=False), "/kafka"),
+        (SingleRead(Op.GET_CHILDREN, "/"), "/kafka"),
     ],
 )
 def test_every_path_is_sent_with_its_chroot(request_: Request, path: str) -> None:
@@ -71,7 +71,7 @@ def test_every_path_is_sent_with_its_chroot(request_: Request, path: str) -> Non
 
 def test_only_single_reads_may_leave_together() -> None:
     """Others are larger, or must be answered first."""
-    read = SingleRead(Op.EXISTS, "/a", watch=True)
+    read = SingleRead(Op.EXISTS, "/a")
     assert encode(read, ROOT).is_single_read
     assert not any(
         encode(other, ROOT).is_single_read
@@ -142,29 +142,26 @@ def test_the_root_of_a_cluster_is_its_chroot() -> None:
     assert encode(Sync("/"), ROOT).serialize() == string("/")
 
 
-@pytest.mark.parametrize(("watch", "flag"), [(True, b"\1"), (False, b"\0")])
-def test_a_single_read_is_its_path_and_the_watch_flag(watch: bool, flag: bytes) -> None:
+def test_a_single_read_is_its_path_and_the_watch_flag() -> None:
     """The operation's code is the request's type."""
-    request = encode(SingleRead(Op.GET_CHILDREN, "/b", watch), ROOT)
-    assert request == EncodedRequest(8, string("/b") + flag)
+    request = encode(SingleRead(Op.GET_CHILDREN, "/b"), ROOT)
+    assert request == EncodedRequest(8, string("/b") + b"\1")
 
 
 def test_a_single_reads_reply_gives_what_a_multi_read_would() -> None:
     """Data with its Stat, children; of a znode that exists, the Stat alone."""
     body = data_result(b"payload")[9:]
     znode = ZnodeData(b"payload", 11, 12, 13, 14, 5, 18, 2)
-    assert decode(SingleRead(Op.GET_DATA, "/a", watch=True), b"x" + body, 1) == (znode,)
+    assert decode(SingleRead(Op.GET_DATA, "/a"), b"x" + body, 1) == (znode,)
     stat = body[4 + len(b"payload") :]
-    exists = decode(SingleRead(Op.EXISTS, "/a", watch=True), stat, 0)
+    exists = decode(SingleRead(Op.EXISTS, "/a"), stat, 0)
     assert exists == (znode._replace(data=b""),)
     children = struct.pack("!i", 2) + string("x") + string("y")
-    assert decode(SingleRead(Op.GET_CHILDREN, "/b", watch=True), children, 0) == (
-        Children(("x", "y")),
-    )
+    assert decode(SingleRead(Op.GET_CHILDREN, "/b"), children, 0) == (Children(("x", "y")),)
 
 
 @pytest.mark.parametrize("op", list(Op))
 def test_a_single_reads_damaged_reply_is_refused(op: Op) -> None:
     """Whatever is missing at the end, the reply is no reply."""
     with pytest.raises(BadReplyError):
-        decode(SingleRead(op, "/a", watch=True), b"\0\0\0", 0)
+        decode(SingleRead(op, "/a"), b"\0\0\0", 0)
