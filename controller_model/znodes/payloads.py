@@ -34,7 +34,6 @@ _VERSION_1 = Annotated[int, msgspec.Meta(ge=1, le=1)]
 _INT32_DIGITS = 10
 """Digits of the largest 32-bit number; longer texts are not even converted."""
 
-_LONGEST_REASON = 200
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,5})")
 """kafka.cluster.EndPoint and org.apache.kafka.network.SocketServerConfigs: URI_PARSE_REGEXP."""
 
@@ -322,9 +321,9 @@ def is_int32(text: str) -> bool:
     return int(text) <= MAX_INT32 and str(int(text)) == text
 
 
-def shorten(text: str) -> str:
-    """Return a reason that fits into a line, whatever was in the payload."""
-    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
+def shorten(text: str, most: int = 200) -> str:
+    """Return so much of a text; unless said otherwise, of a reason that is to fit into a line."""
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _by_partition(replicas: dict[str, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
