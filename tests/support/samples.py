@@ -113,7 +113,11 @@ def broker_view(
 def topic_view(
     name: str, at: AsOf | None = None, cluster: str = "prod", **fields: Any
 ) -> TopicView:
-    """Return a topic of two partitions on brokers 0 and 1, all well, but for these fields."""
+    """Return a topic of two partitions on brokers 0 and 1, all well, but for these fields.
+
+    Of other partitions, epochs that are not given are as of these two.
+    """
+    many = len(fields.get("partitions", (0, 1)))
     well = TopicView(
         v=VERSION,
         cluster=cluster,
@@ -125,10 +129,10 @@ def topic_view(
         replicas=((0, 1), (1, 0)),
         leader=(0, 1),
         isr=((0, 1), (1, 0)),
-        leader_epoch=(0, 0),
-        controller_epoch=(7, 7),
-        partition_epoch=(0, 0),
-        leader_recovery_state=(None, None),
+        leader_epoch=(0,) * many,
+        controller_epoch=(7,) * many,
+        partition_epoch=(0,) * many,
+        leader_recovery_state=(None,) * many,
     )
     return msgspec.structs.replace(well, **fields)
 
