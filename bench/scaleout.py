@@ -24,7 +24,7 @@ from bench.watched import znode_cluster
 from bench.znodes import Size
 from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
-from controller_model.kafka.ids import AsOf
+from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import decode_message, encode_change, join_changes
 from controller_model.records.views import BrokerView, ClusterView, TopicView, decode_view
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
@@ -76,7 +76,8 @@ def _run(spark: SparkCluster, pipeline: Pipeline, began: float) -> dict[str, Any
     for name, load in loads.items():
         log.write(name, messages(load.resync()))
     changes = _Changes(loads, log, views)
-    folded_s = changes.await_shown() and time.monotonic() - began
+    changes.await_each_cluster()
+    folded_s = time.monotonic() - began
     before_s = _cpu_s(spark)
     before = changes.write_for(PHASE_S)
     shares = {name: used - before_s[name] for name, used in _cpu_s(spark).items()}
@@ -119,7 +120,7 @@ class _Views(threading.Thread):
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(daemon=True)
         self.newest: dict[str, bytes | None] = {}
-        self._commits: dict[str, list[tuple[tuple[int, int], float]]] = defaultdict(list)
+        self._commits: dict[str, list[tuple[Position, float]]] = defaultdict(list)
         self._bootstrap_servers = bootstrap_servers
         self._stopped = threading.Event()
 
@@ -130,25 +131,25 @@ class _Views(threading.Thread):
             self.newest[key] = value
             view = decode_view(value) if value else None
             if isinstance(view, ClusterView):
-                as_of = (view.as_of.generation, view.as_of.seq)
-                self._commits[view.cluster].append((as_of, now))
+                place = Position(view.as_of.generation, view.as_of.seq)
+                self._commits[view.cluster].append((place, now))
 
     def stop(self) -> None:
         """End it."""
         self._stopped.set()
         self.join()
 
-    def when_shown(self, cluster: str, place: tuple[int, int]) -> float | None:
+    def when_shown(self, cluster: str, place: Position) -> float | None:
         """Return when the views of a cluster first held all up to a place of its log."""
         commits = list(self._commits[cluster])
-        return next((at for as_of, at in commits if as_of >= place), None)
+        return next((at for held, at in commits if held >= place), None)
 
 
 class _Written(NamedTuple):
     """A change in a log."""
 
     cluster: str
-    place: tuple[int, int]
+    place: Position
     at: float
 
 
@@ -161,10 +162,9 @@ class _Changes:
         self._views = views
         self._names = itertools.cycle(loads)
 
-    def await_shown(self) -> bool:
+    def await_each_cluster(self) -> None:
         """Write a change to each cluster, and wait until all are shown."""
         self._await([self._write() for _ in self._loads])
-        return True
 
     def write_for(self, seconds: float) -> dict[str, Any]:
         """Write at an even rate for so long; return how late the changes were shown, in milliseconds."""
@@ -186,7 +186,7 @@ class _Changes:
         (change,) = self._loads[name].changes(1)
         at = time.time()
         self._log.write(name, [join_changes([encode_change(change)])])
-        return _Written(name, (change.generation, change.seq), at)
+        return _Written(name, change.position, at)
 
     def _await(self, written: list[_Written]) -> list[tuple[_Written, float]]:
         deadline = time.monotonic() + DEADLINE_S

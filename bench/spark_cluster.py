@@ -20,6 +20,7 @@ MEMORY_MIB = 512
 """Of the heap of each executor; master and workers take less."""
 ANSWER_DEADLINE_S = 1.0
 READY_DEADLINE_S = 60.0
+_SECRET = "spark.authenticate.secret"  # noqa: S105  # the name of a property
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 
@@ -59,7 +60,13 @@ class SparkCluster:
         """Start the master, then all workers, which register with it."""
         self._folder.mkdir()
         self._properties_file.touch(mode=0o600)
-        properties = self._wire | {"spark.worker.cleanup.enabled": "true"}
+        properties = {
+            "spark.authenticate": "true",
+            _SECRET: self._secret,
+            "spark.network.crypto.enabled": "true",
+            "spark.network.crypto.authEngineVersion": "2",
+            "spark.worker.cleanup.enabled": "true",
+        }
         self._properties_file.write_text("".join(f"{k} {v}\n" for k, v in properties.items()))
         self.master.start()
         self.master.wait_ready()
@@ -67,8 +74,9 @@ class SparkCluster:
             worker.start()
 
     def options(self) -> Mapping[str, str]:
-        """Return the fold's settings for this cluster."""
-        conf = self._wire | {
+        """Return the fold's settings for this cluster; it guards the wire by itself, and needs the secret."""
+        conf = {
+            _SECRET: self._secret,
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
             "spark.executor.memory": f"{MEMORY_MIB}m",
@@ -79,16 +87,6 @@ class SparkCluster:
     @property
     def _properties_file(self) -> Path:
         return self._folder / "spark.properties"
-
-    @property
-    def _wire(self) -> dict[str, str]:
-        return {
-            "spark.authenticate": "true",
-            "spark.authenticate.secret": self._secret,
-            "spark.network.crypto.enabled": "true",
-            "spark.network.crypto.authEngineVersion": "2",
-            "spark.network.crypto.saslFallback": "false",
-        }
 
     def _command(self, main_class: str, *arguments: str) -> list[str]:
         return [
