@@ -189,8 +189,8 @@ NOW: Table[Moment] = {
         _behind,
     ),
     "kcm_clock_skew_seconds": Samples(
-        "Seconds by which the clock of a stage (watcher, fold) is ahead of the exporter's, below 0 "
-        "behind it; absent before it is known.",
+        "Seconds by which the clock of a stage (zookeeper, watcher, fold) is ahead of the exporter's, below 0 "
+        "behind it; of ZooKeeper at least by so many; absent before it is known.",
         ("stage",),
         _skew,
     ),

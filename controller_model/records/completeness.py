@@ -44,6 +44,8 @@ class Status(enum.StrEnum):
 class Stage(enum.StrEnum):
     """A part of the line from ZooKeeper to the reader."""
 
+    ZOOKEEPER = "zookeeper"
+    """Only its clock is held against the others: that it answers is the watcher's to say."""
     WATCHER = "watcher"
     FOLD = "fold"
     EXPORTER = "exporter"

@@ -120,9 +120,9 @@ ALERTS: tuple[Alert, ...] = (
         meaning="The figures follow ZooKeeper all the same: no clock decides that. Times in events, "
         "incidents and on the page are wrong by as much, in one direction or the other.",
         cause="The clock of that machine is not set by NTP, or the exporter's is not, if the "
-        "alert fires for both stages.",
-        action="Compare `date` on the machines of the watcher, the fold and the exporter, and set "
-        "the clock of the one that differs.",
+        "alert fires for every stage.",
+        action="Compare `date` on the machines of ZooKeeper's leader, the watcher, the fold and the exporter, "
+        "and set the clock of the one that differs.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(

@@ -78,7 +78,7 @@ BEHIND = Signal(
 CLOCK_SKEW = Signal(
     expr=f"max {by('stage')} (abs({selected('kcm_clock_skew_seconds')}))",
     unit="s",
-    description="By how much the clocks of a stage and of the exporter disagree; below 1 s with NTP, a "
+    description="By how much the clocks of a stage (or of ZooKeeper) and of the exporter disagree; below 1 s with NTP, a "
     "status of its own above 5 s.",
     legend="{{stage}}",
     moved_by=None,

@@ -192,6 +192,9 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             )
             if len(delays) >= _FEWEST_DELAYS
         }
+        zookeeper_ahead_ms = None if self.beat is None else self.beat.zookeeper_ahead_ms
+        if zookeeper_ahead_ms is not None and Stage.WATCHER in skew:
+            skew[Stage.ZOOKEEPER] = skew[Stage.WATCHER] + zookeeper_ahead_ms
         read_ms = _age(now, read_at)
         if self.position.generation > self._newest_with_beats and not self.beats_expected:
             # The watcher sends no beats: only what comes through the fold shows it.

@@ -100,10 +100,13 @@ def brokers_picture(snapshot: ClusterSnapshot) -> Json:
     }
 
 
+_HEARD = (Stage.WATCHER, Stage.FOLD, Stage.EXPORTER)
+
+
 def trust(completeness: Completeness, reading: ReaderProgress, now: int) -> Json:
     """Return how far the figures can be trusted now, and when each stage was last in time."""
     ages = behind_ms(reading)
-    heard_at = {stage: now - ages[stage] if stage in ages else None for stage in Stage}
+    heard_at = {stage: now - ages[stage] if stage in ages else None for stage in _HEARD}
     return {**msgspec.structs.asdict(completeness), "heard_at": heard_at}
 
 

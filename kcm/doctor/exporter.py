@@ -119,7 +119,7 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
     else:
         yield ok(f"log of {name}", lost)
     yield _min_isr(name, answer)
-    yield clock_of_zookeeper(name, log)
+    yield clock_of_zookeeper(name, answer)
 
 
 def _min_isr(name: str, answer: Json) -> Finding:
@@ -152,13 +152,16 @@ def clock_here(ahead_ms: tuple[int, int] | None) -> Finding:
     return ok(about, "as the exporter's, within 2 s (Date of its answer)")
 
 
-def clock_of_zookeeper(name: str, log: Json) -> Finding:
-    """Check whether ZooKeeper's clock agrees with the watcher's, by the last change.
+def clock_of_zookeeper(name: str, answer: Json) -> Finding:
+    """Check whether ZooKeeper's clock agrees with the exporter's, or with the watcher's by the last change.
 
     A change is seen after it was committed. So it is certain only of a ZooKeeper that is
     ahead; where it seems to be behind, the change may have been read late.
     """
     about = f"clock, ZooKeeper of {name}"
+    if skewed := _skewed("zookeeper", answer):
+        return warn(about, skewed, "set the clocks by NTP")
+    log = answer["log"]
     seen, committed = log["last_change_at"], log["last_change_mtime"]
     if seen is None or committed is None:
         return unknown(about, "no znode has changed yet, and nothing is written to find out")

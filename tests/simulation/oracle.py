@@ -20,7 +20,7 @@ from controller_model.records.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.records.completeness import LATE_MS, Completeness, Status
+from controller_model.records.completeness import LATE_MS, Completeness, Stage, Status
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected, TopicDeleted
@@ -47,6 +47,12 @@ PROOFS = {ChangeKind.RESYNC_FINISHED, ChangeKind.RECONCILED}
 """What may prove the state."""
 _LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
 _ZNODES = {ChangeKind.SET, ChangeKind.DELETED}
+
+_SETS_CLOCKS = (
+    *("watcher's clock set", "fold's clock set", "exporter's clock set", "ZooKeeper's clock set"),
+    "hours pass in the log",
+)
+"""The faults after which clocks may disagree."""
 
 
 class BrokenError(Exception):
@@ -289,6 +295,11 @@ class Oracle:
 
     def on_shown(self, snapshot: ClusterSnapshot, completeness: Completeness) -> None:
         """Judge what is shown as live: it was the truth not long ago, for each znode."""
+        skew = completeness.clock_skew_ms
+        if skew and not any(self.world.hits[fault] for fault in _SETS_CLOCKS):
+            raise BrokenError("clocks that agree are not said to disagree", f"{skew}")
+        if Stage.ZOOKEEPER in skew:
+            self.world.hit("ZooKeeper's clock was said to disagree")
         if completeness.status not in _LIVE:
             return
         view = snapshot.view

@@ -51,6 +51,7 @@ from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.tree_reader import TreeReader
 from zk_source.watcher.tree_walk import Purpose
 from zk_source.watcher.watcher import Watcher
+from zk_source.watcher.zookeeper_clock import ZookeeperClock, _Noticed
 from zk_source.wire.inbox import Inbox, Item, Notification
 from zk_source.wire.operations import Refused, ZnodeData
 
@@ -323,6 +324,17 @@ def lost_head_unnoticed() -> AbstractContextManager[None]:
     return _patched(Readback, "_look_at_beginning", lambda *_: None)
 
 
+def old_value_proves_a_clock() -> AbstractContextManager[None]:
+    """The value of a change is taken to be of now, however it came to be read."""
+    real = ZookeeperClock.on_value
+
+    def valued(self: ZookeeperClock, path: str, mtime: int, now_ms: int) -> None:
+        self._noticed = _Noticed(path, now_ms, now_ms)
+        real(self, path, mtime, now_ms)
+
+    return _patched(ZookeeperClock, "on_value", valued)
+
+
 def denied_list_cut() -> AbstractContextManager[None]:
     """The list of denied paths is cut where it would be too long, and taken for all of them."""
 
@@ -530,6 +542,7 @@ PLANTED: Mapping[str, Plant] = {
     "silence not measured": silence_not_measured,
     "log taken for complete": log_taken_for_complete,
     "lost question awaited": lost_question_awaited,
+    "old value proves a clock": old_value_proves_a_clock,
     "denied list cut": denied_list_cut,
     "refused read ignored": refused_read_ignored,
     "unreadable controller live": unreadable_controller_live,
@@ -574,6 +587,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "silence not measured": (7, 24),
     "log taken for complete": (24, 83),
     "lost question awaited": (7, 13),
+    "old value proves a clock": (4, 5),
     "denied list cut": (4, 77),
     "refused read ignored": (8, 317),
     "unreadable controller live": (60, 22),

@@ -17,7 +17,7 @@ from controller_model.fold.projection import SentViews, project
 from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
-from controller_model.records.completeness import Status
+from controller_model.records.completeness import Stage, Status
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
@@ -108,7 +108,10 @@ def _not_shown_as_live(world: World, since_ms: int, log_now: int) -> str | None:
         return "the exporter shows nothing"
     verdict = world.exporter.completeness(snapshot)
     wanted = snapshot.view.resync_wanted
-    if verdict.status is not Status.LIVE or wanted is not None:
+    # Its clock is right again, and only the next change of a znode shows it.
+    was_zookeepers = list(verdict.clock_skew_ms) == [Stage.ZOOKEEPER]
+    right = {Status.LIVE, Status.CLOCKS_DISAGREE} if was_zookeepers else {Status.LIVE}
+    if verdict.status not in right or wanted is not None:
         return f"{verdict.status}: {snapshot.view.log.incomplete_reason}, wanted {wanted}"
     if not since_ms < (verdict.verified_at or 0) <= log_now:
         return "nothing has been verified since, by a clock that is right"

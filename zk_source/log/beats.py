@@ -61,6 +61,7 @@ class Beats:
         session: SessionState,
         zookeeper_answered_ms: int | None,
         log_complete_ms: int | None,
+        zookeeper_ahead_ms: int | None,
     ) -> None:
         """Send a beat if one is due; `now_ms` is by a clock that nobody sets."""
         self._producer.poll(0)
@@ -81,6 +82,7 @@ class Beats:
             session=session,
             zookeeper_answered_ms=zookeeper_answered_ms,
             log_complete_ms=log_complete_ms,
+            zookeeper_ahead_ms=zookeeper_ahead_ms,
             sent_at=clock_ms(),
             sent_steady=now_ms,
         )

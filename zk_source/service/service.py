@@ -47,6 +47,7 @@ from zk_source.watcher.log_completeness import LogCompleteness
 from zk_source.watcher.pulse import Pulse
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
+from zk_source.watcher.zookeeper_clock import ZookeeperClock
 from zk_source.wire.inbox import (
     Inbox,
     Item,
@@ -58,7 +59,7 @@ from zk_source.wire.inbox import (
     ViewsCut,
 )
 from zk_source.wire.jute import BadReplyError, decode
-from zk_source.wire.operations import Err, Result, Sync
+from zk_source.wire.operations import Err, EventType, Result, Sync
 from zk_source.zookeeper.ensemble import WatchedEnsemble
 from zk_source.zookeeper.server_health import watched_health
 
@@ -194,6 +195,7 @@ class WatcherService:
         self._readback = Readback(settings, topics, name)
         self._pulse = Pulse(int(settings.beat_s * _MS))
         self._log_completeness = LogCompleteness()
+        self._zookeeper_clock = ZookeeperClock()
         self._ensemble = WatchedEnsemble(settings, self._inbox, self._log)
         self._contested_generation = 0
         self._notifications = 0
@@ -283,6 +285,7 @@ class WatcherService:
         self._watcher.recorder.sends_beats = not self._beats.refused
         self._watcher.on_tick(now_ms)
         self._carry_out()
+        self._zookeeper_clock.on_carried_out()
         self._beat(steady_ms())
         self._update_metrics()
 
@@ -317,6 +320,7 @@ class WatcherService:
             session=self._watcher.session.state,
             zookeeper_answered_ms=self._pulse.answered_ms(now_ms),
             log_complete_ms=self._log_completeness.complete_ms(now_ms),
+            zookeeper_ahead_ms=self._zookeeper_clock.ahead_ms(clock_ms() - now_ms),
         )
         refused = self._beats.take_refusal()
         if refused is not None:
@@ -326,6 +330,10 @@ class WatcherService:
         match item:
             case Notification(type=type_, path=path):
                 self._watcher.on_event(type_, path, now_ms)
+                if type_ in {EventType.CREATED, EventType.DATA_CHANGED}:
+                    complete_ms = self._log_completeness.complete_ms(now_ms)
+                    as_of_ms = None if complete_ms is None else now_ms - complete_ms
+                    self._zookeeper_clock.on_notification(path, as_of_ms, now_ms)
             case Reply():
                 self._take_in_reply(item, now_ms)
             case SessionChanged() if self._ensemble.is_own(item):
@@ -370,6 +378,7 @@ class WatcherService:
         state = SessionState(change.state)
         # A new connection may be armed before the next question is due: none of an old one is answered.
         self._pulse.give_up()
+        self._zookeeper_clock.on_session()
         self._watcher.on_session(state, change.server, now_ms)
         log = self._log.info if state is SessionState.CONNECTED else self._log.warning
         log("ZooKeeper session", state=state.value, zookeeper=change.server)
@@ -419,6 +428,8 @@ class WatcherService:
         match command:
             case ZnodeChange():
                 self._publisher.add(command)
+                if command.kind is ChangeKind.SET and command.mtime is not None:
+                    self._zookeeper_clock.on_value(command.path, command.mtime, steady_ms())
                 self._metrics.published(command.kind, self._delay_ms(command))
             case Send(token=token, request=request):
                 self._ensemble.send(token, request)

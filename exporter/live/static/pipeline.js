@@ -5,7 +5,7 @@ import { age, clock, count, duration, list, number } from "./format.js";
 
 const MEANS = {
   clocks_disagree: (stage, trust) =>
-    `Clocks disagree, the ${stage}'s is the odd one (${skewText(trust.clock_skew_ms)}): the figures follow ZooKeeper, the times in them may be wrong`,
+    `Clocks disagree, ${stage === "zookeeper" ? "ZooKeeper" : `the ${stage}`}'s is the odd one (${skewText(trust.clock_skew_ms)}): the figures follow ZooKeeper, the times in them may be wrong`,
   behind: (stage) =>
     `Behind: the ${stage} gives no sign of life. The figures are what was true then`,
   incomplete: (stage, trust, picture) =>

@@ -38,6 +38,7 @@ class Line:
         self.watcher_steady_ms: int | None = HOUR_MS
         """What its steady clock showed when ours showed 0; None: it is of a release that does not say it."""
         self.says_beats = False
+        self.zookeeper_ahead_ms: int | None = None
 
     def beat(
         self,
@@ -56,6 +57,7 @@ class Line:
             zookeeper_answered_ms=answered_ms,
             log_complete_ms=max(answered_ms, logged_ms),
             session=session or SessionState.CONNECTED,
+            zookeeper_ahead_ms=self.zookeeper_ahead_ms,
             sent_at=self.watcher_clock_ms + self.now - held_up_ms,
             watcher=self.watcher,
             sent_steady=None
@@ -366,6 +368,23 @@ def test_clocks_that_disagree_are_reported_with_who_and_how_much(ahead_ms: int) 
     found = line.run(10).found()
     assert (found.status, found.stage) == (Status.CLOCKS_DISAGREE, Stage.EXPORTER)
     assert line.wait(LATE_BEATS_MS + 1).status() is Status.BEHIND
+
+
+@pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
+def test_zookeepers_clock_is_held_against_ours_by_the_watchers(ahead_ms: int) -> None:
+    """The watcher says by how much it is ahead of its own; whose clock it is shows as for the other stages."""
+    line = Line().fold()
+    line.zookeeper_ahead_ms = ahead_ms
+    found = line.run(10).found()
+    assert (found.status, found.stage) == (Status.CLOCKS_DISAGREE, Stage.ZOOKEEPER)
+    assert found.clock_skew_ms == {Stage.ZOOKEEPER: ahead_ms}
+    line.zookeeper_ahead_ms, line.watcher_clock_ms = -ahead_ms, T0 + ahead_ms
+    found = line.run(10).found()
+    assert found.clock_skew_ms == {Stage.WATCHER: ahead_ms}, "ZooKeeper's is ours"
+    line.zookeeper_ahead_ms, line.watcher_clock_ms, line.our_clock_ms = 0, T0, T0 - ahead_ms
+    found = line.run(10).found()
+    assert found.stage is Stage.EXPORTER
+    assert set(found.clock_skew_ms) == {Stage.ZOOKEEPER, Stage.WATCHER, Stage.FOLD}
 
 
 def test_a_record_that_is_late_is_no_clock_that_is_behind() -> None:

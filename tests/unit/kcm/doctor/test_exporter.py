@@ -129,8 +129,15 @@ def test_zookeepers_clock_is_judged_by_changes_alone(
     seen: int | None, mtime: int | None, level: Level
 ) -> None:
     """A change seen before its mtime proves a clock that is ahead; one seen late proves nothing."""
-    log = {"last_change_at": seen, "last_change_mtime": mtime}
-    assert clock_of_zookeeper("prod", log).level is level
+    answer = reported(last_change_at=seen, last_change_mtime=mtime)
+    assert clock_of_zookeeper("prod", answer).level is level
+
+
+def test_zookeepers_clock_is_as_the_exporter_reports_it() -> None:
+    """What the watcher has proved of it counts more than the last change, which may have been read late."""
+    proved = msgspec.structs.replace(LIVE, clock_skew_ms={Stage.ZOOKEEPER: -7_200_000})
+    found = clock_of_zookeeper("prod", reported(proved, last_change_at=T0, last_change_mtime=T0))
+    assert (found.level, "7200 s behind the exporter's" in found.text) == (Level.WARN, True)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def send(of: Beats, now_ms: int, *, generation: int = 2) -> None:
         session=SessionState.CONNECTED,
         zookeeper_answered_ms=30,
         log_complete_ms=40,
+        zookeeper_ahead_ms=-7_000,
     )
 
 
@@ -109,6 +110,7 @@ def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
     )
     assert first.session is SessionState.CONNECTED
     assert (first.zookeeper_answered_ms, first.log_complete_ms) == (30, 40)
+    assert first.zookeeper_ahead_ms == -7_000
     assert (first.sent_steady, second.sent_steady) == (0, 1_000)
     assert (second.position, second.number) == (Position(3, 0), 1)
 

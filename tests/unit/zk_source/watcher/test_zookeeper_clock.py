@@ -1,0 +1,103 @@
+"""What a change proves of ZooKeeper's clock, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zk_source.watcher.zookeeper_clock import ZookeeperClock
+
+HOUR_MS = 3_600_000
+SET = "/brokers/topics/orders/partitions/0/state"
+
+
+def seen(
+    clock: ZookeeperClock, *, asked: int, noticed: int, read: int, mtime: int, path: str = SET
+) -> int | None:
+    """Let a change come: a question before it, its notification, its value. Times are of the steady clock."""
+    clock.on_notification(path, asked, noticed)
+    clock.on_carried_out()
+    clock.on_value(path, mtime, read)
+    return clock.ahead_ms(0)
+
+
+@given(
+    st.lists(st.integers(0, HOUR_MS), min_size=4, max_size=4),
+    st.integers(-2 * HOUR_MS, 2 * HOUR_MS),
+    st.integers(-2 * HOUR_MS, 2 * HOUR_MS),
+)
+def test_what_is_said_is_never_more_than_the_truth(
+    moments: list[int], ahead: int, ours_ahead: int
+) -> None:
+    """However late the notification and the value are: the sign is right, and the amount is at most the true one."""
+    asked, made, noticed, read = sorted(moments)
+    clock = ZookeeperClock()
+    seen(clock, asked=asked, noticed=noticed, read=read, mtime=made + ahead)
+    said, true = clock.ahead_ms(ours_ahead), ahead - ours_ahead
+    assert said is not None
+    assert 0 <= said <= true or true <= said <= 0
+    assert abs(true - said) <= read - asked
+
+
+@pytest.mark.parametrize(("ahead", "said"), [(HOUR_MS, HOUR_MS - 20), (-HOUR_MS, -HOUR_MS + 970)])
+def test_a_clock_an_hour_off_is_known_by_one_change(ahead: int, said: int) -> None:
+    """Asked at 0, changed at 970, read at 990."""
+    clock = ZookeeperClock()
+    assert seen(clock, asked=0, noticed=980, read=990, mtime=970 + ahead) == said
+
+
+def test_the_newest_change_decides() -> None:
+    """So a clock that has been corrected is right again with the next change."""
+    clock = ZookeeperClock()
+    assert seen(clock, asked=0, noticed=10, read=20, mtime=HOUR_MS) == HOUR_MS - 20
+    assert seen(clock, asked=900, noticed=1_000, read=1_010, mtime=990) == 0
+
+
+def test_nothing_is_known_without_a_change_that_was_noticed() -> None:
+    """Of a value from a resync nobody knows how old it is, nor before the log was complete once."""
+    clock = ZookeeperClock()
+    clock.on_value(SET, HOUR_MS, 0)
+    assert clock.ahead_ms(0) is None
+    clock.on_notification(SET, None, 0)
+    clock.on_carried_out()
+    clock.on_value(SET, HOUR_MS, 0)
+    assert clock.ahead_ms(0) is None
+
+
+def test_a_value_that_was_on_its_way_before_the_notification_proves_nothing() -> None:
+    """It is published with all that came in before: only then is the change's own value waited for."""
+    clock = ZookeeperClock()
+    clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS + 10)
+    clock.on_value(SET, 5, 2 * HOUR_MS + 20)
+    clock.on_carried_out()
+    assert clock.ahead_ms(0) is None
+    clock.on_value(SET, 2 * HOUR_MS + 5, 2 * HOUR_MS + 30)
+    assert clock.ahead_ms(0) == 0
+
+
+def test_over_a_new_connection_nothing_is_awaited() -> None:
+    """Its server may not have come as far as the one that notified."""
+    clock = ZookeeperClock()
+    clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS)
+    clock.on_session()
+    clock.on_carried_out()
+    clock.on_value(SET, 5, 2 * HOUR_MS + 20)
+    assert clock.ahead_ms(0) is None
+
+
+def test_one_change_at_a_time_and_not_for_ever() -> None:
+    """One whose value does not come, as of a znode that is gone again, gives way after 10 s."""
+    clock = ZookeeperClock()
+    clock.on_notification(SET, 0, 0)
+    clock.on_carried_out()
+    assert seen(clock, asked=0, noticed=10_000, read=10_001, mtime=HOUR_MS, path="/b") is None
+    assert seen(clock, asked=0, noticed=10_001, read=10_002, mtime=HOUR_MS, path="/b") is not None
+    clock = ZookeeperClock()
+    clock.on_notification(SET, 0, 1)
+    clock.on_notification("/b", 0, 1)
+    clock.on_carried_out()
+    clock.on_value("/b", HOUR_MS, 2)
+    assert clock.ahead_ms(0) is None
+    clock.on_value(SET, HOUR_MS, 2)
+    assert clock.ahead_ms(0) == HOUR_MS - 2
