@@ -38,6 +38,9 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Dropped = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 """More changes than any watcher throws away."""
 
+Name = Annotated[str, msgspec.Meta(max_length=1_000)]
+"""Of a watcher or a server, longer than any: a view that holds several of megabytes would fit into no message."""
+
 
 class ChangeKind(enum.StrEnum):
     """What a change says."""
@@ -73,7 +76,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     v: int
     cluster: str
     generation: Int64
-    watcher: str
+    watcher: Name
     seq: Int64
     kind: ChangeKind
     observed_at: Int64
@@ -99,7 +102,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """ZooKeeper's history was replaced: in this resync values win whatever their mzxid."""
     znodes: Int64 | None = None
     """How many znodes a resync or a reconciliation covers."""
-    digest: str | None = None
+    digest: Name | None = None
     """The digest over them (`digest_text`)."""
     denied: tuple[str, ...] = ()
     """Paths that the watcher may not read: what depends on them is unknown. Where there are too many
@@ -111,7 +114,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     session: SessionState | None = None
     session_since: Int64 | None = None
     """Since when the session has been in that state."""
-    zookeeper: str | None = None
+    zookeeper: Name | None = None
     """The server that the session is on, as host:port."""
     beats: bool = False
     """Of a heartbeat: the watcher sends beats to the views as well, and Kafka has not refused them."""

@@ -27,6 +27,18 @@ from tests.support.histories import (
 )
 
 
+@pytest.mark.parametrize("name", ["watcher", "zookeeper", "digest"])
+def test_a_name_of_megabytes_is_damage(name: str) -> None:
+    """It would stay in the state, and no view with it in a message; a host's longest name has 253 characters."""
+    body = json.loads(encode_change(small_cluster().changes[1]))
+    records = [body | {name: "x" * length} for length in (253 + len(":65535"), 1_000, 1_001)]
+    batch = decode_message(msgspec.json.encode(records))
+    assert ([len(getattr(each, name)) for each in batch.changes], batch.unreadable) == (
+        [259, 1_000],
+        1,
+    )
+
+
 def test_records_of_another_version_or_too_wide_are_counted() -> None:
     """They are skipped one by one; a message that is no array at all raises."""
     good = small_cluster().changes[1]
