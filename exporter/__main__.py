@@ -4,7 +4,7 @@ import sys
 
 from exporter.core.config import ExportSettings
 from exporter.serve.service import run
-from pipeline.runtime import main_of_part
+from pipeline.part import main_of_part
 
 if __name__ == "__main__":
     sys.exit(main_of_part("export", ExportSettings, run))

@@ -16,11 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from structlog.typing import FilteringBoundLogger
-
-    from pipeline.settings import SettingsT
 
 LogFormat = Literal["auto", "console", "json"]
 
@@ -146,21 +142,3 @@ def get_logger(part: str) -> FilteringBoundLogger:
 
     logger: FilteringBoundLogger = structlog.get_logger(part=part)
     return logger
-
-
-def main_of_part(
-    verb: str,
-    settings_class: type[SettingsT],
-    run: Callable[[SettingsT, threading.Event], None],
-) -> int:
-    """Run a part alone, set by the environment and a file, until a signal; return its exit code."""
-    from pipeline.settings import load  # noqa: PLC0415  # settings need the errors of this module
-
-    try:
-        settings = load(settings_class)
-        configure_logging(settings.log_level, settings.log_format)
-        run(settings, install_stop_signal())
-    except KcmError as error:
-        sys.stderr.write(f"kcm {verb}: {error}\n")
-        return error.exit_code
-    return 0

@@ -2,7 +2,7 @@
 
 import sys
 
-from pipeline.runtime import main_of_part
+from pipeline.part import main_of_part
 from streaming.config import StreamSettings
 from streaming.service import run
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from pipeline.runtime import main_of_part
+from pipeline.part import main_of_part
 from zk_source.config import WatchSettings
 from zk_source.service.service import run
 

@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,17 +22,7 @@ from pipeline.runtime import (
     configure_logging,
     get_logger,
     install_stop_signal,
-    main_of_part,
 )
-from pipeline.settings import PipelineSettings
-
-
-@pytest.fixture
-def _signals_as_before() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 def test_each_kind_of_trouble_has_its_exit_code() -> None:
@@ -51,7 +39,7 @@ def test_pauses_grow_up_to_their_limit_and_start_small_after_a_success() -> None
     assert pause.next_s() == 1
 
 
-@pytest.mark.usefixtures("_signals_as_before")
+@pytest.mark.usefixtures("signals_as_before")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_asks_to_stop_and_a_second_one_ends_at_once(number: int) -> None:
     """The first signal sets the event; whoever insists gets the exit code of the signal."""
@@ -86,32 +74,6 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
     written = capsys.readouterr().err
     assert "it rains" in written
     assert "a detail" not in written
-
-
-@pytest.mark.usefixtures("_signals_as_before", "no_settings_of_the_machine")
-def test_a_part_alone_runs_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes its settings from the environment, and hands over the event that a signal sets."""
-    monkeypatch.setenv("KCM_TOPIC_PREFIX", "other")
-    seen = []
-
-    def run(settings: PipelineSettings, stop: threading.Event) -> None:
-        seen.append(settings.topic_prefix)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.is_set()
-
-    assert main_of_part("watch", PipelineSettings, run) == 0
-    assert seen == ["other"]
-
-
-@pytest.mark.usefixtures("_signals_as_before", "no_settings_of_the_machine")
-def test_a_part_alone_says_its_trouble_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """The line begins with the verb, and the exit code is that of the trouble."""
-
-    def run(_settings: PipelineSettings, _stop: threading.Event) -> None:
-        raise ConflictError("somebody else has it")
-
-    assert main_of_part("export", PipelineSettings, run) == 4
-    assert capsys.readouterr().err == "kcm export: somebody else has it\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is played by Linux")

@@ -1,0 +1,24 @@
+"""Run one part alone, as `python -m` does: settings from the environment and a file, a signal to stop it."""
+
+import sys
+import threading
+from collections.abc import Callable
+
+from pipeline.runtime import KcmError, configure_logging, install_stop_signal
+from pipeline.settings import SettingsT, load
+
+
+def main_of_part(
+    verb: str,
+    settings_class: type[SettingsT],
+    run: Callable[[SettingsT, threading.Event], None],
+) -> int:
+    """Run a part alone, set by the environment and a file, until a signal; return its exit code."""
+    try:
+        settings = load(settings_class)
+        configure_logging(settings.log_level, settings.log_format)
+        run(settings, install_stop_signal())
+    except KcmError as error:
+        sys.stderr.write(f"kcm {verb}: {error}\n")
+        return error.exit_code
+    return 0
