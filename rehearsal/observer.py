@@ -9,6 +9,7 @@ from collections import Counter
 from controller_model.kafka.elections import Strategy
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from controller_model.znodes.payloads import decode_partition_state
+from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.events import AlterPartition, ControllerEvent
 from controller_simulator.cluster.simulator import Simulator
@@ -21,7 +22,6 @@ from controller_simulator.controller.requests import (
 )
 from controller_simulator.zookeeper.transactions import Multi, SetZnode
 from rehearsal.failover import LastFailover, failover_work
-from rehearsal.paths import partition_of
 from rehearsal.report import BrokerRequests, FailoverEstimate
 
 UNCLEAN = "unclean"
@@ -116,8 +116,8 @@ class StepObserver:
         )
         for write in done.writes:
             written = write.writes[-1] if isinstance(write, Multi) else write
-            partition = partition_of(written.path)
-            if partition is not None and isinstance(written, SetZnode):
+            znode = classify(written.path)
+            if znode.kind is ZnodeKind.PARTITION_STATE and isinstance(written, SetZnode):
                 state = decode_partition_state(written.data.encode())
                 if state.leader == NO_LEADER:
-                    self._due.add(partition)
+                    self._due.update(znode.partitions)

@@ -14,11 +14,11 @@ from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.znodes.payloads import decode_partition_state
+from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.operations import Reassign
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.zookeeper.transactions import Changed
-from rehearsal.paths import partition_of, topic_of
 from rehearsal.report import PartitionChange
 
 
@@ -103,16 +103,16 @@ class RehearsedCluster:
         commits = self._cluster.commits
         for commit in commits[self._seen_commits :]:
             for write in commit.writes:
-                partition, topic = partition_of(write.path), topic_of(write.path)
-                if topic is not None:
-                    topics.add(topic)
-                if partition is None:
+                znode = classify(write.path)
+                if znode.kind in {ZnodeKind.TOPIC, ZnodeKind.DELETE_TOPIC}:
+                    topics.add(znode.name)
+                if znode.kind is not ZnodeKind.PARTITION_STATE:
                     continue
-                partitions.add(partition)
+                partitions.update(znode.partitions)
                 if isinstance(write, Changed):
                     state = decode_partition_state(write.data.encode())
                     if state.leader == NO_LEADER:
-                        leaderless.add(partition)
+                        leaderless.update(znode.partitions)
         self._seen_commits = len(commits)
         return partitions, topics, leaderless
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.insights.cluster_facts import PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import NoControllerError
@@ -87,35 +86,6 @@ def test_a_rolling_restart_brings_everything_back() -> None:
     assert said.outages.count == 0
 
 
-def test_lagging_followers_stay_out() -> None:
-    """Nobody knows whether they can catch up: the rehearsal does not let them, and says so."""
-    said = rehearsed("stop-broker:1", partitions=[part(isr=(1,))])
-    assert names(said.steps[0].went_offline) == (T0,)
-    assert said.owed == 0
-    assert "followers out of the ISR" in {each.what for each in said.unknown}
-
-
-def test_an_election_out_of_the_isr_is_said_or_not_known() -> None:
-    """The topic's word counts, then the brokers' in ZooKeeper; without either it is not known."""
-    lone = part(isr=(1,))
-    for may in (part(isr=(1,), unclean=True), lone):
-        facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean={"2": True})
-        said = one("kill-broker:1", partitions=[may], facts=facts)
-        assert names(said.unclean) == (T0,)
-        assert said.elections == {"unclean": 1}
-    for setting in ({"2": False, "<default>": True}, {"<default>": False}):
-        facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean=setting)
-        said = one("kill-broker:1", partitions=[lone], facts=facts)
-        assert (said.unclean.count, said.unclean_unknown.count) == (0, 0)
-    assert names(one("kill-broker:1", partitions=[lone]).unclean_unknown) == (T0,)
-
-
-def test_min_insync_replicas_may_not_be_known() -> None:
-    """Then a partition that loses a member is named, and none is said to have fallen."""
-    said = one("stop-broker:3", partitions=[part()], min_isr_assumed=None)
-    assert (names(said.went_under_min_isr), names(said.min_isr_unknown)) == ((), (T0,))
-
-
 def test_a_reassignment_is_carried_through() -> None:
     """The leader that is no replica any more hands over; what cannot go is named."""
     said = one(
@@ -180,25 +150,3 @@ def test_without_a_controller_there_is_no_rehearsal() -> None:
     """Whoever asks is told to come again."""
     with pytest.raises(NoControllerError, match="no live broker is the controller"):
         rehearsed("delete-controller", facts=up(1, 2, controller=3))
-
-
-def test_what_the_controller_owes_comes_first() -> None:
-    """A leader that is due is elected before the first step."""
-    said = rehearsed(
-        "delete-topic:u",
-        partitions=[part(leader=9, isr=(9, 2))],
-        facts=up(1, 2, controller=1, controller_epoch=1),
-    )
-    assert said.owed == 1
-    assert said.outages.count == 0
-
-
-def test_a_topic_that_goes_or_is_not_there_yet_is_taken_as_it_is() -> None:
-    """A deletion that waits for a dead broker goes on with it; a partition without a state has none."""
-    said = one("start-broker:9", partitions=[part(replicas=(1, 9), deleting=True)])
-    assert [change.deleted for change in said.changes.partitions] == [True]
-    new = PartitionFacts(topic="t", partition=0, replicas=(9,))
-    waits = one("delete-topic:t", partitions=[new])
-    assert [(change.leader, change.deleted) for change in waits.changes.partitions] == [
-        (None, False)
-    ]

@@ -1,0 +1,55 @@
+"""A failover's time is an interval between two bounds, or not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller_model.kafka.ids import Position
+from controller_model.records.events import AnyEvent, FailoverWork, LogDirFailed
+from rehearsal.failover import LastFailover, failover_work
+
+
+HEAD: dict[str, Any] = {"at": 1000, "position": Position(1, 5)}
+
+
+def _work(**fields: int) -> FailoverWork:
+    return FailoverWork(**HEAD, controller=1, epoch=7, **fields)
+
+
+@pytest.mark.parametrize(
+    ("event", "last"),
+    [
+        (_work(took_ms=800, partitions=100), LastFailover(100, 800)),
+        (_work(took_ms=0, partitions=1), LastFailover(1, 0)),
+        (_work(took_ms=800, partitions=0), None),
+        (LogDirFailed(**HEAD, broker=3), None),
+    ],
+)
+def test_only_a_failover_with_a_leader_to_write_is_one_to_measure_by(
+    event: AnyEvent, last: LastFailover | None
+) -> None:
+    """Without a leader that was due, nothing says what one costs."""
+    assert LastFailover.of(event) == last
+
+
+@pytest.mark.parametrize(
+    ("partitions", "bounds"),
+    [(0, (0, 800)), (50, (400, 800)), (100, (800, 800)), (250, (800, 2000))],
+)
+def test_the_bounds_are_all_reading_and_all_writing(
+    partitions: int, bounds: tuple[int, int]
+) -> None:
+    """Reading takes as long as last time, writing as long for each leader; the smaller is the least."""
+    work = failover_work(partitions, 7, LastFailover(partitions=100, took_ms=800))
+    assert (work.at_least_ms, work.at_most_ms) == bounds
+    assert (work.partitions, work.zookeeper_writes) == (partitions, 7)
+
+
+@pytest.mark.parametrize("last", [None, LastFailover(partitions=0, took_ms=800)])
+def test_without_a_last_one_no_time_is_named(last: LastFailover | None) -> None:
+    """Nor by one that wrote no leader; the work is known all the same."""
+    work = failover_work(50, 100, last)
+    assert (work.at_least_ms, work.at_most_ms) == (None, None)
+    assert (work.partitions, work.zookeeper_writes) == (50, 100)

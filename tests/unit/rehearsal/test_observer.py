@@ -1,0 +1,99 @@
+"""What a controller elects and sends in a step is counted as it does it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller_model.insights.cluster_facts import PartitionFacts
+from controller_simulator.cluster.operations import (
+    DeleteController,
+    ElectPreferred,
+    KillBroker,
+    Operation,
+    StartBroker,
+    StopBroker,
+)
+from rehearsal.failover import LastFailover
+from rehearsal.ground import lay_ground
+from rehearsal.observer import UNCLEAN, StepObserver
+from tests.support.partition_facts import T0, T1, part, up
+
+LAST = LastFailover(partitions=1, took_ms=100)
+
+
+def observed(
+    *operations: Operation, partitions: tuple[PartitionFacts, ...], **facts: Any
+) -> StepObserver:
+    """Return who observed these operations on brokers 1, 2, 3, the controller first."""
+    usual = {"controller": 1, "controller_epoch": 7}
+    cluster = lay_ground(up(1, 2, 3, **usual | facts), partitions)
+    observer = StepObserver(cluster)
+    for operation in operations:
+        assert cluster.perform(operation) is None
+    return observer
+
+
+def test_elections_are_counted_by_their_kind() -> None:
+    """An unclean one is that, whatever asked for it."""
+    led_by_3 = part(replicas=(3, 2), leader=3, isr=(3, 2), unclean=True)
+    out = part(1, replicas=(3, 2), leader=3, isr=(3,), unclean=True)
+    observer = observed(KillBroker(3), StartBroker(3), ElectPreferred(), partitions=(led_by_3, out))
+    assert observer.elections == {"offline": 1, "preferred": 2, UNCLEAN: 1}
+    assert observer.unclean == (T1,)
+    assert observed(StartBroker(4), partitions=(led_by_3,)).elections == {}
+
+
+def test_requests_are_counted_for_each_broker_that_got_one() -> None:
+    """LeaderAndIsr and StopReplica with their partitions, the last told twice as Kafka does."""
+    observer = observed(StopBroker(3), partitions=(part(), part(1)))
+    sent = {each.broker: each for each in observer.requests}
+    assert sorted(sent) == [1, 2, 3]
+    assert (sent[3].stop_replica, sent[3].stop_replica_partitions) == (2, 4)
+    assert (sent[1].leader_and_isr, sent[1].leader_and_isr_partitions) == (2, 4)
+    assert sent[1].update_metadata_after_isr_changes == 0
+    assert sent[1].update_metadata > 0
+    assert observer.isr_changes == 0
+
+
+def test_isr_changes_that_leaders_ask_for_are_counted() -> None:
+    """Here two followers join, and what is sent to each broker after that is metadata."""
+    partitions = (part(replicas=(1, 9), isr=(1,)), part(1, replicas=(2, 9), leader=2, isr=(2,)))
+    observer = observed(StartBroker(9), partitions=partitions)
+    assert observer.isr_changes == 2
+    assert {
+        each.broker: each.update_metadata_after_isr_changes for each in observer.requests
+    } == dict.fromkeys((1, 2, 3, 9), 2)
+
+
+def test_nobody_is_elected_without_a_failover() -> None:
+    """Leaders that move under the same controller are no work of a failover."""
+    observer = observed(KillBroker(3), partitions=(part(leader=3),))
+    assert observer.elections == {"offline": 1}
+    assert observer.failover(LAST, set()) is None
+
+
+def test_a_failover_is_due_what_the_dead_controller_led() -> None:
+    """Partitions that get a leader and those that get none; not those that had none before."""
+    led = part()
+    alone = part(1, replicas=(1,), isr=(1,))
+    elsewhere = part(2, leader=2)
+    partitions = (led, alone, elsewhere)
+    work = observed(KillBroker(1), partitions=partitions).failover(LAST, set())
+    assert work is not None
+    assert work.partitions == 2
+    assert (work.at_least_ms, work.at_most_ms) == (100, 200)
+    less = observed(KillBroker(1), partitions=partitions).failover(LAST, {T0, elsewhere.id})
+    assert less is not None
+    assert less.partitions == 1
+    assert less.zookeeper_writes == work.zookeeper_writes > 0
+
+
+def test_of_several_failovers_the_last_one_counts() -> None:
+    """The first one's leaders are written already when the second begins."""
+    observer = observed(KillBroker(1), DeleteController(), partitions=(part(), part(1)))
+    last = observer.failover(LAST, set())
+    first = observed(KillBroker(1), partitions=(part(), part(1))).failover(LAST, set())
+    assert last is not None
+    assert first is not None
+    assert (first.partitions, last.partitions) == (2, 0)
+    assert last.zookeeper_writes < first.zookeeper_writes

@@ -1,0 +1,52 @@
+"""What in a step is a race is said to be one, and what the rehearsal takes it for."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_simulator.cluster.operations import (
+    DeleteController,
+    KillBroker,
+    Reassign,
+    StartBroker,
+)
+from controller_simulator.cluster.simulator import Simulator
+from rehearsal.observer import StepObserver
+from rehearsal.races import races_of
+from rehearsal.report import Race
+from rehearsal.steps import Act
+
+
+def _observer(isr_changes: int = 0) -> StepObserver:
+    observer = StepObserver(Simulator())
+    observer.isr_changes = isr_changes
+    return observer
+
+
+def test_several_candidates_race_for_the_controller() -> None:
+    """All are named, and who it is taken to be; one alone is no race."""
+    (race,) = races_of(DeleteController(), (1, 2, 10), 1, _observer())
+    assert race.race is Race.CONTROLLER
+    assert "the first of brokers 1, 2, 10" in race.text
+    assert race.text.endswith("goes on with 1")
+    assert races_of(DeleteController(), (2,), 2, _observer()) == ()
+    assert races_of(DeleteController(), (), None, _observer()) == ()
+
+
+def test_a_killed_broker_is_missed_only_when_its_session_ends() -> None:
+    """That race is its own, beside the one for the controller."""
+    races = races_of(KillBroker(3), (1, 2), 1, _observer())
+    assert [each.race for each in races] == [Race.CONTROLLER, Race.SESSION_END]
+    assert "the session of broker 3" in races[1].text
+
+
+@pytest.mark.parametrize(
+    ("operation", "waits"),
+    [(StartBroker(3), "followers catch up"), (Reassign(()), "the copies take as long")],
+)
+def test_who_catches_up_when_is_a_race_where_an_isr_changes(operation: Act, waits: str) -> None:
+    """Copies of a reassignment take what the data needs; followers that were there are faster."""
+    (race,) = races_of(operation, (), None, _observer(isr_changes=1))
+    assert race.race is Race.CATCH_UP
+    assert race.text.startswith(waits)
+    assert races_of(operation, (), None, _observer()) == ()

@@ -1,0 +1,124 @@
+"""What became of a cluster since the last look, judged by the facts' own definitions."""
+
+from __future__ import annotations
+
+from controller_model.insights.cluster_facts import PartitionFacts
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import KillBroker, Operation, Reassign, StartBroker
+from rehearsal.ground import lay_ground
+from rehearsal.rehearsed_cluster import RehearsedCluster, Seen
+from tests.support.partition_facts import T0, T1, T2, part, up
+from tests.support.rehearsing import names, one
+
+
+class Followed:
+    """A cluster of brokers 1, 2, 3, the controller first, and who follows it."""
+
+    def __init__(self, *partitions: PartitionFacts) -> None:
+        facts = up(1, 2, 3, controller=1, controller_epoch=7)
+        self.cluster = lay_ground(facts, partitions)
+        self.watch = RehearsedCluster(facts, partitions, self.cluster)
+
+    def after(self, *operations: Operation) -> Seen:
+        """Return what these operations change, taken together."""
+        for operation in operations:
+            assert self.cluster.perform(operation) is None
+        return self.watch.look()
+
+
+def test_a_look_takes_in_what_was_written_since_the_last_one() -> None:
+    """A second look sees nothing new."""
+    followed = Followed(part(replicas=(3, 2), leader=3, isr=(3, 2)), part(1))
+    seen = followed.after(KillBroker(3))
+    assert [(each.partition, each.leader, each.isr) for each in seen.changes] == [
+        (0, 2, (2,)),
+        (1, 1, (1, 2)),
+    ]
+    assert seen.leaders_moved == {2: 1}
+    assert followed.watch.partitions[T0].isr == (2,)
+    assert followed.watch.facts.live == {1, 2}
+    assert followed.watch.look().changes == ()
+
+
+def test_a_leader_that_is_written_away_and_elected_anew_was_missing_meanwhile() -> None:
+    """A failover writes that first for what the dead controller led; for others it need not."""
+    alone = part(2, replicas=(1,), isr=(1,))
+    seen = Followed(part(), part(1, leader=2), alone).after(KillBroker(1))
+    assert (seen.leaderless_meanwhile, seen.went_offline) == ((T0,), (T2,))
+    assert seen.leaders_moved == {2: 1}
+
+
+def test_the_controller_and_its_epoch_are_as_of_the_look() -> None:
+    """Without one the epoch stays as it was known last."""
+    followed = Followed(part())
+    followed.after(KillBroker(1))
+    facts = followed.watch.facts
+    assert (facts.controller, facts.controller_epoch) == (2, 8)
+    followed.after(KillBroker(2))
+    followed.after(KillBroker(3))
+    facts = followed.watch.facts
+    assert (facts.controller, facts.controller_epoch, facts.live) == (-1, 9, frozenset())
+
+
+def test_crossing_min_isr_is_said_once_each_way() -> None:
+    """Falling below, and back; one that only shrinks above it is neither."""
+    followed = Followed(part(min_isr=3), part(1, min_isr=2))
+    down = followed.after(KillBroker(3))
+    assert (down.went_under_min_isr, down.left_under_min_isr) == ((T0,), ())
+    assert down.min_isr_unknown == ()
+    up_again = followed.after(StartBroker(3))
+    assert (up_again.went_under_min_isr, up_again.left_under_min_isr) == ((), (T0,))
+
+
+def test_a_partition_that_goes_offline_leaves_no_min_isr_behind() -> None:
+    """Without a leader no ISR is too small: what was under it is offline now, and not both."""
+    seen = Followed(part(replicas=(3,), leader=3, isr=(3,), min_isr=2)).after(KillBroker(3))
+    assert seen.went_offline == (T0,)
+    assert seen.left_under_min_isr == seen.went_under_min_isr == ()
+
+
+def test_what_a_reassignment_did_not_reach_is_named() -> None:
+    """Not there, still moving, or with other replicas; the order counts, since the first is preferred."""
+    watch = Followed(part(), part(1, adding=(3,)), part(2)).watch
+    unknown = TopicPartition("u", 0)
+    asked = Reassign(((T0, (1, 2, 3)), (T1, (1, 2, 3)), (T2, (2, 1, 3)), (unknown, (1,))))
+    assert watch.not_on_target(asked) == (T1, T2, unknown)
+
+
+def test_only_a_live_replica_could_be_an_unclean_leader() -> None:
+    """And only where ZooKeeper does not say whether it may."""
+    lone = part(isr=(1,))
+    dead = part(1, replicas=(8, 9), leader=8, isr=(8,))
+    told = part(2, isr=(1,), unclean=False)
+    watch = Followed(lone, dead, told).watch
+    assert watch.unclean_unknown((T0, T1, T2)) == (T0,)
+
+
+def test_topics_with_the_names_of_other_znodes_are_followed() -> None:
+    """A topic may be called `state` or `partitions`, as znodes below a topic are."""
+    for name in ("state", "partitions"):
+        said = one(f"delete-topic:{name}", partitions=[part(topic=name)])
+        assert [(change.topic, change.deleted) for change in said.changes.partitions] == [
+            (name, True)
+        ]
+
+
+def test_an_election_out_of_the_isr_is_said_or_not_known() -> None:
+    """The topic's word counts, then the brokers' in ZooKeeper; without either it is not known."""
+    lone = part(isr=(1,))
+    for may in (part(isr=(1,), unclean=True), lone):
+        facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean={"2": True})
+        said = one("kill-broker:1", partitions=[may], facts=facts)
+        assert names(said.unclean) == (T0,)
+        assert said.elections == {"unclean": 1}
+    for setting in ({"2": False, "<default>": True}, {"<default>": False}):
+        facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean=setting)
+        said = one("kill-broker:1", partitions=[lone], facts=facts)
+        assert (said.unclean.count, said.unclean_unknown.count) == (0, 0)
+    assert names(one("kill-broker:1", partitions=[lone]).unclean_unknown) == (T0,)
+
+
+def test_min_insync_replicas_may_not_be_known() -> None:
+    """Then a partition that loses a member is named, and none is said to have fallen."""
+    said = one("stop-broker:3", partitions=[part()], min_isr_assumed=None)
+    assert (names(said.went_under_min_isr), names(said.min_isr_unknown)) == ((), (T0,))
