@@ -60,11 +60,11 @@ class RehearsedCluster:
         touched = set(written)
         for topic in topics:
             touched.update(TopicPartition(topic, number) for number in self._numbers.get(topic, ()))
-        gone = before.live - now.live
-        led_by_gone = (
-            {id_ for id_, each in self.partitions.items() if each.leader in gone} if gone else set()
-        )
-        return self._seen(sorted(touched | led_by_gone), leaderless, before)
+        # A leader that goes or comes back may be written nowhere: whether it lives decides all the same.
+        turned = before.live ^ now.live
+        if turned:
+            touched.update(id_ for id_, each in self.partitions.items() if each.leader in turned)
+        return self._seen(sorted(touched), leaderless, before)
 
     def unclean_unknown(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Return those that a live replica may lead after all, if the brokers' own files allow it."""

@@ -60,6 +60,16 @@ def test_the_controller_and_its_epoch_are_as_of_the_look() -> None:
     assert (facts.controller, facts.controller_epoch, facts.live) == (-1, 9, frozenset())
 
 
+def test_partitions_go_and_come_with_their_leader_without_a_write() -> None:
+    """The last broker goes and comes back: nobody writes the one, and nothing is to be written for the other."""
+    followed = Followed(part())
+    followed.after(KillBroker(3), KillBroker(2))
+    gone = followed.after(KillBroker(1))
+    assert (gone.went_offline, gone.changes) == ((T0,), ())
+    back = followed.after(StartBroker(1))
+    assert (back.came_online, back.went_offline, back.changes) == ((T0,), (), ())
+
+
 def test_crossing_min_isr_is_said_once_each_way() -> None:
     """Falling below, and back; one that only shrinks above it is neither."""
     followed = Followed(part(min_isr=3), part(1, min_isr=2))
