@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from controller_model.insights.wording import duration
+from controller_model.insights.wording import counted, duration
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import known, printable
+from kcm.cli.text import printable
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ def report_text(answer: Json) -> RenderableType:
     )
     blocks += _titled("Requests of the controller", _requests(steps))
     notes = [*_owed(answer["owed"]), *_races(steps), *_unknown(answer["unknown"])]
-    return Group(*blocks, *(Text(printable(note)) for note in notes))
+    return Group(*blocks, *(Text(f"\n{printable(note)}") for note in notes))
 
 
 def _titled(title: str, table: PlainTable) -> list[RenderableType]:
@@ -61,10 +61,10 @@ def _with_unknown(sure: Json, unknown: Json) -> str:
 
 
 def _controller(step: Json) -> str:
-    before, now = known(step["controller_before"]), known(step["controller"])
+    before, now = _broker(step["controller_before"]), _broker(step["controller"])
     candidates = step["controller_candidates"]
     if not candidates:
-        return now
+        return _moved(before, now)
     race = f" (race of {', '.join(map(str, candidates))})" if len(candidates) > 1 else ""
     return f"{before} -> {now}{race}"
 
@@ -88,8 +88,8 @@ def _failovers(steps: list[Json]) -> Iterator[Text]:
             else f"{duration(least)} to {duration(most)}, by this cluster's last failover"
         )
         yield Text(
-            f"step {step['number']}: the failover has {work['partitions']} partitions without a "
-            f"leader and {work['zookeeper_writes']} writes; {time}"
+            f"step {step['number']}: the failover has {counted(work['partitions'], 'partition')} "
+            f"without a leader and {counted(work['zookeeper_writes'], 'write')}; {time}"
         )
 
 
@@ -112,7 +112,7 @@ def _partitions(steps: list[Json]) -> PlainTable:
             shown.add(
                 str(step["number"]),
                 name,
-                _moved(_leader(change["leader_before"]), _leader(change["leader"])),
+                _moved(_broker(change["leader_before"]), _broker(change["leader"])),
                 _moved(_ids(change["isr_before"]), _ids(change["isr"])),
                 _moved(_ids(change["replicas_before"]), _ids(change["replicas"])),
             )
@@ -122,8 +122,8 @@ def _partitions(steps: list[Json]) -> PlainTable:
     return shown
 
 
-def _leader(leader: int | None) -> str:
-    return "none" if leader is None or leader < 0 else str(leader)
+def _broker(broker: int | None) -> str:
+    return "none" if broker is None or broker < 0 else str(broker)
 
 
 def _ids(brokers: list[int]) -> str:
@@ -164,20 +164,20 @@ def _requests(steps: list[Json]) -> PlainTable:
 
 
 def _of(requests: int, partitions: int) -> str:
-    return f"{requests} of {partitions} partitions" if requests else "0"
+    return f"{requests} of {counted(partitions, 'partition')}" if requests else "0"
 
 
 def _owed(count: int) -> Iterator[str]:
     if count:
-        yield f"\nbefore: the controller owes {count} partitions a write; the rehearsal begins after it"
+        yield f"before: the controller owes {counted(count, 'partition')} a write; the rehearsal begins after it"
 
 
 def _races(steps: list[Json]) -> Iterator[str]:
     for step in steps:
         for note in step["races"]:
-            yield f"\nrace in step {step['number']}: {note['text']}"
+            yield f"race in step {step['number']}: {note['text']}"
 
 
 def _unknown(unknown: list[Json]) -> Iterator[str]:
     for each in unknown:
-        yield f"\nnot known: {each['what']}: {each['text']}"
+        yield f"not known: {each['what']}: {each['text']}"
