@@ -10,12 +10,11 @@ from controller_model.kafka.ids import Position
 from controller_model.records.events import AnyEvent, FailoverWork, LogDirFailed
 from rehearsal.failover import LastFailover, failover_work
 
-
 HEAD: dict[str, Any] = {"at": 1000, "position": Position(1, 5)}
 
 
-def _work(**fields: int) -> FailoverWork:
-    return FailoverWork(**HEAD, controller=1, epoch=7, **fields)
+def _work(took_ms: int, partitions: int) -> FailoverWork:
+    return FailoverWork(**HEAD, controller=1, epoch=7, took_ms=took_ms, partitions=partitions)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`kcm rehearse`: by the exporter, or on a recorded log; steps in the order of the command line."""
+"""`kcm rehearse` by the exporter: steps in the order of the command line."""
 
 from __future__ import annotations
 
@@ -13,16 +13,9 @@ from kcm.__main__ import main
 from kcm.queries.api_client import ExporterApi
 from tests.support.api_server import Served
 from tests.support.commands import complaint
-from tests.support.histories import History
 from tests.support.in_process_api import api_of
-from tests.support.replaying import lines, write
+from tests.support.replaying import write
 from tests.support.samples import as_of, broker_view, cluster_view, topic_view
-
-
-@pytest.fixture
-def log(failover: History, tmp_path: Path) -> str:
-    """A recorded log of three brokers, in which broker 0 was the controller and is gone."""
-    return str(write(tmp_path / "log.jsonl", lines(failover.changes)))
 
 
 @pytest.fixture
@@ -90,22 +83,6 @@ def test_a_table_says_it_to_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "more" in capsys.readouterr().out
 
 
-def test_a_log_is_rehearsed_on_at_any_place(
-    log: str, failover: History, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before the failover broker 0 is the controller, at the end broker 1 is."""
-    end = answer(capsys, log, "--delete-controller")
-    assert end["steps"][0]["controller_before"] == 1
-    assert end["complete"] is True
-    last = failover.changes[-1]
-    assert end["as_of"] == {"generation": str(last.generation), "seq": last.seq}
-    begin = next(c for c in failover.changes if c.path == "/controller" and not c.data)
-    place = f"{begin.generation}:{begin.seq - 1}"
-    before = answer(capsys, log, "--at", place, "--kill-broker", "0", "--kill-broker", "1")
-    assert before["steps"][0]["controller_before"] == 0
-    assert before["steps"][0]["controller_candidates"] == [1, 2]
-
-
 @pytest.mark.usefixtures("exporter")
 @pytest.mark.parametrize(
     ("arguments", "names"),
@@ -150,14 +127,3 @@ def test_a_bad_file_is_named(
     """So is one that is too long for a request."""
     line = complaint(capsys, "rehearse", "--reassign", str(write(tmp_path / "plan.json", content)))
     assert why in line
-
-
-def test_a_log_without_a_controller_has_nothing_to_rehearse(
-    log: str, failover: History, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The place is named."""
-    begin = next(c for c in failover.changes if c.path == "/controller" and not c.data)
-    place = f"{begin.generation}:{begin.seq}"
-    line = complaint(capsys, "rehearse", log, "--at", place, "--delete-controller")
-    assert line.startswith(f"at {place}")
-    assert "no live broker is the controller" in line
