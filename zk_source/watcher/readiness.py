@@ -97,9 +97,10 @@ class ReadinessCheck:
         return True
 
     def stop(self) -> None:
-        """Forget a check under way: its replies will not come."""
+        """Forget a check under way: its replies will not come, and the next may ask another server."""
         self._under_way = False
         self._retry_at_ms = 0
+        self._behind_since_ms = None
 
     def on_sync(self, zxid: int) -> None:
         """Note the zxid that the server caught up to; 0 when it did not answer."""

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
+from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind
 from controller_model.records.views import ResyncWanted
 from tests.support.ensemble_in_memory import Ensemble, Play, fill, view
 from zk_source.watcher.commands import NoBrokers
+from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
+from zk_source.wire.operations import Children, Err, Refused, Result, ZnodeData
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
+
+BROKERS = Children(("ids", "topics"))
+NO_ID = Refused(Err.NO_NODE)
+READY, REBASE = ResyncReadiness(rebase=False), ResyncReadiness(rebase=True)
+
+
+def cluster_id(name: str) -> ZnodeData:
+    """Return what /cluster/id holds of this id."""
+    return ZnodeData(b'{"version":"1","id":"%s"}' % name.encode(), 1, 1, 1, 1, 0, 0, 0)
+
+
+def tried(
+    check: ReadinessCheck,
+    zxid: int,
+    now_ms: int = 0,
+    *,
+    brokers: Result = BROKERS,
+    id_: Result = NO_ID,
+) -> ResyncReadiness | Wait:
+    """Begin a check, which must be due, and judge a server that caught up to a zxid."""
+    assert check.start(now_ms)
+    check.on_sync(zxid)
+    return check.judge((brokers, id_), now_ms)
 
 
 def test_the_folds_request_is_answered_once_by_its_number(play: Play) -> None:
@@ -138,3 +165,128 @@ def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
     play.pass_time(1_000)
     play.settle()
     assert play.kinds()[-1] is FINISHED
+
+
+def test_who_has_seen_nothing_begins_on_any_server_at_once() -> None:
+    """Even on one that does not say how far it is: there is nothing that it could undo."""
+    assert tried(ReadinessCheck(), 0) == READY
+
+
+def test_one_check_is_under_way_at_a_time() -> None:
+    """The next may begin when it was judged, or when its replies will not come."""
+    check = ReadinessCheck()
+    assert check.start(0)
+    assert not check.start(0)
+    assert check.judge((BROKERS, NO_ID), 0) == READY
+    assert check.start(0)
+    check.stop()
+    assert check.start(0)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "pauses_ms"),
+    [
+        (Refused(Err.NO_NODE), [250, 500, 1000, 2000, 4000, 5000, 5000]),
+        (BROKERS, [250, 500, 1000, 1000]),
+    ],
+    ids=["no /brokers", "behind"],
+)
+def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: list[int]) -> None:
+    """A cluster may never come to a chroot, and a server catches up soon; each trouble begins anew."""
+    check = ReadinessCheck()
+    check.saw(5)
+    now_ms = 0
+    for _ in range(2):
+        for pause_ms in pauses_ms:
+            assert isinstance(tried(check, 4, now_ms, brokers=brokers), Wait)
+            assert not check.start(now_ms + pause_ms - 1)
+            now_ms += pause_ms
+        assert tried(check, 5, now_ms) == READY
+
+
+def test_a_new_connection_need_not_wait_out_the_pause_of_the_old_one() -> None:
+    """It may lead to another server."""
+    check = ReadinessCheck()
+    check.saw(5)
+    assert isinstance(tried(check, 4), Wait)
+    check.stop()
+    assert tried(check, 5) == READY
+    assert tried(check, 5) == READY
+
+
+def test_a_wait_says_what_is_waited_for() -> None:
+    """The zxid there is and the one that is needed, or that there are no brokers."""
+    check = ReadinessCheck()
+    check.saw(7)
+    check.saw(5)
+    why = "the server is at zxid 6, below 7 that was seen before"
+    assert tried(check, 6) == Wait(why)
+    check.stop()
+    assert tried(check, 6, brokers=Refused(Err.NO_NODE)) == Wait("no /brokers", no_brokers=True)
+
+
+def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> None:
+    """Counted from the first try on; a server that caught up in between was slow, no more."""
+    check = ReadinessCheck()
+    check.saw(7)
+    assert isinstance(tried(check, 6, 1_000), Wait)
+    assert isinstance(tried(check, 6, 10_999), Wait)
+    assert tried(check, 7, 12_000) == READY
+    assert isinstance(tried(check, 6, 13_000), Wait)
+    assert tried(check, 6, 23_000) == REBASE
+
+
+def test_a_server_that_does_not_say_how_far_it_is_is_waited_for_as_long_as_it_takes() -> None:
+    """A history that nobody has seen cannot be another one."""
+    check = ReadinessCheck()
+    check.saw(7)
+    for now_ms in range(0, 60_000, 1_000):
+        assert check.start(now_ms)
+        assert isinstance(check.judge((BROKERS, NO_ID), now_ms), Wait)
+    assert tried(check, 7, 60_000) == READY
+
+
+def test_time_without_a_connection_is_no_time_in_which_a_server_stays_behind() -> None:
+    """Whoever comes back to a slow server lets it catch up, however long ago another one was slow."""
+    check = ReadinessCheck()
+    check.saw(7)
+    assert isinstance(tried(check, 6, 0), Wait)
+    check.stop()
+    assert isinstance(tried(check, 6, 3_600_000), Wait)
+    assert isinstance(tried(check, 6, 3_609_999), Wait)
+    assert tried(check, 6, 3_611_000) == REBASE
+
+
+def test_the_folds_view_says_how_far_a_server_must_be_and_which_cluster_it_is() -> None:
+    """A watcher that has just started has seen nothing itself; what it saw goes before the view."""
+    check = ReadinessCheck()
+    check.on_view(view(read_zxid=9, cluster_id="one"))
+    assert isinstance(tried(check, 8, id_=cluster_id("one")), Wait)
+    assert tried(check, 9, 1_000, id_=cluster_id("one")) == READY
+    check.on_view(view(read_zxid=9, cluster_id="two"))
+    assert tried(check, 9, 2_000, id_=cluster_id("one")) == READY
+    other = ReadinessCheck()
+    other.on_view(view(read_zxid=9, cluster_id="one"))
+    assert tried(other, 1, id_=cluster_id("two")) == REBASE
+
+
+def test_views_count_again_from_the_rebase_on() -> None:
+    """Those of before are of another history, as is what was seen; the rebase itself is of the new one."""
+    check = ReadinessCheck()
+    check.on_view(view(read_zxid=90, cluster_id="one"))
+    assert tried(check, 0, id_=cluster_id("two")) == REBASE
+    check.rebased_at(Position(1, 5))
+    check.on_view(view(seq=4, read_zxid=90))
+    assert tried(check, 0, 1_000, id_=cluster_id("two")) == READY
+    check.on_view(view(seq=5, read_zxid=3))
+    assert isinstance(tried(check, 2, 2_000, id_=cluster_id("two")), Wait)
+    assert tried(check, 3, 3_000, id_=cluster_id("two")) == READY
+
+
+def test_a_cluster_id_that_cannot_be_read_says_nothing() -> None:
+    """Neither garbage nor its absence makes another history, nor is what was known forgotten."""
+    check = ReadinessCheck()
+    assert tried(check, 5, id_=cluster_id("one")) == READY
+    for unknown in (NO_ID, cluster_id("one")._replace(data=b"{")):
+        assert tried(check, 5, id_=unknown) == READY
+    assert tried(check, 5, id_=cluster_id("two")) == REBASE
