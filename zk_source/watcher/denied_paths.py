@@ -22,8 +22,9 @@ class DeniedPaths:
     def __init__(self) -> None:
         self._paths: set[str] = set()
         self._below: Counter[str] = Counter()
-        """How many of them are below a path."""
-        self._named: tuple[str, ...] | None = ()
+        """How many of them are below a path, where any are."""
+        self._named: tuple[str, ...] | None = None
+        """The list, once it was asked for."""
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -41,7 +42,10 @@ class DeniedPaths:
         """Note that a path could be read, or is not there."""
         if path in self._paths:
             self._paths.discard(path)
-            self._below.subtract(_all_above(path))
+            for above in _all_above(path):
+                self._below[above] -= 1
+                if not self._below[above]:
+                    del self._below[above]
             self._named = None
 
     def discard_all(self, path: str) -> None:
@@ -59,7 +63,7 @@ class DeniedPaths:
         """Forget all: a resync reads them again."""
         self._paths.clear()
         self._below.clear()
-        self._named = ()
+        self._named = None
 
     @property
     def named(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from controller_model.records.events import TopicDeleted
 from tests.support.ensemble_in_memory import STATE, Play, fill, view
 from tests.support.histories import Fold, small_cluster
 from zk_source.watcher.commands import Warn
-from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths, covering
+from zk_source.watcher.denied_paths import MOST_CHARACTERS, MOST_NAMED, DeniedPaths, covering
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals
 
@@ -34,6 +34,31 @@ def test_paths_that_would_fit_into_no_message_are_not_named() -> None:
     """A name of ZooKeeper may be almost a megabyte long; what is above it covers it."""
     paths = [f"/config/changes/{letter * 900_000}" for letter in "abc"]
     assert covering([*paths, "/controller"]) == ("/config/changes", "/controller")
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_up_to_the_bounds_each_path_is_named(more: int) -> None:
+    """So many paths, or so many characters; one more, and what is above stands for them."""
+    many = [f"/a/{number}" for number in range(MOST_NAMED + more)]
+    long = [f"/a/{letter * (MOST_CHARACTERS // 2 - 3)}" for letter in "bc"]
+    long[1] += more * "c"
+    for paths in (many, long):
+        assert covering(paths) == (("/a",) if more else tuple(sorted(paths)))
+
+
+def test_the_root_covers_nothing() -> None:
+    """It would hide the whole cluster: the few znodes on the first level are all named."""
+    assert covering(["/a", "/b/c", "/d"], most=1) == ("/a", "/b", "/d")
+
+
+def test_nothing_is_kept_of_paths_that_are_denied_no_more() -> None:
+    """Topics come and go for as long as a resync is not due."""
+    denied = DeniedPaths()
+    denied.add("/brokers/topics/t")
+    for number in range(3):
+        denied.add(f"/brokers/topics/t{number}/partitions/0/state")
+        denied.discard_all(f"/brokers/topics/t{number}")
+    assert dict(denied._below) == {"/brokers": 1, "/brokers/topics": 1}
 
 
 def test_a_path_that_can_be_read_again_is_named_no_more() -> None:
