@@ -4,9 +4,12 @@ The rule: the owner calls `check` from its own loop, and what ended the thread i
 turn takes seconds at most, so `close` waits for the one under way, and no longer than it says.
 """
 
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from pipeline.runtime import KcmError
 
@@ -21,6 +24,30 @@ class StandstillError(KcmError):
     """A thread does nothing any more."""
 
 
+class Standstill:
+    """For how long a thread has ended no turn, as far as its owner was watching."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._turns_seen = 0
+        self._checked_at = time.monotonic()
+
+    def check(self, turns: int, now_s: float | None = None) -> None:
+        """Take in how many turns have ended; to be called again and again."""
+        now_s = time.monotonic() if now_s is None else now_s
+        passed_s, self._checked_at = now_s - self._checked_at, now_s
+        moved = turns != self._turns_seen
+        self._turns_seen = turns
+        self.seconds = 0.0 if moved else self.seconds + min(passed_s, _MOST_BETWEEN_CHECKS_S)
+
+
+def where(thread: threading.Thread) -> str:
+    """Return the functions that a thread is in, the innermost first; empty when it does not run."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # named so, and documented
+    calls = reversed(traceback.extract_stack(frame)) if frame is not None else ()
+    return ", ".join(f"{call.name} ({Path(call.filename).name}:{call.lineno})" for call in calls)
+
+
 class SupervisedThread:
     """Calls `turn` again and again, with at least `every_s` from one beginning to the next."""
 
@@ -31,9 +58,7 @@ class SupervisedThread:
         self._failure: BaseException | None = None
         self.turns = 0
         """How many have ended."""
-        self._turns_seen = 0
-        self._checked_at = time.monotonic()
-        self._still_s = 0.0
+        self._standstill = Standstill()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -45,14 +70,11 @@ class SupervisedThread:
         """Raise what ended the thread, or StandstillError; return while it works."""
         if self._failure is not None:
             raise self._failure
-        now_s = time.monotonic() if now_s is None else now_s
-        passed_s, self._checked_at = now_s - self._checked_at, now_s
-        moved = self.turns != self._turns_seen
-        self._turns_seen = self.turns
-        self._still_s = 0.0 if moved else self._still_s + min(passed_s, _MOST_BETWEEN_CHECKS_S)
-        if self._still_s > STANDSTILL_S + self._every_s:
+        self._standstill.check(self.turns, now_s)
+        if self._standstill.seconds > STANDSTILL_S + self._every_s:
             raise StandstillError(
-                f"the thread {self._name} has stood still for {STANDSTILL_S:.0f} s"
+                f"the thread {self._name} has stood still for {STANDSTILL_S:.0f} s, "
+                f"in {where(self._thread)}"
             )
 
     @property

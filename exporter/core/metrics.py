@@ -38,7 +38,7 @@ class ExporterMetrics:
         self.info.info({"python": platform.python_version()})
         self.ready = gauge(
             "kcm_exporter_ready",
-            "1 while /readyz answers 200: both topics were read to their ends, and Kafka answers.",
+            "1 while /readyz answers 200: both topics were read to their ends, and Kafka answers and is read.",
         )
         self.records = counter("kcm_exporter_records", "Records read from the topic.", ["topic"])
         self.unreadable = counter(

@@ -20,6 +20,7 @@ from controller_model.records.views import WatcherBeat
 from exporter.core.life_signs import LifeSigns
 from exporter.core.records import ClusterSnapshot
 from pipeline.clock import clock_ms, steady_ms
+from pipeline.supervised_thread import STANDSTILL_S
 
 
 class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +47,12 @@ class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The timestamp of the newest record of the log, by partition."""
 
 
-def reasons_not_ready(status: ReadingStatus, now: int, *, kafka_gone_ms: float) -> list[str]:
+def reasons_not_ready(
+    status: ReadingStatus, now: int, *, kafka_gone_ms: float, still_ms: int = 0
+) -> list[str]:
     """Return why the figures should not be relied on, a line each; empty when ready.
+
+    `still_ms`: for how long the thread that reads has stood still. Of that time nothing is known of Kafka.
 
     >>> reasons_not_ready(
     ...     ReadingStatus(read_to_end_once=True, kafka_answered_at=0), 20_000, kafka_gone_ms=15_000
@@ -60,7 +65,12 @@ def reasons_not_ready(status: ReadingStatus, now: int, *, kafka_gone_ms: float) 
         reasons.append(f"{status.stage}{left}")
     # Records are answers as well: a Kafka that went before the first question was answered is gone.
     answered = status.read_at if status.kafka_answered_at is None else status.kafka_answered_at
-    if answered is not None and now - answered > kafka_gone_ms:
+    if still_ms > min(kafka_gone_ms, STANDSTILL_S * 1000):
+        reasons.append(
+            f"the exporter has read nothing for {still_ms // 1000} s: its reading thread stands still; "
+            "see its log, and restart it"
+        )
+    if answered is not None and now - answered - still_ms > kafka_gone_ms:
         why = f": {status.kafka_failure}" if status.kafka_failure else ""
         waited_s = (now - answered) // 1000
         reasons.append(f"the pipeline's Kafka has not answered for {waited_s} s{why}")
@@ -90,6 +100,8 @@ class ReadingState:
     ) -> None:
         """Take two clocks: ages stand on `steady`; `wall` is held against the clocks of others."""
         self.status = status
+        self.still_ms = 0
+        """For how long the thread that reads has stood still: replaced by the one that watches it."""
         self.steady = steady
         self._wall = wall
         self.newest_signs: dict[int, int] = {}

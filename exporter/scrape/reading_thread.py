@@ -3,7 +3,8 @@
 The rule: one thread reads, applies and renders, so nothing needs a lock and a change is visible a
 few milliseconds after it was written. It survives whatever happens to Kafka: brokers that go and
 come, topics recreated or cut (read from the beginning again, and said so). Only a mistake of ours
-or a setting that cannot work ends it.
+or a setting that cannot work ends it. If it stands still, that is said and ends nothing: what was
+read is served on, and counts as `behind`.
 """
 
 import threading
@@ -22,6 +23,7 @@ from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from pipeline.kafka_errors import ReadTrouble
 from pipeline.runtime import get_logger
+from pipeline.supervised_thread import STANDSTILL_S, Standstill, where
 from pipeline.topic_probe import TopicProbe, TopicsAnswer
 from pipeline.topic_reader import RecordReader
 from pipeline.topic_records import Place, ReadBatch, Record
@@ -67,6 +69,10 @@ class ReadingThread:
         self._last_answer: TopicsAnswer | None = None
         self._ids: dict[str, str] = {}
         self._forget_at_s: float | None = None
+        self._turns = 0
+        self._standstill = Standstill()
+        self._is_reported = False
+        """The log says that it stands still."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
 
@@ -78,6 +84,25 @@ class ReadingThread:
     def start(self) -> None:
         """Begin to read."""
         self._thread.start()
+
+    def watch(self, now_s: float | None = None) -> None:
+        """Note whether the thread moves, for /readyz and the log; to be called again and again."""
+        if not self._places:
+            return  # it waits for Kafka, and says so
+        self._standstill.check(self._turns, now_s)
+        still_s = self._standstill.seconds
+        self._state.still_ms = round(still_s * 1000)
+        if (still_s > STANDSTILL_S) is self._is_reported:
+            return
+        self._is_reported = not self._is_reported
+        if self._is_reported:
+            self._log.error(
+                "the reading thread stands still: the figures are behind; if it goes on, restart the exporter",
+                still_s=round(still_s),
+                at=where(self._thread),
+            )
+        else:
+            self._log.info("the reading thread reads again")
 
     def close(self) -> None:
         """End the thread; waits until it has ended, for a few seconds at most."""
@@ -91,6 +116,7 @@ class ReadingThread:
             try:
                 while not self._stop.is_set():
                     self._turn(topics, consumer, probe)
+                    self._turns += 1
             finally:
                 consumer.close()
                 probe.thread.close(_CLOSE_TIMEOUT_S)

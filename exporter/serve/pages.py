@@ -98,7 +98,7 @@ class Pages:
         return json_response({"alive": alive}, 200 if alive else 503)
 
     async def readiness(self, _request: Request) -> Response:
-        """Answer 200 once both topics were read to their ends, and while Kafka answers."""
+        """Answer 200 once both topics were read to their ends, while Kafka answers and is read."""
         reasons, now = self._reasons(), self._clock()
         snapshots = self._collector.snapshots()
         body = {
@@ -111,6 +111,11 @@ class Pages:
 
     def _reasons(self) -> list[str]:
         state = self._state
-        reasons = reasons_not_ready(state.status, state.steady(), kafka_gone_ms=self._kafka_gone_ms)
+        reasons = reasons_not_ready(
+            state.status,
+            state.steady(),
+            kafka_gone_ms=self._kafka_gone_ms,
+            still_ms=state.still_ms,
+        )
         awaited = state.awaited(self._collector.snapshots())
         return reasons + [f"no sign of life of cluster {name} yet" for name in awaited]

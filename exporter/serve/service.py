@@ -65,6 +65,7 @@ def _check(reader: ReadingThread, server: HttpServer, worst: WorstTopicsThread) 
         raise reader.failure
     if not reader.alive:
         raise KcmError("exporter: the reading thread has ended without a reason; restart it")
+    reader.watch()
     if not server.alive:
         raise KcmError("exporter: the HTTP server has ended; see the log above, then restart it")
     if not worst.alive:

@@ -7,7 +7,12 @@ import time
 
 import pytest
 
-from pipeline.supervised_thread import STANDSTILL_S, StandstillError, SupervisedThread
+from pipeline.supervised_thread import (
+    STANDSTILL_S,
+    StandstillError,
+    SupervisedThread,
+    where,
+)
 from tests.support.waiting import wait_until
 
 DEADLINE_S = 20.0
@@ -67,7 +72,9 @@ def test_a_thread_that_stands_still_is_found_out() -> None:
     checked_s = STANDSTILL_S - 1
     check_until(2 * STANDSTILL_S - 1)
     checked_s = 2 * STANDSTILL_S - 1
-    with pytest.raises(StandstillError, match="test has stood still"):
+    with pytest.raises(
+        StandstillError, match=r"test has stood still for 60 s, in wait \(.*, turn \("
+    ):
         check_until(2 * STANDSTILL_S + 2)
     go_on.set()
     thread.close(DEADLINE_S)
@@ -85,3 +92,12 @@ def test_a_process_that_was_paused_is_no_standstill() -> None:
     thread.check(time.monotonic() + 3600)
     go_on.set()
     thread.close(DEADLINE_S)
+
+
+def test_a_thread_that_does_not_run_is_nowhere() -> None:
+    """Neither before it began nor after it ended."""
+    thread = threading.Thread(target=lambda: None)
+    assert where(thread) == ""
+    thread.start()
+    thread.join()
+    assert where(thread) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from exporter.core.status import ReadingState, ReadingStatus, reasons_not_ready
 from exporter.intake.view_store import ViewStore
@@ -36,6 +37,19 @@ def test_a_kafka_that_went_before_it_answered_a_question_is_reported_as_well() -
     assert reasons_not_ready(read, T0 + GONE_MS, kafka_gone_ms=GONE_MS) == []
     (reason,) = reasons_not_ready(read, T0 + GONE_MS + 1000, kafka_gone_ms=GONE_MS)
     assert "16 s" in reason
+
+
+@pytest.mark.parametrize(("kafka_gone_ms", "bound_ms"), [(GONE_MS, GONE_MS), (3_600_000, 60_000)])
+def test_a_reading_that_stands_still_is_reported_and_blamed_on_nobody_else(
+    kafka_gone_ms: int, bound_ms: int
+) -> None:
+    """While nobody listens to Kafka, nothing is known of it: it may answer well."""
+    later = T0 + bound_ms + 1_000
+    assert reasons_not_ready(READY, later, kafka_gone_ms=kafka_gone_ms, still_ms=bound_ms) == []
+    (reason,) = reasons_not_ready(
+        READY, later, kafka_gone_ms=kafka_gone_ms, still_ms=bound_ms + 1_000
+    )
+    assert f"has read nothing for {bound_ms // 1000 + 1} s: its reading thread stands" in reason
 
 
 def test_a_topic_that_is_gone_is_named() -> None:

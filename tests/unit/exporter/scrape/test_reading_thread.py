@@ -7,22 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.views import AnyView
-from exporter.core.config import ExportSettings
-from exporter.core.metrics import ExporterMetrics
-from exporter.core.status import ReadingState, ReadingStatus
-from exporter.intake.event_store import EventStore
-from exporter.scrape.collector import Collector
-from exporter.scrape.reading_thread import ReadingThread
-from pipeline.settings import load
 from pipeline.supervised_thread import StandstillError
 from pipeline.topic_probe import TopicsAnswer
-from pipeline.topic_records import Place, ReadBatch, Record
+from pipeline.topic_records import Place, ReadBatch
 from pipeline.topics import EnsuredTopics, topic_names
 from tests.support.hostile import WIDE, with_a_number
+from tests.support.reading import Reading
 from tests.support.samples import (
     EVENTS,
     T0,
@@ -54,43 +47,6 @@ VIEWS_OF_EACH_KIND: list[AnyView] = [
     recommendation_view(),
     beat(1, sent_steady=T0),
 ]
-
-
-class Reading:
-    """A reading thread that is not started, and what it fills."""
-
-    def __init__(self) -> None:
-        self.events = EventStore(kept=10)
-        self.registry = CollectorRegistry()
-        self.now = T0
-        self.state = ReadingState(ReadingStatus(), steady=lambda: self.now, wall=lambda: self.now)
-        self.collector = Collector(self.state.of_cluster)
-        self.thread = ReadingThread(
-            load(ExportSettings),
-            events=self.events,
-            collector=self.collector,
-            state=self.state,
-            metrics=ExporterMetrics(self.registry),
-            clock=lambda: T0 + 5_000,
-        )
-
-    def take(self, *records: Record) -> None:
-        """Take records in as one reading of Kafka."""
-        self.thread._take_in(list(records), VIEWS)
-
-    def status(self) -> str:
-        """Return the status of the only cluster."""
-        (snapshot,) = self.collector.snapshots().values()
-        return self.collector.completeness(snapshot, self.now).status
-
-    def shown(self) -> dict[str, int]:
-        """Return the clusters that are shown, each with the seq it holds for."""
-        held = self.collector.clusters
-        return {name: each.snapshot.view.as_of.seq for name, each in held.items()}
-
-    def figure(self, name: str, **labels: str) -> float | None:
-        """Return a figure of the exporter about itself."""
-        return self.registry.get_sample_value(f"kcm_exporter_{name}", labels)
 
 
 def test_a_start_shows_the_state_at_the_end_once() -> None:

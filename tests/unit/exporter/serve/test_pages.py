@@ -76,3 +76,17 @@ def test_both_formats_of_every_partition_are_whole() -> None:
     openmetrics = served.get("/metrics/partitions", headers=accept)
     assert openmetrics.text.endswith("\n# EOF\n")
     assert list(text_string_to_metric_families(openmetrics.text))  # type: ignore[no-untyped-call]  # the package leaves it untyped
+
+
+def test_a_reading_that_stands_still_is_not_ready_and_serves_on() -> None:
+    """/readyz says why, and so does the metric; the figures are there for whoever asks."""
+    served = Served()
+    served.write(broker_view(0), cluster_view())
+    assert served.get("/readyz").status_code == 200
+    served.state.still_ms = 61_000
+    answer = served.get("/readyz")
+    assert answer.status_code == 503
+    assert "its reading thread stands still" in answer.text
+    assert served.get("/healthz").status_code == 200
+    assert "kcm_exporter_ready 0.0" in served.get("/metrics").text
+    assert served.get(PROD).status_code == 200

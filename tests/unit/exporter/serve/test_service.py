@@ -43,6 +43,12 @@ class Reader(ReadingThread):
             clock=lambda: 0,
         )
         self._runs = alive
+        self.watched = 0
+
+    def watch(self, now_s: float | None = None) -> None:
+        """Note that its standstill is asked for."""
+        super().watch(now_s)
+        self.watched += 1
 
     @property
     def alive(self) -> bool:
@@ -81,5 +87,8 @@ def test_a_thread_that_is_gone_ends_the_exporter(
 
 
 def test_threads_that_run_are_well() -> None:
-    """Nothing is raised."""
-    check(Reader(alive=True))
+    """Nothing is raised; each check finds out whether the reading stands still, too."""
+    reader = Reader(alive=True)
+    check(reader)
+    check(reader)
+    assert reader.watched == 2

@@ -1,0 +1,52 @@
+"""A reading thread of the exporter without its thread, over records that a test writes."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from exporter.core.config import ExportSettings
+from exporter.core.metrics import ExporterMetrics
+from exporter.core.status import ReadingState, ReadingStatus
+from exporter.intake.event_store import EventStore
+from exporter.scrape.collector import Collector
+from exporter.scrape.reading_thread import ReadingThread
+from pipeline.settings import load
+from pipeline.topic_records import Record
+from tests.support.samples import T0, VIEWS
+
+
+class Reading:
+    """A reading thread that is not started, and what it fills."""
+
+    def __init__(self) -> None:
+        self.events = EventStore(kept=10)
+        self.registry = CollectorRegistry()
+        self.now = T0
+        self.state = ReadingState(ReadingStatus(), steady=lambda: self.now, wall=lambda: self.now)
+        self.collector = Collector(self.state.of_cluster)
+        self.thread = ReadingThread(
+            load(ExportSettings),
+            events=self.events,
+            collector=self.collector,
+            state=self.state,
+            metrics=ExporterMetrics(self.registry),
+            clock=lambda: T0 + 5_000,
+        )
+
+    def take(self, *records: Record) -> None:
+        """Take records in as one reading of Kafka."""
+        self.thread._take_in(list(records), VIEWS)
+
+    def status(self) -> str:
+        """Return the status of the only cluster."""
+        (snapshot,) = self.collector.snapshots().values()
+        return self.collector.completeness(snapshot, self.now).status
+
+    def shown(self) -> dict[str, int]:
+        """Return the clusters that are shown, each with the seq it holds for."""
+        held = self.collector.clusters
+        return {name: each.snapshot.view.as_of.seq for name, each in held.items()}
+
+    def figure(self, name: str, **labels: str) -> float | None:
+        """Return a figure of the exporter about itself."""
+        return self.registry.get_sample_value(f"kcm_exporter_{name}", labels)

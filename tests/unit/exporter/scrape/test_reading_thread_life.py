@@ -1,0 +1,234 @@
+"""The reading thread as a thread: how it begins, hangs and ends, on a Kafka that is played."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, KafkaError
+
+from exporter.core.status import reasons_not_ready
+from exporter.scrape import reading_thread
+from pipeline import topic_probe
+from pipeline.kafka_errors import TopicReadError
+from pipeline.runtime import UnreachableError
+from pipeline.settings import PipelineSettings
+from pipeline.supervised_thread import STANDSTILL_S
+from pipeline.topic_records import Place
+from pipeline.topics import EnsuredTopics, topic_names
+from tests.support.kafka_client import EOF_CODE, Admin, Client, Message, use_client
+from tests.support.reading import Reading
+from tests.support.samples import EVENTS, T0, VIEWS, cluster_view, record
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+DEADLINE_S = 20.0
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 2, {name: f"{name}-1" for name in NAMES})
+PLACES = [(VIEWS, 0), (VIEWS, 1), (EVENTS, 0), (EVENTS, 1)]
+PROBE, READER = "topic-probe", "reader"
+
+
+@pytest.fixture(autouse=True)
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    """Return the brokers of this test, which have the topics and answer at once."""
+    made = Admin(TOPICS.ids)
+    monkeypatch.setattr(topic_probe, "AdminClient", lambda _properties, logger: logger or made)
+    monkeypatch.setattr(reading_thread, "ensure_topics", lambda _settings, stop: stop and TOPICS)
+    monkeypatch.setattr(reading_thread, "_PROBE_EVERY_S", 0.001)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _ends_all() -> Iterator[None]:
+    """Let no thread of a test outlive it."""
+    yield
+    wait_until(threads, lambda running: running == [], deadline_s=DEADLINE_S)
+
+
+def threads() -> list[str]:
+    """Return which threads of the reading run."""
+    return [each.name for each in threading.enumerate() if each.name in {PROBE, READER}]
+
+
+def to_the_end(place: Place) -> list[Message]:
+    """Return what Kafka hands over at the end of a place, where the brokers say that it is."""
+    return [Message(place, 10 + place[1], EOF_CODE)]
+
+
+class Stuck(Client):
+    """A client whose polls do not return before they are let go."""
+
+    def __init__(self, *polls: list[Message] | KafkaError) -> None:
+        super().__init__(*polls)
+        self.begun = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+
+    def poll(self, timeout: float) -> Message | None:
+        """Wait until a test lets it go on."""
+        self.begun.release()
+        self.go_on.acquire(timeout=DEADLINE_S)
+        return super().poll(timeout)
+
+    def turn(self) -> None:
+        """Let the poll under way go on, and wait until the next one hangs."""
+        self.go_on.release()
+        assert self.begun.acquire(timeout=DEADLINE_S)
+
+
+def test_a_start_reads_both_topics_to_their_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From their beginnings, all partitions, for a group that ACLs may name; then it follows them."""
+    view = record(cluster_view())
+    client = Client(
+        [Message((VIEWS, 0), 9, key=view.key, value=view.value), *to_the_end((VIEWS, 0))],
+        *([*to_the_end(place)] for place in PLACES[1:]),
+    )
+    use_client(monkeypatch, client)
+    reading = Reading()
+    assert not reading.thread.alive
+    reading.thread.start()
+    wait_until(lambda: reading.state.status, lambda seen: seen.read_to_end_once)
+    assert reading.thread.alive
+    assert reading.shown() == {"prod": 1}
+    assert client.assigned == [dict.fromkeys(PLACES, OFFSET_BEGINNING)]
+    assert client.properties["group.id"] == "kcm.exporter"
+    assert reading.figure("unreadable_records_total", topic=VIEWS) == 0
+    assert reading.figure("unreadable_records_total", topic=EVENTS) == 0
+    reading.now += 1_000
+    wait_until(lambda: reading.state.status.kafka_answered_at, lambda at: at == T0 + 1_000)
+    status = reading.state.status
+    assert (status.stage, status.records_left) == ("following the topics", 0)
+    assert status.log_written_at == {0: 5, 1: 5}
+    reading.thread.close()
+    assert (reading.thread.failure, reading.thread.alive) == (None, False)
+    assert (client.closed, threads()) == (1, [])
+
+
+def test_a_start_says_how_much_is_left_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of both topics, as the brokers say where they end."""
+    use_client(monkeypatch, Client())
+    reading = Reading()
+    reading.thread.start()
+    status = wait_until(lambda: reading.state.status, lambda seen: bool(seen.records_left))
+    assert (status.stage, status.records_left) == ("reading the topics to their ends", 42)
+    assert not status.read_to_end_once
+    reading.thread.close()
+
+
+def test_what_prevents_the_start_is_kept_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The very error, as it was raised."""
+    error = UnreachableError("no Kafka")
+
+    def away(_settings: PipelineSettings, stop: threading.Event) -> EnsuredTopics:
+        assert not stop.is_set()
+        raise error
+
+    monkeypatch.setattr(reading_thread, "ensure_topics", away)
+    reading = Reading()
+    reading.thread.start()
+    wait_until(lambda: reading.thread.alive, lambda alive: not alive)
+    assert reading.thread.failure is error
+
+
+def test_a_stop_while_kafka_is_waited_for_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait ends at once; nor is the wait a standstill, however long it takes."""
+
+    def away(settings: PipelineSettings, stop: threading.Event) -> EnsuredTopics:
+        assert stop.wait(DEADLINE_S)
+        raise UnreachableError(f"no Kafka at {settings.bootstrap_servers}")
+
+    monkeypatch.setattr(reading_thread, "ensure_topics", away)
+    reading = Reading()
+    reading.thread.start()
+    began_s = time.monotonic()
+    for second in range(100):
+        reading.thread.watch(began_s + second)
+    assert reading.state.still_ms == 0
+    reading.thread.close()
+    assert (reading.thread.failure, reading.thread.alive) == (None, False)
+
+
+def test_what_ends_the_reading_closes_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that no retry mends: the owner gets it, and nothing is left behind."""
+    fatal = Message((VIEWS, 0), 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    fatal._error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied", fatal=True)
+    client = Client([fatal])
+    use_client(monkeypatch, client)
+    reading = Reading()
+    reading.thread.start()
+    wait_until(threads, lambda running: running == [])
+    assert isinstance(reading.thread.failure, TopicReadError)
+    assert client.closed == 1
+
+
+def test_a_probe_that_hangs_does_not_hold_up_the_end(
+    monkeypatch: pytest.MonkeyPatch, admin: Admin
+) -> None:
+    """The reading waits for it for a while, and not for ever."""
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hang(*_: object, **__: object) -> dict[str, object]:
+        asked.set()
+        go_on.wait(DEADLINE_S)
+        return {}
+
+    monkeypatch.setattr(admin, "describe_topics", hang)
+    monkeypatch.setattr(reading_thread, "_CLOSE_TIMEOUT_S", 0.01)
+    use_client(monkeypatch, Client())
+    reading = Reading()
+    reading.thread.start()
+    assert asked.wait(DEADLINE_S)
+    reading.thread.close()
+    wait_until(threads, lambda running: running == [PROBE], deadline_s=DEADLINE_S / 2)
+    go_on.set()
+
+
+def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a minute of checks the log says so, once, and where; what was read is served on."""
+    client = Stuck()
+    use_client(monkeypatch, client)
+    reading = Reading()
+    reading.thread.start()
+    assert client.begun.acquire(timeout=DEADLINE_S)
+    client.turn()
+    began_s = time.monotonic()
+    with structlog.testing.capture_logs() as logged:
+        for second in range(int(STANDSTILL_S) + 1):
+            reading.thread.watch(began_s + second)
+        assert logged == []
+        for second in (61, 62):
+            reading.thread.watch(began_s + second)
+            assert reading.state.still_ms == second * 1_000
+        (line,) = logged
+        assert (line["log_level"], line["still_s"]) == ("error", 61)
+        assert "stands still" in line["event"]
+        assert ", _turn (reading_thread.py:" in line["at"]
+        status, now = reading.state.status, reading.now
+        reasons = reasons_not_ready(status, now, kafka_gone_ms=15_000, still_ms=62_000)
+        assert any("has read nothing for 62 s" in reason for reason in reasons)
+        assert (reading.thread.failure, reading.thread.alive) == (None, True)
+        client.turn()
+        reading.thread.watch(began_s + 63)
+        reading.thread.watch(began_s + 64)
+    assert reading.state.still_ms == 1_000
+    assert [line["event"] for line in logged[1:]] == ["the reading thread reads again"]
+    client.go_on.release(1_000)
+    reading.thread.close()
+
+
+def test_a_reading_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever closes it goes on after a while, and so does the process."""
+    monkeypatch.setattr(reading_thread, "_CLOSE_TIMEOUT_S", 0.01)
+    client = Stuck()
+    use_client(monkeypatch, client)
+    reading = Reading()
+    reading.thread.start()
+    assert client.begun.acquire(timeout=DEADLINE_S)
+    reading.thread.close()
+    assert reading.thread.alive
+    assert all(each.daemon for each in threading.enumerate() if each.name == READER)
+    client.go_on.release()
