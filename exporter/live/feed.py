@@ -2,11 +2,15 @@
 
 The rule: one computation per commit, however many viewers there are; none without a viewer. In an update each
 cluster is judged once, for its own viewers and the fleet's. The number of viewers is bounded, and no viewer is
-waited for.
+waited for. A mistake of ours about one cluster takes the page from its own viewers alone: they are sent nothing,
+so that they notice, and the fleet says that it has no figures.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -16,8 +20,8 @@ from exporter.api.answers import Json
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 from exporter.live.messages import ClusterMessages, Message
-from exporter.live.picture import fleet_rows, trust
-from exporter.live.problems import JudgedCluster, judge
+from exporter.live.picture import badness, failed_row, fleet_row, trust
+from exporter.live.problems import judge
 from exporter.live.viewer import Viewer
 from exporter.scrape.collector import Collector, RenderedCluster
 from pipeline.runtime import get_logger
@@ -65,6 +69,8 @@ class LiveFeed:
         self._fleet_of: Mapping[str, RenderedCluster] | None = None
         self._fleet: Message | None = None
         self._clusters: dict[str, ClusterMessages] = {}
+        self._failed: set[str] = set()
+        """Clusters about which a mistake was made: tried again with each beat, and not between two."""
 
     def join(
         self, cluster: str | None, client: str | None = None, *, is_packed: bool = False
@@ -125,68 +131,128 @@ class LiveFeed:
         now = self._clock()
         # A viewer that joins from here on waits for the next update, which begins with a beat.
         cluster_of = {viewer: viewer.cluster or _only(clusters) for viewer in self._viewers}
-        is_beat = self._updates % UPDATES_PER_BEAT == 0 or any(v.is_new for v in cluster_of)
+        is_beat = self._updates % UPDATES_PER_BEAT == 0 or any(
+            viewer.is_new and name not in self._failed for viewer, name in cluster_of.items()
+        )
         is_fleet = is_beat or clusters is not self._fleet_of
         watched = {name for name in cluster_of.values() if name}
-        judged = {
-            name: self._judge(held.snapshot, now)
-            for name, held in clusters.items()
-            if is_fleet or name in watched
-        }
-        await self._update_clusters(watched, judged, now)
+        self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
+        update = _Update(now, self._beat(now) if is_beat else None, is_fleet=is_fleet)
+        known_failures = self._failed
+        self._failed = set() if is_beat else known_failures & clusters.keys()
+        for name, held in clusters.items():
+            if is_fleet or name in watched:
+                await self._try_cluster(
+                    update,
+                    held.snapshot,
+                    is_watched=name in watched,
+                    is_known=name in known_failures,
+                )
+        for name in watched - clusters.keys():
+            self._messages_about(name).lose()
         if is_fleet:
             self._fleet_of = clusters
-            self._update_fleet(judged.values())
-        asked = set(cluster_of.values()) if is_beat else ()
-        beats = {name: Message("beat", self._beat(judged.get(name or ""), now)) for name in asked}
+            self._update_fleet(update)
         for viewer, cluster in cluster_of.items():
-            for message in self._messages_of(cluster, beats):
+            for message in self._messages_of(cluster, update):
                 viewer.offer(message.kind, message.packed if viewer.is_packed else message.sent)
 
-    def _judge(self, snapshot: ClusterSnapshot, now: int) -> JudgedCluster:
-        moment = self._collector.moment(snapshot, now)
-        return judge(snapshot, moment, now, self._thresholds)
-
-    async def _update_clusters(
-        self, watched: Collection[str], judged: Mapping[str, JudgedCluster], now: int
+    async def _try_cluster(
+        self, update: "_Update", snapshot: ClusterSnapshot, *, is_watched: bool, is_known: bool
     ) -> None:
-        """Bring the messages of the clusters that somebody watches up to date, and drop the others."""
-        self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
-        for name in watched:
-            messages = self._clusters.setdefault(name, ClusterMessages(self._events, name))
-            if name in judged:
-                await messages.update(judged[name].snapshot, judged[name].problems, now)
+        """Update what is said of a cluster; log a mistake of ours unless it is known, and go on."""
+        name = snapshot.name
+        if name not in self._failed:
+            try:
+                await self._update_cluster(update, snapshot, is_watched=is_watched)
+            except Exception:  # noqa: BLE001  # whatever is wrong with this one, others are well
+                self._failed.add(name)
+                self._clusters.pop(name, None)  # half of it may be of now, and half of before
+                if not is_known:
+                    get_logger("exporter").exception(
+                        "the live page of a cluster could not be updated", cluster=name
+                    )
             else:
-                messages.lose()
+                return
+        update.add_row(failed_row(name))
 
-    def _update_fleet(self, clusters: Iterable[JudgedCluster]) -> None:
-        body = msgspec.json.encode({"clusters": fleet_rows(clusters)})
+    async def _update_cluster(
+        self, update: "_Update", snapshot: ClusterSnapshot, *, is_watched: bool
+    ) -> None:
+        moment = self._collector.moment(snapshot, update.now)
+        judged = judge(snapshot, moment, update.now, self._thresholds)
+        if is_watched:
+            messages = self._messages_about(snapshot.name)
+            await messages.update(snapshot, judged.problems, update.now)
+            if update.beat is not None:
+                reading = self._collector.reading(snapshot)
+                worth = trust(judged.completeness, reading, update.now)
+                update.beats[snapshot.name] = _beat_message({**update.beat, "trust": worth})
+        if update.is_fleet:
+            update.add_row(fleet_row(judged))
+
+    def _messages_about(self, cluster: str) -> ClusterMessages:
+        return self._clusters.setdefault(cluster, ClusterMessages(self._events, cluster))
+
+    def _update_fleet(self, update: "_Update") -> None:
+        body = msgspec.json.encode({"clusters": update.rows()})
         if self._fleet is None or self._fleet.body != body:
             self._fleet = Message("fleet", body)
 
-    def _messages_of(
-        self, cluster: str | None, beats: Mapping[str | None, Message]
-    ) -> list[Message]:
+    def _messages_of(self, cluster: str | None, update: "_Update") -> list[Message]:
         """Return what a viewer of this cluster (None: of none) is offered, in order.
 
-        The beat goes first: by it the page knows what time it is, and how far to trust the rest.
+        The beat goes first: by it the page knows what time it is, and how far to trust the rest. Where
+        there can be none, there is nothing: any message would pass for a sign of life.
         """
+        if cluster in self._failed:
+            return []
+        beat = None
+        if update.beat is not None:
+            beat = update.beats.get(cluster) or update.beat_without_cluster
         messages = self._clusters.get(cluster or "")
         of_cluster = (messages.brokers, messages.cluster) if messages else ()
-        return [m for m in (beats.get(cluster), self._fleet, *of_cluster) if m is not None]
+        return [m for m in (beat, self._fleet, *of_cluster) if m is not None]
 
-    def _beat(self, cluster: JudgedCluster | None, now: int) -> bytes:
-        body: Json = {
+    def _beat(self, now: int) -> Json:
+        """Return a beat that vouches for no cluster."""
+        return {
             "now": now,
             "page": self._page,
             "viewers": len(self._viewers),
             "reasons": self._reasons(),
             "trust": None,
         }
-        if cluster is not None:
-            reading = self._collector.reading(cluster.snapshot)
-            body["trust"] = trust(cluster.completeness, reading, now)
-        return msgspec.json.encode(body)
+
+
+class _Update:
+    """What one update has made so far."""
+
+    def __init__(self, now: int, beat: Json | None, *, is_fleet: bool) -> None:
+        self.now = now
+        self.beat = beat
+        """None: there is none in this update."""
+        self.is_fleet = is_fleet
+        self.beats: dict[str | None, Message] = {}
+        """Those of the clusters that somebody watches."""
+        self._rows: list[tuple[tuple[Any, ...], msgspec.Raw]] = []
+
+    @cached_property
+    def beat_without_cluster(self) -> Message:
+        """The beat for viewers of no cluster, or of one that is not known."""
+        return _beat_message(self.beat or {})
+
+    def add_row(self, row: Json) -> None:
+        """Add a cluster's row of the fleet; written here, a row that cannot be is its cluster's mistake."""
+        self._rows.append((badness(row), msgspec.Raw(msgspec.json.encode(row))))
+
+    def rows(self) -> list[msgspec.Raw]:
+        """Return the rows, the worst first."""
+        return [row for _, row in sorted(self._rows, key=itemgetter(0))]
+
+
+def _beat_message(beat: Json) -> Message:
+    return Message("beat", msgspec.json.encode(beat))
 
 
 def _only(clusters: Mapping[str, RenderedCluster]) -> str | None:

@@ -36,12 +36,8 @@ _OF_BROKERS = (
 _NOT_OF_EVENTS = frozenset({"position", "zxid"})
 
 
-def fleet_rows(clusters: Iterable[JudgedCluster]) -> list[Json]:
-    """Return a row for each cluster, the worst first."""
-    return sorted(map(_row, clusters), key=_badness)
-
-
-def _row(judged: JudgedCluster) -> Json:
+def fleet_row(judged: JudgedCluster) -> Json:
+    """Return a cluster's row of the fleet."""
     snapshot, completeness, problems = judged
     view = snapshot.view
     return {
@@ -62,10 +58,33 @@ def _row(judged: JudgedCluster) -> Json:
     }
 
 
-def _badness(row: Json) -> tuple[Any, ...]:
+def failed_row(name: str) -> Json:
+    """Return the row of a cluster whose own cannot be made: it claims no figure.
+
+    Left out, it would pass for a cluster that is not watched, and one that is left for the only one.
+    """
+    return {
+        "name": name,
+        "severity": ProblemSeverity.WARNING,
+        "status": None,
+        "since": None,
+        "headline": "The exporter failed to judge it: see its log",
+        "problem_count": 1,
+        "controller": {"id": None, "elected_at": None, "vacant_since": None},
+        "brokers_live": None,
+        "brokers_gone": None,
+        "counts": dict.fromkeys(Counts.__struct_fields__),
+    }
+
+
+def badness(row: Json) -> tuple[Any, ...]:
+    """Return the key by which the worst row comes first; of warnings those without figures."""
+    severity = list(ProblemSeverity).index(row["severity"])
+    if row["status"] is None:
+        return (severity,)
     counts: Counts = row["counts"]
     return (
-        list(ProblemSeverity).index(row["severity"]),
+        severity,
         row["controller"]["id"] >= 0,
         -counts.offline,
         -(counts.under_min_isr or 0),

@@ -18,7 +18,10 @@ const COLUMNS = [
     ],
   },
   { head: "What is wrong", cell: wrong },
-  { head: "Figures", cell: (row) => (row.status === "live" ? "live" : strong(row.status)) },
+  {
+    head: "Figures",
+    cell: (row) => (row.status === "live" ? "live" : strong(row.status ?? "not known")),
+  },
   { head: "Controller", cell: controller },
   {
     head: "Brokers",
@@ -26,7 +29,7 @@ const COLUMNS = [
     cell: (row) =>
       row.brokers_gone
         ? strong(`${row.brokers_live}, ${row.brokers_gone} gone`, "warning")
-        : String(row.brokers_live),
+        : number(row.brokers_live),
   },
   { head: "Partitions", number: true, cell: (row) => number(row.counts.partitions) },
   { head: "Offline", number: true, cell: (row) => bad(row.counts.offline) },
@@ -46,6 +49,7 @@ function wrong(row) {
 }
 
 function controller(row) {
+  if (row.controller.id === null) return "not known";
   if (row.controller.id < 0) {
     return row.controller.vacant_since === null
       ? strong("nobody")

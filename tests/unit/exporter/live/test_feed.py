@@ -15,12 +15,16 @@ from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.views import ControllerView
 from exporter.core.records import ClusterSnapshot
+from exporter.live import feed as feed_module
+from exporter.live import messages as messages_module
 from exporter.live.feed import (
     MOST_VIEWERS,
     MOST_VIEWERS_OF_ONE_CLIENT,
     UPDATES_PER_BEAT,
     LiveFeed,
 )
+from exporter.live.problems import JudgedCluster
+from exporter.live.viewer import Viewer
 from tests.support.api_server import Served
 from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, watching
 from tests.support.samples import T0, as_of, broker_view, cluster_view, elected
@@ -237,6 +241,73 @@ def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
         cluster = asyncio.run(look())
     assert [entry["event"] for entry in logged] == ["the live page could not be updated"] * 2
     assert cluster["name"] == "prod"
+
+
+class Mistake:
+    """A mistake of ours about one cluster, for as long as it is `on`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+        self.on = True
+        self._real = getattr(module, name)
+        monkeypatch.setattr(module, name, self._call)
+
+    def _call(self, about: ClusterSnapshot | JudgedCluster, *more: Any) -> Any:
+        snapshot = about.snapshot if isinstance(about, JudgedCluster) else about
+        if self.on and snapshot.name == "prod":
+            raise ZeroDivisionError
+        return self._real(about, *more)
+
+
+async def sent_by_update(feed: LiveFeed, number: int, *viewers: Viewer) -> list[dict[str, Any]]:
+    """Do the update of this number; return what it sends to each viewer, by kind and in order."""
+    feed._updates = number
+    await feed._update()
+    return [dict(messages(viewer.take())) for viewer in viewers]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(feed_module, "judge"), (feed_module, "fleet_row"), (messages_module, "cluster_picture")],
+)
+def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str
+) -> None:
+    """They are sent nothing at all, which they notice; the fleet has no figures of it; it is logged once."""
+
+    async def look() -> None:
+        served = shown()
+        served.write(cluster_view("other"))
+        feed = feed_of(served, update_every_s=SOON_S)  # no update comes by itself
+        async with (
+            watching(feed) as own,
+            watching(feed, "other") as other,
+            watching(feed, "") as all_,
+        ):
+            await own.news.wait()
+            await sent_by_update(feed, 0, own, other, all_)
+            mistake = Mistake(monkeypatch, module, name)
+            row: dict[str, Any] = {}
+            for number in range(1, 2 * UPDATES_PER_BEAT + 1):
+                served.write(
+                    cluster_view(at=as_of(1 + number)), cluster_view("other", at=as_of(1 + number))
+                )
+                of_own, of_other, of_all = await sent_by_update(feed, number, own, other, all_)
+                is_beat = number % UPDATES_PER_BEAT == 0
+                assert (of_own, "cluster" in of_other) == ({}, True)
+                assert ("beat" in of_other, "beat" in of_all) == (is_beat, is_beat)
+                if "fleet" in of_all:
+                    row = {row["name"]: row["status"] for row in of_all["fleet"]["clusters"]}
+            assert row == {"prod": None, "other": "live"}
+            mistake.on = False
+            assert await sent_by_update(feed, 1, own) == [{}], "the first of all is a beat"
+            (of_own,) = await sent_by_update(feed, 0, own)
+            assert list(of_own) == ["beat", "fleet", "brokers", "cluster"]
+
+    with structlog.testing.capture_logs() as logged:
+        asyncio.run(look())
+    assert [(entry["event"], entry["cluster"]) for entry in logged] == [
+        ("the live page of a cluster could not be updated", "prod")
+    ]
 
 
 def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, Stage, Status
 from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
-from exporter.live.picture import cluster_picture, fleet_rows, trust
+from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row, trust
 from exporter.live.problems import judge
 from tests.support.samples import T0, cluster_view
 
@@ -33,15 +35,29 @@ def test_the_fleet_is_sorted_by_what_is_worst() -> None:
         (snapshot(name="e-nobody", controller=ControllerView(id=-1)), LIVE),
         (snapshot(name="f-behind"), behind),
     ]
-    rows = fleet_rows(
-        judge(each, Moment(completeness=completeness, behind_ms={}, vacant_ms=None), T0)
+    rows = [
+        fleet_row(judge(each, Moment(completeness=completeness, behind_ms={}, vacant_ms=None), T0))
         for each, completeness in clusters
-    )
+    ]
+    rows = sorted([failed_row("g-failed"), *rows], key=badness)
     assert [row["name"] for row in rows] == [
-        "e-nobody", "d-more-offline", "c-offline", "b-warned", "f-behind", "a-well",
+        "e-nobody", "d-more-offline", "c-offline", "g-failed", "b-warned", "f-behind", "a-well",
     ]  # fmt: skip
     assert rows[-1]["headline"] is None
-    assert rows[4]["status"] == "behind"
+    assert rows[5]["status"] == "behind"
+
+
+def test_the_row_of_a_cluster_that_could_not_be_judged_has_no_figure() -> None:
+    """It has the fields of any row, so that the page can show it, and says to look into the log."""
+    failed = failed_row("prod")
+    judged = fleet_row(
+        judge(snapshot(), Moment(completeness=LIVE, behind_ms={}, vacant_ms=None), T0)
+    )
+    assert failed.keys() == judged.keys()
+    assert failed["counts"].keys() == msgspec.structs.asdict(judged["counts"]).keys()
+    assert set(failed["counts"].values()) == {None}
+    assert (failed["status"], failed["severity"]) == (None, "warning")
+    assert "see its log" in failed["headline"]
 
 
 def test_a_picture_names_few_of_an_events_partitions() -> None:
