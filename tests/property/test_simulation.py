@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.simulation.__main__ import main
@@ -68,3 +70,14 @@ def test_a_broken_seed_is_logged_with_the_command_that_replays_it(
     assert "BROKEN a hole is reported" in reported
     assert "-m tests.simulation" in reported
     assert "--trace" in reported
+
+
+def test_a_run_is_written_as_a_page(tmp_path: Path) -> None:
+    """With its figures, what went wrong in it, and all that is planted."""
+    page = tmp_path / "simulation.md"
+    assert main(["3+1", "--report", str(page)]) == 0
+    written = page.read_text(encoding="utf-8")
+    assert "`python -m tests.simulation 3+1 --report docs/simulation.md`" in written
+    assert "| broken | none |" in written
+    assert "| a page was compared at rest |" in written
+    assert all(name in written for name in PLANTED)

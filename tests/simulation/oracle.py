@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from controller_model.fold.log_clock import STEP_MS
 from controller_model.kafka.errors import UnreadableRecordError
-from controller_model.kafka.ids import NOWHERE, Position
+from controller_model.kafka.ids import NOWHERE, AsOf, Position
 from controller_model.records.changes import (
     ChangeKind,
     ZnodeChange,
@@ -300,24 +300,28 @@ class Oracle:
             raise BrokenError("clocks that agree are not said to disagree", f"{skew}")
         if Stage.ZOOKEEPER in skew:
             self.world.hit("ZooKeeper's clock was said to disagree")
-        if completeness.status not in _LIVE:
-            return
-        view = snapshot.view
-        state = self.world.fold.states.get((view.as_of, view.log.digest))
-        in_minority = self.world.clock.now < self.world.minority_until + LIVE_LAG_MS
-        proof = self.world.recently(MINORITY_LAG_MS if in_minority else LIVE_LAG_MS)
+        if completeness.status in _LIVE:
+            view = snapshot.view
+            self.on_live(view.as_of, view.log.digest)
+
+    def on_live(self, as_of: AsOf, digest: str, *, age_ms: int = 0) -> None:
+        """Judge figures, by their digest, that were shown as live so long ago."""
+        state = self.world.fold.states.get((as_of, digest))
+        in_minority = self.world.clock.now - age_ms < self.world.minority_until + LIVE_LAG_MS
+        lag_ms = MINORITY_LAG_MS if in_minority else LIVE_LAG_MS
+        proof = self.world.recently(lag_ms + age_ms)
         if state is None or proof is None:
             return
         self.live += 1
         if self.world.kafka.is_damaged_controller(self._held_by(state)):
-            raise BrokenError("an unreadable controller is not live", f"at {snapshot.view.as_of}")
+            raise BrokenError("an unreadable controller is not live", f"at {as_of}")
         held = self._held_by(state)
         nodes = self.world.zk.tree.nodes
         if held == {path: znode.mzxid for path, znode in nodes.items() if is_logged(path)}:
             return
         wrong = self.untrue(held, proof)
         if wrong:
-            raise BrokenError("live is true", f"at {snapshot.view.as_of}: {wrong[:3]}")
+            raise BrokenError("live is true", f"at {as_of}: {wrong[:3]}")
 
     def _held_by(self, state: State) -> dict[str, int]:
         if self._held[0] is not state:

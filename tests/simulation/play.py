@@ -66,6 +66,8 @@ def _play(seed: int, stage: Stage, trace: Callable[[str], None] | None) -> Outco
     except Exception as error:  # noqa: BLE001  # whatever ends a part is what is looked for
         broken = f"no part ends by itself: {error!r}"
         world.trace(f"BROKEN {broken}")
+    finally:
+        world.end()
     if broken is None and (world.zk.changes < LEAST_CHANGES or faults < LEAST_FAULTS):
         broken = f"too little happened: {world.zk.changes} changes, {faults} faults"
     virtual = world.clock.now - began
@@ -127,5 +129,6 @@ def _come_to_rest(world: World) -> None:
         unrest = quiet.unrest(world, since, reported)
     world.trace("QUIET")
     quiet.check(world)
+    world.viewers.go_on()
     for neighbour in world.neighbours:
         neighbour.go_on()

@@ -134,6 +134,7 @@ def check(world: World) -> None:
     nodes = {path: znode for path, znode in world.zk.tree.nodes.items() if is_logged(path)}
     _compare_views(snapshot, fresh_views(world, CLUSTER, nodes, world.zk.zxid))
     check_counters(world)
+    world.viewers.check()
     for neighbour in world.neighbours:
         _check_neighbour(world, neighbour)
 

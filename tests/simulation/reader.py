@@ -22,6 +22,7 @@ from exporter.scrape.collector import Collector
 from exporter.scrape.reading_thread import ReadingThread
 from pipeline.topic_records import Record
 from tests.simulation.kafka_clients import Thread
+from tests.simulation.live_page import Server
 from tests.simulation.stage import CLUSTER, export_settings
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Exporter:
         views = self._thread._views = NotedViews()
         views.on_commit = world.oracle.on_commit
         ids = {topic.name: topic.id for topic in world.topics.values()}
+        self.server = Server(self, events)
         self._topics = world.stage.topics._replace(ids=ids)
         self._consumer, self._probe = self._thread._open(self._topics)
         world.clock.after(0, lambda: self._ask(restart))
@@ -99,7 +101,9 @@ class Exporter:
 
     def restart(self) -> None:
         """Begin from nothing."""
+        self.server.end()
         self._start()
+        self.world.viewers.on_restart()
 
     @property
     def wall(self) -> int:

@@ -16,13 +16,14 @@ Written by `python -m tests.simulation {seeds} --report docs/simulation.md`; do 
 
 One integer, the seed, gives a Kafka cluster that changes its znodes, everything that goes wrong,
 and every delay. The watcher's service with its publisher, beats and reading back, its candidacy,
-the model, the processor and the exporter's reading thread are the real ones; sockets, Kafka's
-clients, threads, Spark and time are played, so a seed always plays the same. One seed of seven has two
+the model, the processor, the exporter's reading thread, its server and the feed of its live page are the real ones; sockets,
+Kafka's clients, threads, Spark, browsers and time are played, so a seed always plays the same. One seed of seven has two
 more clusters, one in the same partition of the topics and one in another, whose logs are lost, repeated,
 damaged and forged as well, and the second of which loses beginnings, stretches and ends of its partition:
 nothing of that may show in another cluster. One seed of fifteen loses the beginning of its views again and again. In one
 of fifteen somebody writes into the log what `kcm elect` writes there, good or hostile: nothing but an election's origin
-may follow from it.
+may follow from it. Three browsers look at the live page, of the cluster, of another or of all; they are prompt or slow, or take nothing,
+and come and go. The exporter's server stands still now and then, or a mistake is made about one cluster.
 `make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays
 it with a trace.
 
@@ -32,9 +33,11 @@ the exporter shows as live was true within 4 s (20 s while a server that lost it
 it), and somebody could read who the controller is. At the watcher: a resync starts where the view is,
 an event comes before its value, only the leader publishes, and under a proof. In the fold's output and
 at the exporter: event ids rise, an election is reported once, no topic that lives is deleted, and it says that it
-lacks views if it does, and only then. No part ends by what it reads. Once all is
+lacks views if it does, and only then. At the live page: what a browser shows with a beat is what the exporter held then, and true
+within 4 s where the beat says so; a browser that takes what it is sent hears a beat each second, whatever befalls the figures of
+other clusters, and without beats none takes its figures for live. No part ends by what it reads. Once all is
 healed and quiet: state and figures equal ZooKeeper's, counters are those of the log without its
-repetitions, elections follow the epoch, no request for a resync is open.
+repetitions, elections follow the epoch, no request for a resync is open, and pages show what the exporter holds.
 
 | | |
 |---|---|

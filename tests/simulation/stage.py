@@ -6,7 +6,7 @@ decides is the code that ships.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import SimpleNamespace
@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from controller_model.fold import projection
+from exporter.api import worker
 from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
+from exporter.live import feed, messages, page, problems
+from exporter.live.problems import JudgedCluster
 from exporter.scrape import collector, reading_thread
 from exporter.scrape.collector import RenderedCluster
 from pipeline import topic_probe, topic_reader
@@ -94,6 +97,11 @@ class NoLogger:
 
     debug = warning = error = info
 
+    def exception(self, text: str, **about: object) -> None:
+        """Trace a line, and report it to those who look at the page: it is the feed's."""
+        self.info(text, **about)
+        self._stage.world.viewers.on_exception()
+
 
 def has_neighbours(seed: int) -> bool:
     """Return whether other clusters are played besides, in two partitions."""
@@ -141,6 +149,10 @@ def played(seed: int) -> Iterator[Stage]:
     def logger(_part: str) -> NoLogger:
         return NoLogger(stage)
 
+    def judge(snapshot: ClusterSnapshot, *about: Any) -> JudgedCluster:
+        stage.world.viewers.trip(snapshot.name)
+        return problems.judge(snapshot, *about)
+
     stand_ins = (
         (topic_reader, "Consumer", lambda properties: Consumer(stage.world, properties)),
         (topic_probe, "AdminClient", lambda _properties, logger: Admin(stage.world)),  # noqa: ARG005  # its name
@@ -148,6 +160,11 @@ def played(seed: int) -> Iterator[Stage]:
         (reading_thread, "get_logger", logger),
         (reading_thread, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
         (collector, "render_cluster", _unrendered),
+        (feed, "get_logger", logger),
+        (feed, "judge", judge),
+        (messages, "run_in_threadpool", _at_once),
+        (worker, "run_in_threadpool", _at_once),
+        (page, "read_files", cache(page.read_files)),
         (publisher, "Producer", producer),
         (publisher, "MOST_MESSAGES_IN_FLIGHT", MOST_IN_FLIGHT),
         (publisher, "MAX_CHANGES_PER_MESSAGE", MESSAGES[seed % len(MESSAGES)]),
@@ -176,6 +193,11 @@ def played(seed: int) -> Iterator[Stage]:
 def _unrendered(snapshot: ClusterSnapshot, _before: object) -> RenderedCluster:
     """Return what is shown, without its bytes for Prometheus."""
     return RenderedCluster(snapshot, (), (), {})
+
+
+async def _at_once(work: Callable[..., Any], *about: Any) -> Any:
+    """Do work that a server does beside its loop."""
+    return work(*about)
 
 
 @cache

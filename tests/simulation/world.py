@@ -19,6 +19,7 @@ from tests.simulation.edge import Edge, Proof
 from tests.simulation.election import Election, PlayedCandidacy
 from tests.simulation.fold import Fold
 from tests.simulation.kafka import MOST_PARTITIONS, KafkaCluster
+from tests.simulation.live_page import Viewers
 from tests.simulation.neighbour import NEIGHBOURS, Neighbour
 from tests.simulation.oracle import Oracle
 from tests.simulation.published import Published
@@ -41,6 +42,16 @@ HEADS_LOST_EVERY, HEADS_LOST_AT = 15, 14
 class World:
     """One run."""
 
+    unreachable_until = 0
+    minority_until = 0
+    """Until when a server that was cut off may answer."""
+    kafka_away_until = 0
+    log_away_until = 0
+    duplicates = 0
+    to_lose = 0
+    to_lose_inside = 0
+    to_damage = 0
+
     def __init__(self, seed: int, stage: Stage, trace: Callable[[str], None] | None = None) -> None:
         stage.world = self
         self.stage = stage
@@ -62,15 +73,6 @@ class World:
         self._times: list[tuple[int, int, int]] = []
         self.edges: list[Edge] = []
         self.preferred: Server | None = None
-        self.unreachable_until = 0
-        self.minority_until = 0
-        """Until when a server that was cut off may answer."""
-        self.kafka_away_until = 0
-        self.log_away_until = 0
-        self.duplicates = 0
-        self.to_lose = 0
-        self.to_lose_inside = 0
-        self.to_damage = 0
         self._found()
         self._backup = self._take_backup()
         self.oracle = Oracle(self)
@@ -90,6 +92,7 @@ class World:
         if stage.topics.partitions > 1:
             self.hit("neighbours in two partitions")
             self.neighbours = [Neighbour(self, name) for name in NEIGHBOURS]
+        self.viewers = Viewers(self)
         self.asking = Asking(self) if is_asked(seed) else None
         self.start_watcher()
 
@@ -301,6 +304,11 @@ class World:
             if edge.alive and edge.paused:
                 edge.go_on()
             edge.send_what_waits()
+        self.viewers.rest()
         # Last: what a repair cuts off is lost to them as well.
         for neighbour in self.neighbours:
             neighbour.rest()
+
+    def end(self) -> None:
+        """End what would go on by itself once nobody moves the clock any more."""
+        self.exporter.server.end()
