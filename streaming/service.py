@@ -11,10 +11,12 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -49,6 +51,9 @@ POLL_S = 0.5
 
 WAITED_FOR = frozenset({FailureKind.KAFKA, FailureKind.HUNG, FailureKind.WORKER})
 """What ends by itself and says nothing about the checkpoint: tried again for as long as it takes."""
+
+OF_THE_JVM = (Py4JError, PySparkException, OSError)
+"""What a call into Spark's JVM raises: pyspark has classes of its own for some of Java's exceptions."""
 
 FORGETS_EACH = 5_000
 """Batches after which the JVM is told to forget the files of those that are over: it keeps 1 MB of them."""
@@ -164,17 +169,29 @@ class _Fold:
                 # It may be in the middle of a request to a dead broker: a stop does not wait for it.
                 probe.thread.close(0)
                 self._metrics.measure_lag(None)
-        except (Py4JError, OSError) as error:
-            if self._watchdog.reason is not None:
-                return QueryFailure(FailureKind.HUNG, self._watchdog.reason)
-            if self._session is not None and self._session.alive:
-                return failures.describe(str(error))
-            return QueryFailure(
-                FailureKind.OTHER, f"Spark's JVM ended; see {self._workspace.spark_log}"
-            )
+        except OF_THE_JVM as error:
+            return self._describe(error)
         finally:
             self._metrics.up.set(0)
             self._end(query)
+
+    def _describe(self, error: Exception) -> QueryFailure:
+        """Return why a call into the JVM failed."""
+        text = self._text_of(error)
+        if self._watchdog.reason is not None:
+            return QueryFailure(FailureKind.HUNG, self._watchdog.reason)
+        if text is not None:
+            return failures.describe(text)
+        return QueryFailure(
+            FailureKind.OTHER, f"Spark's JVM ended; see {self._workspace.spark_log}"
+        )
+
+    def _text_of(self, error: Exception) -> str | None:
+        """Return the text of an error, which is asked of the JVM; None where that does not answer."""
+        with suppress(*OF_THE_JVM), self._watchdog.allow(ANSWER_S):
+            if self._session is not None and self._session.alive:
+                return str(error)
+        return None
 
     def _lineage(self, topics: EnsuredTopics) -> Lineage:
         published = published_lineage(self._settings, topics)
@@ -303,8 +320,8 @@ class _Fold:
             if query is not None and self._session is not None and self._session.alive:
                 with self._watchdog.allow(ANSWER_S):
                     query.stop()
-        except (Py4JError, OSError) as error:
-            self._log.debug("the query did not stop in order", reason=str(error))
+        except OF_THE_JVM as error:
+            self._log.debug("the query did not stop in order", reason=self._text_of(error))
 
     def _kill_jvm(self) -> None:
         """Kill the JVM that hangs; one that hangs while it starts is only to be had with this process."""

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
@@ -191,6 +192,8 @@ class PlayedQueries:
         self.on_turn: Callable[[PlayedQuery], None] = _nothing
         """Called with each query that starts."""
         self.on_session: Callable[[], None] = _nothing
+        self.on_start: Callable[[], None] = _nothing
+        """Called before a query starts."""
         self._failures = iter(failures)
         self._batches = itertools.count()
         self._text = ""
@@ -302,6 +305,7 @@ class PlayedQueries:
             raise Py4JNetworkError(self._text)
         if self._text.startswith("refused"):
             raise OSError(self._text)
+        self.on_start()
         if not self._text:
             self.stop.set()
         query = PlayedQuery(self, [next(self._batches) for _ in range(batches)])
@@ -627,6 +631,70 @@ def test_a_query_that_does_not_start_says_why_while_the_jvm_lives(
     failed = [entry["reason"] for entry in logged if entry["event"] == "the query failed"]
     assert failed == ["refused: the port is taken"]
     assert len(played.sessions) == 1
+
+
+class JavaError(Py4JError):  # type: ignore[misc]  # the package has no types
+    """Stands for an exception of the JVM, whose text is asked of the JVM."""
+
+    def __init__(self, played: PlayedQueries, ask: Callable[[], str]) -> None:
+        super().__init__()
+        self._played = played
+        self._ask = ask
+
+    def __str__(self) -> str:
+        assert self._played.watchdog.limit_s == ANSWER_S
+        return self._ask()
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["start", "stop"])
+@pytest.mark.parametrize("way", ["answers", "dies", "hangs"])
+def test_the_text_of_an_error_is_one_more_question_to_the_jvm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, *, stops: bool
+) -> None:
+    """The watchdog watches it; one that is not answered is no error of ours."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows")])
+
+    def ask() -> str:
+        if way == "answers":
+            return "org.apache.kafka.common.errors.TimeoutException: late"
+        if way == "dies":
+            played.sessions[-1].alive = False
+        else:
+            played.watchdog.end("it hangs")
+        raise Py4JNetworkError("no answer")
+
+    def fail() -> None:
+        played.on_start = _nothing
+        raise JavaError(played, ask)
+
+    def fail_at_its_end(query: PlayedQuery) -> None:
+        played.on_turn = _nothing
+        query.on_stop = fail
+
+    if stops:
+        played.on_turn = fail_at_its_end
+    else:
+        played.on_start = fail
+    played.run()
+    kind = {"answers": "kafka", "dies": "other", "hangs": "hung"}[way]
+    assert played.restarts("other" if stops else kind) == 1
+    assert len(played.sessions) == (1 if way == "answers" else 2)
+
+
+def test_an_exception_that_pyspark_has_a_class_for_is_a_failure_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is no error of Py4J's; the second begins a lineage, the fourth ends the part."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 9)
+
+    def refuse() -> None:
+        raise PySparkException("requirement failed")
+
+    played.on_start = refuse
+    with pytest.raises(KcmError, match="fails again and again: requirement failed"):
+        played.run()
+    assert len(played.lineages) == 4
+    assert len(set(played.lineages)) == 2
 
 
 def test_a_folder_that_cannot_be_written_ends_the_fold_with_its_name(
