@@ -82,9 +82,8 @@ def _soak(where: Path, options: argparse.Namespace) -> int:
     ):
         for stretch in soak(world, minutes=options.soak, seed=options.seed):
             stretches.append(stretch)
-            _say(stretch_rows(stretches)[-1])
-        for each in world.said:
-            _say(f"         {each}")
+            _say("\n         ".join([stretch_rows(stretches)[-1], *world.said]))
+            world.said.clear()
     if options.report is not None:
         write_soak(options.report, stretches, options.seed)
     return 1 if any(each.stale_s or each.wrong for each in stretches) else 0

@@ -54,8 +54,8 @@ _SOAK = """
 `python -m tests.faults --soak MINUTES --report docs/reliability.md`, here {minutes:.0f} minutes, seed {seed}: topics are created, deleted and reassigned, controllers deposed, and each part is killed or stopped at random.
 Memory and open files are the most that a part took in those minutes. The delay is from ZooKeeper's write until the value is shown, restarts included.
 
-| from minute | happened | kills | changes | delay p50 | p99 | not live | stale under live | wrong | {parts} |
-|---:|---:|---:|---:|---:|---:|---:|---:|---:|{lines}|
+| from minute | happened | kills | changes | delay p50 | p99 | not live | oldest under live | stale under live | wrong | {parts} |
+|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|{lines}|
 {rows}
 """
 
@@ -108,6 +108,7 @@ def stretch_rows(stretches: Sequence[Stretch]) -> list[str]:
             f"{each.delay_p50_s:.2f} s",
             f"{each.delay_p99_s:.1f} s",
             _seconds(each.not_live_s),
+            _seconds(each.oldest_live_s),
             _seconds(each.stale_s) if each.stale_s else "none",
             str(each.wrong or "none"),
             *(

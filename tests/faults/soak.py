@@ -19,7 +19,7 @@ from confluent_kafka.admin import NewTopic
 from kazoo.exceptions import KazooException
 
 from tests.faults.cells import KILL, PARTS, TERM, Cell
-from tests.faults.judge import Verdict, judge, stale_seconds
+from tests.faults.judge import STALE_S, Verdict, judge, oldest_live, stale_seconds
 from tests.faults.shown import Sample, Shown, TopicAndNumber
 from tests.faults.truth import Known
 from tests.faults.world import BROKER_IDS, World
@@ -56,6 +56,8 @@ class Stretch(NamedTuple):
     delay_p99_s: float
     """From ZooKeeper's write until it is shown, as seen four times a second; kills included."""
     not_live_s: float
+    oldest_live_s: float
+    """How long ago the oldest figure had been replaced that was shown as `live`."""
     stale_s: float
     wrong: int
     costs: dict[str, Costs]
@@ -86,11 +88,14 @@ def _stretch(world: World, story: _Story, until: float) -> Stretch:
             world.truth.settled(1.0)
             samples = world.sampler.since(judged_to)
             judged_to = samples[-1].until if samples else judged_to
-            verdicts += judge(samples, world.truth)
+            found = judge(samples, world.truth)
+            verdicts += found
+            world.said += story.accounts_of(found)
             delays += delays_of(samples, world.truth.known())
             world.truth.forget(judged_to - KEPT_S)
             world.sampler.forget(judged_to - KEPT_S)
     delays.sort()
+    oldest = oldest_live(verdicts)
     return Stretch(
         minutes=(time.time() - began) / 60,
         happened=story.happened - before[0],
@@ -99,6 +104,7 @@ def _stretch(world: World, story: _Story, until: float) -> Stretch:
         delay_p50_s=delays[len(delays) // 2] if delays else 0.0,
         delay_p99_s=delays[len(delays) * 99 // 100] if delays else 0.0,
         not_live_s=sum(v.lasted_s for v in verdicts if not v.live),
+        oldest_live_s=oldest.old_s if oldest else 0.0,
         stale_s=stale_seconds(verdicts),
         wrong=sum(bool(v.wrong) for v in verdicts),
         costs=costs,
@@ -146,6 +152,8 @@ class _Story:
         self.kills = 0
         self._world = world
         self._draws = draws
+        self._killed: list[tuple[float, str]] = []
+        """What was killed, and when that began."""
         self._topics: list[str] = []
         self._made = 0
         self._deeds: tuple[Callable[[], object], ...] = (
@@ -166,11 +174,22 @@ class _Story:
                 self._draws.choice(self._deeds)()
             time.sleep(STEP_S)
 
+    def accounts_of(self, verdicts: Iterable[Verdict]) -> Iterator[str]:
+        """Yield what is to be said of each figure that was stale under `live`, a line each."""
+        for verdict in verdicts:
+            if verdict.live and verdict.old_s > STALE_S:
+                before = [(at, what) for at, what in self._killed if at <= verdict.at]
+                at, what = before[-1] if before else (verdict.at, "nothing was killed")
+                yield (
+                    f"{verdict.oldest} was replaced {verdict.old_s:.2f} s ago, and live; "
+                    f"{verdict.at - at:.1f} s after: {what}"
+                )
+
     def _kill(self) -> None:
         self.kills += 1
         part = self._draws.choice(PARTS)
         fault = self._draws.choice((KILL, TERM))
-        self._world.said.append(f"{part.name}: {fault}")
+        self._killed.append((time.time(), f"{part.name}: {fault}"))
         Cell(part, fault).act(self._world)
         self._world.revive()
 
