@@ -139,7 +139,7 @@ class LiveFeed:
         self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
         update = _Update(now, self._beat(now) if is_beat else None, is_fleet=is_fleet)
         known_failures = self._failed
-        self._failed = set() if is_beat else known_failures & clusters.keys()
+        self._failed = set() if is_beat else set(known_failures)
         for name, held in clusters.items():
             if is_fleet or name in watched:
                 await self._try_cluster(

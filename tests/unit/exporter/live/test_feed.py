@@ -310,6 +310,26 @@ def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
     ]
 
 
+def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between two beats its viewers are not told that it is gone: an old beat would vouch for that."""
+
+    async def look() -> list[dict[str, Any]]:
+        served = shown()
+        feed = feed_of(served, update_every_s=SOON_S)  # no update comes by itself
+        async with watching(feed) as viewer:
+            await viewer.news.wait()
+            Mistake(monkeypatch, feed_module, "judge")
+            await sent_by_update(feed, 1, viewer)
+            served.collector.update([], {})
+            return [sent for n in (2, 0) for sent in await sent_by_update(feed, n, viewer)]
+
+    between, with_beat = asyncio.run(look())
+    assert between == {}
+    assert (list(with_beat), with_beat["cluster"]) == (["beat", "fleet", "cluster"], None)
+
+
 def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
