@@ -72,11 +72,12 @@ class Manner(enum.Enum):
 
 
 NOTICED_MS = {
-    Manner.PROMPT: SILENT_MS + 2 * LOOKED_MS,
+    Manner.PROMPT: SILENT_MS + 2 * LOOKED_MS + 500,
     Manner.SLOW: 2 * SILENT_MS + 3 * LOOKED_MS,
 }
-"""How old the newest beat of a live page may be. One that was longer on its way than a page is patient
-finds the page closed."""
+"""How old the newest beat of a live page may be, where its server has not stood still since: other messages count as
+signs of life for the second until the next beat is due, and one that was longer on its way than a page is
+patient finds the page closed."""
 
 
 class Made:
@@ -381,11 +382,14 @@ class Viewers:
         """A page is live only while beats come, and beats come while the server runs."""
         now, manner = self.world.clock.now, browser.manner
         cluster = browser.cluster_of(self.world.exporter.collector.clusters)
-        if browser.is_live and now - browser.beat_at > NOTICED_MS[manner]:
-            why = f"{cluster}: none for {now - browser.beat_at} ms"
-            raise BrokenError("a page without beats is not live", why)
+        stood_until = min(now, self.server.loop.stands_until)
+        silent_ms = now - max(browser.beat_at, stood_until)
+        if browser.is_live and silent_ms > NOTICED_MS[manner]:
+            raise BrokenError(
+                "a page without beats is not live", f"{cluster}: none for {silent_ms} ms"
+            )
         held_up = self._mended_at.get(cluster or "", 0) if cluster != self.mistaken else now
-        since = max(browser.opened_at, browser.beat_at, held_up, self.server.loop.stands_until)
+        since = max(browser.opened_at, browser.beat_at, held_up, stood_until)
         if browser.is_connected and manner is Manner.PROMPT and now - since > BEAT_WITHIN_MS:
             raise BrokenError("a beat comes each second", f"{cluster}: none for {now - since} ms")
 
