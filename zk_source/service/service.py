@@ -368,7 +368,12 @@ class WatcherService:
 
     def _take_in_answer(self, reply: Reply) -> None:
         """Take in the answer to a question that shows that ZooKeeper still speaks."""
-        asked_ms = None if reply.err == Err.CONNECTION_LOSS else self._pulse.answer(reply.token)
+        if reply.err == Err.CONNECTION_LOSS:
+            return  # the session's change of state follows
+        if reply.err != Err.OK:
+            self._pulse.refuse(reply.token)
+            return
+        asked_ms = self._pulse.answer(reply.token)
         if asked_ms is not None:
             dirty = self._watcher.reader.dirty
             dirty.round += 1

@@ -776,6 +776,20 @@ def test_a_request_of_before_the_connection_is_no_answer(stage: Stage) -> None:
     assert stage.service._pulse.answered_ms(stage.now_ms) == before
 
 
+def test_an_error_in_the_place_of_an_answer_proves_nothing(stage: Stage) -> None:
+    """A server that throttles its clients may not have heard its leader; it is asked again a second later."""
+    throttled = -127
+    stage.turns(SECOND)
+    pulse = stage.service._pulse
+    before, asked = pulse.answered_ms(stage.now_ms), stage.now_ms + 10_000
+    token = pulse.ask(asked)
+    assert token is not None
+    stage.service._take_in(Reply(token, 0, throttled, b"", 0), stage.now_ms)
+    assert pulse.answered_ms(stage.now_ms) == before
+    assert pulse.ask(asked + 1_000) is not None
+    assert pulse.waits_ms(asked + 1_000) == 1_000
+
+
 def test_a_stop_before_the_first_turn_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it connect: there was no term."""
     stage = Stage(monkeypatch)

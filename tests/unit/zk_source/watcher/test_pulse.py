@@ -36,7 +36,26 @@ def test_one_question_is_under_way_and_none_sooner_than_they_are_due() -> None:
     assert (pulse.ask(5_999), pulse.ask(6_000)) == (None, -3)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["ask", "answer", "lose"]), st.integers(0, 9_000))))
+def test_who_is_refused_again_and_again_waits_since_the_first_question() -> None:
+    """It is asked on, and after a while it is as silent as one that says nothing; an answer ends that."""
+    pulse = Pulse(EVERY_MS)
+    for now_ms in (0, 1_000, 2_000):
+        token = pulse.ask(now_ms)
+        assert token is not None
+        pulse.refuse(token - 1)  # of a question that nobody asked
+        assert pulse.ask(now_ms + 999) is None
+        pulse.refuse(token)
+        assert pulse.ask(now_ms + 999) is None
+    assert (pulse.answered_ms(2_500), pulse.waits_ms(2_500)) == (None, 2_500)
+    token = pulse.ask(3_000)
+    assert token is not None
+    pulse.answer(token)
+    assert (pulse.answered_ms(3_500), pulse.waits_ms(3_500)) == (500, 0)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["ask", "answer", "refuse", "lose"]), st.integers(0, 9_000)))
+)
 def test_nothing_is_known_to_be_newer_than_its_question(steps: list[tuple[str, int]]) -> None:
     """Whatever is asked, answered late, twice or never, on whichever connection."""
     pulse, now_ms, asked = Pulse(EVERY_MS), 0, {0: -(10**9)}
@@ -46,6 +65,8 @@ def test_nothing_is_known_to_be_newer_than_its_question(steps: list[tuple[str, i
             asked[token] = now_ms
         elif step == "answer":
             pulse.answer(min(asked))
+        elif step == "refuse":
+            pulse.refuse(min(asked))
         elif step == "lose":
             pulse.give_up()
         answered_ms = pulse.answered_ms(now_ms)
