@@ -245,7 +245,6 @@ class ReadingThread:
             self._forget(views_topic)
             return
         self._last_answer = answer
-        self._note_answer(answer, consumer)
         read = {topic for topic, _ in self._places}
         recreated = {t for t in read & set(answer.ids) if self._ids.get(t) != answer.ids[t]}
         self._ids.update(answer.ids)
@@ -255,6 +254,8 @@ class ReadingThread:
                 self._views.begin_reread()
                 self._state.forget_signs()
                 self._forget_at_s = time.monotonic() + self._settings.forget_after_s
+        # Only now: up to where a topic was read says nothing of one that was created in its place.
+        self._note_answer(answer, consumer)
 
     def _note_answer(self, answer: TopicsAnswer, consumer: RecordReader) -> None:
         left = {

@@ -7,12 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 
 from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.views import AnyView
+from exporter.scrape import reading_thread
+from pipeline.kafka_errors import ReadTrouble
 from pipeline.supervised_thread import StandstillError
 from pipeline.topic_probe import TopicsAnswer
-from pipeline.topic_records import Place, ReadBatch
+from pipeline.topic_records import Notice, Place, ReadBatch, Record
 from pipeline.topics import EnsuredTopics, topic_names
 from tests.support.hostile import WIDE, with_a_number
 from tests.support.reading import Reading
@@ -38,6 +41,8 @@ from tests.support.samples import (
 )
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+CHANGES = "kcm.changes"
 
 VIEWS_OF_EACH_KIND: list[AnyView] = [
     cluster_view(incidents=IncidentsSummary(last_closed=last_incident())),
@@ -104,15 +109,55 @@ def test_delays_are_measured_of_what_comes_after_the_start() -> None:
 
 
 class Consumer:
-    """What a reader of Kafka says of its positions."""
+    """What a reader of Kafka says of its positions, and where it was told to begin again."""
 
-    def __init__(self, next_offset: dict[Place, int]) -> None:
-        self.next_offset = next_offset
+    def __init__(self, next_offset: dict[Place, int] | None = None) -> None:
+        self.next_offset = dict(next_offset or {})
+        self.reopened: list[set[Place]] = []
 
     def reopen(self, *, from_beginning: Iterable[Place]) -> None:
         """Begin again at these places."""
-        for place in from_beginning:
+        self.reopened.append(set(from_beginning))
+        for place in self.reopened[-1]:
             self.next_offset.pop(place, None)
+
+
+PLACES = [(VIEWS, 0), (VIEWS, 1), (EVENTS, 0)]
+
+
+def following() -> Reading:
+    """Return a reading that has read the places to their ends, and follows them."""
+    reading = Reading()
+    reading.thread._places = list(PLACES)
+    reading.thread._ids = {topic: f"id-{topic}" for topic in (VIEWS, EVENTS, CHANGES)}
+    note(reading, at_end=PLACES)
+    reading.now += 1_000
+    return reading
+
+
+def note(
+    reading: Reading,
+    *records: Record,
+    at_end: Iterable[Place] = (),
+    notices: Iterable[Notice] = (),
+    consumer: Consumer | None = None,
+) -> None:
+    """Take in what one reading of Kafka says of positions and troubles."""
+    reader: Any = consumer or Consumer()
+    reading.thread._note(ReadBatch(list(records), list(at_end), list(notices)), reader)
+
+
+def consider(
+    reading: Reading,
+    answer: TopicsAnswer | None,
+    consumer: Consumer | None = None,
+    *,
+    failure: str | None = None,
+) -> None:
+    """Draw the conclusions from an answer of Kafka."""
+    probe: Any = SimpleNamespace(answer=answer, failure=failure)
+    reader: Any = consumer or Consumer()
+    reading.thread._consider(probe, reader, VIEWS)
 
 
 def answered(at: int, ends: dict[Place, int], *topics: str) -> TopicsAnswer:
@@ -201,3 +246,224 @@ def test_what_ended_the_probe_ends_the_reading() -> None:
     consumer: Any = SimpleNamespace(poll=lambda _: ReadBatch([], [], []))
     with pytest.raises(StandstillError):
         Reading().thread._turn(EnsuredTopics(topic_names("kcm"), 1, {}), consumer, probe)
+
+
+def test_signs_of_before_the_first_end_prove_nothing() -> None:
+    """They may be of any age; those after it count."""
+    reading = Reading()
+    reading.take(record(cluster_view()), record(beat(1)))
+    reading.now += 1_000
+    reading.take(record(beat(2)))
+    reading.thread._note_end(reading.now)
+    assert reading.status() == "behind"
+    for number in (3, 4):
+        reading.now += 1_000
+        reading.take(record(beat(number)))
+        reading.thread._note_end(reading.now)
+    assert reading.status() == "live"
+
+
+def test_figures_that_move_prove_a_watcher_without_beats_once_history_is_read() -> None:
+    """While a topic is read again from its beginning, they moved at any time."""
+    reading = following()
+    reading.take(record(cluster_view()))
+    assert reading.status() == "live"
+    reading.now += 60_000
+    reading.thread._reread(Consumer(), {VIEWS}, "it lost records")  # type: ignore[arg-type]  # a reader without Kafka
+    reading.take(record(cluster_view(at=as_of(2))))
+    reading.thread._note_end(reading.now)
+    assert reading.status() == "behind"
+    reading.take(record(cluster_view(at=as_of(3))))
+    assert reading.status() == "live"
+
+
+def test_delays_are_of_clusters_that_are_shown_and_never_below_zero() -> None:
+    """One that goes in the same reading has none, and takes none from the others; clocks may differ."""
+    reading = following()
+    reading.take(record(cluster_view("a")), record(cluster_view("b")))
+    ahead = record(cluster_view("b", at=as_of(2), log=log_view(last_change_at=T0 + 9_000)))
+    reading.take(record(deleted(as_of(2), "a"), "a/cluster"), ahead._replace(timestamp=T0 + 9_000))
+    assert reading.figure("record_delay_seconds_count") == 3
+    assert reading.figure("record_delay_seconds_sum") == 10
+    assert reading.figure("change_delay_seconds_count") == 1
+    assert reading.figure("change_delay_seconds_sum") == 0
+
+
+def test_a_change_is_measured_when_it_is_shown_first() -> None:
+    """Neither the first figures of a cluster nor those that show no newer change are measured."""
+    reading = following()
+    reading.take(record(cluster_view()))
+    reading.take(record(cluster_view(at=as_of(2))))
+    assert reading.figure("change_delay_seconds_count") == 0
+    reading.take(record(cluster_view(at=as_of(3), log=log_view(last_change_at=T0 + 4_000))))
+    assert reading.figure("change_delay_seconds_count") == 1
+    assert reading.figure("change_delay_seconds_sum") == 1
+
+
+def test_all_is_read_when_every_place_stands_at_its_end() -> None:
+    """The ends come one by one, and a record takes its place away from its end."""
+    reading = following()
+    read_at = reading.state.status.read_at
+    note(reading, record(cluster_view()))
+    note(reading, at_end=[(VIEWS, 1)])
+    assert reading.state.status.read_at == read_at
+    reading.thread._set_status(records_left=1)
+    note(reading, at_end=[(VIEWS, 0)])
+    assert reading.state.status.read_at == reading.now
+    assert reading.state.status.records_left == 0
+
+
+def test_records_may_come_with_the_end_after_them() -> None:
+    """Then their place stands at its end; a place that is not read does not matter."""
+    reading = following()
+    note(reading, record(cluster_view()), at_end=[(VIEWS, 0), ("other", 0)])
+    assert reading.state.status.read_at == reading.now
+
+
+def test_without_anything_new_nothing_more_is_known_to_be_read() -> None:
+    """A notice of a trouble is no answer of the broker that has the records."""
+    reading = following()
+    note(reading, notices=[Notice(ReadTrouble.AWAY, None, "gone")])
+    assert reading.state.status.read_at == reading.now - 1_000
+
+
+def test_records_that_do_not_end_their_place_leave_something_to_read() -> None:
+    """At the places that were at their ends, and nowhere else."""
+    reading = following()
+    note(reading, record(cluster_view()))
+    assert reading.thread._at_end == {(VIEWS, 1), (EVENTS, 0)}
+    assert reading.state.status.read_at == reading.now - 1_000
+
+
+def test_a_topic_that_lost_records_is_read_again_from_its_beginning() -> None:
+    """All its partitions, and no other topic; what else is wrong is logged, as loud as it is bad."""
+    reading, consumer = following(), Consumer()
+    notices = [
+        Notice(ReadTrouble.CUT, (VIEWS, 1), "gone"),
+        Notice(ReadTrouble.AWAY, (EVENTS, 0), "no leader"),
+        Notice(ReadTrouble.DENIED, (EVENTS, 0), "no right"),
+        Notice(ReadTrouble.CUT, None, "some"),
+    ]
+    with structlog.testing.capture_logs() as logged:
+        note(reading, notices=notices, consumer=consumer)
+    assert consumer.reopened == [{(VIEWS, 0), (VIEWS, 1)}]
+    assert reading.thread._at_end == {(EVENTS, 0)}
+    assert reading.figure("rereads_total", topic=VIEWS) == 1
+    assert reading.figure("rereads_total", topic=EVENTS) is None
+    levels = [(line["log_level"], line.get("trouble"), line.get("why")) for line in logged]
+    assert levels == [
+        ("debug", "AWAY", None),
+        ("warning", "DENIED", None),
+        ("warning", "CUT", None),
+        ("warning", None, "lost records"),
+    ]
+
+
+def test_kafkas_failure_is_shown_until_it_answers() -> None:
+    """With its words, and said in the log once when it begins and once when it ends."""
+    reading = following()
+    with structlog.testing.capture_logs() as logged:
+        for failure in ("refused", "refused", None, None):
+            consider(reading, None, failure=failure)
+            assert reading.state.status.kafka_failure == failure
+    assert [line["log_level"] for line in logged] == ["warning", "info"]
+
+
+def test_an_answer_says_what_is_left_to_read_and_when_kafka_answered() -> None:
+    """By topic; of a place of which nothing was read, all of it; never less than nothing."""
+    reading = following()
+    consumer = Consumer({(VIEWS, 0): 3, (VIEWS, 1): 0, (EVENTS, 0): 9})
+    asked_at, reading.now = reading.now, reading.now + 2_000
+    ends = {(VIEWS, 0): 5, (VIEWS, 1): 4, (EVENTS, 0): 7, (EVENTS, 1): 2}
+    answer = TopicsAnswer(
+        asked_at, {t: f"id-{t}" for t in (VIEWS, EVENTS, CHANGES)}, ends, {(CHANGES, 1): 77}
+    )
+    consider(reading, answer, consumer)
+    status = reading.state.status
+    assert (status.records_left, status.kafka_answered_at) == (8, asked_at)
+    assert (status.topics_gone, status.log_written_at) == ((), {1: 77})
+    assert reading.figure("lag_records", topic=VIEWS) == 6
+    assert reading.figure("lag_records", topic=EVENTS) == 2
+    # The machine's clock stands at T0 + 5 s, and the question is 2 s old.
+    assert reading.figure("kafka_answered_timestamp_seconds") == (T0 + 3_000) / 1000
+    assert status.read_at == asked_at - 1_000
+
+
+def test_an_answer_is_considered_once() -> None:
+    """The same answer again says nothing of what was read meanwhile."""
+    reading, consumer = following(), Consumer({(VIEWS, 0): 5})
+    answer = answered(reading.now, {(VIEWS, 0): 6}, VIEWS, EVENTS, CHANGES)
+    consider(reading, answer, consumer)
+    assert reading.state.status.records_left == 1
+    consumer.next_offset[VIEWS, 0] = 6
+    consider(reading, answer, consumer)
+    assert reading.state.status.records_left == 1
+
+
+def test_an_answer_of_before_does_not_take_back_what_was_read() -> None:
+    """The question went out before the ends were seen: until then, and longer, all is read."""
+    reading = following()
+    consider(reading, answered(reading.now - 2_000, {}, VIEWS, EVENTS, CHANGES))
+    assert reading.state.status.read_at == reading.now - 1_000
+    consider(reading, answered(reading.now, {}, VIEWS, EVENTS, CHANGES))
+    assert reading.state.status.read_at == reading.now
+
+
+def test_topics_that_are_gone_are_said_once() -> None:
+    """Until others are."""
+    reading = following()
+    with structlog.testing.capture_logs() as logged:
+        for topics in ((VIEWS, EVENTS, CHANGES), (VIEWS,), (VIEWS,), (), (VIEWS, EVENTS, CHANGES)):
+            consider(reading, answered(reading.now, {}, *topics))
+    said = [line["topics"] for line in logged if "topics" in line]
+    assert said == [f"{CHANGES}, {EVENTS}", f"{CHANGES}, {EVENTS}, {VIEWS}"]
+    assert reading.state.status.topics_gone == ()
+
+
+def test_the_first_end_is_dated() -> None:
+    """Once: what comes later is another stage, which people are told."""
+    reading = following()
+    first = reading.now - 1_000
+    assert reading.state.status.read_to_end_at == first
+    assert reading.state.status.stage == "following the topics"
+    note(reading, at_end=PLACES)
+    assert reading.state.status.read_to_end_at == first
+
+
+def test_a_topic_that_was_created_again_is_read_again_before_it_counts_as_read() -> None:
+    """Where we stood in the old one says nothing of the new one, and the other topics stay as they are."""
+    reading = following()
+    consumer = Consumer({(VIEWS, 0): 100, (VIEWS, 1): 100, (EVENTS, 0): 100})
+    ids = {VIEWS: f"id-{VIEWS}", EVENTS: "new", CHANGES: "new"}
+    answer = TopicsAnswer(reading.now, ids, {(VIEWS, 0): 100, (EVENTS, 0): 9}, {})
+    with structlog.testing.capture_logs() as logged:
+        consider(reading, answer, consumer)
+    assert consumer.reopened == [{(EVENTS, 0)}]
+    assert reading.state.status.records_left == 9
+    assert reading.state.status.read_at == reading.now - 1_000
+    assert [line["why"] for line in logged] == ["it was recreated"]
+    consider(reading, answer._replace(asked_at=reading.now + 1), consumer)
+    assert len(consumer.reopened) == 1
+
+
+def test_clusters_that_a_recreated_topic_does_not_hold_go_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that the fold publishes again stay; it is given the time that the settings say."""
+    clock = SimpleNamespace(now_s=100.0)
+    monkeypatch.setattr(reading_thread, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    reading = following()
+    reading.take(record(cluster_view("gone")), record(cluster_view("stays")))
+    consider(reading, TopicsAnswer(reading.now, {VIEWS: "new", EVENTS: f"id-{EVENTS}"}, {}, {}))
+    reading.take(record(cluster_view("stays", at=as_of(2))))
+    clock.now_s += 599.0
+    consider(reading, None)
+    assert set(reading.shown()) == {"gone", "stays"}
+    clock.now_s += 1.0
+    consider(reading, None)
+    assert set(reading.shown()) == {"stays"}
+    assert reading.figure("clusters") == 1
+    clock.now_s += 1_000.0
+    reading.thread._views.begin_reread()
+    consider(reading, None)
+    assert set(reading.shown()) == {"stays"}
