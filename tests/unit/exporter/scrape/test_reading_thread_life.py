@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
-from exporter.core.status import reasons_not_ready
+from exporter.core.status import ReadingStatus, reasons_not_ready
 from exporter.scrape import reading_thread
 from pipeline import topic_probe
 from pipeline.kafka_errors import TopicReadError
@@ -26,7 +26,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
-DEADLINE_S = 20.0
+DEADLINE_S = 10.0
 NAMES = topic_names("kcm")
 TOPICS = EnsuredTopics(NAMES, 2, {name: f"{name}-1" for name in NAMES})
 PLACES = [(VIEWS, 0), (VIEWS, 1), (EVENTS, 0), (EVENTS, 1)]
@@ -43,16 +43,31 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     return made
 
 
-@pytest.fixture(autouse=True)
-def _ends_all() -> Iterator[None]:
-    """Let no thread of a test outlive it."""
-    yield
-    wait_until(threads, lambda running: running == [], deadline_s=DEADLINE_S)
+def started() -> Reading:
+    """Return a reading whose thread runs."""
+    reading = Reading()
+    assert not reading.thread.alive
+    reading.thread.start()
+    return reading
 
 
-def threads() -> list[str]:
-    """Return which threads of the reading run."""
-    return [each.name for each in threading.enumerate() if each.name in {PROBE, READER}]
+def status_once(reading: Reading, holds: Callable[[ReadingStatus], bool]) -> ReadingStatus:
+    """Wait until the status holds, and return it; fails at once when the thread has ended."""
+
+    def look() -> ReadingStatus:
+        assert reading.thread.alive, reading.thread.failure
+        return reading.state.status
+
+    return wait_until(look, holds, deadline_s=DEADLINE_S)
+
+
+def await_threads(*names: str) -> None:
+    """Wait until of the threads of the reading these run, and no other."""
+
+    def running() -> list[str]:
+        return [each.name for each in threading.enumerate() if each.name in {PROBE, READER}]
+
+    wait_until(running, lambda seen: seen == [*names], deadline_s=DEADLINE_S)
 
 
 def to_the_end(place: Place) -> list[Message]:
@@ -88,35 +103,32 @@ def test_a_start_reads_both_topics_to_their_ends(monkeypatch: pytest.MonkeyPatch
         *([*to_the_end(place)] for place in PLACES[1:]),
     )
     use_client(monkeypatch, client)
-    reading = Reading()
-    assert not reading.thread.alive
-    reading.thread.start()
-    wait_until(lambda: reading.state.status, lambda seen: seen.read_to_end_once)
-    assert reading.thread.alive
+    reading = started()
+    status_once(reading, lambda seen: seen.read_to_end_once)
     assert reading.shown() == {"prod": 1}
     assert client.assigned == [dict.fromkeys(PLACES, OFFSET_BEGINNING)]
     assert client.properties["group.id"] == "kcm.exporter"
     assert reading.figure("unreadable_records_total", topic=VIEWS) == 0
     assert reading.figure("unreadable_records_total", topic=EVENTS) == 0
     reading.now += 1_000
-    wait_until(lambda: reading.state.status.kafka_answered_at, lambda at: at == T0 + 1_000)
-    status = reading.state.status
+    status = status_once(reading, lambda seen: seen.kafka_answered_at == T0 + 1_000)
     assert (status.stage, status.records_left) == ("following the topics", 0)
     assert status.log_written_at == {0: 5, 1: 5}
     reading.thread.close()
     assert (reading.thread.failure, reading.thread.alive) == (None, False)
-    assert (client.closed, threads()) == (1, [])
+    await_threads()
+    assert client.closed == 1
 
 
 def test_a_start_says_how_much_is_left_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of both topics, as the brokers say where they end."""
     use_client(monkeypatch, Client())
-    reading = Reading()
-    reading.thread.start()
-    status = wait_until(lambda: reading.state.status, lambda seen: bool(seen.records_left))
+    reading = started()
+    status = status_once(reading, lambda seen: bool(seen.records_left))
     assert (status.stage, status.records_left) == ("reading the topics to their ends", 42)
     assert not status.read_to_end_once
     reading.thread.close()
+    await_threads()
 
 
 def test_what_prevents_the_start_is_kept_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +140,8 @@ def test_what_prevents_the_start_is_kept_for_the_owner(monkeypatch: pytest.Monke
         raise error
 
     monkeypatch.setattr(reading_thread, "ensure_topics", away)
-    reading = Reading()
-    reading.thread.start()
-    wait_until(lambda: reading.thread.alive, lambda alive: not alive)
+    reading = started()
+    await_threads()
     assert reading.thread.failure is error
 
 
@@ -142,8 +153,7 @@ def test_a_stop_while_kafka_is_waited_for_is_no_failure(monkeypatch: pytest.Monk
         raise UnreachableError(f"no Kafka at {settings.bootstrap_servers}")
 
     monkeypatch.setattr(reading_thread, "ensure_topics", away)
-    reading = Reading()
-    reading.thread.start()
+    reading = started()
     began_s = time.monotonic()
     for second in range(100):
         reading.thread.watch(began_s + second)
@@ -158,9 +168,8 @@ def test_what_ends_the_reading_closes_its_clients(monkeypatch: pytest.MonkeyPatc
     fatal._error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied", fatal=True)
     client = Client([fatal])
     use_client(monkeypatch, client)
-    reading = Reading()
-    reading.thread.start()
-    wait_until(threads, lambda running: running == [])
+    reading = started()
+    await_threads()
     assert isinstance(reading.thread.failure, TopicReadError)
     assert client.closed == 1
 
@@ -179,20 +188,19 @@ def test_a_probe_that_hangs_does_not_hold_up_the_end(
     monkeypatch.setattr(admin, "describe_topics", hang)
     monkeypatch.setattr(reading_thread, "_CLOSE_TIMEOUT_S", 0.01)
     use_client(monkeypatch, Client())
-    reading = Reading()
-    reading.thread.start()
+    reading = started()
     assert asked.wait(DEADLINE_S)
     reading.thread.close()
-    wait_until(threads, lambda running: running == [PROBE], deadline_s=DEADLINE_S / 2)
+    await_threads(PROBE)
     go_on.set()
+    await_threads()
 
 
 def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a minute of checks the log says so, once, and where; what was read is served on."""
     client = Stuck()
     use_client(monkeypatch, client)
-    reading = Reading()
-    reading.thread.start()
+    reading = started()
     assert client.begun.acquire(timeout=DEADLINE_S)
     client.turn()
     began_s = time.monotonic()
@@ -206,9 +214,11 @@ def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.M
         (line,) = logged
         assert (line["log_level"], line["still_s"]) == ("error", 61)
         assert "stands still" in line["event"]
-        assert ", _turn (reading_thread.py:" in line["at"]
-        status, now = reading.state.status, reading.now
-        reasons = reasons_not_ready(status, now, kafka_gone_ms=15_000, still_ms=62_000)
+        assert ", poll (test_reading_thread_life.py:" in line["at"]
+        state, now = reading.state, reading.now
+        reasons = reasons_not_ready(
+            state.status, now, kafka_gone_ms=15_000, still_ms=state.still_ms
+        )
         assert any("has read nothing for 62 s" in reason for reason in reasons)
         assert (reading.thread.failure, reading.thread.alive) == (None, True)
         client.turn()
@@ -218,6 +228,7 @@ def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.M
     assert [line["event"] for line in logged[1:]] == ["the reading thread reads again"]
     client.go_on.release(1_000)
     reading.thread.close()
+    await_threads()
 
 
 def test_a_reading_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,10 +236,10 @@ def test_a_reading_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.Monke
     monkeypatch.setattr(reading_thread, "_CLOSE_TIMEOUT_S", 0.01)
     client = Stuck()
     use_client(monkeypatch, client)
-    reading = Reading()
-    reading.thread.start()
+    reading = started()
     assert client.begun.acquire(timeout=DEADLINE_S)
     reading.thread.close()
     assert reading.thread.alive
     assert all(each.daemon for each in threading.enumerate() if each.name == READER)
     client.go_on.release()
+    await_threads()
