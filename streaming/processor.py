@@ -169,12 +169,11 @@ class FoldProcessor(StatefulProcessor):
         known = self._known(cluster, ())
         keys = [cluster_key(cluster)] if known is None else list(self._published_keys(known))
         for key in keys:
-            yield _Output(parameters.views_topic, partition, key, None, 0, 0, 0, 0, None)
+            yield _record(parameters.views_topic, partition, key, None)
         self._state.clear()
 
     def _published_keys(self, known: Remembered) -> Iterator[str]:
-        limits = self._parameters.journal
-        packed = PackedTopics(self._state, known.held.place, known.topics, limits)
+        packed = PackedTopics(self._state, known.held.place)
         return published_keys(ClusterState(known.held.control, StateTopics(packed)))
 
     def _known(self, cluster: str, items: Iterable[LogItem]) -> Remembered | None:
@@ -224,12 +223,17 @@ class FoldProcessor(StatefulProcessor):
                 # The sink would refuse it, and the query would end with it at each start.
                 counts.errors += 1
                 continue
-            yield _Output(topic, partition, key, value, 0, 0, 0, 0, None)
+            yield _record(topic, partition, key, value)
         topics.flush()
         last = records[-1].id if records else held.last_event
         known.held = StoredCluster(state.control, held.folds + 1, last, packed.place)
         known.row = write_control(self._state, known.held, known.members)
         _remember((parameters.lineage, cluster), known)
+
+
+def _record(topic: str, partition: int, key: str, value: bytes | None) -> Row:
+    """Return a record for the sink; what is counted stands in a row of its own."""
+    return _Output(topic, partition, key, value, 0, 0, 0, 0, None)
 
 
 def _remember(key: tuple[str, str], known: Remembered) -> None:
@@ -272,7 +276,7 @@ def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[LogIte
             )
             continue
         try:
-            batch = decode_message(bytes(row.value or b""))
+            batch = decode_message(bytes(row.value))
         except UnreadableRecordError as error:
             yield Unreadable(1, row.timestamp_ms, str(error))
             continue

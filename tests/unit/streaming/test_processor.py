@@ -10,16 +10,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.projection import FORGET_AFTER_MS
+from controller_model.kafka.ids import partition_of
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.election_requests import ElectionOrigin, encode_request
 from controller_model.records.event_records import EventRecord, decode_event
 from controller_model.records.events import (
+    Anomaly,
     AnyEvent,
     Baseline,
     IncidentClosed,
@@ -46,7 +49,7 @@ from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor, Remembered
 from streaming.state_codec import ControlRow, StateTopics, StoredCluster, read_control
 from streaming.state_map import StateMap, StatePart
-from streaming.topic_journal import PackedTopics, RememberedTopics
+from streaming.topic_journal import JournalLimits, PackedTopics, RememberedTopics
 from tests.support.histories import History, election_request, encode_changes, small_cluster
 from tests.support.hostile import spoiled
 
@@ -217,6 +220,65 @@ def test_rows_are_folded_by_offset_whatever_their_order(bench: Bench) -> None:
     assert bench.cluster.log.verified_at is not None
 
 
+def test_records_for_the_sink_count_nothing(bench: Bench) -> None:
+    """Figures are added up over all rows; each stands in the last row of its key, once."""
+    history = small_cluster()
+    bench.follow(history)
+    records, counted = bench.out[:-1], bench.out[-1]
+    bench.send(None)
+    for row in (*records, *bench.out[:-1]):
+        assert tuple(row)[:2] in {("v", 0), ("e", 0)}
+        assert tuple(row)[4:] == (0, 0, 0, 0, None)
+    assert tuple(counted) == (None,) * 4 + (len(history.changes), 0, 0, 0, 5_000)
+
+
+def test_counts_are_of_the_whole_batch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is forgotten in the middle of it; its newest record is the newest of all."""
+    history = small_cluster()
+    real = replay_module.replay
+
+    def broken(state: Any, change: ZnodeChange) -> Any:
+        if change.path == "/brokers/ids/2":
+            raise KeyError("ours")
+        return real(state, change)
+
+    monkeypatch.setattr(event_batch, "replay", broken)
+    message = encode_changes(history.changes)
+    rows = bench.rows([message, None, message])
+    bench.fold([rows[2], *rows[:2]])
+    assert bench.tally.changes == 2 * len(history.changes)
+    assert bench.tally.errors == 2
+    assert bench.tally.newest_ms == 5_002
+
+
+def test_no_rows_are_no_batch(bench: Bench) -> None:
+    """Nothing is counted, and nothing has come."""
+    bench.follow(small_cluster())
+    bench.fold([])
+    assert [tuple(row) for row in bench.out] == [(None,) * 4 + (0, 0, 0, 0, None)]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_record_that_the_sink_would_refuse_is_left_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """It costs itself alone, and counts as an error of ours; one that just fits is sent."""
+    wide = dict.fromkeys(range(500), (0, 1))
+    history = small_cluster(t={0: (0, 1)}, wide_a=wide, wide_b=wide)
+    whole = Bench(bench.parameters.lineage)
+    whole.follow(history)
+    processor_module._remembered.clear()
+    most = max(len(row.value or b"") for row in whole.out)
+    fitting = [row.key for row in whole.out if len(row.value or b"") < most]
+    assert len(fitting) == len(whole.out) - 2
+    assert whole.out[-2].key in fitting, "others follow those that are left out"
+    monkeypatch.setattr(processor_module, "MAX_CHANGE_BYTES", most - more)
+    bench.follow(history)
+    keys = [row.key for row in bench.out]
+    assert keys == (fitting if more else [row.key for row in whole.out])
+    assert bench.tally.errors == 2 * more
+
+
 def test_only_what_changed_is_sent(bench: Bench) -> None:
     """A heartbeat sends the cluster's view and no other; an ISR change its topic and brokers."""
     history = small_cluster()
@@ -291,6 +353,35 @@ def test_garbage_is_counted_and_skipped(bench: Bench) -> None:
     assert bench.cluster.log.heartbeat_at == history.now + 1
 
 
+def test_an_anomaly_says_what_is_wrong_with_a_message(bench: Bench) -> None:
+    """Its place, its bytes, its records, or whose they are; what follows it is read."""
+    bench.parameters = dataclasses.replace(bench.parameters, partitions=8)
+    bench.again()
+    own = partition_of("prod", 8)
+    assert own > 0, "what is in another partition must come first"
+    history = small_cluster()
+    other = History(cluster="other")
+    other.broker(9)
+    bench.fold(
+        [
+            *bench.rows([b"whatever"], partition=0),
+            *bench.rows(
+                [b"garbage", b"", b'[{"v":9}]', encode_changes(other.changes)], partition=own
+            ),
+            *bench.rows([encode_changes(history.changes)], partition=own),
+        ]
+    )
+    reasons = [r.event.reason for r in bench.events if isinstance(r.event, Anomaly)]
+    assert [reason.partition(": ")[0] for reason in reasons] == [
+        f"a message in partition 0, not {own}",
+        "not an array of changes",
+        "not an array of changes",
+        "damaged records, or of another version",
+        "records that name another cluster",
+    ]
+    assert (bench.tally.unreadable, bench.tally.changes) == (5, len(history.changes))
+
+
 def test_records_of_another_cluster_are_not_folded(bench: Bench) -> None:
     """A message may name one cluster by its key and another inside: it counts as unreadable."""
     bench.follow(small_cluster())
@@ -313,9 +404,9 @@ def test_garbage_alone_makes_no_cluster(bench: Bench) -> None:
 @pytest.mark.parametrize("key", ["", "no name", "-x", "a" * 65])
 def test_a_key_that_is_no_name_belongs_to_nobody(bench: Bench, key: str) -> None:
     """Messages without key, or with one that cannot name a cluster, are counted for our metrics."""
-    bench.fold(bench.rows([encode_changes(small_cluster().changes)]), cluster=key)
+    bench.fold(bench.rows([encode_changes(small_cluster().changes), None]), cluster=key)
     assert [row.topic for row in bench.out] == [None]
-    assert bench.tally.unattributed == 1
+    assert bench.tally.unattributed == 2
 
 
 def test_a_message_in_another_partition_is_not_folded(bench: Bench) -> None:
@@ -753,6 +844,51 @@ def test_what_another_worker_folded_meanwhile_is_sent_again(bench: Bench) -> Non
     assert {"prod/broker/0", "prod/broker/1", "prod/broker/2"} <= set(bench.views)
 
 
+def test_a_new_worker_leaves_the_state_that_another_would_have_left() -> None:
+    """It knows the memberships of before, too: those that are over must go."""
+    states = []
+    for is_new in (False, True):
+        processor_module._remembered.clear()
+        bench = Bench(LINEAGE)
+        history = small_cluster(a={0: (0, 1, 2)})
+        bench.follow(history)
+        if is_new:
+            processor_module._remembered.clear()
+        history.state("a", 0, leader=0, isr=[0, 1])
+        bench.follow(history)
+        states.append(bench.states)
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("times", [(2**62,), (-5, 2**62, 7_000, 8_000)], ids=["none", "the third"])
+def test_counters_begin_at_the_first_time_that_may_be_one(
+    bench: Bench, times: tuple[int, ...]
+) -> None:
+    """A watcher's clock may be anything; without any such time they began in 1970, as is plain to see."""
+    history = small_cluster()
+    many = len(history.changes) - len(times)
+    dated = zip(history.changes, (*times, *(times[-1],) * many), strict=True)
+    bench.send(encode_changes([replace(change, observed_at=at) for change, at in dated]))
+    assert bench.cluster.counters_since == (7_000 if len(times) > 1 else 0)
+
+
+def test_the_limits_of_the_journal_are_those_of_the_parameters(bench: Bench) -> None:
+    """A journal that is due at once is written into the base by the next batch."""
+    for least_bytes, lengths in ((64 << 10, (1, 0)), (0, (0, 0))):
+        bench.parameters = dataclasses.replace(
+            bench.parameters,
+            lineage=f"{LINEAGE}-{least_bytes}",
+            journal=JournalLimits(least_bytes=least_bytes),
+        )
+        bench.put_back({"cluster": {}})
+        bench.read = 0
+        bench.again()
+        bench.follow(small_cluster())
+        row = bench.control
+        assert row is not None
+        assert row.place.lengths == lengths
+
+
 def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -767,6 +903,14 @@ def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
         processor_module._remember((key[0], "a"), remembered_of(size))
         processor_module._remember((key[0], "b"), remembered_of(size))
         assert {cluster for _, cluster in processor_module._remembered} == clusters
+    for limit, kept in ((2 * size, {"b", "c"}), (size, {"c"})):
+        processor_module._remembered.clear()
+        for cluster in "abc":
+            monkeypatch.setattr(
+                processor_module, "_MOST_REMEMBERED_BYTES", limit if cluster == "c" else 3 * size
+            )
+            processor_module._remember((key[0], cluster), remembered_of(size))
+        assert {cluster for _, cluster in processor_module._remembered} == kept
 
 
 def remembered_of(size: int) -> Remembered:
