@@ -347,7 +347,7 @@ class WatcherService:
                 self._check_writer(item.watcher, item.generation)
                 self._watcher.on_other_watcher(item, now_ms)
             case ViewsCut():
-                self._watcher.on_views_cut(now_ms)
+                self._watcher.on_views_cut()
 
     def _take_in_reply(self, reply: Reply, now_ms: int) -> None:
         if reply.token < 0:

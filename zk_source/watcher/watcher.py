@@ -78,6 +78,7 @@ class _ResyncRequest(NamedTuple):
 
     reason: str
     not_before_ms: int = 0
+    """0: it is due at once."""
     new_generation: bool = False
 
 
@@ -206,7 +207,7 @@ class Watcher:
             self._take_new_generation(watcher, generation, now_ms)
         wanted = self._readiness.unanswered
         if wanted is not None and self.generations.generation:
-            self._request_resync(_ResyncRequest(f"asked for: {wanted.reason}", now_ms))
+            self._request_resync(_ResyncRequest(f"asked for: {wanted.reason}"))
 
     def on_other_watcher(self, other: OtherWatcher, now_ms: int) -> None:
         """Take in a record that another watcher wrote under our cluster's name."""
@@ -225,10 +226,10 @@ class Watcher:
             case FencingDecision.IGNORE:
                 pass
 
-    def on_views_cut(self, now_ms: int) -> None:
+    def on_views_cut(self) -> None:
         """Take in that Kafka has lost views: the fold believes them published, and a resync touches all."""
         if self.generations.generation:
-            self._request_resync(_ResyncRequest("the pipeline's Kafka has lost views", now_ms))
+            self._request_resync(_ResyncRequest("the pipeline's Kafka has lost views"))
 
     def on_overflow(self, dropped: int, now_ms: int) -> None:
         """Take in that notifications were dropped here."""
@@ -317,15 +318,14 @@ class Watcher:
 
     def _on_probe(self, results: Sequence[Result], now_ms: int) -> None:
         match self._readiness.judge(results, now_ms):
-            case ResyncReadiness(rebase=rebase):
-                self._start_resync(now_ms, rebase=rebase)
+            case ResyncReadiness(rebase=rebase) if self._requested is not None:
+                self._start_resync(self._requested, now_ms, rebase=rebase)
             case Wait(no_brokers=True):
                 self._out.add(NoBrokers())
             case Wait(why=why):
                 self._out.warn("waiting before the resync", reason=why)
 
-    def _start_resync(self, now_ms: int, *, rebase: bool) -> None:
-        request = self._requested or _ResyncRequest("asked for")
+    def _start_resync(self, request: _ResyncRequest, now_ms: int, *, rebase: bool) -> None:
         self._requested = None
         if request.new_generation or not self.generations.generation:
             self.generations.take_new(now_ms)
@@ -386,7 +386,7 @@ class Watcher:
         self._stop_reading()
         self.session.watches_lost(now_ms)
         reason = f"watcher {other} wrote generation {generation}"
-        self._request_resync(_ResyncRequest(reason, now_ms, new_generation=True))
+        self._request_resync(_ResyncRequest(reason, new_generation=True))
         self._out.warn(
             "another watcher writes under this cluster's name: taking a new generation",
             other_watcher=other,

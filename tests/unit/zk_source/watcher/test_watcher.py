@@ -5,12 +5,30 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import ChangeKind, SessionState
-from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill, requests_in_flight
-from zk_source.watcher.commands import GiveWay, ReplaceClient
+from controller_model.records.views import ResyncWanted
+from tests.support.ensemble_in_memory import (
+    PUBLISHED,
+    STATE,
+    Play,
+    fill,
+    requests_in_flight,
+    view,
+)
+from zk_source.watcher import dirty_paths
+from zk_source.watcher.arming import OLD_PAUSE_MS
+from zk_source.watcher.commands import GiveWay, ReplaceClient, Send, Warn
+from zk_source.watcher.readiness import PROBE
 from zk_source.watcher.subscriptions import Watches
+from zk_source.watcher.watcher import Intervals, Watcher
 from zk_source.wire.inbox import OtherWatcher
+from zk_source.wire.operations import Err, EventType, MultiRead, SingleRead, Sync
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
+
+
+def reasons(play: Play) -> list[str | None]:
+    """Return why each resync began."""
+    return [change.reason for change in play.reader.changes if change.kind is STARTED]
 
 
 def test_containers_are_not_published(play: Play) -> None:
@@ -117,7 +135,7 @@ def test_what_is_missed_in_the_middle_of_a_resync_begins_a_new_one(watches: Watc
 
 def test_lost_views_are_asked_for_by_a_resync(play: Play) -> None:
     """Without a pause in what is published: nothing of ZooKeeper was missed."""
-    play.watcher.on_views_cut(play.now_ms)
+    play.watcher.on_views_cut()
     play.settle()
     started = play.reader.last[STARTED]
     assert (started.resync, started.reason) == (2, "the pipeline's Kafka has lost views")
@@ -130,7 +148,7 @@ def test_views_that_are_lost_before_the_first_resync_need_no_other() -> None:
     """It touches all that there is."""
     fresh = Play()
     fill(fresh.zk)
-    fresh.watcher.on_views_cut(fresh.now_ms)
+    fresh.watcher.on_views_cut()
     fresh.connect()
     fresh.settle()
     assert fresh.kinds().count(STARTED) == 1
@@ -195,3 +213,294 @@ def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play)
     play.connect()
     play.settle()
     assert play.reader.mzxids == play.expected(PUBLISHED)
+
+
+def test_a_connection_is_the_reason_of_its_resync(play: Play) -> None:
+    """The first one of all is the start."""
+    play.disconnect()
+    play.connect()
+    play.settle()
+    assert reasons(play) == ["start", "connected again"]
+    assert play.watcher.resyncs == 2
+
+
+def test_nothing_needs_doing_until_a_heartbeat_is_due(play: Play) -> None:
+    """It looks a few times a second all the same, and all the time while it walks the tree."""
+    due_at = play.reader.last[ChangeKind.HEARTBEAT].observed_at + 10_000
+    waits = [play.watcher.wait_ms(due_at - early_ms) for early_ms in (5_000, 200, 50, 1, 0, -50)]
+    assert waits == [200, 200, 50, 1, 0, 0]
+    play.watcher.on_overflow(1, play.now_ms)
+    while play.watcher.reader.walk is None:
+        play.carry_out()
+        assert play.deliver_one() or play.zk.answer_one()
+    assert play.watcher.wait_ms(play.now_ms) == 5
+
+
+def test_requests_are_known_until_they_are_answered() -> None:
+    """By their tokens: the bytes of a reply do not say what was asked."""
+    play = Play(watches=Watches.ONE_SHOT)
+    fill(play.zk)
+    play.connect()
+    sends = list(play.zk.requests)
+    assert [play.watcher.request(send.token) for send in sends] == [send.request for send in sends]
+    play.zk.answer_one()
+    play.deliver_one()
+    assert play.watcher.request(sends[0].token) is None
+    assert play.watcher.request(sends[1].token) == sends[1].request
+
+
+@pytest.mark.parametrize(
+    ("watches", "reads"),
+    [(Watches.RECURSIVE, [MultiRead(PROBE)]), (Watches.ONE_SHOT, [SingleRead(*r) for r in PROBE])],
+)
+def test_a_server_catches_up_before_it_is_asked(
+    watches: Watches, reads: list[MultiRead | SingleRead]
+) -> None:
+    """Of everything: of the root. Then each of the reads that decide comes once."""
+    play = Play(watches=watches)
+    fill(play.zk)
+    play.connect()
+    while not any(isinstance(send.request, Sync) for send in play.zk.requests):
+        assert play.deliver_one() or play.zk.answer_one()
+    assert [send.request for send in play.zk.requests] == [Sync("/"), *reads]
+
+
+def test_a_server_that_cannot_catch_up_says_nothing_of_how_far_it_is(play: Play) -> None:
+    """Whatever zxid its refusal names: no resync begins, and the log says what is waited for."""
+    play.disconnect()
+    play.connect()
+    while not isinstance(play.zk.requests[0].request, Sync):
+        play.zk.answer_one()
+        assert play.deliver_one()
+    sync, *reads = play.zk.requests
+    play.zk.requests.clear()
+    play.watcher.on_reply(sync.token, play.zk.zxid, Err.MARSHALLING, (), play.now_ms)
+    play.zk.requests.extend(reads)
+    while play.zk.answer_one():
+        play.deliver_one()
+    assert play.kinds().count(STARTED) == 1
+    warning = play.other_commands[-1]
+    assert isinstance(warning, Warn)
+    assert str(warning.about["reason"]).startswith("the server is at zxid 0, below ")
+
+
+def test_a_probe_that_fails_is_tried_again_after_the_pause() -> None:
+    """The connection's own reason stays, and the pause holds although it was due at once."""
+    play = Play(watches=Watches.RECURSIVE)
+    fill(play.zk)
+    play.connect()
+    while not isinstance(play.zk.requests[0].request, MultiRead):
+        play.zk.answer_one()
+        play.deliver_one()
+    probe = play.zk.requests.popleft()
+    play.watcher.on_reply(probe.token, play.zk.zxid, Err.MARSHALLING, (), play.now_ms)
+    play.pass_time(999)
+    assert not play.zk.requests
+    play.pass_time(1)
+    play.settle()
+    assert reasons(play) == ["start"]
+
+
+def test_a_multi_read_that_fails_names_its_first_path() -> None:
+    """One error stands for all that it reads."""
+    play = Play(watches=Watches.RECURSIVE)
+    fill(play.zk)
+    play.connect()
+    play.settle()
+    for number in (0, 1):
+        play.watcher.on_event(EventType.CREATED, f"/brokers/ids/{number}", play.now_ms)
+    play.watcher.on_tick(play.now_ms)
+    (send,) = (each for each in play.watcher.commands() if isinstance(each, Send))
+    assert isinstance(send.request, MultiRead)
+    assert len(send.request.reads) == 2
+    play.watcher.on_reply(send.token, play.zk.zxid, Err.MARSHALLING, (), play.now_ms)
+    play.pass_time(1_000)
+    play.settle()
+    assert reasons(play)[-1] == "reading /brokers/ids/0 failed with error -5"
+
+
+def test_what_goes_on_is_counted(play: Play) -> None:
+    """Events, and reconciliations."""
+    events = play.watcher.events
+    for _ in range(3):
+        play.zk.put(STATE, b"news")
+        play.settle()
+    assert play.watcher.events == events + 3
+    for number in (1, 2):
+        play.pass_time(300_000)
+        play.settle()
+        assert play.watcher.reconciliations == number
+    assert play.kinds().count(ChangeKind.RECONCILED) == 2
+
+
+def test_a_watcher_begins_with_nothing_counted() -> None:
+    """Its metrics begin at 0."""
+    watcher = Play().watcher
+    counted = (watcher.events, watcher.resyncs, watcher.reconciliations, watcher.overflows)
+    assert counted == (0, 0, 0, 0)
+
+
+def test_more_changed_paths_than_fit_are_an_overflow(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one notification, the one that found no room; each overflow is counted."""
+    monkeypatch.setattr(dirty_paths, "MOST_WAITING", 0)
+    play.zk.put(STATE, b"news")
+    play.deliver_one()
+    assert play.watcher.overflows == 1
+    monkeypatch.undo()
+    play.watcher.on_overflow(5, play.now_ms)
+    assert play.watcher.overflows == 6
+    play.settle()
+    assert reasons(play)[-1] == "more notifications than the memory allows"
+
+
+def test_changes_that_are_dropped_add_up(play: Play) -> None:
+    """Heartbeats say how many there were since the start."""
+    for changes in (17, 5):
+        play.watcher.on_dropped(changes, "Kafka was away", play.now_ms)
+        play.watcher.on_pipeline_back(play.now_ms)
+        play.settle()
+    assert play.reader.last[ChangeKind.HEARTBEAT].dropped == 22
+
+
+def test_recursive_watches_that_are_tried_again_begin_with_a_resync() -> None:
+    """It is the reason that readers see."""
+    play = Play(intervals=Intervals(resync_ms=2 * OLD_PAUSE_MS))
+    fill(play.zk)
+    play.zk.refusal = Err.UNIMPLEMENTED
+    play.connect()
+    play.settle()
+    play.connect()
+    play.settle()
+    play.zk.refusal = Err.OK
+    play.pass_time(OLD_PAUSE_MS)
+    play.settle()
+    assert reasons(play)[-1] == "recursive watches are tried again"
+
+
+def test_an_elected_watcher_begins_at_its_elections_place() -> None:
+    """Its generation is at least the czxid of its election znode."""
+    play = Play()
+    play.watcher = Watcher("c", "aaaaaa", play.now_ms, elected=40)
+    fill(play.zk)
+    play.connect()
+    play.settle()
+    assert play.reader.changes[0].generation == 40
+
+
+def test_whoever_gives_way_says_to_whom_and_what_to_do(play: Play) -> None:
+    """With the age of the other one's record by the machine's clock, as that is written by one."""
+    play.watcher.recorder.clock_ahead_ms = 7_000
+    other = OtherWatcher("c", "bbbbbb", 2, play.now_ms - 593_000)
+    play.watcher.on_other_watcher(other, play.now_ms)
+    play.carry_out()
+    assert play.other_commands == [
+        GiveWay(
+            "cluster 'c' has another watcher, bbbbbb, which wrote to the log 600.0 s ago: stop one "
+            "of the two, let an election choose (election_path), or give this cluster another name"
+        )
+    ]
+
+
+def test_a_record_that_seems_to_come_from_the_future_is_of_now(play: Play) -> None:
+    """Two machines' clocks differ."""
+    other = OtherWatcher("c", "bbbbbb", 2, play.now_ms + 5_000)
+    play.watcher.on_other_watcher(other, play.now_ms)
+    play.carry_out()
+    (command,) = play.other_commands
+    assert isinstance(command, GiveWay)
+    assert "wrote to the log 0.0 s ago" in command.message
+
+
+def test_a_record_of_an_older_generation_means_nothing(play: Play) -> None:
+    """Readers do not follow it."""
+    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 0, play.now_ms), play.now_ms)
+    play.settle()
+    assert (play.other_commands, reasons(play)) == ([], ["start"])
+
+
+def test_a_resync_that_is_to_come_takes_a_new_generation_if_any_reason_wants_it(
+    play: Play,
+) -> None:
+    """Whichever came first; its reason is the one that is shown."""
+    play.pass_time(60_000)
+    play.settle()
+    play.watcher.on_overflow(1, play.now_ms)
+    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)
+    play.settle()
+    assert play.reader.last[STARTED].generation == 3
+    assert reasons(play)[-1] == "more notifications than the memory allows"
+    play.pass_time(60_000)
+    play.settle()
+    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 4, play.now_ms), play.now_ms)
+    play.watcher.on_views_cut()
+    play.settle()
+    assert play.reader.last[STARTED].generation == 5
+    assert reasons(play)[-1] == "watcher bbbbbb wrote generation 4"
+
+
+def test_what_the_fold_asks_for_waits_for_a_pause_that_lasts(play: Play) -> None:
+    """A server that refused a read a moment ago is left in peace, whoever wants what."""
+    play.zk.broken.add(STATE)
+    play.zk.put(STATE, b"news")
+    play.settle()
+    play.zk.broken.clear()
+    wanted = view(wanted=ResyncWanted(number=4, reason="a hole"))
+    play.watcher.on_view(wanted, play.now_ms)
+    play.watcher.on_views_cut()
+    play.settle()
+    assert len(reasons(play)) == 1
+    play.pass_time(1_000)
+    play.settle()
+    assert play.reader.last[STARTED].answers == 4
+    assert reasons(play)[1:] == [f"reading {STATE} failed with error -5"]
+
+
+def test_a_connection_that_does_not_come_is_given_up_for_a_new_client() -> None:
+    """After as long as the settings say; readers learn that the session is lost. Then it counts again."""
+    down_ms = 600_000
+    play = Play(Intervals(new_client_ms=down_ms))
+    fill(play.zk)
+    play.connect()
+    play.settle()
+    play.disconnect()
+    play.pass_time(down_ms - 1)
+    assert play.other_commands == []
+    for _ in range(2):
+        play.pass_time(1)
+        assert play.other_commands.pop() == ReplaceClient("no connection for 600 s")
+        assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.LOST
+        play.pass_time(down_ms - 1)
+        assert play.other_commands == []
+
+
+def test_a_silence_while_watches_are_armed_forgets_their_requests() -> None:
+    """Their replies would be of the connection that is given up."""
+    play = Play(watches=Watches.RECURSIVE)
+    play.connect()
+    assert requests_in_flight(play.watcher) == 1
+    play.watcher.on_silence(600_000, play.now_ms)
+    play.carry_out()
+    assert requests_in_flight(play.watcher) == 0
+    assert play.other_commands == [ReplaceClient("no answer for 600 s")]
+
+
+def test_less_that_is_denied_is_no_news(play: Play) -> None:
+    """The next heartbeat that is due says so."""
+    paths = ("/brokers/ids/0", "/controller")
+    play.zk.closed.update(paths)
+    for path in paths:
+        play.zk.put(path)
+    play.settle()
+    play.pass_time(1_000)
+    assert play.reader.last[ChangeKind.HEARTBEAT].denied == paths
+    sent = sum(change.kind is ChangeKind.HEARTBEAT for change in play.reader.changes)
+    play.zk.closed.remove("/controller")
+    play.watcher.recorder.denied.discard("/controller")
+    for _ in range(5):
+        play.pass_time(1_000)
+        play.settle()
+    assert sum(change.kind is ChangeKind.HEARTBEAT for change in play.reader.changes) == sent
+    play.pass_time(5_000)
+    assert play.reader.last[ChangeKind.HEARTBEAT].denied == ("/brokers/ids/0",)
