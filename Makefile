@@ -25,7 +25,7 @@ help:
 	@echo "make faults  faults on real servers, each part in each way, in about half an hour (FAULTS=\"watcher: kill\"; docs/reliability.md)"
 	@echo "make soak    a random story with random kills on real servers: memory, files, delay (MINUTES=60)"
 	@echo "make coverage  every line and branch of the model, the simulator and the rehearsal, or a failure"
-	@echo "make mutate  change the code of the model and of the edges in 3,600 places, in an hour: fails on a change that the unit tests miss without a reason"
+	@echo "make mutate  change the code of the model and of the edges in 5,000 places, in about an hour: fails on a change that the unit tests miss without a reason"
 	@echo "make lint    ruff, mypy, import contracts, generated files in step"
 	@echo "make bench   all benchmarks, in about three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
 	@echo "make sbom    what is installed here, as a bill of materials (CycloneDX): sbom.cdx.json"
