@@ -7,14 +7,6 @@ from pathlib import Path
 import pytest
 
 from kcm.__main__ import main
-from kcm.backtest.blocks import BlockWriter
-from kcm.backtest.history import Window
-from kcm.backtest.prometheus import HistoryServer
-from kcm.history.log_source import LogSource
-from kcm.history.options import load_replay
-from kcm.processes.supervisor import Supervisor
-from pipeline.runtime import EnvironmentProblemError
-from tests.support.bundles import manifest
 from tests.support.commands import complaint
 
 
@@ -49,23 +41,3 @@ def test_without_promtool_it_says_how_to_get_it(
     assert line == (
         "kcm: the program promtool is not on PATH; install it (Debian: apt install prometheus)"
     )
-
-
-def test_each_program_is_asked_for_before_it_is_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A long log is not read in vain."""
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    with pytest.raises(EnvironmentProblemError, match="promtool"):
-        BlockWriter(tmp_path, tmp_path)
-    with pytest.raises(EnvironmentProblemError, match="program prometheus"):
-        HistoryServer(Supervisor(tmp_path), tmp_path, lookback_ms=14_999)
-
-
-def test_the_window_of_a_bundle_is_its_incident() -> None:
-    """Unless options say another one."""
-    bundles = {"a.zip": manifest(from_ms=10, to_ms=20), "b.zip": manifest(from_ms=15, to_ms=40)}
-    source = LogSource(iter(()), bundles, load_replay(None, {}))
-    assert Window.read(None, None).of_bundles(source) == (10, 40)
-    assert Window.read("12", None).of_bundles(source) == (12, 40)
-    assert Window.read(None, "30").of_bundles(source._replace(manifests={})) == (None, 30)

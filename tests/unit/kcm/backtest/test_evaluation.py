@@ -1,0 +1,221 @@
+"""Rules on a history whose Prometheus is played: what is asked when, and what comes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcm.backtest.evaluation import Evaluated, Evaluation
+from kcm.backtest.prometheus import HistoryServer, QueryError, Series
+from kcm.backtest.rules import Group, Rule, RuleFile
+from kcm.processes.supervisor import Supervisor
+
+EVERY_MS = 15_000
+SCRAPES = range(15_000, 90_001, EVERY_MS)
+
+
+class PlayedPrometheus(HistoryServer):
+    """Answers an expression with what a test says, and notes what it is asked for."""
+
+    def __init__(self, supervisor: Supervisor, folder: Path, answers: Mapping[str, Series]) -> None:
+        super().__init__(supervisor, folder, lookback_ms=EVERY_MS - 1)
+        self.answers = answers
+        self.did: list[str] = []
+        self.moments: dict[str, range] = {}
+
+    def restart(self) -> None:
+        """Take in the blocks that are there."""
+        self.did.append(f"restart with {len(list(self.blocks.iterdir()))} blocks")
+
+    def evaluate(self, query: str, moments: range) -> Series:
+        """Return the answer for these moments."""
+        self.did.append(query)
+        self.moments[query] = moments
+        if query not in self.answers:
+            raise QueryError(f"no such thing: {query}")
+        return self.answers[query]
+
+
+class Bench:
+    """Evaluates rules on played answers."""
+
+    def __init__(self, supervisor: Supervisor, folder: Path) -> None:
+        self._supervisor = supervisor
+        self._folder = folder
+        self.server: PlayedPrometheus
+
+    def __call__(
+        self,
+        *rules: Rule,
+        answers: Mapping[str, Series],
+        interval: str = "",
+        known: frozenset[str] = frozenset({"m", "n"}),
+    ) -> Evaluated:
+        """Return what these rules of one group give."""
+        self.server = PlayedPrometheus(self._supervisor, self._folder, answers)
+        return Evaluation(
+            self.server,
+            RuleFile(groups=[Group(name="g", interval=interval, rules=list(rules))]),
+            scrapes=SCRAPES,
+            interval_ms=EVERY_MS,
+            known=known.__contains__,
+        ).run(self._folder)
+
+    def recorded(self) -> list[str]:
+        """Return the samples that were recorded, of all blocks."""
+        return [
+            line
+            for block in sorted(self.server.blocks.iterdir())
+            for line in block.read_text().splitlines()
+            if line != "# EOF"
+        ]
+
+
+@pytest.fixture
+def bench(programs: Path, tmp_path: Path) -> Iterator[Bench]:
+    """Keeps what is recorded in the folder of this test."""
+    assert programs
+    with Supervisor(tmp_path) as supervisor:
+        yield Bench(supervisor, tmp_path)
+
+
+def series(*moments: int, **labels: str) -> Series:
+    """Return one series with a value at these moments."""
+    return {tuple(sorted(labels.items())): dict.fromkeys(moments, "1")}
+
+
+def test_an_alert_fires_with_the_labels_of_its_result_and_its_own(bench: Bench) -> None:
+    """Its own ones are expanded and win, empty ones are none, and the metric's name is no label."""
+    labels = {"severity": "{{ $labels.broker }}/{{ $value }}", "broker": "", "team": 7}
+    rule = Rule(alert="A", expr="m > 0", hold="15s", labels=labels)
+    found = bench(
+        rule, answers={"m > 0": series(30_000, 45_000, __name__="m", broker="1", severity="x")}
+    )
+    (fired,) = found.fired
+    assert fired.rule is rule
+    assert fired.labels == {"severity": "1/1", "team": "7"}
+    assert fired.firing == (30_000, 45_000, 60_000)
+    assert found.trouble == []
+
+
+def test_series_that_have_the_same_labels_are_one_alert(bench: Bench) -> None:
+    """So one that takes over from the other does not begin `for` anew; others fire for themselves."""
+    answer = series(15_000, 30_000, __name__="m") | series(45_000, __name__="n")
+    rule = Rule(alert="A", expr="m or n", hold="30s")
+    (fired,) = bench(rule, answers={"m or n": answer}).fired
+    assert fired.firing == (15_000, 45_000, 60_000)
+
+
+def test_an_alert_is_kept_firing(bench: Bench) -> None:
+    """For as long as the rule says."""
+    rule = Rule(alert="A", expr="m", keep_firing_for="30s")
+    (fired,) = bench(rule, answers={"m": series(15_000)}).fired
+    assert fired.firing == (15_000, 15_000, 60_000)
+
+
+def test_alerts_come_in_the_order_in_which_they_fired(bench: Bench) -> None:
+    """Those of one moment in the order of the file."""
+    rules = [Rule(alert=name, expr=name.lower()) for name in ("M", "N", "K")]
+    found = bench(
+        *rules,
+        answers={"m": series(60_000), "n": series(30_000), "k": series(30_000)},
+        known=frozenset({"m", "n", "k"}),
+    )
+    assert [each.rule.alert for each in found.fired] == ["N", "K", "M"]
+
+
+@pytest.mark.parametrize(
+    ("interval", "moments"),
+    [
+        ("", range(15_000, 90_001, 15_000)),
+        ("30s", range(30_000, 90_001, 30_000)),
+        ("2m", range(120_000, 90_001, 120_000)),
+    ],
+)
+def test_a_group_is_evaluated_at_multiples_of_its_interval(
+    interval: str, moments: range, bench: Bench
+) -> None:
+    """Within the history; one that gives none, at those of the whole file."""
+    bench(Rule(alert="A", expr="m"), answers={"m": {}}, interval=interval)
+    assert bench.server.moments["m"] == moments
+
+
+def test_a_rule_without_its_metrics_is_named_and_evaluated_all_the_same(bench: Bench) -> None:
+    """Its expression may be about just that: absent(x) fires."""
+    rule = Rule(alert="A", expr="absent(x) and on () z or m")
+    found = bench(rule, answers={str(rule.expr): series(15_000)})
+    assert [(each.rule, each.why) for each in found.trouble] == [(rule, "the history has no x, z")]
+    assert len(found.fired) == 1
+
+
+def test_a_rule_that_prometheus_refuses_is_named(bench: Bench) -> None:
+    """The others are evaluated."""
+    bad, good = Rule(alert="Bad", expr="m offset x"), Rule(alert="Good", expr="n")
+    found = bench(bad, good, answers={"n": series(15_000)}, known=frozenset({"m", "n", "x"}))
+    assert [(each.rule, each.why) for each in found.trouble] == [
+        (bad, "Prometheus says: no such thing: m offset x")
+    ]
+    assert [each.rule for each in found.fired] == [good]
+
+
+def test_what_is_recorded_is_there_before_it_is_asked_for(bench: Bench) -> None:
+    """Whatever the order of the file; the server is started again between the two."""
+    found = bench(
+        Rule(alert="A", expr="a:b > 0"),
+        Rule(record="a:b", expr="sum(m)", labels={"team": 7, "gone": ""}),
+        answers={
+            "sum(m)": series(30_000, gone="x", broker='1"'),
+            "a:b > 0": series(30_000, __name__="a:b", broker='1"'),
+        },
+    )
+    assert bench.server.did == ["sum(m)", "restart with 1 blocks", "a:b > 0"]
+    assert bench.recorded() == ['a:b{broker="1\\"",team="7"} 1 30.000']
+    assert found.trouble == []
+    assert [each.labels for each in found.fired] == [{"broker": '1"'}]
+
+
+def test_what_is_recorded_stands_until_the_next_evaluation(bench: Bench) -> None:
+    """At each scrape between, and no longer than the history."""
+    rules = (Rule(record="r", expr="m"), Rule(alert="A", expr="r"))
+    bench(*rules, answers={"m": series(30_000, 90_000), "r": {}}, interval="1m")
+    assert bench.recorded() == [f"r{{}} 1 {at}.000" for at in (30, 45, 60, 75, 90)]
+
+
+def test_what_nobody_asks_for_makes_no_block(bench: Bench) -> None:
+    """Nor does a rule that records nothing."""
+    bench(Rule(record="r", expr="m"), answers={"m": series(15_000)})
+    assert bench.server.did == ["m"]
+    assert bench.recorded() == []
+
+
+def test_rules_that_need_each_other_are_named(bench: Bench) -> None:
+    """All that hang on them, and none of them is asked for."""
+    rules = [
+        Rule(record="a", expr="b + m"),
+        Rule(record="b", expr="a"),
+        Rule(alert="A", expr="a > b"),
+        Rule(alert="B", expr="m"),
+    ]
+    found = bench(*rules, answers={"m": {}})
+    assert {each.rule.name: each.why for each in found.trouble} == {
+        name: f"it needs {needs}, which is recorded from itself: that cannot be evaluated"
+        for name, needs in (("a", "b"), ("b", "a"), ("A", "a, b"))
+    }
+    assert bench.server.did == ["m"]
+
+
+def test_samples_are_written_in_the_order_of_their_times(bench: Bench) -> None:
+    """Whatever the order of the series: Prometheus takes no sample older than the last."""
+    answer: dict[Any, Any] = {
+        (("s", "1"),): {75_000: "1", 15_000: "2"},
+        (("s", "2"),): {45_000: "3"},
+    }
+    bench(Rule(record="r", expr="m"), Rule(alert="A", expr="r"), answers={"m": answer, "r": {}})
+    assert bench.recorded() == [
+        'r{s="1"} 2 15.000',
+        'r{s="2"} 3 45.000',
+        'r{s="1"} 1 75.000',
+    ]

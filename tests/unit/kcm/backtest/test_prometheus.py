@@ -1,0 +1,194 @@
+"""What a Prometheus of the past is started with and asked, and what its answers become."""
+
+from __future__ import annotations
+
+import email.message
+import http.client
+import io
+import json
+import urllib.parse
+import urllib.request
+import urllib.response
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcm.backtest import prometheus
+from kcm.backtest.prometheus import MOST_STEPS, HistoryServer, QueryError
+from kcm.processes.supervisor import Supervisor
+from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
+
+LABELS = {"b": "2", "__name__": "m", "a": "1"}
+SORTED = (("__name__", "m"), ("a", "1"), ("b", "2"))
+
+
+class Answers(urllib.request.BaseHandler):
+    """Answers requests instead of a server: with these codes and bodies, or these errors."""
+
+    handler_order = urllib.request.HTTPHandler.handler_order - 1
+
+    def __init__(self, *answers: tuple[int, bytes] | Exception) -> None:
+        self.left = list(answers)
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    def http_open(self, request: urllib.request.Request) -> urllib.response.addinfourl:
+        """Note what is asked, and answer."""
+        assert isinstance(request.data, bytes)
+        body = dict(urllib.parse.parse_qsl(request.data.decode()))
+        self.asked.append((request.full_url, body))
+        answer = self.left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        code, content = answer
+        response = urllib.response.addinfourl(
+            io.BytesIO(content), email.message.Message(), request.full_url, code
+        )
+        response.msg = http.client.responses[code]  # type: ignore[attr-defined]  # as urllib's own handler sets it
+        return response
+
+
+def matrix(*series: tuple[dict[str, str], list[tuple[float, str]]]) -> tuple[int, bytes]:
+    """Return an answer with these series."""
+    result = [{"metric": labels, "values": values} for labels, values in series]
+    return 200, json.dumps({"status": "success", "data": {"result": result}}).encode()
+
+
+@pytest.fixture
+def server(programs: Path, tmp_path: Path) -> Iterator[HistoryServer]:
+    """A server that is described and not started."""
+    assert programs
+    with Supervisor(tmp_path) as supervisor:
+        yield HistoryServer(supervisor, tmp_path, lookback_ms=14_999)
+
+
+def played(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Answers:
+    """Let these answers come instead of a server's."""
+    handler = Answers(*answers)
+    monkeypatch.setattr(prometheus, "DIRECTLY", urllib.request.build_opener(handler))
+    return handler
+
+
+def test_it_serves_the_blocks_and_nothing_else(
+    server: HistoryServer, programs: Path, tmp_path: Path
+) -> None:
+    """On this machine alone, with a lookback of less than a scrape, and nothing of it too old."""
+    assert server.argv[0] == str(programs / "prometheus")
+    options = dict(str(each).split("=", 1) for each in server.argv[1:])
+    assert options["--storage.tsdb.path"] == str(server.blocks)
+    assert server.blocks.is_dir()
+    assert options["--query.lookback-delta"] == "14999ms"
+    assert options["--storage.tsdb.retention.time"] == "100y"
+    assert options["--web.listen-address"].startswith("127.0.0.1:")
+    assert server.url == f"http://{options['--web.listen-address']}"
+    assert (tmp_path / "prometheus.yml").read_text() == "{}\n"
+
+
+def test_an_answer_becomes_values_by_labels_and_milliseconds(
+    server: HistoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels are in the order of their names; values stay as they are written."""
+    handler = played(monkeypatch, matrix((LABELS, [(15.0, "1"), (30.001, "+Inf")])))
+    assert server.evaluate("m > 0", range(15_000, 45_001, 15_001)) == {
+        SORTED: {15_000: "1", 30_001: "+Inf"}
+    }
+    assert handler.asked == [
+        (
+            f"{server.url}/api/v1/query_range",
+            {"query": "m > 0", "start": "15.000", "end": "30.001", "step": "15001ms"},
+        )
+    ]
+
+
+def test_many_moments_are_asked_for_in_parts(
+    server: HistoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part ends a step before the next; a series goes on across them."""
+    moments = range(0, (MOST_STEPS + 2) * 1000, 1000)
+    handler = played(
+        monkeypatch,
+        matrix((LABELS, [(1.0, "1")])),
+        matrix((LABELS, [(10_000.0, "2")]), ({}, [(10_001.0, "3")])),
+    )
+    assert server.evaluate("m", moments) == {
+        SORTED: {1000: "1", 10_000_000: "2"},
+        (): {10_001_000: "3"},
+    }
+    assert [(body["start"], body["end"]) for _, body in handler.asked] == [
+        ("0.000", "9999.000"),
+        ("10000.000", "10001.000"),
+    ]
+
+
+def test_no_moment_is_not_asked_about(
+    server: HistoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group whose interval is longer than the history is never evaluated."""
+    handler = played(monkeypatch)
+    assert server.evaluate("m", range(0)) == {}
+    assert handler.asked == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"status":"error","error":"parse error: x"}', "parse error: x"),
+        (b"gone\n", "gone"),
+        (b" \n", "no reason given"),
+        (b"\xff", "\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_what_prometheus_refuses_is_said_in_its_words(
+    body: bytes, said: str, server: HistoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it answers with JSON or not."""
+    played(monkeypatch, (422, body))
+    with pytest.raises(QueryError) as caught:
+        server.evaluate("m", range(1))
+    assert str(caught.value) == said
+
+
+UNREADABLE = [
+    ConnectionResetError("reset"),
+    http.client.BadStatusLine("x"),
+    (200, b"["),
+    (200, b"[" * 100_000),
+]
+
+
+@pytest.mark.parametrize("answer", UNREADABLE)
+def test_a_server_that_has_ended_is_why_it_does_not_answer(
+    answer: Any, server: HistoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own end says more than a socket's."""
+    played(monkeypatch, answer)
+    with pytest.raises(EnvironmentProblemError, match="prometheus was never started"):
+        server.evaluate("m", range(1))
+
+
+def test_a_server_that_runs_and_does_not_answer_is_named(
+    server: HistoryServer, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its address, with what was seen."""
+    (programs / "prometheus").write_text("#!/bin/sh\nexec sleep 60\n")
+    server.start()
+    played(monkeypatch, *UNREADABLE)
+    for _ in UNREADABLE:
+        with pytest.raises(UnreachableError, match=f"Prometheus at {server.url} does not answer: "):
+            server.evaluate("m", range(1))
+    server.kill()
+
+
+def test_an_error_of_an_expression_is_one_of_ours() -> None:
+    """It ends a command in one line where nobody takes it."""
+    assert issubclass(QueryError, KcmError)
+
+
+def test_prometheus_is_asked_for_before_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long log is not read in vain."""
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(EnvironmentProblemError, match="program prometheus"):
+        HistoryServer(Supervisor(tmp_path), tmp_path, lookback_ms=14_999)
