@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from controller_model.fold.broker_views import BrokerViews
 from controller_model.kafka.ids import AsOf
-from controller_model.records.views import AnyView, BrokerView, Deleted, broker_key
-from controller_model.state import figures
+from controller_model.records.views import AnyView, BrokerView, Deleted
 from controller_model.state.control_plane import Assumed, ControlPlane
 from tests.property.test_replay_properties import play
 from tests.support.histories import Fold, repacked, small_cluster
@@ -84,17 +83,3 @@ def test_a_batch_that_touches_one_partition_looks_at_its_brokers_alone(seed: int
     assert fold.state.control.touched <= {0, 1, 2}
     shown = [view.id for view in fold.views().values() if isinstance(view, BrokerView)]
     assert set(shown) <= {0, 1, 2}
-
-
-def test_a_broker_that_is_assigned_no_more_and_never_registered_is_deleted() -> None:
-    """And its digest is counted out."""
-    history, fold = small_cluster(t={0: (0, 9)}), Fold()
-    fold.follow(history)
-    key = broker_key("prod", 9)
-    assert key in fold.views()
-    history.topic("t", {0: (0, 1)}, seen=True)
-    fold.follow(history)
-    assert not figures.is_known(fold.state.control, 9)
-    view = fold.views()[key]
-    assert isinstance(view, Deleted)
-    assert fold.state.control.published.brokers == all_views(fold.state.control)[1]

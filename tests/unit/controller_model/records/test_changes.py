@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +13,6 @@ from controller_model.records.changes import (
     ChangeKind,
     ZnodeChange,
     decode_message,
-    decode_request,
     encode_change,
     join_changes,
 )
@@ -99,29 +97,3 @@ def test_a_request_stands_among_changes_and_is_none() -> None:
     message = b"[" + encode_request(request)[1:-1] + b"," + encode_changes(history.changes)[1:]
     assert decode_message(message) == Batch(tuple(history.changes), requests=(request,))
     assert decode_message(encode_request(request)) == Batch((), requests=(request,))
-
-
-@pytest.mark.parametrize(
-    "harm",
-    [
-        {"v": 2},
-        {"kind": "election_held"},
-        {"partitions": [["t", p] for p in range(501)]},
-        {"partitions": [["t" * 250, 0]]},
-        {"partitions": [["t", -1]]},
-        {"partitions": [["t", 2**31]]},
-        {"partitions": [["", 0]]},
-        {"partitions": [["t"]]},
-        {"holds_ms": -1},
-        {"holds_ms": 2**63},
-        {"requested_at": None},
-        {"cluster": 7},
-    ],
-)
-def test_a_hostile_request_is_damage(harm: dict[str, Any]) -> None:
-    """It is counted, and its neighbours in the message are taken."""
-    good = election_request("t", 0)
-    (body,) = json.loads(encode_request(good))
-    batch = decode_message(json.dumps([body | harm, body]).encode())
-    assert batch == Batch((), 1, (good,))
-    assert decode_request(json.dumps(body | harm).encode()) is None

@@ -1,0 +1,200 @@
+"""Which views of brokers a batch publishes: those that it touched, or all where all may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import xor
+
+import msgspec
+import pytest
+
+from controller_model.fold.broker_views import BrokerViews
+from controller_model.kafka.ids import AsOf
+from controller_model.records.views import BrokerView, Deleted, broker_key, encode_view, view_digest
+from controller_model.state.control_plane import Assumed, ControlPlane
+from tests.support.histories import begun, repacked
+
+PLACE = AsOf("l", 1, 1)
+LATER = AsOf("l", 1, 2)
+
+
+class Published:
+    """The views of a cluster's brokers, batch by batch."""
+
+    def __init__(self, control: ControlPlane) -> None:
+        self.control = control
+        self.views = BrokerViews()
+        self.held: dict[str, bytes] = {}
+
+    def batch(self, as_of: AsOf = PLACE) -> list[int | str]:
+        """Return the brokers whose views are sent, and the keys of those that are deleted."""
+        sent: list[int | str] = []
+        for key, view, value in self.views.changed(self.control, as_of):
+            if isinstance(view, Deleted):
+                sent.append(key)
+                del self.held[key]
+            else:
+                sent.append(view.id)
+                self.held[key] = value
+        self.control.touched.clear()
+        return sent
+
+    def view(self, broker: int) -> BrokerView:
+        """Return a broker's view, made of nothing but the state."""
+        made = {view.id: view for _, view, _ in BrokerViews().changed(self.control, PLACE)}  # type: ignore[union-attr]  # a new one deletes nothing
+        found = made[broker]
+        assert isinstance(found, BrokerView)
+        return found
+
+
+def changed(control: ControlPlane, broker: int, isr_leaves: int) -> None:
+    """Change a figure of a broker, and mark it as the handlers do."""
+    record = msgspec.structs.replace(control.brokers[broker], isr_leaves=isr_leaves)
+    control.put_broker(broker, record)
+
+
+@pytest.fixture
+def published() -> Published:
+    """Brokers 0, 1, 2 of a small cluster, whose views were published once."""
+    _, fold = begun(t={0: (0, 1), 1: (1, 2)})
+    published = Published(fold.state.control)
+    assert published.batch() == [0, 1, 2]
+    return published
+
+
+def test_a_quiet_batch_sends_nothing(published: Published) -> None:
+    """Nor does one that touched a broker and left its view as it is, at a later place of the log."""
+    assert published.batch(LATER) == []
+    published.control.touched.add(1)
+    assert published.batch(LATER) == []
+
+
+def test_only_what_was_touched_is_looked_at(published: Published) -> None:
+    """What a change did not mark is not seen: that is what a batch saves."""
+    changed(published.control, 0, 5)
+    changed(published.control, 2, 5)
+    published.control.touched.discard(0)
+    assert published.batch() == [2]
+
+
+def deny(control: ControlPlane) -> None:
+    """Let the watcher be denied what may hold more."""
+    control.log.denied = ("/brokers/topics/u",)
+
+
+def owe(control: ControlPlane) -> None:
+    """Let a broker die that leads partitions: the controller owes them a leader."""
+    control.put_broker(0, msgspec.structs.replace(control.brokers[0], live=False))
+    control.touched.clear()
+
+
+def assume(control: ControlPlane) -> None:
+    """Assume another min.insync.replicas."""
+    control.assumed = Assumed(min_insync_replicas=2)
+
+
+def configure(control: ControlPlane) -> None:
+    """Set min.insync.replicas for all brokers."""
+    control.broker_min_isr["<default>"] = 2
+
+
+@pytest.mark.parametrize("change", [deny, owe, assume, configure])
+def test_what_all_brokers_share_is_looked_at_for_all(
+    change: Callable[[ControlPlane], None], published: Published
+) -> None:
+    """Though nobody is marked: each view that is another one then is sent, and no more."""
+    before = dict(published.held)
+    change(published.control)
+    sent = published.batch()
+    expected = [
+        broker
+        for broker in (0, 1, 2)
+        if encode_view(published.view(broker)) != before[broker_key("prod", broker)]
+    ]
+    assert sent == expected
+    assert len(sent) > 1
+
+
+def test_a_proof_has_all_sent_again(published: Published) -> None:
+    """Though none is another one: readers may hold views of a later fold, under a later place."""
+    assert published.control.log.verified_at is not None
+    published.control.log.verified_at += 1
+    assert published.batch(LATER) == [0, 1, 2]
+    assert published.batch(LATER) == []
+
+
+def test_another_value_of_the_cluster_is_looked_at_whole(published: Published) -> None:
+    """What was touched in it is not known; only what differs is sent."""
+    published.control = repacked(published.control)
+    assert published.batch() == []
+    published.control = repacked(published.control)
+    changed(published.control, 2, 5)
+    published.control.touched.clear()
+    assert published.batch() == [2]
+
+
+def test_a_batch_that_was_not_read_to_its_end_is_looked_at_whole_again(
+    published: Published,
+) -> None:
+    """The basis of a proof is taken over with its last view, not with its first."""
+    assert published.control.log.verified_at is not None
+    published.control.log.verified_at += 1
+    _, first, _ = next(published.views.changed(published.control, PLACE))
+    assert isinstance(first, BrokerView)
+    assert published.batch() == [0, 1, 2]
+
+
+def test_a_broker_that_is_assigned_no_more_and_never_registered_is_deleted() -> None:
+    """With its digest; one that is gone and was registered is kept, whatever it holds."""
+    history, fold = begun(t={0: (0, 9), 1: (1, 2)})
+    published = Published(fold.state.control)
+    assert published.batch() == [0, 1, 2, 9]
+    history.broker_gone(2)
+    history.state("t", 1, leader=1, isr=[1])
+    history.topic("t", {0: (0, 1), 1: (1, 0)})
+    fold.follow(history)
+    assert 9 in published.control.touched
+    sent = published.batch()
+    key = broker_key("prod", 9)
+    assert sent[-1] == key
+    assert key not in published.held
+    assert broker_key("prod", 2) in published.held
+    assert published.batch() == []
+
+
+def test_the_digest_is_of_the_views_that_are_held(published: Published) -> None:
+    """Whatever came, changed and went: a sum by XOR, without their places in the log."""
+
+    def summed() -> int:
+        return reduce(xor, (view_digest(value, PLACE) for value in published.held.values()))
+
+    assert published.views.digest == summed() != 0
+    before = published.views.digest
+    changed(published.control, 1, 5)
+    published.batch()
+    assert published.views.digest == summed() != before
+    changed(published.control, 1, 0)
+    published.batch()
+    assert published.views.digest == before
+
+
+def test_a_view_of_a_broker_that_is_not_live_gives_nothing_back() -> None:
+    """An election cannot; what it is the preferred replica of is said all the same."""
+    history, fold = begun(t={0: (0, 1), 1: (0, 1)})
+    history.state("t", 0, leader=1, isr=[1, 0], leader_epoch=1)
+    fold.follow(history)
+    published = Published(fold.state.control)
+    view = published.view(0)
+    assert (view.preferred, view.preferred_not_led, view.preferred_electable) == (2, 1, 1)
+    owe(published.control)
+    view = published.view(0)
+    assert (view.preferred_electable, view.live) == (0, False)
+
+
+def test_more_may_break_where_the_watcher_may_not_look(published: Published) -> None:
+    """Of every broker, one without a replica included; what Kafka's own ACLs keep is made up by settings."""
+    published.control.log.denied = ("/config/brokers",)
+    assert not published.view(0).more_if_lost
+    deny(published.control)
+    assert [published.view(broker).more_if_lost for broker in (0, 1, 2)] == [True] * 3

@@ -1,0 +1,87 @@
+"""A request of `kcm elect` in the log: what one is, up to its bounds and beyond."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller_model.records.changes import Batch, decode_message, decode_request
+from controller_model.records.election_requests import (
+    MOST_PARTITIONS,
+    ElectionOrigin,
+    encode_request,
+)
+from tests.support.histories import election_request
+
+
+def test_a_request_is_a_message_of_its_own() -> None:
+    """Of one record, by whose kind others are told from it."""
+    request = election_request("t", 0, 7)
+    assert json.loads(encode_request(request)) == [
+        {
+            "v": 1,
+            "cluster": "prod",
+            "kind": "election_requested",
+            "partitions": [["t", 0], ["t", 7]],
+            "requested_at": 1,
+            "holds_ms": 60_000,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"partitions": []},
+        {"partitions": [["t", p] for p in range(MOST_PARTITIONS)]},
+        {"partitions": [["t" * 249, 2**31 - 1]]},
+        {"holds_ms": 2**63 - 1, "requested_at": 0},
+        {"of_a_newer_release": 1},
+    ],
+)
+def test_a_request_up_to_its_bounds_is_read(fields: dict[str, Any]) -> None:
+    """Kafka's longest name of a topic, and fields that a newer release adds."""
+    (body,) = json.loads(encode_request(election_request("t", 0)))
+    request = decode_request(json.dumps(body | fields).encode())
+    assert request is not None
+    asked = fields.get("partitions", [["t", 0]])
+    assert [list(each) for each in request.partitions] == asked
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        {"v": 2},
+        {"kind": "election_held"},
+        {"partitions": [["t", p] for p in range(501)]},
+        {"partitions": [["t" * 250, 0]]},
+        {"partitions": [["t", -1]]},
+        {"partitions": [["t", 2**31]]},
+        {"partitions": [["", 0]]},
+        {"partitions": [["t"]]},
+        {"holds_ms": -1},
+        {"holds_ms": 2**63},
+        {"requested_at": None},
+        {"cluster": 7},
+    ],
+)
+def test_a_hostile_request_is_damage(harm: dict[str, Any]) -> None:
+    """It is counted, and its neighbours in the message are taken."""
+    good = election_request("t", 0)
+    (body,) = json.loads(encode_request(good))
+    batch = decode_message(json.dumps([body | harm, body]).encode())
+    assert batch == Batch((), 1, (good,))
+    assert decode_request(json.dumps(body | harm).encode()) is None
+
+
+def test_a_request_from_its_own_message_is_read_again() -> None:
+    """What is written is what is read."""
+    request = election_request("t", *range(MOST_PARTITIONS))
+    assert decode_message(encode_request(request)) == Batch((), requests=(request,))
+
+
+def test_origins_are_said_by_the_same_words_everywhere() -> None:
+    """Grades count by them and the API shows them: a change would break who reads either."""
+    assert [str(origin) for origin in ElectionOrigin] == ["kcm", "znode", "rebalance", "other"]

@@ -1,0 +1,33 @@
+"""What is counted at a place of the log is sure only while nothing is out of sight."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.state.incident_state import HealthSample, IncidentState
+
+
+@pytest.mark.parametrize(("unsure_since", "is_sure"), [(None, True), (0, False), (7, False)])
+def test_a_sample_is_sure_while_nothing_is_out_of_sight(
+    unsure_since: int | None, is_sure: bool
+) -> None:
+    """Since the beginning of all time is a time, too."""
+    sample = HealthSample(
+        at=9,
+        offline=0,
+        under_replicated=0,
+        is_vacant=False,
+        vacancy_min_ms=0,
+        vacancy_max_ms=0,
+        is_ghost=False,
+        live=(1,),
+        unsure_since=unsure_since,
+    )
+    assert sample.is_sure is is_sure
+
+
+def test_accounts_of_two_clusters_share_nothing() -> None:
+    """A worker holds several clusters: an incident of one closes in its own list."""
+    one, other = IncidentState(), IncidentState()
+    one.closed.append(b"{}")
+    assert other.closed == []
