@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 import structlog
-from prometheus_client import CollectorRegistry, Counter
 
 from pipeline.runtime import UsageError
-from pipeline.web import MetricsServer, WebOptions, WebServer
+from pipeline.web import WebOptions, WebServer
 from pipeline.web_config import WebSecurity
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 from tests.support.waiting import wait_until
-from tests.support.web import connected, exchange, hashed, request, serving, status, write_config
+from tests.support.web import connected, exchange, request, serving, status, write_config
 
 PAIR = "cert_file: server.pem, key_file: server.key"
 
@@ -214,28 +213,3 @@ def test_an_empty_file_asks_for_nothing_and_a_missing_one_is_refused(tmp_path: P
     assert not WebSecurity(write_config(tmp_path, "")).users
     with pytest.raises(UsageError, match="No such file"):
         WebSecurity(tmp_path / "none.yaml")
-
-
-def test_the_metrics_of_a_part_are_guarded_alike(tmp_path: Path) -> None:
-    """Text and OpenMetrics, single families, and a probe's path, behind the same password."""
-    registry = CollectorRegistry()
-    Counter("rain", "Drops.", registry=registry).inc()
-    Counter("snow", "Flakes.", registry=registry).inc()
-    config = write_config(tmp_path, f'basic_auth_users: {{alice: "{hashed()}"}}')
-    options = WebOptions(config)
-    for each in (WebOptions(), options):
-        server = MetricsServer(registry, "127.0.0.1", 0, each)
-        try:
-            answer = exchange(server._server, request(path="/metrics"))
-            assert status(answer) == (200 if each.config_file is None else 401)
-            assert (b"rain_total 1.0" in answer) is (each.config_file is None)
-            if each.config_file is None:
-                one = exchange(server._server, request(path="/metrics?name[]=snow_total"))
-                assert b"snow_total 1.0" in one
-                assert b"rain" not in one
-                asked = request("Accept: application/openmetrics-text", path="/metrics")
-                assert exchange(server._server, asked).endswith(b"# EOF\n")
-                assert status(exchange(server._server, request(method="PUT"))) == 405
-            assert status(exchange(server._server, request(path="/healthz"))) == 200
-        finally:
-            server.close()

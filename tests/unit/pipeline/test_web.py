@@ -1,0 +1,167 @@
+"""The HTTP server of a part: where it listens, whom it takes for the client, and the metrics that it serves."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from pipeline.runtime import ConflictError, UsageError
+from pipeline.settings import PipelineSettings, load
+from pipeline.web import UNGUARDED, MetricsServer, WebOptions, WebServer
+from tests.support.web import (
+    connected,
+    exchange,
+    hashed,
+    page,
+    request,
+    serving,
+    status,
+    write_config,
+)
+
+FREE = 0
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_options_are_what_the_settings_say(tmp_path: Path) -> None:
+    """Lists are given with commas; blanks and empty parts of them are none."""
+    said = load(
+        PipelineSettings,
+        None,
+        web_config_file=tmp_path / "web.yaml",
+        allowed_hosts=" kcm.example.com, ,*.lan,",
+        trusted_proxies="10.0.0.0/8,::1",
+        connections_per_client=7,
+        access_log=True,
+    )
+    assert WebOptions.of(said) == (
+        tmp_path / "web.yaml",
+        ("kcm.example.com", "*.lan"),
+        ("10.0.0.0/8", "::1"),
+        7,
+        True,
+    )
+    assert WebOptions.of(load(PipelineSettings, None)) == UNGUARDED
+
+
+def test_the_port_is_taken_before_anything_runs() -> None:
+    """A second server on it is one clear line, and the first one goes on."""
+    with serving() as server:
+        with pytest.raises(ConflictError, match=str(server.port)):
+            WebServer(page(), "127.0.0.1", server.port)
+        assert status(exchange(server, request())) == 200
+
+
+def test_a_bad_configuration_takes_no_port(tmp_path: Path) -> None:
+    """It is refused first: what is mended then finds the port free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", FREE))
+        port = probe.getsockname()[1]
+    bad = WebOptions(write_config(tmp_path, "no_such_key: 1"))
+    with pytest.raises(UsageError):
+        WebServer(page(), "127.0.0.1", port, bad)
+    with WebServer(page(), "127.0.0.1", port) as server:
+        assert server.port == port
+
+
+def test_a_server_is_there_while_its_context_is() -> None:
+    """Its thread ends with it, and the port is free again."""
+    server = WebServer(page(), "127.0.0.1", FREE)
+    assert not server.alive
+    with server:
+        assert server.alive
+        assert status(exchange(server, request())) == 200
+    assert not server.alive
+    with WebServer(page(), "127.0.0.1", server.port):
+        pass
+
+
+def test_a_url_has_its_scheme_and_brackets_around_ipv6() -> None:
+    """As a browser takes it."""
+    with serving() as server:
+        assert server.url == f"http://127.0.0.1:{server.port}"
+    with serving(host="::1") as server:
+        assert server.url == f"http://[::1]:{server.port}"
+
+
+def test_who_reaches_no_page_is_counted() -> None:
+    """With the status that it got; who is answered by a page is not."""
+    refused: list[int] = []
+    with WebServer(page(), "127.0.0.1", FREE, refused=refused.append) as server:
+        exchange(server, request())
+        exchange(server, request("Host: elsewhere.example.com"))
+    assert refused == [421]
+
+
+def test_a_head_has_a_size() -> None:
+    """A request with many steps of a rehearsal is in it; one that goes on and on is refused, not kept."""
+    with serving() as server:
+        assert status(exchange(server, request(f"X-Long: {'x' * 28_000}"))) == 200
+        assert status(exchange(server, request(f"X-Long: {'x' * 400_000}"))) == 400
+
+
+def test_clients_are_known_through_trusted_proxies_only() -> None:
+    """Anybody may write X-Forwarded-For; it counts from those that are named."""
+    forwarded = request("X-Forwarded-For: 10.1.2.3")
+    with serving(WebOptions(trusted_proxies=("127.0.0.0/24",))) as server:
+        assert exchange(server, forwarded).endswith(b"10.1.2.3")
+        assert exchange(server, forwarded, of="127.0.1.1").endswith(b"127.0.1.1")
+    with serving() as server:
+        assert exchange(server, forwarded).endswith(b"127.0.0.1")
+
+
+def test_a_proxy_of_ipv4_is_known_where_ipv6_is_listened_on() -> None:
+    """Its address is mapped there, and it is the same proxy."""
+    forwarded = request("X-Forwarded-For: 10.1.2.3")
+    options = WebOptions(trusted_proxies=("127.0.0.0/24",), connections_per_client=1)
+    with serving(options, host="::") as server, connected(server):
+        assert exchange(server, forwarded).endswith(b"10.1.2.3")
+
+
+def test_the_metrics_of_a_part_are_guarded_alike(tmp_path: Path) -> None:
+    """Text and OpenMetrics, single families, and a probe's path, behind the same password."""
+    registry = CollectorRegistry()
+    Counter("rain", "Drops.", registry=registry).inc()
+    Counter("snow", "Flakes.", registry=registry).inc()
+    config = write_config(tmp_path, f'basic_auth_users: {{alice: "{hashed()}"}}')
+    options = WebOptions(config)
+    for each in (WebOptions(), options):
+        server = MetricsServer(registry, "127.0.0.1", 0, each)
+        try:
+            answer = exchange(server._server, request(path="/metrics"))
+            assert status(answer) == (200 if each.config_file is None else 401)
+            assert (b"rain_total 1.0" in answer) is (each.config_file is None)
+            if each.config_file is None:
+                one = exchange(server._server, request(path="/metrics?name[]=snow_total"))
+                assert b"snow_total 1.0" in one
+                assert b"rain" not in one
+                asked = request("Accept: application/openmetrics-text", path="/metrics")
+                assert exchange(server._server, asked).endswith(b"# EOF\n")
+                assert status(exchange(server._server, request(method="PUT"))) == 405
+            assert status(exchange(server._server, request(path="/healthz"))) == 200
+        finally:
+            server.close()
+
+
+def test_metrics_are_at_every_path_and_packed_for_who_takes_that() -> None:
+    """As prometheus_client's own server has it; the port is free once it is closed."""
+    registry = CollectorRegistry()
+    for number in range(20):
+        Counter(f"rain_{number}", "Drops. " * 20, registry=registry).inc()
+    server = MetricsServer(registry, "127.0.0.1", FREE)
+    try:
+        assert server.url == f"http://127.0.0.1:{server.port}"
+        plain = exchange(server._server, request(path="/any/where")).partition(b"\r\n\r\n")[2]
+        assert b"rain_0_total 1.0" in plain
+        packed = exchange(server._server, request("Accept-Encoding: gzip"))
+        head, _, body = packed.partition(b"\r\n\r\n")
+        assert b"content-encoding: gzip" in head
+        assert gzip.decompress(body) == plain
+    finally:
+        server.close()
+    assert not server._server.alive
+    MetricsServer(registry, "127.0.0.1", server.port).close()
