@@ -1,0 +1,63 @@
+"""A script of operations: it can be kept as text, and played on any cluster, again and again."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+import pytest
+
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import (
+    DeleteController,
+    DeleteTopic,
+    ElectPreferred,
+    ElectUnclean,
+    KillBroker,
+    Operation,
+    Reassign,
+    StartBroker,
+    StopBroker,
+)
+from controller_simulator.cluster.simulator import Simulator
+
+T0 = TopicPartition("t", 0)
+SCRIPT: list[tuple[Operation, str | None]] = [
+    (DeleteController(), None),
+    (DeleteTopic("t"), "NOT_CONTROLLER"),
+    (Reassign(((T0, (1, 2)), (T0, None))), "NOT_CONTROLLER"),
+    (ElectPreferred(), "NOT_CONTROLLER"),
+    (ElectUnclean((T0,)), "NOT_CONTROLLER"),
+    (StopBroker(1), "broker 1 does not run"),
+    (KillBroker(1), "broker 1 does not run"),
+    (StartBroker(1), None),
+    (StartBroker(1), "broker 1 runs"),
+    (DeleteTopic("t"), "UNKNOWN_TOPIC_OR_PARTITION"),
+    (Reassign(((T0, (1,)),)), "UNKNOWN_TOPIC_OR_PARTITION"),
+    (ElectPreferred(), None),
+    (ElectUnclean(), None),
+    (StopBroker(1), None),
+    (KillBroker(1), "broker 1 does not run"),
+]
+"""On an empty cluster, with what each is refused for; None: it is not."""
+
+
+def test_every_operation_is_in_the_script() -> None:
+    """A new one is played here, too."""
+    assert {type(operation) for operation, _ in SCRIPT} == set(get_args(Operation))
+
+
+@pytest.mark.parametrize("operation", [each for each, _ in SCRIPT])
+def test_an_operation_comes_back_from_its_text(operation: Operation) -> None:
+    """Whichever it is: each says its own name."""
+    kept = msgspec.json.encode(operation)
+    assert msgspec.json.decode(kept, type=Operation) == operation
+
+
+def test_a_script_is_played_on_an_empty_cluster() -> None:
+    """What cannot be done is refused in words, and the next one goes on; a second play is the same."""
+    clusters = [Simulator(), Simulator()]
+    for cluster in clusters:
+        assert [(each, cluster.perform(each)) for each, _ in SCRIPT] == SCRIPT
+    first, second = ([commit.writes for commit in each.commits] for each in clusters)
+    assert first == second

@@ -1,0 +1,104 @@
+"""A cluster's map of state: the same answers before and after everything of it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bench.map_state import DictMapState
+from streaming.state_map import StateMap, StatePart
+
+
+class CountedMapState(DictMapState):
+    """A MapState that counts how often all of it is read, and how often one value."""
+
+    def __init__(self, rows: dict[Any, Any] | None = None) -> None:
+        super().__init__(rows)
+        self.reads = {"value": 0, "all": 0}
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802  # Spark's name
+        """Return the value of a key, or None."""
+        self.reads["value"] += 1
+        return super().getValue(key)
+
+    def iterator(self) -> Iterator[Any]:
+        """Return all keys with their values."""
+        self.reads["all"] += 1
+        return super().iterator()
+
+
+ROWS = {
+    (StatePart.CONTROL, 0): (bytearray(b"c"),),
+    (StatePart.BASE, 0): (bytearray(b"b0"),),
+    (StatePart.BASE, 7): (bytearray(b"b7"),),
+}
+"""As Spark gives binaries: they are no bytes."""
+
+
+@pytest.fixture
+def rows() -> CountedMapState:
+    """A state with some values in two parts."""
+    return CountedMapState(dict(ROWS))
+
+
+def test_all_parts_are_read_at_once_and_once(rows: CountedMapState) -> None:
+    """Who needs all of one part needs all of the others, and asks for no single value then."""
+    state = StateMap(rows)
+    assert state.items(StatePart.BASE) == {0: b"b0", 7: b"b7"}
+    assert state.items(StatePart.CONTROL) == {0: b"c"}
+    assert state.items(StatePart.JOURNAL_1) == {}
+    assert (state.get(StatePart.BASE, 7), state.get(StatePart.BASE, 1)) == (b"b7", None)
+    assert rows.reads == {"value": 0, "all": 1}
+
+
+def test_one_value_is_asked_for_by_itself(rows: CountedMapState) -> None:
+    """A batch that needs little reads little; values come as bytes."""
+    state = StateMap(rows)
+    value = state.get(StatePart.BASE, 7)
+    assert (value, type(value)) == (b"b7", bytes)
+    assert state.get(StatePart.MEMBERS, 7) is None
+    assert rows.reads == {"value": 2, "all": 0}
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_what_is_changed_is_in_the_state_and_in_what_was_read(
+    is_read: bool, rows: CountedMapState
+) -> None:
+    """Whether everything was read before or not; a key that is not there is removed to no effect."""
+    state = StateMap(rows)
+    if is_read:
+        state.items(StatePart.BASE)
+    state.put(StatePart.BASE, 0, b"new")
+    state.put(StatePart.JOURNAL_0, 3, b"first")
+    state.remove(StatePart.BASE, 7)
+    state.remove(StatePart.MEMBERS, 1)
+    assert (state.get(StatePart.BASE, 0), state.get(StatePart.BASE, 7)) == (b"new", None)
+    assert state.items(StatePart.BASE) == {0: b"new"}
+    assert state.items(StatePart.JOURNAL_0) == {3: b"first"}
+    assert rows.part(StatePart.BASE) == {0: b"new"}
+    assert StateMap(rows).items(StatePart.JOURNAL_0) == {3: b"first"}
+    state.clear()
+    assert rows.rows == {}
+    assert (state.items(StatePart.JOURNAL_0), state.get(StatePart.CONTROL, 0)) == ({}, None)
+    state.put(StatePart.CONTROL, 0, b"begun")
+    assert StateMap(rows).get(StatePart.CONTROL, 0) == b"begun"
+
+
+def test_what_is_given_out_is_a_copy(rows: CountedMapState) -> None:
+    """Who changes it changes no state."""
+    state = StateMap(rows)
+    state.items(StatePart.BASE).clear()
+    assert state.items(StatePart.BASE) == {0: b"b0", 7: b"b7"}
+
+
+def test_parts_are_kept_by_these_numbers() -> None:
+    """They stand in checkpoints: another order would take one part for another."""
+    assert {part.name: part.value for part in StatePart} == {
+        "CONTROL": 0,
+        "MEMBERS": 1,
+        "BASE": 2,
+        "JOURNAL_0": 3,
+        "JOURNAL_1": 4,
+    }
