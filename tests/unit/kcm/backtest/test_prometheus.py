@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import email.message
 import http.client
-import io
 import json
-import urllib.parse
 import urllib.request
-import urllib.response
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,34 +15,10 @@ from kcm.backtest import prometheus
 from kcm.backtest.prometheus import MOST_STEPS, HistoryServer, QueryError
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
+from tests.support.played_http import PlayedServer
 
 LABELS = {"b": "2", "__name__": "m", "a": "1"}
 SORTED = (("__name__", "m"), ("a", "1"), ("b", "2"))
-
-
-class Answers(urllib.request.BaseHandler):
-    """Answers requests instead of a server: with these codes and bodies, or these errors."""
-
-    handler_order = urllib.request.HTTPHandler.handler_order - 1
-
-    def __init__(self, *answers: tuple[int, bytes] | Exception) -> None:
-        self.left = list(answers)
-        self.asked: list[tuple[str, dict[str, str]]] = []
-
-    def http_open(self, request: urllib.request.Request) -> urllib.response.addinfourl:
-        """Note what is asked, and answer."""
-        assert isinstance(request.data, bytes)
-        body = dict(urllib.parse.parse_qsl(request.data.decode()))
-        self.asked.append((request.full_url, body))
-        answer = self.left.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        code, content = answer
-        response = urllib.response.addinfourl(
-            io.BytesIO(content), email.message.Message(), request.full_url, code
-        )
-        response.msg = http.client.responses[code]  # type: ignore[attr-defined]  # as urllib's own handler sets it
-        return response
 
 
 def matrix(*series: tuple[dict[str, str], list[tuple[float, str]]]) -> tuple[int, bytes]:
@@ -63,9 +35,9 @@ def server(programs: Path, tmp_path: Path) -> Iterator[HistoryServer]:
         yield HistoryServer(supervisor, tmp_path, lookback_ms=14_999)
 
 
-def played(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Answers:
+def played(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> PlayedServer:
     """Let these answers come instead of a server's."""
-    handler = Answers(*answers)
+    handler = PlayedServer(*answers)
     monkeypatch.setattr(prometheus, "DIRECTLY", urllib.request.build_opener(handler))
     return handler
 

@@ -1,4 +1,4 @@
-"""What is said of a process, from its log; that it starts and ends is tried on real ones."""
+"""One child process: how it starts, becomes ready and ends, and what is said of it from its log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 
 from kcm.processes.process import LOG_TAIL_LINES, Process
 from kcm.processes.supervisor import Supervisor
-from pipeline.runtime import EnvironmentProblemError
+from pipeline.runtime import EnvironmentProblemError, UnreachableError
+from tests.support.processes import python, started
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -46,3 +48,84 @@ def test_what_was_never_started_is_no_failure_to_end(process: Process) -> None:
     assert not process.running
     with pytest.raises(EnvironmentProblemError, match="kafka-1 was never started"):
         process.check()
+
+
+def test_stop_is_clean_and_has_a_deadline(owner: Supervisor) -> None:
+    """A program may end in its own way on SIGTERM; one that does not is killed at the deadline."""
+    polite = started(
+        owner,
+        "polite",
+        python(
+            "import signal,sys,time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3));"
+            "print('up', flush=True); time.sleep(600)"
+        ),
+    )
+    deaf = started(
+        owner,
+        "deaf",
+        python(
+            "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+            "print('up', flush=True); time.sleep(600)"
+        ),
+    )
+    for process in (polite, deaf):
+        wait_until(process.log_tail)
+    assert polite.stop() == 3
+    deaf.stop_deadline_s = 0.2
+    assert deaf.stop() == 137
+
+
+def test_a_pause_of_what_has_ended_does_nothing(owner: Supervisor) -> None:
+    """It returns at once; there is nothing to freeze."""
+    process = started(owner, "short", python("pass"))
+    wait_until(lambda: not process.running)
+    process.pause()
+    process.resume()
+    assert process.exit_code == 0
+
+
+def test_a_process_that_ends_too_early_shows_its_log(owner: Supervisor) -> None:
+    """One error holds the name, the exit code and the end of the log, of this run only."""
+    code = "import sys; print('\\n'.join(f'line {n}' for n in range(100))); sys.exit('disk is on fire')"
+    for _ in range(2):
+        with pytest.raises(
+            EnvironmentProblemError, match="burning ended with exit code 1"
+        ) as caught:
+            started(owner, "burning", python(code), health=lambda: "not yet")
+        assert "disk is on fire" in str(caught.value)
+        assert "line 10\n" not in str(caught.value)
+
+
+def test_a_program_that_cannot_run_is_named(owner: Supervisor) -> None:
+    """A missing program is an error that names it."""
+    with pytest.raises(EnvironmentProblemError, match="cannot run /no/such/program: No such file"):
+        started(owner, "nobody", ["/no/such/program"], health=lambda: "not yet")
+
+
+def test_a_process_that_is_never_ready_tells_what_was_seen_last(owner: Supervisor) -> None:
+    """The deadline's error names the process, the time it had, and the last thing seen."""
+    words = iter(range(10**6))
+    with pytest.raises(
+        UnreachableError, match=r"slow was not ready within 0.3 s; last seen: try \d"
+    ):
+        started(
+            owner,
+            "slow",
+            python("import time; time.sleep(600)"),
+            health=lambda: f"try {next(words)}",
+            ready_deadline_s=0.3,
+        )
+
+
+def test_a_process_can_start_again(owner: Supervisor) -> None:
+    """A restart gives another pid under the same name; a second start of a running one does not."""
+    process = started(owner, "again", python("import time; time.sleep(600)"))
+    first = process.pid
+    process.start()
+    assert process.pid == first
+    process.stop()
+    process.start()
+    assert process.running
+    assert process.pid != first
+    with pytest.raises(EnvironmentProblemError, match="again already runs"):
+        started(owner, "again", python("pass"))
