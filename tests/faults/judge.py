@@ -94,13 +94,13 @@ def value_age(
     >>> value_age(epochs, int, 7, 25.0) is None
     True
     """
-    values = [(each.at, absent if each.data is None else read(each.data)) for each in history]
-    if not values:
+    if not history:
         return 0.0 if shown == absent else None
-    ends = [began for began, _ in values[1:]] + [float("inf")]
+    ends = [each.at for each in history[1:]] + [float("inf")]
     found: float | None = None
-    for (began, value), ended in zip(values, ends, strict=True):
-        if value == shown and began <= at + AHEAD_S:
+    for each, ended in zip(history, ends, strict=True):
+        value = absent if each.data is None else read(each.data)
+        if value == shown and _may_have_begun(each, at):
             found = max(0.0, at - ended)
     return found
 
@@ -115,18 +115,28 @@ def partition_age(history: Sequence[Written], shown: Shown | None, at: float) ->
     True
     >>> partition_age(states, None, 25.0)
     15.0
+    >>> deleted = Written(30.0, -1, None, earliest=22.0)
+    >>> [partition_age([*states, deleted], None, at) for at in (20.0, 25.0, 35.0)]
+    [10.0, 0.0, 0.0]
+    >>> partition_age([*states, deleted, Written(31.0, 0, b"{}")], None, 35.0)
+    4.0
     """
     if shown is None or shown.version is None or shown.leader is None:
-        begun = next((each for each in history if each.data is not None), None)
-        last = [each for each in history if each.at <= at]
-        is_gone = not last or last[-1].data is None
-        return 0.0 if begun is None or is_gone else max(0.0, at - begun.at)
+        gone = [n for n, w in enumerate(history) if w.data is None and _may_have_begun(w, at)]
+        since_gone = history[gone[-1] :] if gone else history
+        begun = next((each for each in since_gone if each.data is not None), None)
+        return 0.0 if begun is None else max(0.0, at - begun.at)
     for each in history:
         is_this = each.version == shown.version and each.data is not None
         if is_this and leader_and_isr(each.data or b"") != (shown.leader, shown.isr):
             return None
     later = (w.at for w in history if w.data is None or w.version > shown.version)
     return max(0.0, at - next(later, at))
+
+
+def _may_have_begun(value: Written, at: float) -> bool:
+    """Return whether a value may have been there by then, whenever it came to be known to us."""
+    return (value.earliest if value.data is None else value.at - AHEAD_S) <= at
 
 
 def stale_seconds(verdicts: Iterable[Verdict]) -> float:

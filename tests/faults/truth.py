@@ -1,7 +1,8 @@
 """What was true when: every znode that counts, with each value and the time it was written.
 
 The rule: nothing here uses the monitor's code. A value's time is ZooKeeper's own (mtime), by the
-clock of this machine, so that a late notification to us does no one a favour.
+clock of this machine, so that a late notification to us does no one a favour. ZooKeeper keeps no time of
+a deletion: one that came to be known while no connection was lost has just been, another one may have been at any time since.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from kcm.demo.truth_reader import quiet_logger
 
 CONNECT_DEADLINE_S = 30.0
 RETRY_S = 0.1
+SESSION_TIMEOUT_S = 4.0
+"""So long a lost connection may go unnoticed."""
+NOTIFIED_S = 1.0
+"""How late we may be notified."""
 QUIET_S = 0.3
 LISTS = ("/brokers/ids", "/brokers/topics")
 PLAIN = ("/controller", "/controller_epoch", *LISTS)
@@ -34,6 +39,8 @@ class Written(NamedTuple):
     """Seconds since 1970."""
     version: int
     data: bytes | None
+    earliest: float = 0.0
+    """Of a deletion: it was known not to have been before."""
 
 
 Known = Mapping[str, Sequence[Written]]
@@ -45,10 +52,13 @@ class Truth:
 
     def __init__(self, hosts: str) -> None:
         """Describe the reader; `start` connects it."""
-        self.client = KazooClient(hosts=hosts, logger=quiet_logger(), timeout=4.0)
+        self.client = KazooClient(hosts=hosts, logger=quiet_logger(), timeout=SESSION_TIMEOUT_S)
         self._history: dict[str, list[Written]] = {}
         self._lock = threading.Lock()
         self._due: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._read_at: dict[str, float] = {}
+        """When each path was last read."""
+        self._disconnected_at = 0.0
         self._changed_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="truth", daemon=True)
 
@@ -94,10 +104,21 @@ class Truth:
         while time.monotonic() - self._changed_at < QUIET_S and time.monotonic() < deadline:
             time.sleep(RETRY_S / 2)
 
+    def catch_up(self, deadline_s: float = 30.0) -> None:
+        """Wait until what there was to read has been read, also after a lost connection."""
+        deadline = time.monotonic() + deadline_s
+        while time.monotonic() < deadline:
+            if self.client.connected and self._due.empty():
+                time.sleep(QUIET_S)  # for the one that is being read
+                return
+            time.sleep(RETRY_S / 2)
+
     def _on_state(self, state: str) -> None:
         # A client that connects again has no watches any more.
         if state == KazooState.CONNECTED:
             self._read_again()
+        elif state == KazooState.SUSPENDED:
+            self._disconnected_at = time.time()
 
     def _read_again(self) -> None:
         with self._lock:
@@ -124,13 +145,14 @@ class Truth:
         except NoNodeError:
             if self.client.exists(path, watch=self._on_event) is not None:
                 self._due.put(path)
-            self._note(path, Written(time.time(), -1, None))
+            self._note_deletion(path)
             return
         for below in self._below(path, data):
             with self._lock:
                 known = self._history.get(below, ())
             if not known or known[-1].data is None:
                 self._due.put(below)
+        self._read_at[path] = time.time()
         if path not in LISTS:
             self._note(path, Written(stat.mtime / 1000, stat.version, data))
 
@@ -144,12 +166,18 @@ class Truth:
             return [state_path(topic, number) for number in assignment(data)]
         return []
 
+    def _note_deletion(self, path: str) -> None:
+        now = time.time()
+        is_watched = self._read_at.get(path, 0.0) > self._disconnected_at
+        earliest = now - NOTIFIED_S if is_watched else self._disconnected_at - SESSION_TIMEOUT_S
+        self._note(path, Written(now, -1, None, earliest))
+
     def _note(self, path: str, written: Written) -> None:
         with self._lock:
             history = self._history.setdefault(path, [])
             if not history and written.data is None:
                 return
-            if not history or history[-1][1:] != written[1:]:
+            if not history or history[-1][1:3] != written[1:3]:
                 history.append(written)
 
 
