@@ -37,7 +37,7 @@ from pipeline.topic_records import Record
 from streaming import processor as processor_module
 from streaming.state_codec import ControlRow
 from streaming.topic_journal import Entries, PackedTopics
-from tests.simulation import planted_readers
+from tests.simulation import planted_edges
 from zk_source.election import candidacy
 from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_status
 from zk_source.log import readback
@@ -567,7 +567,7 @@ PLANTED: Mapping[str, Plant] = {
     "newest entry lost": newest_entry_lost,
     "null passed over": null_passed_over,
     "every election called ours": every_election_called_ours,
-    **planted_readers.PLANTED,
+    **planted_edges.PLANTED,
 }
 """By name: how to plant it."""
 
@@ -613,7 +613,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "newest entry lost": (7, 11),
     "null passed over": (13, 20),
     "every election called ours": (59, 104),
-    **planted_readers.CAUGHT_BY,
+    **planted_edges.CAUGHT_BY,
 }
 """By name: seeds that catch it, so that none is a lone stroke of luck; of 800 seeds only one finds
 `lost views not asked for`. A change of what a seed plays may call for others."""

@@ -22,7 +22,8 @@ more clusters, one in the same partition of the topics and one in another, whose
 damaged and forged as well, and the second of which loses beginnings, stretches and ends of its partition:
 nothing of that may show in another cluster. One seed of fifteen loses the beginning of its views again and again. In one
 of fifteen somebody writes into the log what `kcm elect` writes there, good or hostile: nothing but an election's origin
-may follow from it. Three browsers look at the live page, of the cluster, of another or of all; they are prompt or slow, or take nothing,
+may follow from it. In one of ten ZooKeeper throttles its clients: what they ask waits its turn, for longer than their sessions live or
+not, or is refused because it has waited, perhaps by a server that lags. Three browsers look at the live page, of the cluster, of another or of all; they are prompt or slow, or take nothing,
 and come and go. The exporter's server stands still now and then, or a mistake is made about one cluster.
 `make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays
 it with a trace.

@@ -25,6 +25,7 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.published import Published
 from tests.simulation.reader import Exporter
 from tests.simulation.stage import CHUNKS, CLUSTER, NAMES, Stage, watch_settings
+from tests.simulation.throttling import Throttling, is_throttled
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
 from zk_source.wire.operations import ZnodeData
@@ -93,6 +94,7 @@ class World:
             self.hit("neighbours in two partitions")
             self.neighbours = [Neighbour(self, name) for name in NEIGHBOURS]
         self.viewers = Viewers(self)
+        self.throttling = Throttling(self) if is_throttled(seed) else None
         self.asking = Asking(self) if is_asked(seed) else None
         self.start_watcher()
 
@@ -132,6 +134,8 @@ class World:
         """Let the cluster do something."""
         if self.asking is not None:
             self.asking.act()
+        if self.throttling is not None:
+            self.throttling.act()
         self.kafka.act()
         self._times.append((self.clock.now, self.zk.era, self.zk.zxid))
 
@@ -291,6 +295,8 @@ class World:
         self.exporter.clock_ahead_ms = 0
         self.exporter.plan()
         self.zk.end_refusals()
+        if self.throttling is not None:
+            self.throttling.rest()
         self.kafka.repair()
         for server in self.zk.servers:
             server.up = True

@@ -31,9 +31,30 @@ from zk_source.wire.operations import (
 
 SERVERS = 3
 
+THROTTLED = -127
+"""The error of a request that has waited for too long (ZTHROTTLEDOP)."""
+
 REFUSED_LATELY_MS = 120_000
 """After this a value that was refused has been read again: after a minute's pause, by a reconciliation."""
 _ROOT = ZnodeData(b"", 0, 0, 0, 0, 0, 0, 0)
+
+
+class Throttle(NamedTuple):
+    """How a server keeps its clients waiting: it takes what each asks in one by one, and events do not wait.
+
+    Since 3.7 a request that has waited too long does nothing and is answered with an error of its own.
+    """
+
+    rng: random.Random
+    waits_ms: tuple[int, int]
+    """How long after the one before it a request is taken in, at least and at most."""
+    refused_after_ms: int
+    patience_ms: int
+    """A client that has heard nothing for so long ends its connection."""
+
+    def wait_ms(self) -> int:
+        """Return how long after the one before it a request is taken in."""
+        return self.rng.randint(*self.waits_ms)
 
 
 class Op_(NamedTuple):  # noqa: N801  # `Op` is the protocol's
@@ -137,19 +158,33 @@ class Connection:
         self._child_watches: set[str] = set()
         self._up_at = 0
         self._down_at = 0
+        self._heard_at = 0
         self.silent_until = 0
         """Until then nothing arrives at the client."""
 
     def send(self, command: Send) -> None:
         """Let a request travel to the server."""
-        self._up_at = max(self._up_at, self._clock.now + self._rng.randint(0, 3))
-        self._clock.at(self._up_at, lambda: self._execute(command))
+        sent_at, throttle = self._clock.now, self.server.throttle
+        self._up_at = max(self._up_at, sent_at + self._rng.randint(0, 3))
+        if throttle is not None:
+            self._up_at += throttle.wait_ms()
+            self._clock.after(throttle.patience_ms, lambda: self._give_up(sent_at))
+        self._clock.at(self._up_at, lambda: self._execute(command, sent_at))
 
-    def _execute(self, command: Send) -> None:
+    def _give_up(self, sent_at: int) -> None:
+        """Let the client end a connection by which nothing has come since it asked something."""
+        if self.open and self._heard_at <= sent_at:
+            self._deliver(self, None)
+
+    def _execute(self, command: Send, sent_at: int) -> None:
         if not self.open:
             return
-        server, request = self.server, command.request
+        server, request, throttle = self.server, command.request, self.server.throttle
         match request:
+            case _ if (
+                throttle is not None and self._clock.now - sent_at > throttle.refused_after_ms
+            ):
+                self.push(Answer(command.token, server.zxid, THROTTLED, ()))
             case AddWatch() | MultiRead() if server.old:
                 self.push(Answer(command.token, server.zxid, Err.UNIMPLEMENTED, ()))
                 self.push(None)
@@ -209,6 +244,7 @@ class Connection:
 
     def _arrive(self, item: Answer | Notice | None) -> None:
         if self.open:
+            self._heard_at = self._clock.now
             self._deliver(self, item)
 
     def close(self) -> None:
@@ -230,6 +266,8 @@ class Server:
         """It applies nothing by itself: a lagging follower."""
         self.cut_off = False
         """It does not reach its peers: a sync does not make it catch up."""
+        self.throttle: Throttle | None = None
+        """How it keeps its clients waiting; None: it does not."""
         self._ensemble = ensemble
         self.restart()
 

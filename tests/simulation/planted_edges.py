@@ -1,6 +1,6 @@
-"""Bugs of those who read what the exporter holds: its live page, as `planted` plants those of the line before it.
+"""Bugs at the two ends of the line: of how a watcher takes what ZooKeeper answers, and of the exporter's live page.
 
-The rule: as of `planted`.
+The rule: as in `planted`, which has those of the line between.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from exporter.live import feed
 from exporter.live.feed import LiveFeed
 from exporter.live.messages import ClusterMessages, Message
 from exporter.live.viewer import Viewer
+from tests.simulation.zookeeper import THROTTLED
+from zk_source.service.service import WatcherService
+from zk_source.watcher.watcher import Watcher
+from zk_source.wire.inbox import Reply
+from zk_source.wire.operations import Err, MultiRead, Refused, SingleRead
 
 Plant = Callable[[], AbstractContextManager[Any]]
 
@@ -86,7 +91,34 @@ def viewer_not_forgotten() -> AbstractContextManager[Any]:
     return mock.patch.object(LiveFeed, "leave")
 
 
+def throttled_reads_taken_for_missing() -> AbstractContextManager[Any]:
+    """A read that a server refuses because it throttles its clients passes for one of a znode that is not there."""
+    real = Watcher.on_reply
+
+    def on_reply(self: Watcher, token: int, zxid: int, err: int, *rest: Any) -> None:
+        request = self.request(token)
+        if err == THROTTLED and isinstance(request, SingleRead):
+            err = Err.NO_NODE
+        elif err == THROTTLED and isinstance(request, MultiRead):
+            err, rest = Err.OK, ([Refused(Err.NO_NODE)] * len(request.reads), *rest[1:])
+        real(self, token, zxid, err, *rest)
+
+    return mock.patch.object(Watcher, "on_reply", on_reply)
+
+
+def throttled_answers_believed() -> AbstractContextManager[Any]:
+    """An error in the place of an answer shows that the server has heard its leader."""
+    real = WatcherService._take_in_answer
+
+    def take_in(self: WatcherService, reply: Reply) -> None:
+        real(self, reply._replace(err=Err.OK) if reply.err == THROTTLED else reply)
+
+    return mock.patch.object(WatcherService, "_take_in_answer", take_in)
+
+
 PLANTED: Mapping[str, Plant] = {
+    "throttled reads taken for missing": throttled_reads_taken_for_missing,
+    "throttled answers believed": throttled_answers_believed,
     "beat for new viewers alone": beat_for_new_viewers_alone,
     "fleet kept": fleet_kept,
     "one mistake for all": one_mistake_for_all,
@@ -98,6 +130,8 @@ PLANTED: Mapping[str, Plant] = {
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
+    "throttled reads taken for missing": (18, 30),
+    "throttled answers believed": (10, 70),
     "beat for new viewers alone": (0, 1),
     "fleet kept": (0, 1),
     "one mistake for all": (6, 14),
