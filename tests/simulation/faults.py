@@ -484,7 +484,7 @@ def older_checkpoint(world: World) -> bool:
 
 def lost_checkpoint(world: World) -> bool:
     """The checkpoint is gone: a new lineage."""
-    world.fold.begin_lineage()
+    world.fold.lose_checkpoint()
     return True
 
 

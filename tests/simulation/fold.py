@@ -165,19 +165,34 @@ class Fold:
         self._retry: tuple[range, range] | None = None
         self.on_batch: Callable[[State, State, list[InputRow]], Any] = lambda *_: None
         self.limits = _limits(world.seed)
+        self.lineage = ""
+        self.committed = self._nothing_folded()
+        self.kept: list[State] = []
+        self.outputs: list[list[Any]] = []
+        self._start()
+
+    def _start(self) -> None:
+        """Begin to fold."""
         self.begin_lineage()
 
     def begin_lineage(self) -> None:
         """Start again, from the earliest record."""
         self.lineages += 1
-        world = self.world
-        self.lineage = f"{world.clock.now + self.lineages:013d}-{world.seed:06x}"
-        beside = world.log.beside
-        self.committed = State(Handle.new(), world.log.start, beside=beside.start if beside else 0)
-        self.kept: list[State] = []
-        self.outputs: list[list[Any]] = []
+        self.lineage = f"{self.world.clock.now + self.lineages:013d}-{self.world.seed:06x}"
+        self.committed = self._nothing_folded()
+        self.kept = []
+        self.outputs = []
         self._retry = None
         self.plan()
+
+    def lose_checkpoint(self) -> None:
+        """Lose what is on disk."""
+        self.begin_lineage()
+
+    def _nothing_folded(self) -> State:
+        """Return the state before the earliest record."""
+        log = self.world.log
+        return State(Handle.new(), log.start, beside=log.beside.start if log.beside else 0)
 
     def go_back(self, state: State) -> None:
         """Start again from an older checkpoint."""
@@ -186,6 +201,18 @@ class Fold:
         self._retry = None
         processor_module._remembered.clear()
         self.plan()
+
+    def act(self) -> None:
+        """Let something around it break, or nothing."""
+
+    def heal(self) -> None:
+        """End every fault of its machine."""
+        self.stalled_until = 0
+        self.clock_ahead_ms = 0
+        self.plan()
+
+    def check(self) -> None:
+        """Raise BrokenError unless it is as it should be once all is quiet."""
 
     def plan(self) -> None:
         """Plan the next batch."""

@@ -135,6 +135,7 @@ def check(world: World) -> None:
     _compare_views(snapshot, fresh_views(world, CLUSTER, nodes, world.zk.zxid))
     check_counters(world)
     world.viewers.check()
+    world.fold.check()
     for neighbour in world.neighbours:
         _check_neighbour(world, neighbour)
 

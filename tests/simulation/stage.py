@@ -116,6 +116,8 @@ class Stage:
     topics: EnsuredTopics
     behind_ms = 0
     """How long ago what is done now began, for one that waits for an answer."""
+    closing: ExitStack
+    """What ends with the play."""
 
     @property
     def now(self) -> int:
@@ -184,9 +186,9 @@ def played(seed: int) -> Iterator[Stage]:
         (service, "clock_ms", lambda: stage.wall),
         (service, "get_logger", logger),
     )
-    with ExitStack() as stack:
+    with ExitStack() as stage.closing:
         for module, name, stand_in in stand_ins:
-            stack.enter_context(mock.patch.object(module, name, stand_in))
+            stage.closing.enter_context(mock.patch.object(module, name, stand_in))
         yield stage
 
 

@@ -17,13 +17,13 @@ from tests.simulation.asking import Asking, is_asked
 from tests.simulation.clock import Clock
 from tests.simulation.edge import Edge, Proof
 from tests.simulation.election import Election, PlayedCandidacy
-from tests.simulation.fold import Fold
 from tests.simulation.kafka import MOST_PARTITIONS, KafkaCluster
 from tests.simulation.live_page import Viewers
 from tests.simulation.neighbour import NEIGHBOURS, Neighbour
 from tests.simulation.oracle import Oracle
 from tests.simulation.published import Published
 from tests.simulation.reader import Exporter
+from tests.simulation.service import fold_of
 from tests.simulation.stage import CHUNKS, CLUSTER, NAMES, Stage, watch_settings
 from tests.simulation.throttling import Throttling, is_throttled
 from tests.simulation.topic import Stored, Topic
@@ -78,7 +78,7 @@ class World:
         self._backup = self._take_backup()
         self.oracle = Oracle(self)
         self.published = Published()
-        self.fold = Fold(self)
+        self.fold = fold_of(self)
         self.fold.on_batch = self.oracle.after_batch
         self.exporter = Exporter(self)
         daily = 10**12 if self.rng.random() < 0.7 else 90_000
@@ -136,6 +136,7 @@ class World:
             self.asking.act()
         if self.throttling is not None:
             self.throttling.act()
+        self.fold.act()
         self.kafka.act()
         self._times.append((self.clock.now, self.zk.era, self.zk.zxid))
 
@@ -287,10 +288,8 @@ class World:
         self.minority_until = min(self.minority_until, self.clock.now)
         self.kafka_away_until = self.log_away_until = 0
         self.duplicates = self.to_lose = self.to_lose_inside = self.to_damage = 0
-        self.fold.stalled_until = 0
-        self.fold.clock_ahead_ms = 0
         self.zk.clock_ahead_ms = 0
-        self.fold.plan()
+        self.fold.heal()
         self.exporter.cut_off_until = 0
         self.exporter.clock_ahead_ms = 0
         self.exporter.plan()

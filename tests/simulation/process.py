@@ -1,0 +1,96 @@
+"""A program that blocks, in the play: it runs only while the clock waits for it.
+
+The rule: the program and the clock take turns, never both at once, so a seed always plays the same. The program
+has a thread of its own because its waits are deep in its calls; each wait hands over to the clock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from tests.simulation.clock import Clock
+
+
+class KilledError(BaseException):
+    """The process is killed: no handler of the program may stop this."""
+
+
+class Process:
+    """One run of a program."""
+
+    def __init__(
+        self, clock: Clock, body: Callable[[], None], on_end: Callable[[BaseException | None], None]
+    ) -> None:
+        """Take what to run, and who hears of its end: with the error that ended it, None if none did."""
+        self.has_ended = False
+        self._clock = clock
+        self._body = body
+        self._on_end = on_end
+        self._error: BaseException | None = None
+        self._is_killed = False
+        self._waits = 0
+        self._given = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, name="played-process", daemon=True)
+
+    # --- called by the clock ----------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run it up to its first wait."""
+        self._thread.start()
+        self._let_run()
+
+    def wake(self) -> None:
+        """End the wait under way now."""
+        self._go_on_after(0)
+
+    def kill(self) -> None:
+        """End it where it waits."""
+        self._is_killed = True
+        if not self.has_ended:
+            self._let_run()
+            self._thread.join()
+
+    def _let_run(self) -> None:
+        self._given.release()
+        self._back.acquire()
+        if self.has_ended:
+            self._on_end(self._error)
+
+    def _go_on(self, wait: int) -> None:
+        if wait == self._waits and not self.has_ended:
+            self._let_run()
+
+    # --- called by the program --------------------------------------------------------------
+
+    def sleep(self, wait_s: float) -> None:
+        """Let this time pass, or less if somebody wakes it."""
+        self._waits += 1
+        self._go_on_after(round(wait_s * 1000))
+        self._hand_over()
+
+    def wait(self) -> None:
+        """Wait until somebody wakes it."""
+        self._waits += 1
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if not self._is_killed:
+            self._back.release()
+            self._given.acquire()
+        if self._is_killed:
+            raise KilledError
+
+    def _go_on_after(self, ms: int) -> None:
+        wait = self._waits
+        self._clock.after(ms, lambda: self._go_on(wait))
+
+    def _run(self) -> None:
+        self._given.acquire()
+        try:
+            self._body()
+        except BaseException as error:  # noqa: BLE001  # whoever started it judges
+            self._error = error
+        self.has_ended = True
+        self._back.release()

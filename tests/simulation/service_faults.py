@@ -1,0 +1,175 @@
+"""What can go wrong around the fold's service, by name.
+
+The rule: as in `faults`; what is planned here for queries to come ends when all is healed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streaming.failures import FailureKind
+from tests.simulation.spark import TROUBLES, Way
+
+if TYPE_CHECKING:
+    from tests.simulation.service import ServicedFold
+
+OFTEN = 0.06
+"""Of the cluster's acts, those that something breaks before."""
+
+_HEALING = {FailureKind.KAFKA, FailureKind.WORKER, FailureKind.HUNG}
+"""What heals by waiting."""
+
+_HEALED = [name for name, trouble in TROUBLES.items() if trouble.kind in _HEALING]
+_BLAMED = [name for name, trouble in TROUBLES.items() if trouble.kind not in _HEALING]
+
+
+def queries_fail(fold: ServicedFold) -> bool:
+    """Queries fail one after the other: of what heals by waiting, of what does not, or of all of it."""
+    rng = fold.rng
+    pool = rng.choice((_HEALED, _HEALED, _BLAMED, list(TROUBLES)))
+    for _ in range(rng.randint(1, 6)):
+        fold.troubles.append((TROUBLES[rng.choice(pool)], rng.choice((0, 0, 0, 1, 5))))
+    return True
+
+
+def failures_far_between(fold: ServicedFold) -> bool:
+    """Failures of unknown cause have nothing to do with each other: batches end between them."""
+    for _ in range(8):
+        fold.troubles.append((TROUBLES[fold.rng.choice(("worker dies", "JVM dies"))], 3))
+    return True
+
+
+def kafka_away(fold: ServicedFold) -> bool:
+    """The fold does not reach the pipeline's Kafka, and perhaps its queries fail of it."""
+    rng = fold.rng
+    fold.cut_off_until = fold.world.clock.now + rng.choice((2_000, 10_000, 40_000))
+    if rng.random() < 0.7 and fold.query is not None and fold.query.works:
+        fold.query.failure = TROUBLES[rng.choice(("Kafka is away", "Kafka's name is not known"))]
+    return True
+
+
+def jvm_dies(fold: ServicedFold) -> bool:
+    """Spark's JVM is killed."""
+    if fold.session is None or not fold.session.alive:
+        return False
+    fold.session.die()
+    return True
+
+
+def jvm_hangs(fold: ServicedFold) -> bool:
+    """Spark's JVM does not answer."""
+    if fold.session is None or not fold.session.alive:
+        return False
+    fold.session.is_silent = True
+    return True
+
+
+def start_fails(fold: ServicedFold) -> bool:
+    """Spark's JVM dies, and the next one does not start, or hangs while it does."""
+    fold.next_session = fold.rng.choice((Way.REFUSED, Way.SILENT))
+    return jvm_dies(fold)
+
+
+def disk_full(fold: ServicedFold) -> bool:
+    """The disk of the checkpoint is full."""
+    fold.full_until = fold.world.clock.now + fold.rng.choice((2_000, 20_000, 40_000))
+    return True
+
+
+def killed(fold: ServicedFold) -> bool:
+    """The process is killed."""
+    if not fold.is_up:
+        return False
+    fold.kill()
+    return True
+
+
+def stopped(fold: ServicedFold) -> bool:
+    """The process is ended in order."""
+    if not fold.is_up:
+        return False
+    fold.end_in_order()
+    return True
+
+
+def checkpoint_damaged(fold: ServicedFold) -> bool:
+    """Nothing can be read from the checkpoint, whatever Spark makes of it."""
+    lineage = fold.judge.lineage
+    if lineage is None:
+        return False
+    fold.damaged[lineage.name] = TROUBLES[fold.rng.choice(_BLAMED)]
+    return True
+
+
+def backup_taken(fold: ServicedFold) -> bool:
+    """The checkpoint is copied; a copy is kept for long, so that another lineage may have begun since."""
+    lineage = fold.judge.lineage
+    if lineage is None or (fold.backup is not None and fold.rng.random() < 0.7):
+        return False
+    folder = fold.root / "lineages" / lineage.name
+    fold.backup = (lineage, fold.checkpoints.newest(folder))
+    return True
+
+
+def backup_restored(fold: ServicedFold) -> bool:
+    """The copy takes the checkpoint's place: it may be of a lineage of before."""
+    if fold.backup is None:
+        return False
+    fold.kill()
+    lineage, last = fold.backup
+    shutil.rmtree(fold.root / "lineages", ignore_errors=True)
+    fold.checkpoints.go_back(fold.root / "lineages" / lineage.name, last)
+    (fold.root / "lineage.json").write_bytes(msgspec.json.encode(lineage))
+    fold.judge.lineage = lineage
+    fold.world.hit("older checkpoint")
+    return True
+
+
+def log_loses_its_end(fold: ServicedFold) -> bool:
+    """The log is restored from an older copy, under a query or before the next start."""
+    log = fold.world.log
+    if not log.cut(max(log.low, log.end - fold.rng.randint(1, 8))):
+        return False
+    fold.begin_lineage()
+    return True
+
+
+def topic_made_anew(fold: ServicedFold) -> bool:
+    """The views or the events are deleted and made again."""
+    fold.rng.choice((fold.world.views, fold.world.events)).make_anew()
+    fold.begin_lineage()
+    fold.world.exporter.plan()
+    return True
+
+
+SERVICE_FAULTS: Mapping[str, tuple[int, Callable[[ServicedFold], bool]]] = {
+    "service: queries fail": (6, queries_fail),
+    "service: failures far between": (2, failures_far_between),
+    "service: Kafka is away": (3, kafka_away),
+    "service: JVM dies": (2, jvm_dies),
+    "service: JVM hangs": (1, jvm_hangs),
+    "service: start fails": (2, start_fails),
+    "service: disk full": (2, disk_full),
+    "service: killed": (2, killed),
+    "service: stopped": (2, stopped),
+    "service: checkpoint damaged": (2, checkpoint_damaged),
+    "service: end of the log lost": (3, log_loses_its_end),
+    "service: topic made anew": (2, topic_made_anew),
+    "service: backup taken": (4, backup_taken),
+    "service: backup restored": (3, backup_restored),
+}
+"""By name: how often, and what it does (False: not possible just now)."""
+
+
+def break_something(fold: ServicedFold) -> None:
+    """Let one of them happen, or none."""
+    if fold.rng.random() >= OFTEN:
+        return
+    weights = [weight for weight, _ in SERVICE_FAULTS.values()]
+    (name,) = fold.rng.choices(list(SERVICE_FAULTS), weights)
+    if SERVICE_FAULTS[name][1](fold):
+        fold.world.hit(name)
