@@ -51,11 +51,12 @@ def test_a_planted_bug_is_caught_by_its_seeds(name: str, seed: int) -> None:
             pytest.fail(f"seed {seed} no longer catches it, but {next(others, 'none')} does")
 
 
-def test_a_seed_plays_the_same_again() -> None:
+@pytest.mark.parametrize("seed", [3, 9], ids=["plain", "with the fold's service"])
+def test_a_seed_plays_the_same_again(seed: int) -> None:
     """Two runs of a seed are the same story, to the last line."""
     stories: list[list[str]] = [[], []]
     for story in stories:
-        play(3, story.append)
+        play(seed, story.append)
     assert stories[0] == stories[1]
     assert len(stories[0]) > LEAST_CHANGES / 2
 
@@ -75,9 +76,10 @@ def test_a_broken_seed_is_logged_with_the_command_that_replays_it(
 def test_a_run_is_written_as_a_page(tmp_path: Path) -> None:
     """With its figures, what went wrong in it, and all that is planted."""
     page = tmp_path / "simulation.md"
-    assert main(["3+1", "--report", str(page)]) == 0
+    assert main(["9+1", "--report", str(page)]) == 0
     written = page.read_text(encoding="utf-8")
-    assert "`python -m tests.simulation 3+1 --report docs/simulation.md`" in written
+    assert "`python -m tests.simulation 9+1 --report docs/simulation.md`" in written
     assert "| broken | none |" in written
     assert "| a page was compared at rest |" in written
+    assert "| a fold that its service runs | 1 | 1 |" in written
     assert all(name in written for name in PLANTED)

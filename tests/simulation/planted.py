@@ -33,11 +33,15 @@ from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.view_store import ViewStore
+from pipeline.runtime import Backoff
 from pipeline.topic_records import Record
+from streaming import failures, service
 from streaming import processor as processor_module
+from streaming.failures import FailureKind
 from streaming.state_codec import ControlRow
 from streaming.topic_journal import Entries, PackedTopics
 from tests.simulation import planted_edges
+from streaming.watchdog import BatchClock, Watchdog
 from zk_source.election import candidacy
 from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_status
 from zk_source.log import readback
@@ -525,6 +529,95 @@ def every_election_called_ours() -> AbstractContextManager[None]:
     return _patched(asked_elections, "origin_of", lambda *_, **__: ours)
 
 
+def strikes_never_reset() -> AbstractContextManager[None]:
+    """Failures add up, whatever batches end between them."""
+    real = service._Fold._count
+
+    def count(self: Any, *args: Any) -> None:
+        strikes = self._strikes
+        real(self, *args)
+        self._strikes = strikes
+
+    return _patched(service._Fold, "_count", count)
+
+
+def waiting_counts_as_a_strike() -> AbstractContextManager[None]:
+    """What heals by waiting is held against the checkpoint."""
+    return _patched(service, "WAITED_FOR", frozenset())
+
+
+def late_worker_not_known() -> AbstractContextManager[None]:
+    """A worker that starts late is a failure of unknown cause."""
+    known = {
+        kind: signs for kind, signs in failures._SIGNS.items() if kind is not FailureKind.WORKER
+    }
+    return _patched(failures, "_SIGNS", known)
+
+
+def lineage_at_each_failure() -> AbstractContextManager[None]:
+    """The first failure of unknown cause begins a lineage."""
+    real = service._Fold._strike
+
+    def strike(self: Any, *args: Any) -> None:
+        self._strikes = service.STRIKES_BEFORE_NEW_LINEAGE - 1
+        real(self, *args)
+
+    return _patched(service._Fold, "_strike", strike)
+
+
+def damaged_checkpoint_tried_again() -> AbstractContextManager[None]:
+    """A checkpoint with which every query fails is kept, as long as nobody knows why they do."""
+    return _patched(service, "STRIKES_BEFORE_NEW_LINEAGE", -1)
+
+
+def truncated_log_unnoticed() -> AbstractContextManager[None]:
+    """A fold goes on from a place that the log has no more."""
+    return _patched(service, "truncated_log", lambda *_: None)
+
+
+def newer_views_unnoticed() -> AbstractContextManager[None]:
+    """A fold goes on from a checkpoint that is older than the views."""
+    return _patched(service, "published_lineage", lambda *_: None)
+
+
+def other_topics_unnoticed() -> AbstractContextManager[None]:
+    """A query goes on, whatever becomes of its topics."""
+    return _patched(service, "topics_changed", lambda *_: None)
+
+
+def pauses_only_grow() -> AbstractContextManager[None]:
+    """A batch does not make the next pause short again."""
+    return _patched(Backoff, "reset", lambda _self: None)
+
+
+def hanging_batch_waited_for() -> AbstractContextManager[None]:
+    """A batch may take for ever."""
+    return _patched(BatchClock, "look", lambda *_: None)
+
+
+def watchdog_asleep() -> AbstractContextManager[None]:
+    """Nobody ends a JVM that does not answer."""
+    return _patched(Watchdog, "turn", lambda _self: None)
+
+
+def text_asked_unwatched() -> AbstractContextManager[None]:
+    """What went wrong is asked of the JVM, and nobody ends the wait for its answer."""
+
+    def text_of(_fold: Any, error: Exception) -> str:
+        return str(error)
+
+    return _patched(service._Fold, "_text_of", text_of)
+
+
+def full_disk_ends_the_fold() -> AbstractContextManager[None]:
+    """What the machine lacks ends the part, also where all was well before."""
+
+    def raise_it(_fold: Any, error: Exception) -> None:
+        raise error
+
+    return _patched(service._Fold, "_wait_for_machine", raise_it)
+
+
 PLANTED: Mapping[str, Plant] = {
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
@@ -568,6 +661,19 @@ PLANTED: Mapping[str, Plant] = {
     "null passed over": null_passed_over,
     "every election called ours": every_election_called_ours,
     **planted_edges.PLANTED,
+    "strikes never reset": strikes_never_reset,
+    "waiting counts as a strike": waiting_counts_as_a_strike,
+    "late worker not known": late_worker_not_known,
+    "lineage at each failure": lineage_at_each_failure,
+    "damaged checkpoint tried again": damaged_checkpoint_tried_again,
+    "truncated log unnoticed": truncated_log_unnoticed,
+    "newer views unnoticed": newer_views_unnoticed,
+    "other topics unnoticed": other_topics_unnoticed,
+    "pauses only grow": pauses_only_grow,
+    "hanging batch waited for": hanging_batch_waited_for,
+    "watchdog asleep": watchdog_asleep,
+    "text asked unwatched": text_asked_unwatched,
+    "full disk ends the fold": full_disk_ends_the_fold,
 }
 """By name: how to plant it."""
 
@@ -614,6 +720,19 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "null passed over": (13, 20),
     "every election called ours": (59, 104),
     **planted_edges.CAUGHT_BY,
+    "strikes never reset": (30, 78),
+    "waiting counts as a strike": (9, 158),
+    "late worker not known": (14, 62),
+    "lineage at each failure": (41, 9),
+    "damaged checkpoint tried again": (30, 78),
+    "truncated log unnoticed": (25, 174),
+    "newer views unnoticed": (190, 361),
+    "other topics unnoticed": (73, 89),
+    "pauses only grow": (14, 9),
+    "hanging batch waited for": (14, 281),
+    "watchdog asleep": (9, 105),
+    "text asked unwatched": (158, 297),
+    "full disk ends the fold": (73, 14),
 }
 """By name: seeds that catch it, so that none is a lone stroke of luck; of 800 seeds only one finds
 `lost views not asked for`. A change of what a seed plays may call for others."""

@@ -24,7 +24,9 @@ nothing of that may show in another cluster. One seed of fifteen loses the begin
 of fifteen somebody writes into the log what `kcm elect` writes there, good or hostile: nothing but an election's origin
 may follow from it. In one of ten ZooKeeper throttles its clients: what they ask waits its turn, for longer than their sessions live or
 not, or is refused because it has waited, perhaps by a server that lags. Three browsers look at the live page, of the cluster, of another or of all; they are prompt or slow, or take nothing,
-and come and go. The exporter's server stands still now and then, or a mistake is made about one cluster.
+and come and go. The exporter's server stands still now and then, or a mistake is made about one cluster. In one seed of eight the fold's service runs the fold, with its lineages on a real folder: queries
+fail, hang and are refused, Spark's JVM dies or does not answer, Kafka is away, the disk is full, and checkpoints
+are damaged, lost and restored.
 `make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays
 it with a trace.
 
@@ -36,7 +38,9 @@ an event comes before its value, only the leader publishes, and under a proof. I
 at the exporter: event ids rise, an election is reported once, no topic that lives is deleted, and it says that it
 lacks views if it does, and only then. At the live page: what a browser shows with a beat is what the exporter held then, and true
 within 4 s where the beat says so; a browser that takes what it is sent hears a beat each second, whatever befalls the figures of
-other clusters, and without beats none takes its figures for live. No part ends by what it reads. Once all is
+other clusters, and without beats none takes its figures for live. No part ends by what it reads. Of the fold's service: a lineage begins for a
+reason and for nothing else, the published lineage never goes back, no query goes on from what the log has lost or with other
+topics, what heals by waiting ends no part, and the first pause after a batch is short. Once all is
 healed and quiet: state and figures equal ZooKeeper's, counters are those of the log without its
 repetitions, elections follow the epoch, no request for a resync is open, and pages show what the exporter holds.
 
