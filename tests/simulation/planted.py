@@ -40,8 +40,8 @@ from streaming import processor as processor_module
 from streaming.failures import FailureKind
 from streaming.state_codec import ControlRow
 from streaming.topic_journal import Entries, PackedTopics
-from tests.simulation import planted_edges
 from streaming.watchdog import BatchClock, Watchdog
+from tests.simulation import planted_edges
 from zk_source.election import candidacy
 from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_status
 from zk_source.log import readback
