@@ -192,6 +192,17 @@ def test_a_view_of_a_broker_that_is_not_live_gives_nothing_back() -> None:
     assert (view.preferred_electable, view.live) == (0, False)
 
 
+def test_a_broker_without_replicas_has_none() -> None:
+    """It is live, and its loss breaks nothing; of one that never registered no state is inferred."""
+    _, fold = begun(t={0: (0, 9)})
+    view = Published(fold.state.control).view(2)
+    assert (view.leaders, view.replicas, view.preferred, view.preferred_not_led) == (0, 0, 0, 0)
+    assert (view.in_isr, view.offline_if_lost, view.under_min_isr_if_lost) == (0, 0, 0)
+    assert (view.live, view.inferred_state) == (True, "RunningAsBroker")
+    never = Published(fold.state.control).view(9)
+    assert (never.replicas, never.live, never.inferred_state) == (1, False, None)
+
+
 def test_more_may_break_where_the_watcher_may_not_look(published: Published) -> None:
     """Of every broker, one without a replica included; what Kafka's own ACLs keep is made up by settings."""
     published.control.log.denied = ("/config/brokers",)
