@@ -1,0 +1,259 @@
+"""The story's course: a baseline, one step after the other, and an end where a step could not be done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from kazoo.exceptions import ConnectionLoss
+
+from kcm.demo import storyteller
+from kcm.demo.comparison import Comparison
+from kcm.demo.observations import Observations
+from kcm.demo.scene import Scene
+from kcm.demo.steps import StoryStep
+from kcm.demo.story_state import StoryState
+from kcm.demo.storyteller import BASELINE_TITLE, StoryPace, Storyteller
+from kcm.demo.truth import TrueFigures
+from pipeline.runtime import EnvironmentProblemError
+from tests.unit.kcm.demo.figures import HEALTHY
+
+EPOCH = 7
+AT_ONCE = StoryPace(quiet_s=0.0, look_s=0.0, deadline_s=0.2)
+
+
+class PlayedScene:
+    """A cluster and a monitor whose figures are set by the steps; all else is the code that ships."""
+
+    def __init__(self) -> None:
+        self.figures = replace(HEALTHY, elections=None, epoch=EPOCH)
+        self.truth = Observations()
+        self.shown = Observations()
+        self.did: list[str] = []
+        self.asked_kafka = 0
+        self.cluster = SimpleNamespace(
+            brokers=dict.fromkeys(HEALTHY.brokers), truth=SimpleNamespace(begin=self._truth_begins)
+        )
+        self.monitor = SimpleNamespace(begin=lambda: self.did.append("monitor begins"))
+        self.supervisor = SimpleNamespace(check=self.check)
+        self.set(self.figures)
+
+    def set(self, truth: TrueFigures, shown: TrueFigures | None = None) -> None:
+        """Let both sides come to figures: the monitor, if it is not said otherwise, to the same."""
+        self.figures = truth
+        now = time.monotonic()
+        self.truth.add(now, truth)
+        self.shown.add(now, truth if shown is None else shown)
+
+    def check(self) -> None:
+        """Find all alive."""
+
+    def comparison(self, *, quiet_s: float, deadline_s: float) -> Comparison:
+        """Return the comparison of both sides."""
+        self.did.append(f"compared after {quiet_s:g} s, within {deadline_s:g} s")
+        return Comparison(
+            self.truth,
+            self.shown,
+            kafka=self._kafka,
+            status=lambda: "live",
+            check=self.check,
+            quiet_s=quiet_s,
+            deadline_s=deadline_s,
+        )
+
+    def _truth_begins(self, epoch: int | None) -> None:
+        self.did.append(f"truth begins at {epoch}")
+        self.set(replace(self.figures, elections=0))
+
+    def _kafka(self) -> TrueFigures:
+        self.asked_kafka += 1
+        return replace(self.figures, epoch=None, elections=None)
+
+
+Act = Callable[[PlayedScene], None]
+
+
+def step(title: str, act: Act, **fields: Any) -> StoryStep:
+    """Return a step that does this to the scene, and is content with whatever comes of it."""
+
+    def play(cluster: Any, before: TrueFigures) -> str:
+        assert before.elections is not None
+        act(cluster.scene)
+        return f"{title} done"
+
+    return StoryStep(title=title, act=play, **{"expected": lambda _before, _now: True, **fields})
+
+
+class Told:
+    """A story that was told."""
+
+    def __init__(self) -> None:
+        self.scene = PlayedScene()
+        self.scene.cluster.scene = self.scene
+        self.state = StoryState()
+
+    @contextmanager
+    def of(self, monkeypatch: pytest.MonkeyPatch, *steps: StoryStep) -> Iterator[None]:
+        """Let the story be of these steps."""
+        with monkeypatch.context() as patched:
+            patched.setattr(storyteller, "STORY", steps)
+            yield
+
+    def run(
+        self, monkeypatch: pytest.MonkeyPatch, *steps: StoryStep, pace: StoryPace = AT_ONCE
+    ) -> None:
+        """Tell a story of these steps."""
+        with self.of(monkeypatch, *steps):
+            Storyteller(cast("Scene", self.scene), self.state, pace).run()
+
+    @property
+    def outcomes(self) -> list[tuple[str, str]]:
+        """What was done, and the problem, of each step."""
+        return [(each.done, each.problem) for each in self.state.outcomes]
+
+
+@pytest.fixture
+def told() -> Told:
+    """A story that begins with a healthy cluster."""
+    return Told()
+
+
+def test_a_story_begins_with_what_the_cluster_is(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elections are counted from there on both sides, and there is no delay to measure."""
+    told.run(monkeypatch)
+    assert told.scene.did == [
+        "compared after 0 s, within 0.2 s",
+        f"truth begins at {EPOCH}",
+        "monitor begins",
+    ]
+    assert told.outcomes == [("nothing yet", "")]
+    assert told.state.outcomes[0].delay_ms is None
+    assert told.state.outcomes[0].truth == replace(HEALTHY, elections=0, epoch=EPOCH)
+    assert (told.state.steps, told.state.title) == (1, BASELINE_TITLE)
+
+
+def test_steps_come_in_their_order_and_each_sees_what_the_last_came_to(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that came out different is a failure, and the story goes on."""
+    base = replace(HEALTHY, elections=0, epoch=EPOCH)
+    wrong = replace(base, offline=3)
+    told.run(
+        monkeypatch,
+        step("first", lambda scene: scene.set(replace(base, offline=1))),
+        step("second", lambda scene: scene.set(replace(base, offline=2), shown=wrong)),
+        step("third", lambda scene: scene.set(base)),
+    )
+    assert told.outcomes[1:] == [
+        ("first done", ""),
+        ("second done", "DIFFERENT: offline"),
+        ("third done", ""),
+    ]
+    assert told.state.steps == 4
+    assert [each.delay_ms is None for each in told.state.outcomes] == [True, False, True, False]
+    assert told.state.lines[-2].endswith("step 4/4: third")
+
+
+def test_a_step_is_judged_by_what_it_was_about(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the figures before it; a cluster that did nothing is a failure."""
+    told.run(
+        monkeypatch,
+        step("nothing", lambda _: None, expected=lambda before, now: now.offline > before.offline),
+    )
+    assert told.outcomes[1:] == [
+        ("nothing done", "the cluster did not come to what this step is about")
+    ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaException(KafkaError(KafkaError._TRANSPORT)),
+        ConnectionLoss("lost"),
+        TimeoutError("nobody takes /controller"),
+    ],
+)
+def test_a_step_that_could_not_be_done_ends_the_story(
+    error: Exception, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes after it would be about another cluster."""
+
+    def fail(_scene: PlayedScene) -> None:
+        raise error
+
+    told.run(monkeypatch, step("bad", fail), step("never", lambda _: None))
+    assert told.outcomes[1:] == [("bad", f"it could not be done: {error}")]
+    assert told.state.step == 2
+
+
+def test_a_mistake_of_ours_is_none_of_the_storys(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on as what it is."""
+
+    def fail(_scene: PlayedScene) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        told.run(monkeypatch, step("bad", fail))
+
+
+def test_a_cluster_that_cannot_be_read_has_no_story(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is done to it, and nothing is counted from there."""
+    told.scene.truth = Observations()
+    told.run(monkeypatch, step("never", lambda _: None))
+    assert told.outcomes == [("nothing yet", "ZooKeeper could not be read")]
+    assert told.scene.did == ["compared after 0 s, within 0.2 s"]
+
+
+def test_while_a_broker_hangs_nobody_waits_for_it(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its step waits for another quiet time, asks no broker, and leaves the viewer no time."""
+    monkeypatch.setattr(storyteller, "STALL_QUIET_S", 0.01)
+
+    def stall(scene: PlayedScene) -> None:
+        scene.asked_kafka = 0
+
+    def check_asked(scene: PlayedScene) -> None:
+        assert scene.asked_kafka == 0
+
+    pace = replace(AT_ONCE, quiet_s=0.1, deadline_s=5.0)
+    began = time.monotonic()
+    told.run(monkeypatch, step("stall", stall, stalls=True), step("wake", check_asked), pace=pace)
+    assert [problem for _, problem in told.outcomes] == ["", "", ""]
+    assert told.scene.asked_kafka > 0
+    assert time.monotonic() - began < 5.0
+
+
+def test_what_dies_while_the_viewer_looks_ends_the_demo(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two steps everything runs, or it is an error at once; a step that stalls has no such time."""
+    monkeypatch.setattr(storyteller, "POLL_S", 0.001)
+    monkeypatch.setattr(storyteller, "STALL_QUIET_S", 0.0)
+    pace = replace(AT_ONCE, look_s=0.05)
+
+    def end() -> None:
+        raise EnvironmentProblemError("dead")
+
+    def die(scene: PlayedScene) -> None:
+        scene.set(replace(scene.figures, offline=1))
+        scene.supervisor.check = end
+
+    told.run(monkeypatch, step("stall", die, stalls=True), pace=pace)
+    assert told.outcomes[1:] == [("stall done", "")]
+    other = Told()
+    with pytest.raises(EnvironmentProblemError, match="dead"):
+        other.run(monkeypatch, step("dies", die), pace=pace)
+    assert other.outcomes[1:] == [("dies done", "")]

@@ -1,0 +1,176 @@
+"""/controller changes hands only once every live broker watches it, and somebody takes it again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from kcm.stack import controller_handle
+from kcm.stack.controller_handle import ControllerHandle, Holder, watchers
+from tests.support.kazoo_in_memory import KazooInMemory
+from tests.support.waiting import wait_until
+
+SESSIONS = {1: 0x10, 2: 0x11}
+PORT = 2181
+SOON_S = 0.05
+LONG_S = 20.0
+
+
+def holds(broker: int) -> bytes:
+    """Return the payload of /controller."""
+    return b'{"version":2,"brokerid":%d,"timestamp":"1"}' % broker
+
+
+class Ensemble(KazooInMemory):
+    """Two brokers with their sessions, and what `wchp` says of their watches on /controller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for broker, session in SESSIONS.items():
+            self.put(f"/brokers/ids/{broker}", owner=session)
+        self.put("/controller", holds(1), owner=SESSIONS[1])
+        self.watching = set(SESSIONS.values())
+        self.asked: list[tuple[str, int, str]] = []
+        self.deleted: Callable[[], None] = lambda: None
+
+    def four_letter_word(self, host: str, port: int, word: str) -> str:
+        """Answer `wchp`: by path, the sessions that watch it."""
+        self.asked.append((host, port, word))
+        rows = "".join(f"\t{session:#x}\n" for session in self.watching)
+        return f"/controller_epoch\n\t0x99\n/controller\n{rows}/brokers/ids\n\t0x99\n"
+
+    def delete(self, path: str) -> None:
+        """Delete a znode; then happens what a test wants."""
+        super().delete(path)
+        self.deleted()
+
+
+@pytest.fixture
+def ensemble(monkeypatch: pytest.MonkeyPatch) -> Ensemble:
+    """Two live brokers that both watch /controller, which broker 1 holds."""
+    made = Ensemble()
+    monkeypatch.setattr(controller_handle, "four_letter_word", made.four_letter_word)
+    return made
+
+
+@pytest.fixture
+def handle(ensemble: Ensemble) -> ControllerHandle:
+    """A handle of it."""
+    return ControllerHandle(ensemble, PORT, poll_s=0.001)
+
+
+def test_the_holder_is_a_broker_since_a_transaction(
+    handle: ControllerHandle, ensemble: Ensemble
+) -> None:
+    """Nobody holds it while it is not there."""
+    stat = ensemble.znodes["/controller"][1]
+    assert handle.holder() == Holder(1, stat.czxid, stat.ctime)
+    ensemble.remove("/controller")
+    assert handle.holder() is None
+
+
+def test_all_live_brokers_watch_it_or_not(handle: ControllerHandle, ensemble: Ensemble) -> None:
+    """Others may, too; sessions that watch something else do not count."""
+    assert handle.watched_by_all()
+    assert ensemble.asked == [("127.0.0.1", PORT, "wchp")]
+    ensemble.watching.add(0x77)
+    assert handle.watched_by_all()
+    ensemble.watching.discard(SESSIONS[2])
+    assert not handle.watched_by_all()
+    ensemble.remove("/brokers/ids/2")
+    assert handle.watched_by_all()
+
+
+@pytest.mark.parametrize("gone", ["/controller", "/brokers/ids/2"])
+def test_what_goes_between_two_questions_is_not_watched(
+    gone: str, handle: ControllerHandle, ensemble: Ensemble
+) -> None:
+    """The server is not even asked."""
+
+    def go(path: str) -> None:
+        if path == gone:
+            ensemble.before_exists = lambda _path: None
+            ensemble.remove(gone)
+
+    ensemble.before_exists = go
+    assert not handle.watched_by_all()
+    assert ensemble.asked == []
+
+
+def test_it_is_deleted_and_the_new_holder_returned(
+    handle: ControllerHandle, ensemble: Ensemble
+) -> None:
+    """Also where the same broker takes it again: it is another transaction."""
+    for broker in (2, 2):
+        ensemble.deleted = lambda broker=broker: ensemble.put("/controller", holds(broker))  # type: ignore[misc]  # bound now
+        before = handle.holder()
+        assert before is not None
+        taken = handle.depose(LONG_S)
+        assert taken.broker == broker
+        assert taken.czxid > before.czxid
+    assert ensemble.did == ["delete /controller"] * 2
+
+
+def test_it_is_not_deleted_before_all_watch_it(
+    handle: ControllerHandle, ensemble: Ensemble
+) -> None:
+    """Kafka would stay without a controller; the deadline says what is missing."""
+    ensemble.watching.clear()
+    with pytest.raises(TimeoutError, match=r"the brokers do not watch /controller, for 0\.05 s"):
+        handle.depose(SOON_S)
+    assert ensemble.did == []
+    ensemble.deleted = lambda: ensemble.put("/controller", holds(2))
+    later = threading.Timer(SOON_S, lambda: ensemble.watching.update(SESSIONS.values()))
+    later.start()
+    assert handle.depose(LONG_S).broker == 2
+    later.join()
+
+
+def test_nobody_takes_it(handle: ControllerHandle, ensemble: Ensemble) -> None:
+    """It was deleted, and the deadline says that it is still gone."""
+    with pytest.raises(TimeoutError, match=r"nobody takes /controller, for 0\.05 s"):
+        handle.depose(SOON_S)
+    assert ensemble.did == ["delete /controller"]
+
+
+def test_one_who_was_faster_is_no_error(handle: ControllerHandle, ensemble: Ensemble) -> None:
+    """It may vanish by itself before it is deleted, and is waited for all the same."""
+    plain = ensemble.get
+
+    def gone(path: str, watch: object = None) -> tuple[bytes, object]:
+        found = plain(path)
+        assert watch is None
+        ensemble.get = plain  # type: ignore[method-assign]  # once
+        ensemble.remove(path)
+        return found
+
+    ensemble.get = gone  # type: ignore[method-assign]  # once
+    later = threading.Timer(SOON_S, lambda: ensemble.put("/controller", holds(2)))
+    later.start()
+    assert handle.depose(LONG_S).broker == 2
+    later.join()
+    assert ensemble.did == []
+
+
+def test_a_holder_that_is_not_wanted_is_passed_over(
+    handle: ControllerHandle, ensemble: Ensemble
+) -> None:
+    """Until the one that is."""
+    later = threading.Timer(SOON_S, lambda: ensemble.put("/controller", holds(2)))
+    later.start()
+    assert handle.await_holder(lambda holder: holder.broker == 2, LONG_S).broker == 2
+    later.join()
+    wait_until(lambda: not later.is_alive())
+    with pytest.raises(TimeoutError, match="nobody takes /controller"):
+        handle.await_holder(lambda holder: holder.broker == 3, SOON_S)
+
+
+def test_watches_are_read_by_their_path() -> None:
+    """An answer that is empty, or has nothing of the path, names no session."""
+    assert watchers("", "/controller") == set()
+    assert watchers("\t0x10\n", "/controller") == set()
+    assert watchers("/controller\n/b\n\t0x10\n", "/controller") == set()
+    answer = "/controller\n\t0x100000abc0001\n\n/controller\n\t0x2\n"
+    assert watchers(answer, "/controller") == {0x100000ABC0001, 2}
