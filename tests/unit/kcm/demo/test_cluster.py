@@ -1,0 +1,212 @@
+"""What the story does to its cluster, by the clients that it has: topics, elections, brokers that come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import ElectionType, KafkaError, KafkaException
+
+from kcm.demo import cluster as module
+from kcm.demo import truth_reader
+from kcm.demo.cluster import (
+    BROKER_IDS,
+    LONG_SESSION_TIMEOUT_MS,
+    SESSION_TIMEOUT_MS,
+    WatchedCluster,
+)
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
+
+
+def done(value: Any) -> Future[Any]:
+    """Return an answer that is there, or an error."""
+    future: Future[Any] = Future()
+    if isinstance(value, Exception):
+        future.set_exception(value)
+    else:
+        future.set_result(value)
+    return future
+
+
+class PlayedAdmin:
+    """An AdminClient that answers elections one after the other, and makes topics."""
+
+    def __init__(self, *elections: Any) -> None:
+        self.elections = list(elections)
+        self.did: list[str] = []
+        self.refuses: Exception | None = None
+
+    def elect_leaders(self, kind: ElectionType) -> Future[Any]:
+        """Answer a request for all partitions; none is left: all are led as preferred."""
+        assert kind is ElectionType.PREFERRED
+        self.did.append("elect")
+        return done(self.elections.pop(0) if self.elections else {})
+
+    def list_topics(self, timeout: float) -> Any:
+        """Answer with nothing but a controller."""
+        assert timeout > 0
+        self.did.append("read")
+        return SimpleNamespace(controller_id=0, brokers={}, topics={})
+
+    def create_topics(self, topics: list[Any], *, request_timeout: float) -> dict[str, Future[Any]]:
+        """Make topics, or refuse to."""
+        assert request_timeout > 0
+        self.did += [
+            f"create {each.topic}: {each.num_partitions} x {each.replication_factor}"
+            for each in topics
+        ]
+        return {each.topic: done(self.refuses) for each in topics}
+
+
+class Written:
+    """Notes what is to be written to, instead of writing."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, int] = {}
+
+    def write_to(self, topic: str, partitions: int) -> None:
+        """Note a topic."""
+        self.topics[topic] = partitions
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def admin() -> PlayedAdmin:
+    """The cluster's admin client."""
+    return PlayedAdmin()
+
+
+@pytest.fixture
+def written() -> Written:
+    """What the cluster's load is to write to."""
+    return Written()
+
+
+@pytest.fixture
+def watched(
+    admin: PlayedAdmin, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WatchedCluster]:
+    """A cluster that was described, and nothing of it started."""
+    monkeypatch.setattr(module, "ELECTION_POLL_S", 0.001)
+    monkeypatch.setattr(truth_reader, "AdminClient", lambda _config: admin)
+    monkeypatch.setattr(module, "Load", lambda _servers: written)
+    made = WatchedCluster(Supervisor(tmp_path), Jars(connector=[], broker=[]), tmp_path)
+    yield made
+    made.close()
+
+
+def error(name: int) -> KafkaError:
+    """Return an answer of Kafka about a partition."""
+    return KafkaError(name)
+
+
+def test_brokers_are_tuned_to_be_watched(watched: WatchedCluster) -> None:
+    """All clients find all of them; a kill shows within seconds."""
+    assert tuple(watched.brokers) == BROKER_IDS
+    assert {each.session_timeout_ms for each in watched.brokers.values()} == {SESSION_TIMEOUT_MS}
+    servers = watched.bootstrap_servers.split(",")
+    assert servers == [each.bootstrap_servers for each in watched.brokers.values()]
+    assert len(set(servers)) == len(BROKER_IDS)
+
+
+def test_a_topic_is_written_to_once_it_is_there(
+    watched: WatchedCluster, admin: PlayedAdmin, written: Written
+) -> None:
+    """One that was refused is not, and the error goes on."""
+    watched.create_topic("a", partitions=6, replication_factor=2)
+    assert admin.did == ["create a: 6 x 2"]
+    refused = KafkaException(error(KafkaError.TOPIC_ALREADY_EXISTS))
+    admin.refuses = refused
+    with pytest.raises(KafkaException):
+        watched.create_topic("b", partitions=1, replication_factor=1)
+    assert written.topics == {"a": 6}
+
+
+BUSY = {("t", 0): None, ("t", 1): error(KafkaError.PREFERRED_LEADER_NOT_AVAILABLE)}
+LED = {("t", 0): None, ("t", 1): error(KafkaError.ELECTION_NOT_NEEDED)}
+
+
+@pytest.mark.parametrize("first", [BUSY, KafkaException(error(KafkaError._TIMED_OUT))])
+def test_an_election_is_asked_for_until_each_partition_is_led(
+    first: Any, watched: WatchedCluster, admin: PlayedAdmin
+) -> None:
+    """Who is controller is asked each time; a partition that needs none is led."""
+    admin.elections = [first, first, LED, BUSY]
+    watched.elect_preferred()
+    assert admin.did == ["read", "elect"] * 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (BUSY, "not elected: PREFERRED_LEADER_NOT_AVAILABLE, for 0 s"),
+        (KafkaException(error(KafkaError._TIMED_OUT)), "not elected: Local: Timed out, for 0 s"),
+    ],
+)
+def test_an_election_that_does_not_come_is_named(
+    answer: Any,
+    named: str,
+    watched: WatchedCluster,
+    admin: PlayedAdmin,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the deadline, by the word that Kafka or its client has for it."""
+    monkeypatch.setattr(module, "ELECTION_DEADLINE_S", 0.0)
+    admin.elections = [answer]
+    with pytest.raises(TimeoutError) as caught:
+        watched.elect_preferred()
+    assert str(caught.value) == named
+
+
+class PlayedBroker:
+    """A broker that notes how it is started."""
+
+    def __init__(self, broker_id: int, did: list[str], *, running: bool) -> None:
+        self.broker_id = broker_id
+        self.running = running
+        self.session_timeout_ms = SESSION_TIMEOUT_MS
+        self._did = did
+
+    def start(self, *, wait: bool) -> None:
+        """Start, without waiting."""
+        assert not wait
+        self._did.append(f"start {self.broker_id} with {self.session_timeout_ms}")
+
+    def wait_ready(self) -> None:
+        """Become ready."""
+        self._did.append(f"wait {self.broker_id}")
+
+
+def test_brokers_that_are_down_come_back_together(watched: WatchedCluster) -> None:
+    """All start before one is waited for, with sessions that outlast a pause; others stay as they are."""
+    did: list[str] = []
+    brokers: dict[int, Any] = {
+        number: PlayedBroker(number, did, running=number == 1) for number in BROKER_IDS
+    }
+    watched.brokers = brokers
+    assert watched.bring_back() == [0, 2]
+    long = LONG_SESSION_TIMEOUT_MS
+    assert did == [f"start 0 with {long}", f"start 2 with {long}", "wait 0", "wait 2"]
+    assert brokers[1].session_timeout_ms == SESSION_TIMEOUT_MS
+
+
+def test_the_controller_is_deposed_by_the_clients_own_zookeeper(
+    watched: WatchedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within the time that an election may take."""
+    deposed: list[tuple[Any, int, float]] = []
+
+    def handle(client: Any, port: int) -> Any:
+        depose: Callable[[float], None] = lambda within_s: deposed.append((client, port, within_s))  # noqa: E731  # one line of a play
+        return SimpleNamespace(depose=depose)
+
+    monkeypatch.setattr(module, "ControllerHandle", handle)
+    watched.depose()
+    assert deposed == [(watched.truth.client, watched.zookeeper.port, module.ELECTION_DEADLINE_S)]
