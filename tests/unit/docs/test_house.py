@@ -1,4 +1,4 @@
-"""The picture of the house: every folder of the packages stands in it, in the contracts' order."""
+"""The picture of the house: every folder of the packages stands in it, and every module has its test."""
 
 from __future__ import annotations
 
@@ -17,6 +17,39 @@ PACKAGES: tuple[str, ...] = tuple(
 )
 
 
+WITHOUT_A_TEST = {
+    # Records without behaviour: what is held as bytes is proved where it is packed, what is written by hand in
+    # the tests of those who use them.
+    "controller_model/kafka/errors.py",
+    "controller_model/records/recommendations.py",
+    "controller_model/state/broker_record.py",
+    "controller_model/state/controller_state.py",
+    "controller_model/state/election_state.py",
+    "controller_model/state/prediction_state.py",
+    "controller_model/state/recommendation_state.py",
+    "controller_model/state/topic_state.py",
+    "controller_simulator/controller/requests.py",
+    # Three lines that run a part as a program of its own.
+    "exporter/__main__.py",
+    "streaming/__main__.py",
+    "zk_source/__main__.py",
+    # Tables of what is shown and alerted on, judged together.
+    *(f"dashboards/alerts/{each}.py" for each in ("brokers", "controller", "monitor", "partitions")),
+    *(
+        f"dashboards/boards/{each}.py"
+        for each in ("balance", "controller", "fleet", "partitions", "pipeline", "rows")
+    ),
+    *(
+        f"dashboards/signals/{each}.py"
+        for each in (
+            "brokers", "controller", "delay", "first_screen", "fleet", "incidents", "partitions",
+            "pipeline", "topics", "zookeeper",
+        )
+    ),
+}  # fmt: skip
+"""Modules that no unit test is named after, and why."""
+
+
 def modules_of_all() -> list[Path]:
     """Return every module of the product."""
     return [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
@@ -31,6 +64,21 @@ def test_every_folder_stands_in_the_picture() -> None:
                 drawn = [line for line in lines if line[2:].split(" ")[0] == f"{folder.name}/"]
                 assert drawn, folder
                 assert all(len(line.split(maxsplit=2)) > 1 for line in drawn), folder
+
+
+def test_a_modules_test_is_found_by_its_path() -> None:
+    """a/b/c.py has tests/unit/a/b/test_c.py, unless it is named above; none is named in vain."""
+    without = {
+        str(path.relative_to(ROOT))
+        for path in modules_of_all()
+        if path.name != "__init__.py" and not _test_of(path).exists()
+    }
+    assert without == WITHOUT_A_TEST
+
+
+def _test_of(module: Path) -> Path:
+    folder = ROOT / "tests" / "unit" / module.relative_to(ROOT).parent
+    return folder / f"test_{module.stem.strip('_')}.py"
 
 
 def test_no_folder_holds_more_than_twenty_modules() -> None:
