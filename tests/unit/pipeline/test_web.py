@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import socket
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from kcm.processes.ports import free_port
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.web import UNGUARDED, MetricsServer, WebOptions, WebServer
@@ -58,9 +58,7 @@ def test_the_port_is_taken_before_anything_runs() -> None:
 
 def test_a_bad_configuration_takes_no_port(tmp_path: Path) -> None:
     """It is refused first: what is mended then finds the port free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", FREE))
-        port = probe.getsockname()[1]
+    port = free_port()
     bad = WebOptions(write_config(tmp_path, "no_such_key: 1"))
     with pytest.raises(UsageError):
         WebServer(page(), "127.0.0.1", port, bad)
@@ -70,7 +68,7 @@ def test_a_bad_configuration_takes_no_port(tmp_path: Path) -> None:
 
 def test_a_server_is_there_while_its_context_is() -> None:
     """Its thread ends with it, and the port is free again."""
-    server = WebServer(page(), "127.0.0.1", FREE)
+    server = WebServer(page(), "127.0.0.1", free_port())
     assert not server.alive
     with server:
         assert server.alive
@@ -152,7 +150,7 @@ def test_metrics_are_at_every_path_and_packed_for_who_takes_that() -> None:
     registry = CollectorRegistry()
     for number in range(20):
         Counter(f"rain_{number}", "Drops. " * 20, registry=registry).inc()
-    server = MetricsServer(registry, "127.0.0.1", FREE)
+    server = MetricsServer(registry, "127.0.0.1", free_port())
     try:
         assert server.url == f"http://127.0.0.1:{server.port}"
         plain = exchange(server._server, request(path="/any/where")).partition(b"\r\n\r\n")[2]
