@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller_model.insights.cluster_facts import PartitionFacts
-from controller_simulator.cluster.operations import DeleteController
+from controller_simulator.cluster.operations import DeleteController, StartBroker
 from controller_simulator.cluster.simulator import FIRST_SESSION
 from rehearsal.ground import RehearsedChoices, lay_ground
 from tests.support.partition_facts import T0, part, up
@@ -45,6 +45,14 @@ def test_what_zookeeper_holds_is_put_there() -> None:
     }
     assert tree.find("/config/topics/t") is None
     assert tree.children("/admin/delete_topics") == ()
+
+
+def test_a_broker_that_starts_finds_what_others_made_before_it() -> None:
+    """It writes its own registration, and not what each cluster has once."""
+    cluster = lay_ground(up(1, controller=1, controller_epoch=1), [])
+    assert cluster.perform(StartBroker(2)) is None
+    paths = {write.path for commit in cluster.commits for write in commit.writes}
+    assert paths == {"/brokers/ids/2"}
 
 
 def test_an_epoch_that_is_not_known_is_the_newest_of_the_states() -> None:

@@ -88,6 +88,17 @@ def test_a_failover_is_due_what_the_dead_controller_led() -> None:
     assert less.zookeeper_writes == work.zookeeper_writes > 0
 
 
+def test_a_failover_that_ends_a_reassignment_writes_what_is_no_state() -> None:
+    """The topic's znode: that is work of it, and no leader that was due."""
+    moved = part(replicas=(2, 3, 1), leader=2, isr=(2, 3), adding=(3,), removing=(1,))
+    plain = observed(KillBroker(1), partitions=(part(1, leader=2),)).failover(LAST, set())
+    work = observed(KillBroker(1), partitions=(moved, part(1, leader=2))).failover(LAST, set())
+    assert plain is not None
+    assert work is not None
+    assert (plain.partitions, work.partitions) == (0, 0)
+    assert work.zookeeper_writes > plain.zookeeper_writes
+
+
 def test_of_several_failovers_the_last_one_counts() -> None:
     """The first one's leaders are written already when the second begins."""
     observer = observed(KillBroker(1), DeleteController(), partitions=(part(), part(1)))

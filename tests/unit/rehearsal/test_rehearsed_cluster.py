@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from controller_model.insights.cluster_facts import PartitionFacts
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.operations import KillBroker, Operation, Reassign, StartBroker
+from controller_simulator.cluster.operations import (
+    DeleteTopic,
+    KillBroker,
+    Operation,
+    Reassign,
+    StartBroker,
+)
 from rehearsal.ground import lay_ground
 from rehearsal.rehearsed_cluster import RehearsedCluster, Seen
 from tests.support.partition_facts import T0, T1, T2, part, up
@@ -102,6 +108,17 @@ def test_only_a_live_replica_could_be_an_unclean_leader() -> None:
     told = part(2, isr=(1,), unclean=False)
     watch = Followed(lone, dead, told).watch
     assert watch.unclean_unknown((T0, T1, T2)) == (T0,)
+
+
+def test_what_is_written_to_a_topic_changes_all_its_partitions() -> None:
+    """A deletion that waits for a dead replica writes no state; an offline partition is none of Kafka's then."""
+    waits = part(replicas=(9,), leader=9, isr=(9,))
+    followed = Followed(waits, part(1), part(topic="u"))
+    followed.watch.look()
+    seen = followed.after(DeleteTopic("t"))
+    assert [each.partition for each in seen.changes] == [0, 1]
+    assert [each.deleting for each in followed.watch.partitions.values()] == [True, True, False]
+    assert seen.came_online == (T0,)
 
 
 def test_topics_with_the_names_of_other_znodes_are_followed() -> None:
