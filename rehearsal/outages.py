@@ -32,8 +32,8 @@ class Outages:
 
     def follow(self, step: int, seen: Seen) -> None:
         """Take in what a step has done."""
-        self._end(OutageKind.OFFLINE, seen.came_online, step)
-        self._end(OutageKind.UNDER_MIN_ISR, seen.left_under_min_isr, step)
+        self._end(OutageKind.OFFLINE, seen.offline_ended, step)
+        self._end(OutageKind.UNDER_MIN_ISR, seen.under_min_isr_ended, step)
         self._begin(OutageKind.OFFLINE, seen.went_offline, step)
         self._begin(OutageKind.UNDER_MIN_ISR, seen.went_under_min_isr, step)
 

@@ -28,10 +28,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[PartitionChange, ...]
     leaders_moved: dict[int, int]
     went_offline: tuple[TopicPartition, ...]
-    came_online: tuple[TopicPartition, ...]
+    offline_ended: tuple[TopicPartition, ...]
+    """Led again, or deleted: Kafka counts those as offline no more."""
     leaderless_meanwhile: tuple[TopicPartition, ...]
     went_under_min_isr: tuple[TopicPartition, ...]
-    left_under_min_isr: tuple[TopicPartition, ...]
+    under_min_isr_ended: tuple[TopicPartition, ...]
+    """Their ISR is large enough again, or they have no leader any more, or are deleted."""
     min_isr_unknown: tuple[TopicPartition, ...]
 
 
@@ -65,6 +67,14 @@ class RehearsedCluster:
         if turned:
             touched.update(id_ for id_, each in self.partitions.items() if each.leader in turned)
         return self._seen(sorted(touched), leaderless, before)
+
+    def led(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Return those that have a live leader now; what is deleted has none."""
+        return tuple(
+            id_
+            for id_ in partitions
+            if (held := self.partitions.get(id_)) is not None and self.facts.is_led(held)
+        )
 
     def unclean_unknown(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Return those that a live replica may lead after all, if the brokers' own files allow it."""
@@ -185,11 +195,11 @@ def _judged(
     offline = new is not None and now.is_offline(new)
     under = new is not None and now.is_under_min_isr(new)
     if offline != was_offline:
-        found.append("went_offline" if offline else "came_online")
+        found.append("went_offline" if offline else "offline_ended")
     if under and not was_under:
         found.append("went_under_min_isr")
     elif was_under and under is False:
-        found.append("left_under_min_isr")
+        found.append("under_min_isr_ended")
     elif under is None and new is not None and _may_have_fallen(old, new):
         found.append("min_isr_unknown")
     return found

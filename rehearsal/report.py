@@ -129,10 +129,12 @@ class RehearsedStep(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes
     went_offline: PartitionNames
     came_online: PartitionNames
+    """They have a leader again; what is deleted has not."""
     leaderless_meanwhile: PartitionNames
     """Written without a leader within the step, and led at its end."""
     went_under_min_isr: PartitionNames
     left_under_min_isr: PartitionNames
+    """Their ISR is large enough again; what is offline or deleted has left it otherwise."""
     min_isr_unknown: PartitionNames
     """Their ISR changed, and their min.insync.replicas is not known."""
     unclean: PartitionNames

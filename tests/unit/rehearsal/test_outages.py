@@ -43,3 +43,22 @@ def test_an_outage_of_before_is_one() -> None:
         (0, 0, 1),
         (1, 0, None),
     ]
+
+
+def test_what_is_deleted_ends_its_outage_and_is_not_online() -> None:
+    """So does what goes offline end the time under its min.insync.replicas: nobody says that it is well."""
+    said = rehearsed(
+        "kill-broker:3",
+        "delete-topic:t",
+        partitions=[
+            part(0, replicas=(3,), leader=3, isr=(3,)),
+            part(1, replicas=(3, 2), leader=3, isr=(3,), min_isr=2),
+        ],
+    )
+    assert [(o.kind, o.partition, o.from_step, o.until_step) for o in said.outages.outages] == [
+        (OutageKind.UNDER_MIN_ISR, 1, 0, 1),
+        (OutageKind.OFFLINE, 0, 1, 2),
+        (OutageKind.OFFLINE, 1, 1, 2),
+    ]
+    assert names(said.steps[0].left_under_min_isr) == ()
+    assert names(said.steps[1].came_online) == ()

@@ -73,24 +73,26 @@ def test_partitions_go_and_come_with_their_leader_without_a_write() -> None:
     gone = followed.after(KillBroker(1))
     assert (gone.went_offline, gone.changes) == ((T0,), ())
     back = followed.after(StartBroker(1))
-    assert (back.came_online, back.went_offline, back.changes) == ((T0,), (), ())
+    assert (back.offline_ended, back.went_offline, back.changes) == ((T0,), (), ())
 
 
 def test_crossing_min_isr_is_said_once_each_way() -> None:
     """Falling below, and back; one that only shrinks above it is neither."""
     followed = Followed(part(min_isr=3), part(1, min_isr=2))
     down = followed.after(KillBroker(3))
-    assert (down.went_under_min_isr, down.left_under_min_isr) == ((T0,), ())
+    assert (down.went_under_min_isr, down.under_min_isr_ended) == ((T0,), ())
     assert down.min_isr_unknown == ()
     up_again = followed.after(StartBroker(3))
-    assert (up_again.went_under_min_isr, up_again.left_under_min_isr) == ((), (T0,))
+    assert (up_again.went_under_min_isr, up_again.under_min_isr_ended) == ((), (T0,))
 
 
-def test_a_partition_that_goes_offline_leaves_no_min_isr_behind() -> None:
-    """Without a leader no ISR is too small: what was under it is offline now, and not both."""
-    seen = Followed(part(replicas=(3,), leader=3, isr=(3,), min_isr=2)).after(KillBroker(3))
+def test_what_loses_its_leader_is_under_its_min_isr_no_more() -> None:
+    """Without a leader no ISR is too small: it is offline now, and not both, and has no leader again."""
+    followed = Followed(part(replicas=(3, 2), leader=3, isr=(3,), min_isr=2))
+    seen = followed.after(KillBroker(3))
     assert seen.went_offline == (T0,)
-    assert seen.left_under_min_isr == seen.went_under_min_isr == ()
+    assert (seen.under_min_isr_ended, seen.went_under_min_isr) == ((T0,), ())
+    assert followed.watch.led(seen.under_min_isr_ended) == ()
 
 
 def test_what_a_reassignment_did_not_reach_is_named() -> None:
@@ -118,7 +120,10 @@ def test_what_is_written_to_a_topic_changes_all_its_partitions() -> None:
     seen = followed.after(DeleteTopic("t"))
     assert [each.partition for each in seen.changes] == [0, 1]
     assert [each.deleting for each in followed.watch.partitions.values()] == [True, True, False]
-    assert seen.came_online == (T0,)
+    assert seen.offline_ended == (T0,)
+    assert followed.watch.led((T0, T1, TopicPartition("u", 0), TopicPartition("v", 0))) == (
+        TopicPartition("u", 0),
+    )
 
 
 def test_topics_with_the_names_of_other_znodes_are_followed() -> None:
