@@ -36,9 +36,11 @@ def test_a_look_takes_in_what_was_written_since_the_last_one() -> None:
     """A second look sees nothing new."""
     followed = Followed(part(replicas=(3, 2), leader=3, isr=(3, 2)), part(1))
     seen = followed.after(KillBroker(3))
-    assert [(each.partition, each.leader, each.isr) for each in seen.changes] == [
-        (0, 2, (2,)),
-        (1, 1, (1, 2)),
+    assert [
+        (each.partition, each.leader, each.isr, each.leader_epoch) for each in seen.changes
+    ] == [
+        (0, 2, (2,), 1),
+        (1, 1, (1, 2), 1),
     ]
     assert seen.leaders_moved == {2: 1}
     assert followed.watch.partitions[T0].isr == (2,)
@@ -110,6 +112,18 @@ def test_only_a_live_replica_could_be_an_unclean_leader() -> None:
     told = part(2, isr=(1,), unclean=False)
     watch = Followed(lone, dead, told).watch
     assert watch.unclean_unknown((T0, T1, T2)) == (T0,)
+
+
+def test_what_has_no_state_or_is_gone_has_no_leader_epoch() -> None:
+    """A partition that is new, and one that is deleted."""
+    new = part(replicas=(9,), leader=None, isr=())
+    followed = Followed(new, part(topic="u"))
+    seen = followed.after(DeleteTopic("t"), DeleteTopic("u"))
+    assert [(each.deleted, each.leader, each.leader_epoch) for each in seen.changes] == [
+        (False, None, None),
+        (True, None, None),
+    ]
+    assert followed.watch.partitions.keys() == {T0}
 
 
 def test_what_is_written_to_a_topic_changes_all_its_partitions() -> None:
