@@ -19,6 +19,7 @@ def made(blocks: Path) -> list[str]:
 
 def test_a_text_ends_at_two_hours(tmp_path: Path, blocks: Path) -> None:
     """Moments of one block are in one text, which ends as OpenMetrics demands."""
+    assert BLOCK_MS == 2 * 60 * 60 * 1000
     with BlockWriter(tmp_path, blocks) as writer:
         for at in (0, BLOCK_MS - 1, BLOCK_MS, 5 * BLOCK_MS):
             writer.write(at, b"m 1 %d\nn 1 %d\n" % (at, at))

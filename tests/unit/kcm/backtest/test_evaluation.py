@@ -184,6 +184,13 @@ def test_what_is_recorded_stands_until_the_next_evaluation(bench: Bench) -> None
     assert bench.recorded() == [f"r{{}} 1 {at}.000" for at in (30, 45, 60, 75, 90)]
 
 
+def test_an_evaluation_between_two_scrapes_is_seen_by_the_next(bench: Bench) -> None:
+    """Intervals of groups are no multiples of the scrapes'."""
+    rules = (Rule(record="r", expr="m"), Rule(alert="A", expr="r"))
+    bench(*rules, answers={"m": series(40_000), "r": {}}, interval="20s")
+    assert bench.recorded() == ["r{} 1 40.000", "r{} 1 45.000"]
+
+
 def test_what_nobody_asks_for_makes_no_block(bench: Bench) -> None:
     """Nor does a rule that records nothing."""
     bench(Rule(record="r", expr="m"), answers={"m": series(15_000)})

@@ -111,6 +111,17 @@ def test_the_whole_log_is_scraped_without_a_window(story: History, recorder: Rec
     assert ups[0] == f'up{{job="kcm"}} 1 {found.scrapes[0] / 1000:.3f}'
 
 
+def test_an_incident_that_begins_with_the_last_scrape_is_reported(
+    story: History, recorder: Recorder
+) -> None:
+    """It is in that scrape; one that begins later is in none."""
+    (_, two) = recorder(story).incidents
+    end = -(-two.started_at // EVERY_MS) * EVERY_MS
+    numbers = [each.number for each in recorder(story, Window(None, end)).incidents]
+    assert numbers == [1, 2]
+    assert [each.number for each in recorder(story, Window(None, end - EVERY_MS)).incidents] == [1]
+
+
 def test_rules_look_back_before_the_window(story: History, recorder: Recorder) -> None:
     """Scrapes begin earlier; what is reported does not."""
     end = story.changes[-1].observed_at
