@@ -152,6 +152,23 @@ def test_a_server_that_runs_and_does_not_answer_is_named(
     server.kill()
 
 
+def test_a_restart_serves_what_came_meanwhile(
+    server: HistoryServer, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is another process that is waited for: Prometheus looks for new blocks when it starts."""
+    (programs / "prometheus").write_text("#!/bin/sh\nexec sleep 60\n")
+    ready = PlayedServer((503, b""), (200, b""), (200, b""))
+    opener = urllib.request.build_opener(ready)
+    monkeypatch.setattr("kcm.processes.prometheus.DIRECTLY", opener)
+    server.restart()
+    first = server.pid
+    assert len(ready.left) == 1
+    server.restart()
+    assert server.pid not in {first, None}
+    assert {url for url, _ in ready.asked} == {f"{server.url}/-/ready"}
+    server.kill()
+
+
 def test_an_error_of_an_expression_is_one_of_ours() -> None:
     """It ends a command in one line where nobody takes it."""
     assert issubclass(QueryError, KcmError)

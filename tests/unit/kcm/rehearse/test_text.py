@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 
+from controller_model.insights.cluster_facts import PartitionFacts
+from kcm.cli.plain_table import PlainTable
 from kcm.rehearse.text import report_text
 from rehearsal.failover import LastFailover
 from rehearsal.report import Rehearsal, shortened
@@ -75,6 +77,46 @@ def test_partitions_say_what_moved() -> None:
         "start-broker:9", partitions=[part(leader=None, isr=(), replicas=(9,))]
     )
     assert "1 t-0 none -> 9 - -> 9 9" in shown(without_state)
+
+
+def test_broker_0_is_a_broker() -> None:
+    """As a leader and as the controller; none is none."""
+    said = rehearsed(
+        "kill-broker:0",
+        "kill-broker:1",
+        partitions=[part(replicas=(0, 1), leader=0, isr=(0, 1))],
+        facts=up(0, 1, controller=1, controller_epoch=1),
+    )
+    lines = shown(said)
+    assert "1 t-0 0 -> 1 0,1 -> 1 0,1" in lines
+    assert [line.split(" - ")[0] for line in lines[2:3]] == ["2 kill-broker:1 1 -> none"]
+
+
+def test_what_there_is_nothing_of_has_no_title() -> None:
+    """Steps alone are always there."""
+    lines = shown(rehearsed("stop-broker:9"))
+    assert not {"Partitions", "Requests of the controller"} & set(lines)
+    assert not any(line.startswith(("Offline, or under", "before: ")) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("partition", "is_marked"),
+    [
+        (part(), False),
+        (part(replicas=(1,), isr=(1,)), True),
+        (part(isr=(1,), unclean=True), True),
+    ],
+)
+def test_a_step_that_loses_something_is_marked(
+    partition: PartitionFacts, *, is_marked: bool
+) -> None:
+    """Partitions that go offline, or data with an unclean election."""
+    said = rehearsed("kill-broker:1", partitions=[partition])
+    report = report_text(msgspec.to_builtins(said, str_keys=True))
+    assert isinstance(report, Group)
+    table = report.renderables[0]
+    assert isinstance(table, PlainTable)
+    assert [row.style for row in table.rows] == ["bold red" if is_marked else ""]
 
 
 def test_what_was_cut_is_counted() -> None:
