@@ -318,6 +318,24 @@ class KafkaCluster:
         epoch = held["leader_epoch"] + 1
         self._write_state(topic, partition, leader=leader, isr=held["isr"], leader_epoch=epoch)
 
+    def lead_by_others(self) -> None:
+        """Let another than the preferred replica lead wherever one can that is in sync."""
+        for topic, partition in self._states():
+            held = self._load(state_path(topic, partition))
+            replicas = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)]
+            others = [b for b in held["isr"] if b != replicas[0] and b in self.live()]
+            if others:
+                epoch = held["leader_epoch"] + 1
+                self._write_state(
+                    topic, partition, leader=others[0], isr=held["isr"], leader_epoch=epoch
+                )
+
+    def is_led_by_preferred(self, topic: str, partition: int) -> bool:
+        """Return whether the preferred replica leads."""
+        held = self._load(state_path(topic, partition))
+        replicas = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)]
+        return bool(held["leader"] == replicas[0])
+
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Let the preferred replica lead, if it may."""
         held = self._load(state_path(topic, partition))

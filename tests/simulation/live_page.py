@@ -16,7 +16,9 @@ import zlib
 from collections.abc import Callable, Mapping, MutableMapping
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+import httpx
 import msgspec
 from prometheus_client import CollectorRegistry
 
@@ -152,6 +154,28 @@ class Server:
         self.loop.run(serve())
         return gone
 
+    def ask(self, path: str, headers: Mapping[str, str]) -> asyncio.Future[httpx.Response]:
+        """Ask for what is not a stream; the answer is there once the process had its turn."""
+        answered: asyncio.Future[httpx.Response] = self.loop.create_future()
+        given = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
+        path, _, query = path.partition("?")
+        sent: list[_Message] = []
+
+        async def receive() -> _Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: _Message) -> None:
+            sent.append(message)
+
+        async def serve() -> None:
+            await self.app(_scope(path, query.encode(), given), receive, send)
+            body = b"".join(each.get("body", b"") for each in sent)
+            answer = httpx.Response(sent[0]["status"], headers=sent[0]["headers"], content=body)
+            answered.set_result(answer)
+
+        self.loop.run(serve())
+        return answered
+
     def end(self) -> None:
         """Let the process end: its connections first."""
         for gone in self.connections:
@@ -212,7 +236,9 @@ class Browser:
             if self._gone is gone:
                 self._take(server, unpack(body))
 
-        gone = self._gone = server.connect(_scope(self.asked, is_packed=self.is_packed), take)
+        query = b"" if self.asked is None else b"cluster=" + self.asked.encode()
+        headers = [(b"accept-encoding", b"gzip")] * self.is_packed
+        gone = self._gone = server.connect(_scope("/live", query, headers), take)
 
     def close(self) -> None:
         """End the connection."""
@@ -457,20 +483,19 @@ class PlayedMistakeError(Exception):
     """A mistake of ours about one cluster, planted for a while."""
 
 
-def _scope(cluster: str | None, *, is_packed: bool) -> _Message:
-    """Return a request for the stream, as uvicorn hands it over."""
-    headers = [(b"host", b"kcm")] + [(b"accept-encoding", b"gzip")] * is_packed
+def _scope(path: str, query: bytes, headers: list[tuple[bytes, bytes]]) -> _Message:
+    """Return a request as uvicorn hands it over."""
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
         "method": "GET",
         "scheme": "http",
-        "path": "/live",
-        "raw_path": b"/live",
-        "query_string": b"" if cluster is None else b"cluster=" + cluster.encode(),
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query,
         "root_path": "",
-        "headers": headers,
+        "headers": [(b"host", b"kcm"), *headers],
         "client": ("127.0.0.1", 50_000),
         "server": ("127.0.0.1", 9640),
     }

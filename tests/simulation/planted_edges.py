@@ -1,4 +1,4 @@
-"""Bugs at the two ends of the line: of how a watcher takes what ZooKeeper answers, and of the exporter's live page.
+"""Bugs at the ends of the line: of how a watcher takes what ZooKeeper answers, of the live page, and of `kcm elect`.
 
 The rule: as in `planted`, which has those of the line between.
 """
@@ -15,6 +15,10 @@ from exporter.live import feed
 from exporter.live.feed import LiveFeed
 from exporter.live.messages import ClusterMessages, Message
 from exporter.live.viewer import Viewer
+from kcm.elect import run
+from kcm.elect.run import ElectionRun
+from kcm.elect.watch import ClusterSample, ClusterWatch
+from pipeline.runtime import KcmError
 from tests.simulation.zookeeper import THROTTLED
 from zk_source.service.service import WatcherService
 from zk_source.watcher.watcher import Watcher
@@ -116,7 +120,90 @@ def throttled_answers_believed() -> AbstractContextManager[Any]:
     return mock.patch.object(WatcherService, "_take_in_answer", take_in)
 
 
+def elections_checked_before_the_pause() -> AbstractContextManager[Any]:
+    """A run of elections looks at the cluster, pauses, and elects."""
+
+    def run_all(self: ElectionRun) -> str | None:
+        try:
+            before = self._following()
+            self._check(before)
+            for number, chunk in enumerate(self._chunks, 1):
+                self._check(before)
+                if number > 1:
+                    vars(run)["time"].sleep(self._pause_s)
+                self._one(number, chunk, before)
+        except (run.SurpriseError, KcmError) as error:
+            return str(error)
+        return None
+
+    return mock.patch.object(ElectionRun, "run", run_all)
+
+
+def elections_after_a_refusal() -> AbstractContextManager[Any]:
+    """A run of elections goes on after Kafka has refused some."""
+    real = ElectionRun._one
+
+    def one(self: ElectionRun, *about: Any) -> None:
+        try:
+            real(self, *about)
+        except run.SurpriseError as error:
+            if not str(error).startswith("Kafka refused"):
+                raise
+
+    return mock.patch.object(ElectionRun, "_one", one)
+
+
+def elections_past_a_surprise() -> AbstractContextManager[Any]:
+    """A run of elections goes on whoever the controller is, and whichever brokers are gone."""
+    real = vars(run)["surprise"]
+
+    def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
+        same = now._replace(
+            controller=before.controller, epoch=before.epoch, registrations=before.registrations
+        )
+        what: str | None = real(before, same)
+        return what
+
+    return mock.patch.object(run, "surprise", surprise)
+
+
+def elections_without_figures() -> AbstractContextManager[Any]:
+    """A run of elections goes on whatever the figures are worth."""
+    real = vars(run)["surprise"]
+
+    def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
+        what: str | None = real(before, now._replace(status="live"))
+        return what
+
+    return mock.patch.object(run, "surprise", surprise)
+
+
+def elections_believed() -> AbstractContextManager[Any]:
+    """A run of elections takes Kafka's answer for the effect."""
+    return mock.patch.object(ClusterWatch, "not_led", return_value=set())
+
+
+def lost_leaders_counted_as_elected() -> AbstractContextManager[Any]:
+    """Leaders that are lost again stay among those that were elected."""
+    real = ElectionRun._check
+
+    def check(self: ElectionRun, before: ClusterSample) -> ClusterSample:
+        elected = list(self.elected)
+        try:
+            return real(self, before)
+        finally:
+            self.elected = elected
+
+    return mock.patch.object(ElectionRun, "_check", check)
+
+
 PLANTED: Mapping[str, Plant] = {
+    "elections checked before the pause": elections_checked_before_the_pause,
+    "elections after a refusal": elections_after_a_refusal,
+    "elections past a surprise": elections_past_a_surprise,
+    "elections without figures": elections_without_figures,
+    "elections believed": elections_believed,
+    "lost leaders counted as elected": lost_leaders_counted_as_elected,
     "throttled reads taken for missing": throttled_reads_taken_for_missing,
     "throttled answers believed": throttled_answers_believed,
     "beat for new viewers alone": beat_for_new_viewers_alone,
@@ -132,6 +219,12 @@ PLANTED: Mapping[str, Plant] = {
 CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "throttled reads taken for missing": (18, 50),
     "throttled answers believed": (10, 70),
+    "elections checked before the pause": (52, 93),
+    "elections after a refusal": (52, 156),
+    "elections past a surprise": (10, 51),
+    "elections without figures": (30, 72),
+    "elections believed": (324,),
+    "lost leaders counted as elected": (261,),
     "beat for new viewers alone": (0, 1),
     "fleet kept": (0, 1),
     "one mistake for all": (6, 14),

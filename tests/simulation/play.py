@@ -130,5 +130,7 @@ def _come_to_rest(world: World) -> None:
     world.trace("QUIET")
     quiet.check(world)
     world.viewers.go_on()
+    if world.electing is not None:
+        world.electing.go_on()
     for neighbour in world.neighbours:
         neighbour.go_on()

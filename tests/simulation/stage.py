@@ -21,6 +21,7 @@ from exporter.live import feed, messages, page, problems
 from exporter.live.problems import JudgedCluster
 from exporter.scrape import collector, reading_thread
 from exporter.scrape.collector import RenderedCluster
+from kcm.elect import run
 from pipeline import topic_probe, topic_reader
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
@@ -155,6 +156,10 @@ def played(seed: int) -> Iterator[Stage]:
         stage.world.viewers.trip(snapshot.name)
         return problems.judge(snapshot, *about)
 
+    def sleep(seconds: float) -> None:
+        assert stage.world.electing is not None
+        stage.world.electing.sleep(seconds)
+
     stand_ins = (
         (topic_reader, "Consumer", lambda properties: Consumer(stage.world, properties)),
         (topic_probe, "AdminClient", lambda _properties, logger: Admin(stage.world)),  # noqa: ARG005  # its name
@@ -179,6 +184,7 @@ def played(seed: int) -> Iterator[Stage]:
         (readback, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
         (candidacy, "now_s", lambda: (stage.now - stage.behind_ms) / 1000),
         (candidacy, "get_logger", logger),
+        (run, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000, sleep=sleep)),
         (service, "WatchedEnsemble", sockets),
         (service, "Publisher", noted),
         (service, "decode", lambda _request, body, _offset: body),

@@ -16,6 +16,7 @@ from streaming import processor as processor_module
 from tests.simulation.asking import Asking, is_asked
 from tests.simulation.clock import Clock
 from tests.simulation.edge import Edge, Proof
+from tests.simulation.electing import Electing, is_electing
 from tests.simulation.election import Election, PlayedCandidacy
 from tests.simulation.kafka import MOST_PARTITIONS, KafkaCluster
 from tests.simulation.live_page import Viewers
@@ -95,6 +96,7 @@ class World:
             self.neighbours = [Neighbour(self, name) for name in NEIGHBOURS]
         self.viewers = Viewers(self)
         self.throttling = Throttling(self) if is_throttled(seed) else None
+        self.electing = Electing(self) if is_electing(seed) else None
         self.asking = Asking(self) if is_asked(seed) else None
         self.start_watcher()
 
@@ -132,6 +134,8 @@ class World:
 
     def act(self) -> None:
         """Let the cluster do something."""
+        if self.electing is not None and self.electing.holds_still():
+            return
         if self.asking is not None:
             self.asking.act()
         if self.throttling is not None:
@@ -296,6 +300,8 @@ class World:
         self.zk.end_refusals()
         if self.throttling is not None:
             self.throttling.rest()
+        if self.electing is not None:
+            self.electing.rest()
         self.kafka.repair()
         for server in self.zk.servers:
             server.up = True
@@ -316,4 +322,6 @@ class World:
 
     def end(self) -> None:
         """End what would go on by itself once nobody moves the clock any more."""
+        if self.electing is not None:
+            self.electing.end()
         self.exporter.server.end()

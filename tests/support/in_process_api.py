@@ -6,15 +6,24 @@ import http.client
 import io
 import urllib.request
 import urllib.response
+from typing import Protocol
+
+import httpx
 
 from kcm.queries.api_client import ExporterApi
-from tests.support.api_server import Served
+
+
+class Answering(Protocol):
+    """Whoever answers a GET of a path with its query."""
+
+    def get(self, path: str, *, headers: dict[str, str]) -> httpx.Response:
+        """Return the answer; raises OSError where there is none."""
 
 
 class _Handler(urllib.request.HTTPHandler):
     """Hands requests to the application, and its answers back."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Answering) -> None:
         super().__init__()
         self._served = served
 
@@ -31,7 +40,7 @@ class _Handler(urllib.request.HTTPHandler):
         return opened  # type: ignore[return-value]  # urllib itself returns both
 
 
-def api_of(served: Served) -> ExporterApi:
+def api_of(served: Answering) -> ExporterApi:
     """Return a client of it."""
     api = ExporterApi("http://exporter:9640")
     api._opener = urllib.request.build_opener(_Handler(served))  # nobody else opens anything
