@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
+from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from controller_model.records.views import ControllerView, Counts
-from tests.component.page.live_desk import Desk, fleet, texts
+from exporter.core.records import ClusterSnapshot
+from exporter.live.problems import JudgedCluster, judge
+from tests.component.page.live_desk import Desk, fleet, row_of, texts
 from tests.support.api_server import Served
 from tests.support.samples import (
     as_of,
@@ -35,6 +39,27 @@ def test_fifty_clusters_are_reported_worst_first_and_found_by_name(desk: Desk) -
     names.first.locator("a").click()
     expect(page.locator("#cluster-name")).to_have_text("c31")
     expect(page.locator("#other-clusters")).to_contain_text("All 50 clusters, 2 of the others")
+
+
+def test_a_cluster_that_cannot_be_judged_is_listed_without_figures(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are shown as ever, and its own page says that it hears nothing."""
+
+    def fail(snapshot: ClusterSnapshot, *about: Any) -> JudgedCluster:
+        if snapshot.name == "c01":
+            raise ZeroDivisionError
+        return judge(snapshot, *about)
+
+    monkeypatch.setattr("exporter.live.feed.judge", fail)
+    served = fleet(3)
+    page = desk.page(desk.serve(served).url).open()
+    why = "The exporter failed to judge it: see its log"
+    unknown = ["not known"] * 8
+    assert row_of(page, "fleet-table", "c01") == ["▲ c01", why, *unknown]
+    assert row_of(page, "fleet-table", "c02")[1:3] == ["nothing", "live"]
+    page.locator("#fleet-table").get_by_text("c01").click()
+    expect(page.locator("#not-live-text")).to_contain_text("Not connected", timeout=15_000)
 
 
 def test_a_cluster_that_is_not_known_is_said_to_be_so(desk: Desk) -> None:
