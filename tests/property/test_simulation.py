@@ -52,7 +52,9 @@ def test_a_planted_bug_is_caught_by_its_seeds(name: str, seed: int) -> None:
             pytest.fail(f"seed {seed} no longer catches it, but {next(others, 'none')} does")
 
 
-@pytest.mark.parametrize("seed", [3, 9, 10], ids=["plain", "with the fold's service", "with kcm elect"])
+@pytest.mark.parametrize(
+    "seed", [3, 9, 10], ids=["plain", "with the fold's service", "with kcm elect"]
+)
 def test_a_seed_plays_the_same_again(seed: int) -> None:
     """Two runs of a seed are the same story, to the last line; in that of `kcm elect` a thread takes part."""
     assert is_electing(seed) is (seed == 10)
