@@ -218,11 +218,11 @@ PLANTED: Mapping[str, Plant] = {
 
 CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "throttled reads taken for missing": (18, 50),
-    "throttled answers believed": (10, 70),
+    "throttled answers believed": (70, 178),
     "elections checked before the pause": (52, 93),
     "elections after a refusal": (52, 156),
     "elections past a surprise": (10, 51),
-    "elections without figures": (30, 72),
+    "elections without figures": (72, 93),
     "elections believed": (324,),
     "lost leaders counted as elected": (261,),
     "beat for new viewers alone": (0, 1),
