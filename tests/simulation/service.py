@@ -56,6 +56,9 @@ SILENT = 0.4
 _CONVERTED = "java.lang.IllegalArgumentException"
 """Of Java's exceptions one for which pyspark has a class."""
 
+_RETRIES_MS = 2_000
+"""For how long Spark asks again where a log ends that seems to have lost records."""
+
 STOP_MS = 60_000
 """Within this time a stop must end the part, also where each of its limits is met once."""
 
@@ -286,14 +289,29 @@ class ServicedFold(Fold):
         if self._works:
             super().plan()
 
+    @property
+    def _is_beyond(self) -> bool:
+        """The log ends before the place that is folded."""
+        return self.committed.offset > self.world.log.end
+
     def _run(self) -> None:
         if not self._works:
             self._planned = False
         elif self.is_cut_off:
             self._planned = False
             self.world.clock.at(self.cut_off_until, self.plan)
+        elif self._is_beyond and self._retry is None:
+            self._planned = False
+            self.world.clock.after(_RETRIES_MS, self._take_the_end)
         else:
             super()._run()
+
+    def _take_the_end(self) -> None:
+        """Go on at the log's end, as Spark 4.2.1 does while it runs; what was written there meanwhile is passed over."""
+        if self._works and self._is_beyond and self._retry is None and not self.is_cut_off:
+            self.world.hit("service: Spark went back to the log's end")
+            self._batch(range(self.world.log.end, self.world.log.end), range(0))
+        self.plan()
 
     def _batch(self, own: range, beside: range) -> None:
         query, log = self.query, self.world.log
@@ -371,6 +389,7 @@ class ServicedFold(Fold):
         is_cut = log.beside is not None and held.beside > log.beside.end
         if is_cut or self.rng.random() < 0.5:  # as often the one as the other
             self.kill()
+        self.plan()
 
     def go_back(self, state: State) -> None:
         """Start again from an older checkpoint."""
