@@ -335,9 +335,9 @@ def test_failures_with_batches_between_them_never_end_the_fold(
 def test_the_jvm_forgets_the_files_of_batches_now_and_then(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each so many batches, over restarts of the query: batches 0, 3 and 6 of eight."""
+    """Each so many batches, over restarts of the query: batches 0, 3 and 6 of seven."""
     monkeypatch.setattr("streaming.service.FORGETS_EACH", 3)
-    played = PlayedQueries(monkeypatch, tmp_path, [(4, "who knows"), (4, "who knows")])
+    played = PlayedQueries(monkeypatch, tmp_path, [(4, "who knows"), (3, "who knows")])
     played.run()
     assert sum(session.forgets for session in played.sessions) == 3
 
