@@ -161,6 +161,15 @@ def test_a_change_has_the_moment_of_its_watch(
     assert ensemble.fails == []
 
 
+def test_nothing_is_read_while_nothing_changes(
+    truth: ZooKeeperTruth, ensemble: KazooInMemory
+) -> None:
+    """Each reading sets a watch of its own: after a quiet while there is one, of the first."""
+    time.sleep(0.05)
+    assert truth.observations.latest is not None
+    assert len(ensemble.watches["/controller", False]) == 1
+
+
 def test_closing_ends_the_reading_and_the_connection(
     truth: ZooKeeperTruth, ensemble: KazooInMemory
 ) -> None:
