@@ -8,7 +8,7 @@ import pytest
 
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.events import AlterPartition
+from controller_simulator.cluster.events import AlterPartition, ControllerSignal
 from controller_simulator.cluster.operations import (
     DeleteTopic,
     ElectPreferred,
@@ -50,6 +50,15 @@ def test_only_known_partitions_are_elected() -> None:
     writes = written_by(cluster, ElectPreferred(asked))
     assert paths(writes) == ["Changed /brokers/topics/t/partitions/0/state"]
     assert state(cluster) == (1, [2, 1], 2, 3)
+
+
+def test_a_request_that_is_gone_before_its_turn_asks_for_nothing() -> None:
+    """An event says that something happened; what is true is read when its turn comes."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2),)), StopBroker(1), StartBroker(1))
+    before = len(cluster.commits)
+    cluster.control(ControllerSignal.ZK_PREFERRED_ELECTION)
+    assert len(cluster.commits) == before
+    assert state(cluster)[0] == 2
 
 
 def test_leaders_go_back_by_themselves_above_the_allowed_ratio() -> None:
