@@ -695,7 +695,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "silence not measured": (7, 24),
     "log taken for complete": (24, 83),
     "lost question awaited": (7, 13),
-    "old value proves a clock": (4, 5),
+    "old value proves a clock": (18, 93),
     "denied list cut": (4, 77),
     "refused read ignored": (8, 317),
     "unreadable controller live": (60, 22),

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from zk_source.watcher.zookeeper_clock import ZookeeperClock
 
 HOUR_MS = 3_600_000
+APART_MS = 2_000
 SET = "/brokers/topics/orders/partitions/0/state"
 
 
-def seen(
+def notice(
     clock: ZookeeperClock, *, asked: int, noticed: int, read: int, mtime: int, path: str = SET
 ) -> int | None:
     """Let a change come: a question before it, its notification, its value. Times are of the steady clock."""
@@ -20,6 +21,22 @@ def seen(
     clock.on_carried_out()
     clock.on_value(path, mtime, read)
     return clock.ahead_ms(0)
+
+
+def notice_twice(
+    clock: ZookeeperClock, *, asked: int, noticed: int, read: int, mtime: int
+) -> int | None:
+    """Let the same come twice, 2 s apart."""
+    known = None
+    for apart in (0, APART_MS):
+        known = notice(
+            clock,
+            asked=asked + apart,
+            noticed=noticed + apart,
+            read=read + apart,
+            mtime=mtime + apart,
+        )
+    return known
 
 
 @given(
@@ -33,7 +50,7 @@ def test_what_is_said_is_never_more_than_the_truth(
     """However late the notification and the value are: the sign is right, and the amount is at most the true one."""
     asked, made, noticed, read = sorted(moments)
     clock = ZookeeperClock()
-    seen(clock, asked=asked, noticed=noticed, read=read, mtime=made + ahead)
+    notice_twice(clock, asked=asked, noticed=noticed, read=read, mtime=made + ahead)
     said, true = clock.ahead_ms(ours_ahead), ahead - ours_ahead
     assert said is not None
     assert 0 <= said <= true or true <= said <= 0
@@ -41,17 +58,30 @@ def test_what_is_said_is_never_more_than_the_truth(
 
 
 @pytest.mark.parametrize(("ahead", "said"), [(HOUR_MS, HOUR_MS - 20), (-HOUR_MS, -HOUR_MS + 970)])
-def test_a_clock_an_hour_off_is_known_by_one_change(ahead: int, said: int) -> None:
-    """Asked at 0, changed at 970, read at 990."""
+def test_a_clock_an_hour_off_is_known_by_two_changes(ahead: int, said: int) -> None:
+    """Asked at 0, changed at 970, read at 990, and so again."""
     clock = ZookeeperClock()
-    assert seen(clock, asked=0, noticed=980, read=990, mtime=970 + ahead) == said
+    assert notice(clock, asked=0, noticed=980, read=990, mtime=970 + ahead) is None
+    for at in (1_000, 2_000):
+        known = notice(clock, asked=at, noticed=at + 980, read=at + 990, mtime=at + 970 + ahead)
+    assert known == said
 
 
-def test_the_newest_change_decides() -> None:
+def test_the_newest_change_decides_that_clocks_agree() -> None:
     """So a clock that has been corrected is right again with the next change."""
     clock = ZookeeperClock()
-    assert seen(clock, asked=0, noticed=10, read=20, mtime=HOUR_MS) == HOUR_MS - 20
-    assert seen(clock, asked=900, noticed=1_000, read=1_010, mtime=990) == 0
+    assert notice_twice(clock, asked=0, noticed=10, read=20, mtime=HOUR_MS) == HOUR_MS - 20
+    assert notice(clock, asked=4_900, noticed=5_000, read=5_010, mtime=4_990) == 0
+
+
+def test_what_is_heard_at_once_of_long_ago_proves_nothing() -> None:
+    """As from a server that had lost its peers: it answered from its past, and hears all when it finds them."""
+    clock = ZookeeperClock()
+    for ms in range(0, APART_MS, 100):
+        at = HOUR_MS + ms
+        assert notice(clock, asked=HOUR_MS, noticed=at, read=at, mtime=5) is None
+    now = HOUR_MS + APART_MS
+    assert notice(clock, asked=now, noticed=now + 5, read=now + 9, mtime=now + 3) == 0
 
 
 def test_nothing_is_known_without_a_change_that_was_noticed() -> None:
@@ -73,7 +103,8 @@ def test_a_value_that_was_on_its_way_before_the_notification_proves_nothing() ->
     clock.on_carried_out()
     assert clock.ahead_ms(0) is None
     clock.on_value(SET, 2 * HOUR_MS + 5, 2 * HOUR_MS + 30)
-    assert clock.ahead_ms(0) == 0
+    now = 2 * HOUR_MS + 30 + APART_MS
+    assert notice(clock, asked=now, noticed=now, read=now, mtime=now) == 0
 
 
 def test_over_a_new_connection_nothing_is_awaited() -> None:
@@ -91,13 +122,20 @@ def test_one_change_at_a_time_and_not_for_ever() -> None:
     clock = ZookeeperClock()
     clock.on_notification(SET, 0, 0)
     clock.on_carried_out()
-    assert seen(clock, asked=0, noticed=10_000, read=10_001, mtime=HOUR_MS, path="/b") is None
-    assert seen(clock, asked=0, noticed=10_001, read=10_002, mtime=HOUR_MS, path="/b") is not None
+    for at in (0, 5_000, 10_000):
+        assert notice(clock, asked=at, noticed=at, read=at, mtime=at, path="/b") is None
+    for at in (10_001, 12_000):
+        assert notice(clock, asked=at, noticed=at, read=at, mtime=at, path="/b") is None
+    assert notice(clock, asked=12_001, noticed=12_001, read=12_001, mtime=12_001, path="/b") == 0
+
+
+def test_of_changes_that_are_noticed_together_the_first_is_followed() -> None:
+    """Until its value has come."""
     clock = ZookeeperClock()
-    clock.on_notification(SET, 0, 1)
-    clock.on_notification("/b", 0, 1)
-    clock.on_carried_out()
-    clock.on_value("/b", HOUR_MS, 2)
-    assert clock.ahead_ms(0) is None
-    clock.on_value(SET, HOUR_MS, 2)
-    assert clock.ahead_ms(0) == HOUR_MS - 2
+    for at in (1, 1 + APART_MS):
+        clock.on_notification(SET, at, at)
+        clock.on_notification("/b", at, at)
+        clock.on_carried_out()
+        clock.on_value("/b", 2 * HOUR_MS + at, at)
+        clock.on_value(SET, HOUR_MS + at, at)
+    assert clock.ahead_ms(0) == HOUR_MS
