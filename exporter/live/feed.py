@@ -2,12 +2,14 @@
 
 The rule: one computation per commit, however many viewers there are; none without a viewer. In an update each
 cluster is judged once, for its own viewers and the fleet's. The number of viewers is bounded, and no viewer is
-waited for. A mistake of ours about one cluster takes the page from its own viewers alone: they are sent nothing,
-so that they notice, and the fleet says that it has no figures.
+waited for. A beat a second says what the figures are worth, and one at once where that changes. A mistake of ours
+about one cluster takes the page from its own viewers alone: they are sent nothing, so that they notice, and the
+fleet says that it has no figures.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -16,6 +18,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 
 from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.records.completeness import Stage, Status
 from exporter.api.answers import Json
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
@@ -34,6 +37,10 @@ UPDATE_EVERY_S = 0.2
 """How often the exporter's figures are compared with those sent: a change shows well in a second."""
 UPDATES_PER_BEAT = 5
 """A beat a second: by it a viewer knows that the figures before it are still true."""
+
+
+_Worth = tuple[Status, Stage | None]
+"""Of a cluster's figures: their status, and the stage to blame."""
 
 
 class LiveFeed:
@@ -69,6 +76,8 @@ class LiveFeed:
         self._fleet_of: Mapping[str, RenderedCluster] | None = None
         self._fleet: Message | None = None
         self._clusters: dict[str, ClusterMessages] = {}
+        self._worth: dict[str, _Worth | None] = {}
+        """What the figures of the clusters that somebody watches were worth when they were last looked at."""
         self._failed: set[str] = set()
         """Clusters about which a mistake was made: tried again with each beat, and not between two."""
 
@@ -131,11 +140,17 @@ class LiveFeed:
         now = self._clock()
         # A viewer that joins from here on waits for the next update, which begins with a beat.
         cluster_of = {viewer: viewer.cluster or _only(clusters) for viewer in self._viewers}
-        is_beat = self._updates % UPDATES_PER_BEAT == 0 or any(
-            viewer.is_new and name not in self._failed for viewer, name in cluster_of.items()
+        watched = {name for name in cluster_of.values() if name}
+        # Figures that are worth less than those before must not be shown with what a beat said of these.
+        worth, self._worth = self._worth, self._worth_of(watched, clusters, now)
+        is_beat = (
+            self._updates % UPDATES_PER_BEAT == 0
+            or self._worth != worth
+            or any(
+                viewer.is_new and name not in self._failed for viewer, name in cluster_of.items()
+            )
         )
         is_fleet = is_beat or clusters is not self._fleet_of
-        watched = {name for name in cluster_of.values() if name}
         self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
         update = _Update(now, self._beat(now) if is_beat else None, is_fleet=is_fleet)
         known_failures = self._failed
@@ -156,6 +171,19 @@ class LiveFeed:
         for viewer, cluster in cluster_of.items():
             for message in self._messages_of(cluster, update):
                 viewer.offer(message.kind, message.packed if viewer.is_packed else message.sent)
+
+    def _worth_of(
+        self, names: Iterable[str], clusters: Mapping[str, RenderedCluster], now: int
+    ) -> dict[str, _Worth | None]:
+        """Return what the figures of each cluster are worth; None where that cannot be said."""
+        worth: dict[str, _Worth | None] = {}
+        for name in names:
+            worth[name] = None
+            if name in clusters:
+                with suppress(Exception):  # a mistake of ours, which the update itself reports
+                    found = self._collector.completeness(clusters[name].snapshot, now)
+                    worth[name] = (found.status, found.stage)
+        return worth
 
     async def _try_cluster(
         self, update: "_Update", snapshot: ClusterSnapshot, *, is_watched: bool, is_known: bool

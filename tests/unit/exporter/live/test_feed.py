@@ -27,7 +27,7 @@ from exporter.live.problems import JudgedCluster
 from exporter.live.viewer import Viewer
 from tests.support.api_server import Served
 from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, watching
-from tests.support.samples import T0, as_of, broker_view, cluster_view, elected
+from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, log_view
 
 
 def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
@@ -111,6 +111,27 @@ def test_a_change_is_sent_once_and_to_all_the_same() -> None:
 
     one, other = asyncio.run(look())
     assert one is other
+
+
+def test_what_figures_are_worth_is_said_before_they_are_shown() -> None:
+    """With the next update, not the next beat: else they stood for a second under what was said of those before."""
+
+    async def look() -> list[tuple[str, Any]]:
+        served = shown()
+        feed = feed_of(served)
+        async with watching(feed) as viewer, asyncio.timeout(SOON_S):
+            await heard(viewer, "cluster")
+            feed._updates = 1  # the next beat is due after the next updates
+            served.write(cluster_view(at=as_of(2), log=log_view(incomplete_since=T0)))
+            sent: list[tuple[str, Any]] = []
+            while "cluster" not in [name for name, _ in sent]:
+                await viewer.news.wait()
+                sent += messages(viewer.take())
+            return sent
+
+    sent = asyncio.run(look())
+    assert [name for name, _ in sent] == ["beat", "fleet", "cluster"]
+    assert dict(sent)["beat"]["trust"]["status"] == "incomplete"
 
 
 def test_the_page_judges_by_the_thresholds_that_it_is_given() -> None:
@@ -313,7 +334,7 @@ def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
 def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Between two beats its viewers are not told that it is gone: an old beat would vouch for that."""
+    """Its viewers are told at once that it is gone: an old beat would vouch for that."""
 
     async def look() -> list[dict[str, Any]]:
         served = shown()
@@ -323,11 +344,11 @@ def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
             Mistake(monkeypatch, feed_module, "judge")
             await sent_by_update(feed, 1, viewer)
             served.collector.update([], {})
-            return [sent for n in (2, 0) for sent in await sent_by_update(feed, n, viewer)]
+            return [sent for n in (2, 3) for sent in await sent_by_update(feed, n, viewer)]
 
-    between, with_beat = asyncio.run(look())
-    assert between == {}
-    assert (list(with_beat), with_beat["cluster"]) == (["beat", "fleet", "cluster"], None)
+    at_once, later = asyncio.run(look())
+    assert (list(at_once), at_once["cluster"]) == (["beat", "fleet", "cluster"], None)
+    assert later == {}
 
 
 def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
