@@ -230,7 +230,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "one mistake for all": (6, 14),
     "fleet without a beat": (22, 43),
     "brokers kept": (0, 1),
-    "oldest message sent": (1, 12),
+    "oldest message sent": (12, 16),
     "viewer not forgotten": (1, 3),
 }
 """By name: seeds that catch it."""

@@ -66,8 +66,10 @@ def _play(seed: int, stage: Stage, trace: Callable[[str], None] | None) -> Outco
     except Exception as error:  # noqa: BLE001  # whatever ends a part is what is looked for
         broken = f"no part ends by itself: {error!r}"
         world.trace(f"BROKEN {broken}")
-    finally:
+    try:
         world.end()
+    except BrokenError as error:  # what ended the play may come once more
+        broken = broken or str(error)
     if broken is None and (world.zk.changes < LEAST_CHANGES or faults < LEAST_FAULTS):
         broken = f"too little happened: {world.zk.changes} changes, {faults} faults"
     virtual = world.clock.now - began

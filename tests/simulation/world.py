@@ -324,4 +324,6 @@ class World:
         """End what would go on by itself once nobody moves the clock any more."""
         if self.electing is not None:
             self.electing.end()
+        for browser in self.viewers.browsers:
+            browser.close()  # what still comes is judged by nobody
         self.exporter.server.end()
