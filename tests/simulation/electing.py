@@ -25,7 +25,7 @@ from kcm.elect.run import POLL_INTERVAL_S, UNSURE, ElectionRun
 from kcm.elect.watch import ClusterSample, ClusterWatch
 from pipeline.runtime import KcmError
 from tests.simulation.oracle import LIVE_LAG_MS, MINORITY_LAG_MS, BrokenError
-from tests.simulation.played_thread import PlayedThread, StoppedError
+from tests.simulation.process import KilledError, Process
 from tests.simulation.stage import CLUSTER
 from tests.simulation.znode_truth import ZnodeTruth
 from tests.support.histories import state_path
@@ -315,7 +315,7 @@ class Electing:
         self.truth = ZnodeTruth(world.zk)
         self.is_quiet = False
         self._run: Run | None = None
-        self._thread: PlayedThread | None = None
+        self._process: Process | None = None
         self._is_still = False
         self._plan()
 
@@ -331,11 +331,16 @@ class Electing:
         if self.rng.random() < 0.8:
             self.world.kafka.lead_by_others()
         self._run = Run(self)
-        self._thread = PlayedThread(self.world.clock, self._run.work)
+        self._process = Process(self.world.clock, self._run.work, self._on_end)
+        self._process.start()
+
+    def _on_end(self, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, KilledError):
+            raise error
 
     @property
     def _is_running(self) -> bool:
-        return self._thread is not None and not self._thread.is_over
+        return self._process is not None and not self._process.has_ended
 
     @property
     def _is_shown_live(self) -> bool:
@@ -349,8 +354,8 @@ class Electing:
 
     def wait(self, ms: int) -> None:
         """Let the run that is under way wait."""
-        assert self._thread is not None
-        self._thread.wait(ms)
+        assert self._process is not None
+        self._process.sleep(ms / 1000)
 
     def sleep(self, seconds: float) -> None:
         """Let the run that is under way sleep."""
@@ -360,17 +365,17 @@ class Electing:
     def rest(self) -> None:
         """Begin nothing, and interrupt what is under way."""
         self.is_quiet = True
-        if self._thread is not None:
-            self._thread.interrupt(KeyboardInterrupt())
+        if self._process is not None:
+            self._process.interrupt(KeyboardInterrupt())
 
     def go_on(self) -> None:
         """Go on after a rest."""
         self.is_quiet = False
 
     def end(self) -> None:
-        """Let the thread end."""
-        if self._thread is not None:
-            self._thread.interrupt(StoppedError())
+        """End what is under way."""
+        if self._process is not None:
+            self._process.kill()
 
 
 def _summed(summary: Sequence[str]) -> int:

@@ -11,6 +11,9 @@ from collections.abc import Callable
 
 from tests.simulation.clock import Clock
 
+_WITHIN_S = 60.0
+"""Of real time: what runs between two waits takes milliseconds."""
+
 
 class KilledError(BaseException):
     """The process is killed: no handler of the program may stop this."""
@@ -29,6 +32,7 @@ class Process:
         self._on_end = on_end
         self._error: BaseException | None = None
         self._is_killed = False
+        self._to_raise: BaseException | None = None
         self._waits = 0
         self._given = threading.Semaphore(0)
         self._back = threading.Semaphore(0)
@@ -45,6 +49,12 @@ class Process:
         """End the wait under way now."""
         self._go_on_after(0)
 
+    def interrupt(self, error: BaseException) -> None:
+        """Let it find an error in the place of what it waits for."""
+        if not self.has_ended:
+            self._to_raise = error
+            self._let_run()
+
     def kill(self) -> None:
         """End it where it waits."""
         self._is_killed = True
@@ -54,7 +64,8 @@ class Process:
 
     def _let_run(self) -> None:
         self._given.release()
-        self._back.acquire()
+        if not self._back.acquire(timeout=_WITHIN_S):
+            raise TimeoutError("a played process waits for something else than the clock")
         if self.has_ended:
             self._on_end(self._error)
 
@@ -81,6 +92,9 @@ class Process:
             self._given.acquire()
         if self._is_killed:
             raise KilledError
+        if self._to_raise is not None:
+            error, self._to_raise = self._to_raise, None
+            raise error
 
     def _go_on_after(self, ms: int) -> None:
         wait = self._waits
