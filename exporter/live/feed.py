@@ -18,6 +18,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 
 from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Stage, Status
 from exporter.api.answers import Json
 from exporter.core.records import ClusterSnapshot
@@ -142,7 +143,8 @@ class LiveFeed:
         cluster_of = {viewer: viewer.cluster or _only(clusters) for viewer in self._viewers}
         watched = {name for name in cluster_of.values() if name}
         # Figures that are worth less than those before must not be shown with what a beat said of these.
-        worth, self._worth = self._worth, self._worth_of(watched, clusters, now)
+        moments = self._moments_of(watched, clusters, now)
+        worth, self._worth = self._worth, {name: _worth_of(moments.get(name)) for name in watched}
         is_beat = (
             self._updates % UPDATES_PER_BEAT == 0
             or self._worth != worth
@@ -152,7 +154,7 @@ class LiveFeed:
         )
         is_fleet = is_beat or clusters is not self._fleet_of
         self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
-        update = _Update(now, self._beat(now) if is_beat else None, is_fleet=is_fleet)
+        update = _Update(now, moments, self._beat(now) if is_beat else None, is_fleet=is_fleet)
         known_failures = self._failed
         self._failed = set() if is_beat else set(known_failures)
         for name, held in clusters.items():
@@ -172,18 +174,16 @@ class LiveFeed:
             for message in self._messages_of(cluster, update):
                 viewer.offer(message.kind, message.packed if viewer.is_packed else message.sent)
 
-    def _worth_of(
+    def _moments_of(
         self, names: Iterable[str], clusters: Mapping[str, RenderedCluster], now: int
-    ) -> dict[str, _Worth | None]:
-        """Return what the figures of each cluster are worth; None where that cannot be said."""
-        worth: dict[str, _Worth | None] = {}
-        for name in names:
-            worth[name] = None
-            if name in clusters:
-                with suppress(Exception):  # a mistake of ours, which the update itself reports
-                    found = self._collector.completeness(clusters[name].snapshot, now)
-                    worth[name] = (found.status, found.stage)
-        return worth
+    ) -> dict[str, Moment]:
+        """Return what depends on now of each cluster's figures, but for one about which a mistake is made."""
+        moments = {}
+        for name in names & clusters.keys():
+            # It is made again, and reported, where the cluster is updated.
+            with suppress(Exception):
+                moments[name] = self._collector.moment(clusters[name].snapshot, now)
+        return moments
 
     async def _try_cluster(
         self, update: "_Update", snapshot: ClusterSnapshot, *, is_watched: bool, is_known: bool
@@ -207,7 +207,7 @@ class LiveFeed:
     async def _update_cluster(
         self, update: "_Update", snapshot: ClusterSnapshot, *, is_watched: bool
     ) -> None:
-        moment = self._collector.moment(snapshot, update.now)
+        moment = update.moments.get(snapshot.name) or self._collector.moment(snapshot, update.now)
         judged = judge(snapshot, moment, update.now, self._thresholds)
         if is_watched:
             messages = self._messages_about(snapshot.name)
@@ -256,8 +256,12 @@ class LiveFeed:
 class _Update:
     """What one update has made so far."""
 
-    def __init__(self, now: int, beat: Json | None, *, is_fleet: bool) -> None:
+    def __init__(
+        self, now: int, moments: Mapping[str, Moment], beat: Json | None, *, is_fleet: bool
+    ) -> None:
         self.now = now
+        self.moments = moments
+        """Those of the clusters that somebody watches."""
         self.beat = beat
         """None: there is none in this update."""
         self.is_fleet = is_fleet
@@ -277,6 +281,11 @@ class _Update:
     def rows(self) -> list[msgspec.Raw]:
         """Return the rows, the worst first."""
         return [row for _, row in sorted(self._rows, key=itemgetter(0))]
+
+
+def _worth_of(moment: Moment | None) -> _Worth | None:
+    """Return what a cluster's figures are worth; None where that cannot be said."""
+    return None if moment is None else (moment.completeness.status, moment.completeness.stage)
 
 
 def _beat_message(beat: Json) -> Message:
