@@ -331,8 +331,7 @@ class WatcherService:
             case Notification(type=type_, path=path):
                 self._watcher.on_event(type_, path, now_ms)
                 if type_ in {EventType.CREATED, EventType.DATA_CHANGED}:
-                    complete_ms = self._log_completeness.complete_ms(now_ms)
-                    as_of_ms = None if complete_ms is None else now_ms - complete_ms
+                    as_of_ms = self._log_completeness.as_of_ms
                     self._zookeeper_clock.on_notification(path, as_of_ms, now_ms)
             case Reply():
                 self._take_in_reply(item, now_ms)

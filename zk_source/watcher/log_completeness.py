@@ -34,7 +34,8 @@ class LogCompleteness:
     def __init__(self) -> None:
         self._unread: deque[_Unread] = deque(maxlen=_MOST_WAITING)
         self._unacknowledged: deque[_Unacknowledged] = deque(maxlen=_MOST_WAITING)
-        self._complete_as_of_ms: int | None = None
+        self.as_of_ms: int | None = None
+        """When the log was complete; None while that is not known."""
 
     def answered(self, asked_ms: int, round_: int) -> None:
         """Take in an answer; what is marked to be read from now on is of this round."""
@@ -50,8 +51,8 @@ class LogCompleteness:
             read = self._unread.popleft()
             self._unacknowledged.append(_Unacknowledged(read.asked_ms, published))
         while self._unacknowledged and self._unacknowledged[0].position <= acknowledged:
-            self._complete_as_of_ms = self._unacknowledged.popleft().asked_ms
+            self.as_of_ms = self._unacknowledged.popleft().asked_ms
 
     def complete_ms(self, now_ms: int) -> int | None:
         """Return how long ago the log was complete; None while that is not known."""
-        return None if self._complete_as_of_ms is None else now_ms - self._complete_as_of_ms
+        return None if self.as_of_ms is None else now_ms - self.as_of_ms
