@@ -85,7 +85,7 @@ def _stretch(world: World, story: _Story, until: float) -> Stretch:
         for part in PARTS_MEASURED:
             costs[part] = most(costs.get(part), _costs(world, part))
         if time.time() - judged_to >= JUDGE_EVERY_S or time.time() >= until:
-            world.truth.catch_up()
+            world.truth.settled()
             samples = world.sampler.since(judged_to)
             judged_to = samples[-1].until if samples else judged_to
             found = judge(samples, world.truth)

@@ -59,7 +59,6 @@ class Truth:
         self._read_at: dict[str, float] = {}
         """When each path was last read."""
         self._disconnected_at = 0.0
-        self._changed_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="truth", daemon=True)
 
     def start(self) -> None:
@@ -99,19 +98,11 @@ class Truth:
         return sum(since <= at < until for at in every)
 
     def settled(self, deadline_s: float = 30.0) -> None:
-        """Wait until nothing has been read for a moment: what was written last is known here."""
-        deadline = time.monotonic() + deadline_s
-        while time.monotonic() - self._changed_at < QUIET_S and time.monotonic() < deadline:
-            time.sleep(RETRY_S / 2)
-
-    def catch_up(self, deadline_s: float = 30.0) -> None:
         """Wait until what there was to read has been read, also after a lost connection."""
         deadline = time.monotonic() + deadline_s
-        while time.monotonic() < deadline:
-            if self.client.connected and self._due.empty():
-                time.sleep(QUIET_S)  # for the one that is being read
-                return
+        while not (self.client.connected and self._due.empty()) and time.monotonic() < deadline:
             time.sleep(RETRY_S / 2)
+        time.sleep(QUIET_S)  # for the one that is being read, and for a notification under way
 
     def _on_state(self, state: str) -> None:
         # A client that connects again has no watches any more.
@@ -132,7 +123,6 @@ class Truth:
 
     def _run(self) -> None:
         while (path := self._due.get()) is not None:
-            self._changed_at = time.monotonic()
             try:
                 self._read(path)
             except (KazooException, ConnectionError, TimeoutError):
