@@ -193,6 +193,18 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     return Bench(f"0000000000001-{request.node.name}")
 
 
+def make_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let changes of broker 2 meet a bug of ours."""
+    real = replay_module.replay
+
+    def broken(state: Any, change: ZnodeChange) -> Any:
+        if change.path == "/brokers/ids/2":
+            raise KeyError("ours")
+        return real(state, change)
+
+    monkeypatch.setattr(event_batch, "replay", broken)
+
+
 def test_a_resync_gives_all_views_and_one_baseline(bench: Bench) -> None:
     """The first batch reports of the whole cluster: topics, brokers, the cluster last, one event."""
     bench.follow(small_cluster())
@@ -235,14 +247,7 @@ def test_records_for_the_sink_count_nothing(bench: Bench) -> None:
 def test_counts_are_of_the_whole_batch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is forgotten in the middle of it; its newest record is the newest of all."""
     history = small_cluster()
-    real = replay_module.replay
-
-    def broken(state: Any, change: ZnodeChange) -> Any:
-        if change.path == "/brokers/ids/2":
-            raise KeyError("ours")
-        return real(state, change)
-
-    monkeypatch.setattr(event_batch, "replay", broken)
+    make_a_mistake(monkeypatch)
     message = encode_changes(history.changes)
     rows = bench.rows([message, None, message])
     bench.fold([rows[2], *rows[:2]])
@@ -616,14 +621,7 @@ def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.Mon
     """A bug that one change meets is counted and reported; the rest of the batch is folded."""
     history = small_cluster()
     bench.follow(history)
-    real = replay_module.replay
-
-    def broken(state: Any, change: ZnodeChange) -> Any:
-        if change.path == "/brokers/ids/2":
-            raise KeyError("ours")
-        return real(state, change)
-
-    monkeypatch.setattr(event_batch, "replay", broken)
+    make_a_mistake(monkeypatch)
     history.broker_gone(2)
     history.state("t", 0, leader=0, isr=[0, 1])
     bench.follow(history)
