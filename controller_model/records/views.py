@@ -409,7 +409,7 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
     """How long ago ZooKeeper had no more than the log holds now: what changed since may wait to be read,
     or to be acknowledged by Kafka. None: not known."""
     zookeeper_ahead_ms: int | None = None
-    """By how much ZooKeeper's clock is ahead of the watcher's at least, as the newest change shows it; below 0:
+    """By how much ZooKeeper's clock is ahead of the watcher's at least, as the newest changes show it; below 0:
     behind it. None: not known."""
     sent_at: int
     """When it was sent, by the watcher's clock: held against other clocks, never subtracted."""
