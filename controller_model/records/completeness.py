@@ -17,8 +17,12 @@ LATE_MS = 25_000
 """A stage without a sign of life for this long is behind where only heartbeats show it, which come
 every 10 s: two are missing and the third is due."""
 
-LATE_BEATS_MS = 3_000
-"""The same where the watcher sends beats, one a second: two are missing and the third is due."""
+OLDEST_LIVE_MS = 3_000
+"""The promise where the watcher sends beats: a figure shown under `live` was replaced so long ago, at most."""
+
+LATE_BEATS_MS = OLDEST_LIVE_MS - 100
+"""The same as `LATE_MS` where the watcher sends beats, one a second: two are missing and the third is due.
+Less than what is promised by what an age cannot hold: the way of the fastest beat, and that of an answer."""
 
 CLOCKS_DISAGREE_MS = 5_000
 """More than NTP leaves, and less than what misleads an operator who compares times."""

@@ -351,7 +351,7 @@ def test_beats_that_do_not_say_when_they_were_sent_count_from_when_they_came() -
     """A watcher of a release before."""
     line = Line()
     line.watcher_steady_ms = None
-    line.fold().run(10).wait(2_900).beat(held_up_ms=2_000).wait(2_900)
+    line.fold().run(10).wait(2_800).beat(held_up_ms=2_000).wait(2_800)
     assert line.status() is Status.LIVE
 
 
