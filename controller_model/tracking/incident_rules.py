@@ -145,7 +145,7 @@ def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> 
             incident.failover_ms += event.took_ms
             # Its end may show at the end of a batch only: the writes show when work was done.
             return False
-        case Incomplete() | Divergent():
+        case _:  # Incomplete, Divergent
             incident.complete = False
             return False
     return True

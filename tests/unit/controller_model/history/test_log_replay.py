@@ -76,6 +76,16 @@ def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
     assert kinds(events) == kinds(folded)
 
 
+def test_a_log_whose_first_change_says_no_time_counts_from_the_next_that_does() -> None:
+    """No clock means such a number: nothing is said to have happened then."""
+    history = small_cluster()
+    first, *rest = history.changes
+    timeless = msgspec.structs.replace(first, observed_at=2**62)
+    reported, _ = at_end(loose((timeless, *rest)))
+    usual, _ = at_end(loose(history.changes))
+    assert (reported.at, reported.topics) == (usual.at, usual.topics)
+
+
 def test_a_log_that_begins_with_a_later_resync_misses_nothing() -> None:
     """A generation's first resync need not be there: any resync begins a log, and no hole is reported."""
     history = small_cluster()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 import pytest
 
+from controller_model.state import cluster
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
@@ -19,6 +23,11 @@ def empty() -> ClusterState:
     return ClusterState(
         ControlPlane("prod", assumed=Assumed(), counters_since=0), MemoryTopicStore()
     )
+
+
+def nonzero(counts: Mapping[Any, int]) -> dict[Any, int]:
+    """Return the counts that are not 0."""
+    return {key: count for key, count in counts.items() if count}
 
 
 def with_topic(**fields: object) -> tuple[ClusterState, TopicState]:
@@ -48,10 +57,25 @@ def test_a_partition_moves_the_totals_as_its_topic_would() -> None:
     state.put_partition("t", 0, moved)
     other = empty()
     other.put_topic(msgspec.structs.replace(topic, partitions={0: moved}))
-    assert {k: v for k, v in state.control.totals.leaders.items() if v} == {1: 1}
-    assert {k: v for k, v in state.control.totals.shapes.items() if v} == {
-        k: v for k, v in other.control.totals.shapes.items() if v
-    }
+    assert nonzero(state.control.totals.leaders) == {1: 1}
+    assert nonzero(state.control.totals.shapes) == nonzero(other.control.totals.shapes)
+
+
+def test_many_kinds_of_moves_are_added_up_before_anybody_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is kept of a batch has a bound, and the figures are the same."""
+    monkeypatch.setattr(cluster, "_MOST_MOVES", 2)
+    state, topic = with_topic()
+    steps = ((1, (0, 1)), (1, (1,)), (0, (0,)), (0, (0, 1)), (1, (1, 0)))
+    for leader, isr in steps:
+        moved = msgspec.structs.replace(LED, leader=leader, isr=isr)
+        state.put_partition("t", 0, moved)
+        assert len(state.control.moves) <= cluster._MOST_MOVES
+    other = empty()
+    other.put_topic(msgspec.structs.replace(topic, partitions={0: moved}))
+    assert nonzero(state.control.totals.leaders) == {1: 1}
+    assert nonzero(state.control.totals.shapes) == nonzero(other.control.totals.shapes)
 
 
 def test_a_topic_without_anything_left_is_let_go() -> None:
@@ -67,13 +91,13 @@ def test_a_topic_without_anything_left_is_let_go() -> None:
 def test_a_deletion_takes_a_topic_out_of_the_health_figures(since: int) -> None:
     """And its end puts it back, however often it is read meanwhile."""
     state, _ = with_topic()
-    before = {k: v for k, v in state.control.totals.preferred.items() if v}
+    before = nonzero(state.control.totals.preferred)
     state.set_deleting("t", since)
     assert state.control.deleting == {"t": since}
     assert not any(state.control.totals.preferred.values())
     state.set_deleting("t", None)
     assert state.control.deleting == {}
-    assert {k: v for k, v in state.control.totals.preferred.items() if v} == before == {0: 1}
+    assert nonzero(state.control.totals.preferred) == before == {0: 1}
 
 
 def test_a_reassignment_is_listed_while_it_is_under_way() -> None:
