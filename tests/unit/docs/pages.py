@@ -14,6 +14,7 @@ PAGES = (
     ROOT / "ARCHITECTURE.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "design").glob("*.md")),
     *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
     ROOT / "helm" / "kafka-controller-monitor" / "README.md",
 )
