@@ -265,16 +265,23 @@ def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
 
 
 class Mistake:
-    """A mistake of ours about one cluster, for as long as it is `on`."""
+    """A mistake of ours about one cluster, or some, for as long as it is `on`."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        module: Any,
+        name: str,
+        about: tuple[str, ...] = ("prod",),
+    ) -> None:
         self.on = True
+        self._about = about
         self._real = getattr(module, name)
         monkeypatch.setattr(module, name, self._call)
 
     def _call(self, about: ClusterSnapshot | JudgedCluster, *more: Any) -> Any:
         snapshot = about.snapshot if isinstance(about, JudgedCluster) else about
-        if self.on and snapshot.name == "prod":
+        if self.on and snapshot.name in self._about:
             raise ZeroDivisionError
         return self._real(about, *more)
 
@@ -349,6 +356,39 @@ def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
     at_once, later = asyncio.run(look())
     assert (list(at_once), at_once["cluster"]) == (["beat", "fleet", "cluster"], None)
     assert later == {}
+
+
+def test_a_viewer_that_joins_between_beats_is_sent_one_at_once() -> None:
+    """As are the others; what they are all sent next has none."""
+
+    async def look() -> list[list[str]]:
+        feed = feed_of(shown(), update_every_s=SOON_S)  # no update comes by itself
+        async with watching(feed) as first:
+            await first.news.wait()
+            await sent_by_update(feed, 1, first)
+            async with watching(feed) as second:
+                joined = await sent_by_update(feed, 2, first, second)
+                later = await sent_by_update(feed, 3, first, second)
+        return [list(sent) for sent in (*joined, *later)]
+
+    assert asyncio.run(look()) == [["beat"], ["beat", "fleet", "brokers", "cluster"], [], []]
+
+
+def test_mistakes_about_two_clusters_leave_both_in_the_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without figures, one as bad as the other; the list goes to all."""
+
+    async def look() -> list[tuple[str, str | None]]:
+        served = shown()
+        served.write(cluster_view("other"))
+        Mistake(monkeypatch, feed_module, "judge", ("prod", "other"))
+        feed = feed_of(served, update_every_s=SOON_S)
+        async with watching(feed, "unknown") as viewer:
+            fleet = await heard(viewer, "fleet")
+        return [(row["name"], row["status"]) for row in fleet["clusters"]]
+
+    assert sorted(asyncio.run(look())) == [("other", None), ("prod", None)]
 
 
 def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
