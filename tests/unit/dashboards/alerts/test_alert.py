@@ -19,7 +19,7 @@ from kcm.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGES = ROOT / "docs" / "runbooks"
-SECTIONS = ["## Diagnose", "## Mend", "## Leave it alone when"]
+SECTIONS = ["## Diagnose", "## Fix", "## Leave it alone when"]
 _MOST_LINES = 40
 """A page that is read at three in the morning fits on a screen."""
 
