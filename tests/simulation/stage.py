@@ -33,6 +33,7 @@ from zk_source.election import candidacy
 from zk_source.log import beats, publisher, readback
 from zk_source.log.publisher import Publisher
 from zk_source.service import service
+from zk_source.watcher import fold_lag
 from zk_source.watcher.subscriptions import RecursiveWatches
 from zk_source.wire.inbox import Inbox
 
@@ -52,6 +53,8 @@ MOST_WAITING_MIB = 0.016
 """Some fifty changes, so that either bound is met."""
 MOST_READS = 20
 """Reads of a multiRead: a walk takes some, as that of a large tree does."""
+STEP = 25
+"""Changes of a walk's step where the fold is shared: a walk takes some, and waits for the fold between them."""
 CHUNKS = (1_000, 1, 2, 1)
 """The most partitions of a topic's view: topics of three are wide, or not."""
 MESSAGES = (10, 60, 500)
@@ -176,6 +179,7 @@ def played(seed: int) -> Iterator[Stage]:
         (publisher, "MOST_MESSAGES_IN_FLIGHT", MOST_IN_FLIGHT),
         (publisher, "MAX_CHANGES_PER_MESSAGE", MESSAGES[seed % len(MESSAGES)]),
         (RecursiveWatches, "most_reads", MOST_READS),
+        (fold_lag, "STEP", STEP),
         (projection, "PARTITIONS_PER_TOPIC_VIEW", CHUNKS[seed % len(CHUNKS)]),
         (beats, "Producer", producer),
         (beats, "clock_ms", lambda: stage.wall),

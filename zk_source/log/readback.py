@@ -78,6 +78,8 @@ class Readback:
         self._views_begin: int | None = None
         """The first offset of the views, as it was last."""
         self._beginning_due_s = 0.0
+        self.is_shared = topics.partitions > 1
+        """Whether the fold takes other clusters' changes as well, as far as the topics show it."""
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._reader = RecordReader(settings, f"kcm-watcher-{cluster}")
         self._thread: SupervisedThread | None = None
@@ -125,7 +127,7 @@ class Readback:
 
     def _turn(self, inbox: Inbox) -> None:
         batch = self._reader.poll(_POLL_S)
-        for record in batch.records:
+        for record in map(self._noted, batch.records):
             if record.topic == self._views[0]:
                 view = self._view(record)
                 if view is not None:
@@ -163,6 +165,12 @@ class Readback:
             inbox.put(ViewsCut())
         self._views_begin = extent.low
 
+    def _noted(self, record: Record) -> Record:
+        """Return a record; note whether it is another cluster's, whose name its key is or begins with."""
+        if record.key is not None and record.key.partition(b"/")[0] != self._key:
+            self.is_shared = True
+        return record
+
     def _warn(self, trouble: ReadTrouble, reason: str) -> None:
         self._logger.warning(
             "the pipeline's topics cannot be read back", trouble=trouble.name, reason=reason
@@ -179,7 +187,7 @@ class Readback:
             tail = extent.tail(look_back)
             records = self._reader.read([tail], silent_s=_TIMEOUT_S)
             ours = {self._key, self._view_key, self._beat_key}
-            found = pick([each for each in records if each.key in ours])
+            found = pick([each for each in map(self._noted, records) if each.key in ours])
             if found is not None or tail == extent or look_back >= MOST_LOOK_BACK:
                 return found
             look_back *= 10

@@ -13,6 +13,7 @@ import time
 
 from prometheus_client import CollectorRegistry
 
+from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange
 from controller_model.records.views import ClusterView
 from pipeline.clock import clock_ms, steady_ms
@@ -43,6 +44,7 @@ from zk_source.watcher.commands import (
     Send,
     Warn,
 )
+from zk_source.watcher.fold_lag import FoldLag
 from zk_source.watcher.log_completeness import LogCompleteness
 from zk_source.watcher.pulse import Pulse
 from zk_source.watcher.subscriptions import Watches
@@ -195,6 +197,7 @@ class WatcherService:
         self._readback = Readback(settings, topics, name)
         self._pulse = Pulse(int(settings.beat_s * _MS))
         self._log_completeness = LogCompleteness()
+        self._fold_lag = FoldLag()
         self._zookeeper_clock = ZookeeperClock()
         self._ensemble = WatchedEnsemble(settings, self._inbox, self._log)
         self._contested_generation = 0
@@ -280,7 +283,10 @@ class WatcherService:
         self._ask_zookeeper(now_ms)
         if not self._watcher.session.connected:
             self._ensemble.check(resynced=bool(self._watcher.resyncs))
-        self._watcher.reader.room = self._publisher.has_room
+        self._watcher.reader.room = self._publisher.has_room and (
+            not self._readback.is_shared
+            or self._fold_lag.allows_walk(self._watcher.generations.position, now_ms)
+        )
         self._watcher.recorder.clock_ahead_ms = clock_ms() - now_ms
         self._watcher.recorder.sends_beats = not self._beats.refused
         self._watcher.on_tick(now_ms)
@@ -341,6 +347,8 @@ class WatcherService:
                 self._watcher.on_overflow(dropped, now_ms)
             case ClusterView():
                 self._check_writer(item.log.watcher, item.as_of.generation)
+                position = Position(item.as_of.generation, item.as_of.seq)
+                self._fold_lag.on_view(position, self._watcher.generations.position, now_ms)
                 self._watcher.on_view(item, now_ms)
             case OtherWatcher():
                 self._check_writer(item.watcher, item.generation)

@@ -41,7 +41,7 @@ class TreeReader:
         self.reconciliation_differences = 0
         """Changes that only a reconciliation found, since the watcher started."""
         self.room = True
-        """Whether the publisher has room for a walk's changes."""
+        """Whether the publisher has room for a walk's changes, and the fold follows."""
 
     def doing(self, purpose: Purpose) -> bool:
         """Return whether a walk for this purpose is under way."""

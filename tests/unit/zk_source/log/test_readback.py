@@ -285,6 +285,44 @@ def test_credentials_that_are_refused_end_the_following(monkeypatch: pytest.Monk
     following.close()
 
 
+@pytest.mark.parametrize(
+    ("key", "is_shared"),
+    [
+        (b"prod", False),
+        (b"prod/broker/1", False),
+        (None, False),
+        (b"other", True),
+        (b"production", True),
+        (b"other/cluster", True),
+    ],
+)
+def test_records_of_others_show_that_the_fold_is_shared(
+    monkeypatch: pytest.MonkeyPatch, key: bytes | None, *, is_shared: bool
+) -> None:
+    """Whether they were there before, or come later."""
+    message = Message(VIEWS, 3, key=key, value=b"")
+    before = readback(monkeypatch, Client([message], [], ends=((3, 4), (0, 0))))
+    before.history(threading.Event(), while_=lambda: True)
+    assert before.is_shared is is_shared
+    client = Client([], [], ends=((3, 3), (0, 0)))
+    later = readback(monkeypatch, client)
+    later.history(threading.Event(), while_=lambda: True)
+    assert not later.is_shared
+    client.polls += [[message], [view(4, 9)]]
+    inbox = Inbox()
+    later.follow(inbox)
+    take(inbox)
+    assert later.is_shared is is_shared
+    later.close()
+
+
+def test_a_log_of_several_partitions_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the others is not read."""
+    use_client(monkeypatch, Client())
+    topics = EnsuredTopics(NAMES, 2, dict.fromkeys(NAMES, "id"))
+    assert Readback(load(WatchSettings, cluster="prod"), topics, "me").is_shared
+
+
 def test_a_log_that_is_cut_costs_no_views(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the log has lost is a hole, which the fold finds."""
     client = Client(ends=((0, 0),))

@@ -41,8 +41,9 @@ from zk_source.service.service import (
     WatcherService,
     check_readable,
 )
-from zk_source.watcher import dirty_paths
+from zk_source.watcher import dirty_paths, fold_lag
 from zk_source.watcher.commands import GiveUp, GiveWay, NoBrokers, Send
+from zk_source.watcher.fold_lag import PATIENCE_MS
 from zk_source.wire.inbox import (
     Inbox,
     Notification,
@@ -363,6 +364,27 @@ def test_another_writer_makes_the_lease_be_proved_once(stage: Stage) -> None:
         view = cluster_view("prod", AsOf("l", 11, 4), log=log_view(watcher=writer))
         stage.service._take_in(view, stage.now_ms)
         assert stage.lease.invalidated == times
+
+
+def test_a_resync_waits_for_a_fold_that_others_need(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    """Which shows how far it is by its view; alone, it may be as late as it is."""
+    monkeypatch.setattr(fold_lag, "STEP", 1)
+
+    def resynced(*, is_shared: bool) -> bool:
+        stage.service._readback.is_shared = is_shared
+        began, shown = len(stage.kafka.log), stage.kafka.log[-1]
+        at = AsOf("l", shown.generation, shown.seq)
+        stage.service._take_in(cluster_view("prod", at, log=log_view(watcher="me")), stage.now_ms)
+        stage.service._inbox.put(ViewsCut())
+        stage.turns(SECOND)
+        return ChangeKind.RESYNC_FINISHED in [change.kind for change in stage.kafka.log[began:]]
+
+    assert not resynced(is_shared=True)
+    stage.turns(PATIENCE_MS // TURN_MS)
+    assert stage.kafka.log[-1].kind is ChangeKind.RESYNC_FINISHED, "the fold has stopped"
+    assert resynced(is_shared=False)
 
 
 def test_lost_views_bring_a_resync(stage: Stage) -> None:
