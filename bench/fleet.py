@@ -1,7 +1,9 @@
-"""Fifty clusters in one pipeline, of which one is read again: what the others feel.
+"""Fifty clusters in one pipeline: what the others feel while a large one is read.
 
 One cluster is watched on a real ZooKeeper and its delay is measured as in `delay`; the logs of the
-others are written as their watchers would.
+other small ones are written as their watchers would. Then a real watcher reads a large cluster, and
+later there is a backlog: the whole of another one is in the log at once, as a fold finds it that
+was away.
 """
 
 from __future__ import annotations
@@ -12,40 +14,54 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import delay, machine
 from bench.load import LogLoad, LogWriter, messages
 from bench.shown import Scraper, leaders_of
-from bench.watched import CLUSTER, watched_cluster
-from bench.znodes import ZnodeCluster
+from bench.watched import CLUSTER, Watched, znode_cluster
+from bench.znodes import Size, ZnodeCluster, connect
 from controller_model.records.changes import encode_change, join_changes
 from kcm.local.pipeline_processes import Pipeline
+from kcm.processes.supervisor import Supervisor
 from pipeline.clock import clock_ms
 
-SUMMARY = "50 clusters, one of which resyncs 200,000 partitions: its time, the others' delay"
+SUMMARY = "51 clusters, two of 200,000 partitions: their resync, a backlog; the others' delay"
 
 SMALL_CLUSTERS = 48
 SMALL = {"topics": 10, "partitions": 10, "brokers": 3}
 LARGE = {"topics": 2_000, "partitions": 100, "brokers": 100}
-LARGE_CLUSTER = "large"
+LARGE_CLUSTER = "resynced"
+"""Its log has a partition in common with the cluster whose delay is measured."""
+BACKLOG_CLUSTER = "large"
 PARTITIONS = 4  # of the pipeline's topics: clusters are folded in parallel over them
 RATE_PER_S = 5.0
 QUIET_S = 30.0  # enough for some 150 delays before the large cluster comes
 AFTER_S = 10.0
 DEADLINE_S = 300.0
 HEARTBEAT_S = 10.0
-_PARTITIONS = re.compile(r'^kafka_cluster_partitions\{cluster="(.+?)"\} (\S+)$', re.MULTILINE)
+_PROVEN = re.compile(r'^kcm_cluster_incomplete\{cluster="(.+?)"\} 0(?:\.0)?$', re.MULTILINE)
 
 
 def measure() -> dict[str, Any]:
-    """Start everything, fold 49 clusters, then the large one; return times and memory."""
-    options = {"partitions": str(PARTITIONS)}
-    with watched_cluster(delay.SIZE, options=options) as (cluster, pipeline):
-        return _run(cluster, pipeline)
+    """Start everything, fold 49 clusters, then the large ones; return times and memory."""
+    large = Size(LARGE["topics"], LARGE["partitions"])
+    with znode_cluster(delay.SIZE, others=large.partitions) as watched:
+        watched.cluster.make_chroot(LARGE_CLUSTER)
+        zookeeper = f"{watched.zookeeper}/{LARGE_CLUSTER}"
+        client = connect(zookeeper)
+        try:
+            ZnodeCluster(client, large).make()
+            return _run(watched, zookeeper)
+        finally:
+            client.stop()
+            client.close()
 
 
-def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
+def _run(watched: Watched, large_zookeeper: str) -> dict[str, Any]:
+    pipeline = watched.pipeline(options={"partitions": str(PARTITIONS)})
+    pipeline.start()
+    pipeline.processes["stream"].wait_ready()
     log = LogWriter(pipeline.bootstrap_servers, PARTITIONS)
     now_ms = clock_ms()
     small = {f"small-{n}": SMALL for n in range(SMALL_CLUSTERS)}
@@ -57,35 +73,30 @@ def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
     stop = threading.Event()
     beats = threading.Thread(target=_beat, args=(log, loads, stop), daemon=True)
     beats.start()
-    count = leaders_of(delay.NEW_LEADER, CLUSTER)
-    scraped = Scraper(pipeline.exporter_url, count, stop)
+    scraped = Scraper(pipeline.exporter_url, leaders_of(delay.NEW_LEADER, CLUSTER), stop)
     scraped.start()
-    changes = _Changes(cluster, stop)
+    changes = _Changes(watched.cluster, stop)
     changes.start()
     time.sleep(QUIET_S)
-    large = LogLoad(LARGE_CLUSTER, **LARGE, began_ms=clock_ms())
-    whole = list(messages(large.resync()))
-    began = time.time()
-    log.write(LARGE_CLUSTER, whole)
-    partitions = LARGE["topics"] * LARGE["partitions"]
-    _wait_for(
-        pipeline,
-        lambda shown: shown.get(LARGE_CLUSTER) == partitions,
-        "the large cluster",
-    )
-    ended = time.time()
+    resync = _resync(watched, pipeline, large_zookeeper)
+    time.sleep(AFTER_S)
+    backlog = LogLoad(BACKLOG_CLUSTER, **LARGE, began_ms=clock_ms())
+    whole = list(messages(backlog.resync()))
+    flood = _until_shown(pipeline, BACKLOG_CLUSTER, lambda: log.write(BACKLOG_CLUSTER, whole))
     time.sleep(AFTER_S)
     stop.set()
     for thread in (beats, scraped, changes):
         thread.join()
     return {
         "scenario": "fleet",
-        "clusters": SMALL_CLUSTERS + 2,
-        "large_partitions": partitions,
-        "large_messages": len(whole),
-        "large_shown_after_s": round(ended - began, 1),
-        "delay_before": _delays(changes.written, scraped, until=began),
-        "delay_during": _delays(changes.written, scraped, since=began, until=ended),
+        "clusters": clusters + 2,
+        "large_partitions": LARGE["topics"] * LARGE["partitions"],
+        "delay_before": _delays(changes.written, scraped, _Span(0.0, resync.began)),
+        "resync_s": resync.lasted_s,
+        "delay_in_resync": _delays(changes.written, scraped, resync),
+        "backlog_messages": len(whole),
+        "backlog_s": flood.lasted_s,
+        "delay_in_backlog": _delays(changes.written, scraped, flood),
         "peak_memory_mib": {
             name: machine.peak_memory_mib(process.pid)
             for name, process in pipeline.processes.items()
@@ -96,13 +107,48 @@ def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _delays(
-    written: list[float], scraped: Scraper, *, since: float = 0.0, until: float
-) -> dict[str, float | int | None]:
+class _Span(NamedTuple):
+    """A time of the run, in seconds since 1970."""
+
+    began: float
+    ended: float
+
+    @property
+    def lasted_s(self) -> float:
+        """How long it was."""
+        return round(self.ended - self.began, 1)
+
+
+def _resync(watched: Watched, pipeline: Pipeline, zookeeper: str) -> _Span:
+    """Let a watcher read the large cluster; return when it did so."""
+    folder = watched.folder / LARGE_CLUSTER
+    # The other one has a watcher as well: processes of a supervisor have names of their own.
+    with Supervisor(folder, kill_on_exit=True) as supervisor:
+        of_large = Pipeline(
+            supervisor=supervisor,
+            jars=watched.jars,
+            data_dir=folder,
+            cluster=LARGE_CLUSTER,
+            zookeeper=zookeeper,
+            bootstrap_servers=pipeline.bootstrap_servers,
+            options={"partitions": str(PARTITIONS)},
+        )
+        return _until_shown(pipeline, LARGE_CLUSTER, of_large.processes["watcher"].start)
+
+
+def _until_shown(pipeline: Pipeline, cluster: str, begin: Callable[[], None]) -> _Span:
+    """Begin something; return from when until all of the cluster was shown, and proven."""
+    began = time.time()
+    begin()
+    _wait_for(pipeline, lambda shown: cluster in shown, f"the cluster {cluster}")
+    return _Span(began, time.time())
+
+
+def _delays(written: list[float], scraped: Scraper, span: _Span) -> dict[str, float | int | None]:
     delays = []
     for number, wrote in enumerate(written, start=1):
         shown = scraped.when_reached(number)
-        if shown is not None and since <= wrote < until:
+        if shown is not None and span.began <= wrote < span.ended:
             delays.append(shown - wrote)
     if not delays:
         return {"samples": 0, "p50_ms": None, "max_ms": None}
@@ -113,7 +159,7 @@ def _delays(
     }
 
 
-def _wait_for(pipeline: Pipeline, reached: Callable[[dict[str, int]], bool], what: str) -> None:
+def _wait_for(pipeline: Pipeline, reached: Callable[[set[str]], bool], what: str) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while True:
         shown = _shown(pipeline.exporter_url)
@@ -125,11 +171,10 @@ def _wait_for(pipeline: Pipeline, reached: Callable[[dict[str, int]], bool], wha
         time.sleep(0.1)
 
 
-def _shown(url: str) -> dict[str, int]:
-    """Return each cluster that the exporter shows, with its partitions."""
+def _shown(url: str) -> set[str]:
+    """Return the clusters that the exporter shows whole: all that ZooKeeper has of them is proven."""
     with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:  # noqa: S310  # an address of our own
-        body = answer.read().decode()
-    return {name: int(float(partitions)) for name, partitions in _PARTITIONS.findall(body)}
+        return set(_PROVEN.findall(answer.read().decode()))
 
 
 def _beat(log: LogWriter, loads: dict[str, LogLoad], stop: threading.Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -42,14 +43,30 @@ def figures_table(result: Result, names: Collection[str] = ()) -> str | None:
 
 
 def measured_on(result: Result) -> str | None:
-    """Return on what it was measured; None where nothing was."""
+    """Return on what it was measured, and which scenarios were measured on something else; None for nothing."""
     machine = result["machine"]
     if not machine:
         return None
+    machines = {
+        name: _described(scenario["machine"])
+        for name, scenario in result["scenarios"].items()
+        if "machine" in scenario
+    }
+    most = Counter(machines.values()).most_common(1)
+    usual = most[0][0] if most else _described(machine)
+    others = "".join(
+        f", `{name}` on {other}" for name, other in sorted(machines.items()) if other != usual
+    )
     return (
-        f"Measured on {machine['cpus']} processors ({machine['cpu_model']}), "
-        f"{machine['memory_mib'] // 1024} GiB, Python {machine['python']}, with the shipped settings. The "
+        f"Measured on {usual}{others}, with the shipped settings. The "
         "watched ZooKeeper, all parts, their Kafka and the load itself ran on them together."
+    )
+
+
+def _described(machine: Mapping[str, Any]) -> str:
+    return (
+        f"{machine['cpus']} processors ({machine['cpu_model']}), "
+        f"{machine['memory_mib'] // 1024} GiB, Python {machine['python']}"
     )
 
 
@@ -80,16 +97,16 @@ _SIZING: tuple[tuple[str, str, Callable[[Result], str]], ...] = (
         ),
     ),
     (
-        "50 clusters, one of 200,000 partitions: memory at most",
+        "51 clusters, two of them of 200,000 partitions: memory at most",
         "fleet",
         lambda r: ", ".join(f"{part} {mib(size)}" for part, size in r["peak_memory_mib"].items()),
     ),
     (
-        "the same: the large one is read again",
+        "the same: a large one is read",
         "fleet",
         lambda r: (
-            f"shown after {s(r['large_shown_after_s'])}, other clusters' changes delayed by at most "
-            f"{ms(r['delay_during']['max_ms'])}"
+            f"shown after {s(r['resync_s'])}, other clusters' changes delayed by at most "
+            f"{ms(r['delay_in_resync']['max_ms'])}"
         ),
     ),
     (

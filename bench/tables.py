@@ -185,18 +185,31 @@ def _rehearse(result: Result) -> str:
 
 
 def _fleet(result: Result) -> str:
-    before, during = result["delay_before"], result["delay_during"]
     memory = result["peak_memory_mib"]
     return table(
         ("What", "Figure"),
         (
             ("clusters", number(result["clusters"])),
             (
-                f"the large one, {number(result['large_partitions'])} partitions, is shown after",
-                s(result["large_shown_after_s"]),
+                "a small one's change, nothing beside it: p50, at most",
+                _p50_and_most(result["delay_before"], "max_ms"),
             ),
-            ("a small one's change before: p50, at most", _p50_and_most(before, "max_ms")),
-            ("and meanwhile", _p50_and_most(during, "max_ms")),
+            (
+                f"a large one is read, {number(result['large_partitions'])} partitions: shown after",
+                s(result["resync_s"]),
+            ),
+            (
+                "a small one's change meanwhile: p50, at most",
+                _p50_and_most(result["delay_in_resync"], "max_ms"),
+            ),
+            (
+                "all of another large one is in the log at once: shown after",
+                s(result["backlog_s"]),
+            ),
+            (
+                "a small one's change meanwhile: p50, at most",
+                _p50_and_most(result["delay_in_backlog"], "max_ms"),
+            ),
             ("memory at most", ", ".join(f"{part} {mib(size)}" for part, size in memory.items())),
         ),
     )

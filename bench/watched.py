@@ -44,16 +44,19 @@ class Watched(NamedTuple):
 
 @contextmanager
 def znode_cluster(
-    size: Size, *, moves: Callable[[int], bool] = lambda _number: True
+    size: Size, *, moves: Callable[[int], bool] = lambda _number: True, others: int = 0
 ) -> Iterator[Watched]:
-    """Make the cluster; everything that was started beside it ends with it."""
+    """Make the cluster; everything that was started beside it ends with it.
+
+    `others`: how many partitions of other clusters its ZooKeeper is to have room for.
+    """
     jars = ensure_jars()
     with (
         tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
         Supervisor(Path(folder), kill_on_exit=True) as supervisor,
     ):
         zookeeper = ZooKeeper(supervisor, jars, Path(folder) / "zookeeper")
-        zookeeper.heap_mib += size.partitions * ZOOKEEPER_BYTES_PER_PARTITION >> 20
+        zookeeper.heap_mib += (size.partitions + others) * ZOOKEEPER_BYTES_PER_PARTITION >> 20
         zookeeper.start()
         client = connect(zookeeper.connect_string)
         try:

@@ -97,6 +97,10 @@ class ZnodeCluster:
             _check(request.get())
         return count
 
+    def make_chroot(self, name: str) -> None:
+        """Make the root of another cluster on the same ZooKeeper."""
+        self._client.create(f"/{name}")
+
     def path(self, number: int) -> str:
         """Return where the state of the partition of that number is."""
         topic, partition = divmod(number, self.size.per_topic)

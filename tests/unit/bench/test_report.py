@@ -92,11 +92,13 @@ RESULT: dict[str, Any] = {
         "brokers": {"brokers": {"30": {"heartbeat": BATCH, "one change": BATCH}}},
         "rehearse": {"cases": [REHEARSED]},
         "fleet": {
-            "clusters": 50,
+            "clusters": 51,
             "large_partitions": 200_000,
-            "large_shown_after_s": 9.5,
             "delay_before": {"p50_ms": 200.0, "max_ms": 400.0},
-            "delay_during": {"p50_ms": 300.0, "max_ms": 900.0},
+            "resync_s": 9.5,
+            "delay_in_resync": {"p50_ms": 300.0, "max_ms": 900.0},
+            "backlog_s": 6.5,
+            "delay_in_backlog": {"p50_ms": 1_300.0, "max_ms": 2_900.0},
             "peak_memory_mib": {"watcher": 61},
         },
         "scaleout": {
@@ -162,7 +164,7 @@ def test_the_page_shows_every_scenario() -> None:
         "| all of them | 3 of 4 |",
         "| 10,000, 30 | kill-broker:0 | 1 | 1.5 s | 1.4 s | 40 MiB |",
         "| /controller is deleted: elections shown | 4 of 5 |",
-        "| and meanwhile | 300 ms, 900 ms |",
+        "| a small one's change meanwhile: p50, at most | 300 ms, 900 ms |",
         "| views that differ from a replay of the logs | 0 of 1,236 |",
         "| 10,000, 3 | `/metrics/partitions` | 7 ms | 9 ms | 5,000 | 44,000 |",
         "| `kcm status` | 0.3 s; 0.4 s |",
@@ -192,6 +194,19 @@ def test_only_blocks_of_what_was_measured_are_made() -> None:
     made = report.with_blocks(f"before\n{PAGE}between\n<!-- other -->", RESULT)
     assert made.startswith("before\n<!-- bench: machine -->\nMeasured")
     assert made.endswith("<!-- bench end -->\nbetween\n<!-- other -->")
+
+
+def test_what_was_measured_on_another_machine_is_named() -> None:
+    """A page shows figures of several days, and does not pass them off as one machine's."""
+    other = MACHINE | {"cpu_model": "Xeon"}
+    machines = {"cold": MACHINE, "fleet": other, "storm": MACHINE}
+    scenarios = {name: {"machine": machine} for name, machine in machines.items()}
+    text = sizing.measured_on({"machine": other, "scenarios": scenarios})
+    assert text is not None
+    assert text.startswith(
+        "Measured on 2 processors (EPYC), 23 GiB, Python 3.11, "
+        "`fleet` on 2 processors (Xeon), 23 GiB, Python 3.11, with the shipped settings."
+    )
 
 
 def test_the_pages_are_made_of_results_that_come_one_by_one(
