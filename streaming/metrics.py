@@ -30,7 +30,8 @@ _COUNTED = {
     "records": "Records written to views and events.",
     "unreadable": "Records of the log that could not be read; 0 unless somebody else writes to it.",
     "unattributed": "Messages of the log that belong to no cluster; 0 unless somebody else writes to it.",
-    "errors": "Changes that met an error of the fold's own and were skipped; 0 is healthy.",
+    "errors": "Changes that were skipped because of an error in the fold, which is a bug to "
+    "report; normally 0.",
 }
 """Counters of what a report counts, by its fields: their meanings."""
 
@@ -52,25 +53,27 @@ class FoldMetrics(Collector):
             registry=registry,
         )
         self.stage_seconds = counter(
-            "kcm_fold_stage_seconds", "Time of batches by Spark's stages.", ["stage"]
+            "kcm_fold_stage_seconds", "Time spent on batches, by Spark's stages.", ["stage"]
         )
         self.state_commit_seconds = counter(
-            "kcm_fold_state_commit_seconds", "Time of batches spent in writing the state."
+            "kcm_fold_state_commit_seconds", "Time that batches spent writing the state."
         )
         self._counted = {
             field: counter(f"kcm_fold_{field}", meaning) for field, meaning in _COUNTED.items()
         }
         self.restarts = counter(
-            "kcm_fold_restarts", "Queries started again, by reason.", ["reason"]
+            "kcm_fold_restarts", "Restarts of the query, by reason.", ["reason"]
         )
         for reason in (*(kind.value for kind in FailureKind), "topics"):
             self.restarts.labels(reason)  # a counter is there before it counts
         self.lineages = counter(
-            "kcm_fold_lineages", "Lineages begun: counters in the views start again with each."
+            "kcm_fold_lineages",
+            "Lineages begun (new starts from the log); with each, the "
+            "counters in the views start again at 0.",
         )
         self.last_batch = gauge(
             "kcm_fold_last_batch_timestamp_seconds",
-            "When the last batch ended; heartbeats make one every 10 s.",
+            "Unix time in seconds when the last batch ended; heartbeats cause one every 10 s.",
         )
         self._folded_to: int | None = None
         self._log_end: int | None = None
@@ -116,11 +119,11 @@ class FoldMetrics(Collector):
 def _lag(records: int, seconds: float) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "kcm_fold_lag_records",
-        "Messages of the log that are not folded yet; near 0 but for moments.",
+        "Messages of the log that are not folded yet; near 0 except for moments.",
         value=records,
     )
     yield GaugeMetricFamily(
         "kcm_fold_lag_seconds",
-        "At most how old the oldest message is that is not folded yet; 0 when none is.",
+        "Age of the oldest message that is not folded yet, as an upper bound; 0 when there is none.",
         value=seconds,
     )

@@ -20,8 +20,8 @@ def _broker_info(view: BrokerView) -> list[Sample]:
 
 BROKER: Table[BrokerView] = {
     "kafka_broker_info": Samples(
-        "Address and rack of a broker, as it registered last, with the labels of kafka_exporter (id, "
-        "address) beside ours; absent before its first registration.",
+        "Address and rack in the broker's last registration, also with kafka_exporter's labels "
+        "(id, address); absent before its first registration.",
         ("id", "address", "host", "port", "rack"),
         _broker_info,
     ),
@@ -30,8 +30,8 @@ BROKER: Table[BrokerView] = {
         lambda view: int(view.live),
     ),
     "kafka_broker_since_timestamp_seconds": figure(
-        "Unix time in seconds when the broker registered, or when its end was seen if it is gone;"
-        " absent before its first registration.",
+        "Unix time in seconds when the broker registered or, if it is gone, when that was seen; "
+        "absent before its first registration.",
         lambda view: seconds(view.since),
     ),
     "kafka_broker_registrations_total": figure(
@@ -84,9 +84,9 @@ BROKER: Table[BrokerView] = {
         lambda view: view.imbalance_ratio,
     ),
     "kafka_broker_leader_skew_ratio": figure(
-        "How far the broker is from an even share of preferred replicas, as a part of that share "
-        "(0.5: half as many again), which only a reassignment changes; absent for a broker that "
-        "is gone.",
+        "Difference of the broker's preferred replicas from an even share, as a fraction of that "
+        "share (0.5: 50 % more), which only a reassignment changes; absent for a broker that is "
+        "gone.",
         lambda view: view.leader_skew,
     ),
     "kafka_broker_offline_if_lost_partitions": figure(
@@ -101,13 +101,12 @@ BROKER: Table[BrokerView] = {
     ),
     "kafka_broker_safe_to_stop": figure(
         "Whether the broker can stop now without a partition going offline or below "
-        "min.insync.replicas (1) or not (0); absent if it is gone, and while that cannot be "
-        "known.",
+        "min.insync.replicas (1) or not (0); absent if it is gone or while that cannot be known.",
         lambda view: None if view.safe_to_stop is None else int(view.safe_to_stop),
     ),
     "kafka_broker_isr_leaves_total": figure(
-        "How often a replica of the broker left an ISR, removals by a reassignment excepted; flat"
-        " in a healthy cluster.",
+        "Times that a replica of the broker left an ISR, without removals by a reassignment; flat "
+        "in a healthy cluster.",
         lambda view: view.isr_leaves,
     ),
 }

@@ -55,8 +55,8 @@ CONTROLLER: Table[ClusterView] = {
         lambda view: view.controller.id_changes,
     ),
     "kafka_controller_missed_elections_total": figure(
-        "Controller elections that only the jump of the controller epoch shows, because they were"
-        " not seen live.",
+        "Controller elections that were not seen live and are known only because the controller "
+        "epoch jumped.",
         lambda view: view.controller.missed_elections,
     ),
     "kafka_controller_elected_timestamp_seconds": figure(
@@ -65,28 +65,27 @@ CONTROLLER: Table[ClusterView] = {
         lambda view: seconds(view.controller.elected_at),
     ),
     "kafka_controller_vacant_since_timestamp_seconds": figure(
-        "Unix time in seconds since when nobody has held /controller, by the watcher's clock; "
-        "absent while it is held.",
+        "Unix time in seconds when /controller became vacant, by the watcher's clock; absent while "
+        "it is held.",
         lambda view: seconds(view.controller.vacant_since),
     ),
     "kafka_controller_vacancy_seconds_total": figure(
-        "Least number of seconds in which nobody held /controller, over ended vacancies; one that"
-        " was not seen live counts as 0.",
+        "Seconds in which nobody held /controller, summed over ended vacancies, as a lower bound; "
+        "a vacancy that was not seen live counts as 0.",
         lambda view: seconds(view.controller.vacancy_total_min_ms),
     ),
     "kafka_controller_vacancy_at_most_seconds_total": figure(
-        "Greatest number of seconds in which nobody can have held /controller, over ended "
-        "vacancies.",
+        "Seconds in which nobody held /controller, summed over ended vacancies, as an upper bound.",
         lambda view: seconds(view.controller.vacancy_total_max_ms),
     ),
     "kafka_controller_last_vacancy_seconds": figure(
-        "Least number of seconds that the last ended vacancy of /controller lasted; absent before"
-        " the first.",
+        "Seconds that the last ended vacancy of /controller lasted, as a lower bound; absent "
+        "before the first.",
         lambda view: seconds(view.controller.vacancy_last_min_ms),
     ),
     "kafka_controller_last_vacancy_at_most_seconds": figure(
-        "Greatest number of seconds that the last ended vacancy of /controller can have lasted; "
-        "absent before the first, and if its start was not seen.",
+        "Seconds that the last ended vacancy of /controller lasted, as an upper bound; absent "
+        "before the first, and if its start was not seen.",
         lambda view: seconds(view.controller.vacancy_last_max_ms),
     ),
     "kafka_controller_failover": Samples(
@@ -96,8 +95,8 @@ CONTROLLER: Table[ClusterView] = {
         lambda view: state_of(Failover, view.controller.failover),
     ),
     "kafka_controller_failover_since_timestamp_seconds": figure(
-        "Unix time in seconds when the failover work that is under way, or was done last, became "
-        "due; absent before the first.",
+        "Unix time in seconds when the current failover work, or else the last finished one, "
+        "became due; absent before the first.",
         lambda view: seconds(view.controller.failover_since),
     ),
     "kafka_controller_last_failover_seconds": figure(
@@ -105,30 +104,30 @@ CONTROLLER: Table[ClusterView] = {
         lambda view: seconds(view.controller.failover_last_ms),
     ),
     "kafka_controller_leader_writes_due": figure(
-        "Number of partitions whose written leader is gone, so that the controller must write a "
-        "new one; 0 in a healthy cluster.",
+        "Number of partitions whose leader in ZooKeeper is gone, so that the controller must write "
+        "a new one; 0 in a healthy cluster.",
         lambda view: view.counts.leader_writes_due,
     ),
     "kafka_controller_writes_due": Samples(
-        "Number of writes that the controller must make, by kind; 0 in a healthy cluster, but for"
-        " seconds after a failure or a request.",
+        "Number of writes that the controller must make, by kind; 0 in a healthy cluster, except "
+        "for seconds after a failure or a request.",
         ("kind",),
         lambda view: each_of(Due, view.writes_due.counts),
     ),
     "kafka_controller_oldest_write_due_timestamp_seconds": figure(
-        "Unix time in seconds when the end of a broker was seen to which the controller has not "
-        "reacted yet, the oldest one; absent when there is none.",
+        "Unix time in seconds when the oldest loss of a broker was seen to which the controller "
+        "has not reacted yet; absent when there is none.",
         lambda view: seconds(view.writes_due.oldest_at),
     ),
     "kafka_controller_writes_due_since_timestamp_seconds": figure(
-        "Unix time in seconds since when some write has been due without a pause; absent when "
-        "none is due or that cannot be known.",
+        "Unix time in seconds since when at least one write has been due without a pause; absent "
+        "when none is due or when that is not known.",
         lambda view: seconds(view.writes_due.owed_since),
     ),
     "kafka_controller_verdict": Samples(
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
-        "others; ghost is a zombie controller, which must write and has not written for 45 s and "
-        "1 ms per partition.",
+        "others; ghost is a zombie controller, which owes writes and has written nothing for 45 s "
+        "plus 1 ms per partition.",
         ("verdict",),
         lambda view: state_of(ControllerHealth, view.writes_due.verdict),
     ),
@@ -148,8 +147,8 @@ CONTROLLER: Table[ClusterView] = {
         lambda view: view.unclean_elections,
     ),
     "kafka_controller_migrating_to_kraft": figure(
-        "Whether the cluster is migrating to KRaft (1), so that vacancy and failover work are "
-        "unknown, or not (0).",
+        "Whether the cluster is migrating to KRaft (1) or not (0); during a migration, vacancy and "
+        "failover work are unknown.",
         lambda view: int(view.controller.migrating_to_kraft),
     ),
 }
@@ -193,8 +192,8 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.under_replicated,
     ),
     "kafka_cluster_under_min_isr_partitions": figure(
-        "Number of partitions below min.insync.replicas (JMX UnderMinIsrPartitionCount), to which"
-        " acks=all cannot write; 0 in a healthy cluster, absent while that setting is not known.",
+        "Number of partitions below min.insync.replicas (JMX UnderMinIsrPartitionCount), where "
+        "writes with acks=all fail; 0 in a healthy cluster, absent while that setting is not known.",
         lambda view: view.counts.under_min_isr,
     ),
     "kafka_cluster_at_min_isr_partitions": figure(
@@ -203,8 +202,9 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.at_min_isr,
     ),
     "kafka_cluster_under_replicated_at_min_isr_partitions": figure(
-        "Number of under-replicated partitions with exactly min.insync.replicas in-sync replicas: the "
-        "next loss refuses acks=all; 0 in a healthy cluster, absent while that setting is not known.",
+        "Number of under-replicated partitions with exactly min.insync.replicas in-sync replicas, "
+        "where one more loss makes acks=all fail; 0 in a healthy cluster, absent while that "
+        "setting is not known.",
         lambda view: view.counts.under_replicated_at_min_isr,
     ),
     "kafka_cluster_under_replicated_reassigning_partitions": figure(
@@ -258,8 +258,9 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.replication_factor_1,
     ),
     "kafka_cluster_min_isr_blocking_partitions": figure(
-        "Number of partitions whose min.insync.replicas is not below their replication factor, so"
-        " that acks=all is refused while any broker of theirs is down; absent while it is not known.",
+        "Number of partitions whose min.insync.replicas is not below their replication factor, so "
+        "that acks=all fails while any of their brokers is down; absent while that setting is not "
+        "known.",
         lambda view: view.counts.min_isr_blocks,
     ),
     "kafka_cluster_replicas_on_gone_brokers": figure(
@@ -268,8 +269,8 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.replicas_on_gone_brokers,
     ),
     "kafka_cluster_assumed_min_insync_replicas": figure(
-        "Value of min.insync.replicas in the brokers' own files, by a setting of the monitor, which"
-        " counts where ZooKeeper holds none; absent without one: it is not known.",
+        "Value of min.insync.replicas that the monitor's settings state for the brokers' own "
+        "files, used where ZooKeeper holds none; absent without such a setting.",
         lambda view: view.min_isr_assumed,
     ),
     "kafka_cluster_isr_shrinks_total": figure(

@@ -33,13 +33,13 @@ def _of_last(text: str, read: Callable[[LastIncident], float | None]) -> Samples
         last = view.incidents.last_closed
         return None if last is None else read(last)
 
-    return figure(f"{text} in the incident that was closed last; absent before the first.", value)
+    return figure(f"{text} in the most recently closed incident; absent before the first.", value)
 
 
 INCIDENTS: Table[ClusterView] = {
     "kafka_cluster_incident_open": figure(
-        "Whether an incident is open (1), from the first abnormal event until all has been well "
-        "for a minute, or not (0).",
+        "Whether an incident is open (1) or not (0); it opens with the first abnormal event and "
+        "closes when all has been well for a minute.",
         lambda view: int(view.incidents.open is not None),
     ),
     "kafka_cluster_incident_info": Samples(
@@ -65,12 +65,12 @@ INCIDENTS: Table[ClusterView] = {
         lambda view: seconds(view.incidents.last_abnormal_at),
     ),
     "kafka_cluster_incident_closed_timestamp_seconds": figure(
-        "Unix time in seconds when an incident was closed last; absent before the first.",
+        "Unix time in seconds when an incident was last closed; absent before the first.",
         lambda view: seconds(view.incidents.last_closed_at),
     ),
     "kafka_cluster_incident_last_timestamp_seconds": Samples(
-        "Unix time in seconds when something was last abnormal in the incident that was closed "
-        "last, by the event that opened it and how it ended; absent before the first.",
+        "Unix time in seconds when something was last abnormal in the most recently closed "
+        "incident, by the event that opened it and how it ended; absent before the first.",
         ("opened_by", "end"),
         _last_closed,
     ),
@@ -87,14 +87,15 @@ INCIDENTS: Table[ClusterView] = {
         "Partitions that got another leader", lambda last: last.leaders_moved
     ),
     "kafka_cluster_incident_last_offline_partitions": _of_last(
-        "Most partitions that were offline at once because of it", lambda last: last.offline
+        "Highest number of partitions offline at once, without those offline before it,",
+        lambda last: last.offline,
     ),
 }
 
 BALANCE: Table[ClusterView] = {
     "kafka_cluster_imbalance_threshold_ratio": figure(
-        "Imbalance ratio above which the controller rebalances a broker: "
-        "leader.imbalance.per.broker.percentage, which ZooKeeper does not hold, as assumed.",
+        "Imbalance ratio above which the controller rebalances a broker, as the monitor's settings "
+        "state it (ZooKeeper does not hold leader.imbalance.per.broker.percentage).",
         lambda view: view.rebalance.threshold_percentage / 100,
     ),
     "kafka_cluster_imbalanced_brokers": figure(

@@ -42,18 +42,18 @@ LOG: Table[ClusterView] = {
         _watcher_info,
     ),
     "kcm_cluster_watcher_connected": figure(
-        "Whether the watcher's ZooKeeper session is CONNECTED (1) or not (0), while the figures "
-        "stand still; absent before its state is known.",
+        "Whether the watcher's ZooKeeper session is CONNECTED (1) or not (0), in which case the "
+        "figures are not updated; absent before its state is known.",
         _connected,
     ),
     "kcm_cluster_watcher_session_since_timestamp_seconds": figure(
-        "Unix time in seconds since when the watcher's ZooKeeper session has been in its state; "
+        "Unix time in seconds when the watcher's ZooKeeper session entered its current state; "
         "absent before that is known.",
         lambda view: seconds(view.log.session_since),
     ),
     "kcm_cluster_watcher_heartbeat_timestamp_seconds": figure(
-        "Unix time in seconds of the watcher's last heartbeat that reached the figures, one every"
-        " 10 s; absent before the first.",
+        "Unix time in seconds of the last heartbeat of the watcher that the fold has processed, "
+        "one every 10 s; absent before the first.",
         lambda view: seconds(view.log.heartbeat_at),
     ),
     "kcm_cluster_folded_timestamp_seconds": figure(
@@ -76,7 +76,7 @@ LOG: Table[ClusterView] = {
         lambda view: seconds(view.counters_since),
     ),
     "kcm_cluster_znodes": figure(
-        "Number of znodes that the figures are made of.", lambda view: view.log.znodes
+        "Number of znodes from which the figures are computed.", lambda view: view.log.znodes
     ),
     "kcm_cluster_verified_timestamp_seconds": figure(
         "Unix time in seconds when a resync or a reconciliation last proved the figures equal to "
@@ -89,17 +89,18 @@ LOG: Table[ClusterView] = {
         lambda view: int(view.log.divergent_since is not None),
     ),
     "kcm_cluster_divergent_since_timestamp_seconds": figure(
-        "Unix time in seconds since when the figures are known to differ from ZooKeeper; absent "
-        "while they are not.",
+        "Unix time in seconds since when the figures have been known to differ from ZooKeeper; "
+        "absent while they do not.",
         lambda view: seconds(view.log.divergent_since),
     ),
     "kcm_cluster_incomplete": figure(
-        "Whether the figures may lack changes, or paths that the watcher may not read (1), or not"
-        " (0).",
+        "Whether changes may be missing from the figures (1) or not (0); also 1 before the first "
+        "proof against ZooKeeper, and while the watcher may not read paths that the figures need.",
         lambda view: int(view.log.incomplete),
     ),
     "kcm_cluster_incomplete_since_timestamp_seconds": figure(
-        "Unix time in seconds since when the figures may lack changes; absent while they do not.",
+        "Unix time in seconds since when the figures may have been missing changes; absent while "
+        "none can be missing.",
         lambda view: seconds(view.log.incomplete_since),
     ),
     "kcm_cluster_denied_paths": figure(
@@ -108,7 +109,7 @@ LOG: Table[ClusterView] = {
         lambda view: len(view.log.denied) + view.log.denied_more,
     ),
     "kcm_cluster_resync_under_way": figure(
-        "Whether the watcher is reading the whole tree (1) or not (0), as it does for seconds "
+        "Whether the watcher is reading the whole tree (1) or not (0); it does so for seconds "
         "after a start or a reconnect.",
         lambda view: int(view.log.resync_under_way),
     ),
@@ -150,7 +151,7 @@ LOG: Table[ClusterView] = {
         lambda view: view.log.unreadable,
     ),
     "kcm_cluster_anomalies_total": figure(
-        "Anomalies: changes that Kafka does not write or that cannot be, as the events describe "
+        "Anomalies: changes that Kafka does not write or that are impossible; the events describe "
         "them.",
         lambda view: view.log.anomalies,
     ),
@@ -171,51 +172,51 @@ def _behind(moment: Moment) -> Iterable[Sample]:
 
 NOW: Table[Moment] = {
     "kcm_cluster_up": figure(
-        "Whether the figures follow ZooKeeper (1): it answers the watcher, and each stage has shown a "
-        f"sign of life within {_LATE_BEATS_S} s ({_LATE_S} s where the watcher sends no beats); else 0.",
+        "Whether the figures follow ZooKeeper (1) or not (0): it answers the watcher, and each stage has "
+        f"shown a sign of life within {_LATE_BEATS_S} s ({_LATE_S} s where the watcher sends no beats).",
         lambda moment: int(moment.completeness.up),
     ),
     "kcm_cluster_status": Samples(
-        "State of the figures: 1 for the current one, else 0; clocks_disagree: live but for times, "
-        "behind: a stage is late, incomplete: changes may lack, divergent: proved wrong, blind: no "
-        "ZooKeeper.",
+        "Status of the figures (1: current, 0: not): live, clocks_disagree (only times are off), "
+        "behind (a stage is late), incomplete (changes may be missing), divergent (proved wrong), "
+        "blind (no ZooKeeper).",
         ("status",),
         lambda moment: state_of(Status, moment.completeness.status),
     ),
     "kcm_cluster_behind_seconds": Samples(
-        "Seconds since each stage (watcher, fold, exporter) was last known to be in time, by the "
-        "exporter's own clock; about 1 in good order.",
+        "Seconds since each stage (watcher, fold, exporter) was last known to keep up, by the "
+        "exporter's own clock; about 1 in a healthy pipeline.",
         ("stage",),
         _behind,
     ),
     "kcm_clock_skew_seconds": Samples(
-        "Seconds by which the clock of a stage (zookeeper, watcher, fold) is ahead of the exporter's, below 0 "
-        "behind it; of ZooKeeper at least by so many; absent before it is known.",
+        "Seconds by which the clock of a stage (zookeeper, watcher, fold) is ahead of the "
+        "exporter's, negative if behind; a lower bound for zookeeper; absent before it is known.",
         ("stage",),
         _skew,
     ),
     "kafka_controller_vacant_seconds": figure(
-        "Seconds for which nobody has held /controller now; 0 while somebody holds it, absent "
-        "while the watcher may not read it.",
+        "Seconds since /controller became vacant; 0 while somebody holds it, absent while the "
+        "watcher may not read it.",
         lambda moment: seconds(moment.vacant_ms),
     ),
     "kafka_controller_recent_elections": Samples(
-        "Controller elections within the last 10 minutes (10m) and 6 hours (6h), by ZooKeeper's times: "
-        "what is read late does not count as recent; 0 in a healthy cluster, absent while that is not "
+        "Controller elections in the last 10 minutes (10m) and 6 hours (6h), by ZooKeeper's times, "
+        "so that old ones read late do not count; 0 in a healthy cluster, absent while that is not "
         "known.",
         ("window",),
         lambda moment: [((window,), n) for window, n in moment.recent_elections.items()],
     ),
     "kafka_broker_recent_isr_leaves": Samples(
-        f"In how many minutes of the last {WINDOW_MINUTES} ({WINDOW}) a replica of the broker left an ISR, by "
-        "ZooKeeper's times, removals by a reassignment excepted; 0 in a healthy cluster, a restart makes "
-        "two at most.",
+        f"Minutes, of the last {WINDOW_MINUTES} ({WINDOW}), in which a replica of the broker left an ISR, by "
+        "ZooKeeper's times and without removals by a reassignment; 0 in a healthy cluster, at most 2 "
+        "after a restart.",
         ("broker", "window"),
         lambda moment: [((str(id_), WINDOW), n) for id_, n in moment.isr_leave_minutes.items()],
     ),
     "kafka_cluster_next_rebalance_timestamp_seconds": figure(
-        "Unix time in seconds when the controller next checks the balance at the earliest, if its"
-        " settings are Kafka's defaults; absent without a controller.",
+        "Earliest Unix time in seconds at which the controller next checks leader balance, if its "
+        "settings are Kafka's defaults; absent without a controller.",
         lambda moment: seconds(moment.next_rebalance_at),
     ),
 }

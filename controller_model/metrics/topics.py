@@ -27,17 +27,16 @@ def _each_topic(text: str, of: Callable[[TopicTrouble], int | None]) -> Samples[
 
 WORST: Table[Moment] = {
     "kafka_topic_offline_partitions": _each_topic(
-        "Number of offline partitions of a topic; present for the 20 topics that are worst off.",
+        "Number of offline partitions of a topic; present only for the 20 worst topics.",
         lambda topic: topic.offline,
     ),
     "kafka_topic_under_min_isr_partitions": _each_topic(
-        "Number of partitions of a topic below min.insync.replicas; present for the 20 topics "
-        "that are worst off, and absent where that is not known.",
+        "Number of partitions of a topic below min.insync.replicas; present only for the 20 worst "
+        "topics, and absent where that is not known.",
         lambda topic: topic.under_min_isr,
     ),
     "kafka_topic_under_replicated_partitions": _each_topic(
-        "Number of under-replicated partitions of a topic; present for the 20 topics that are "
-        "worst off.",
+        "Number of under-replicated partitions of a topic; present only for the 20 worst topics.",
         lambda topic: topic.under_replicated,
     ),
     "kafka_broker_under_replicated_led_partitions": Samples(
@@ -52,8 +51,8 @@ WORST: Table[Moment] = {
         lambda moment: moment.worst.one_rack,
     ),
     "kafka_cluster_worst_topics_timestamp_seconds": figure(
-        "Unix time in seconds as of which the figures of the worst topics, of led partitions and "
-        "of racks hold; absent before the first.",
+        "Unix time in seconds when the figures of the worst topics, of led partitions and of racks "
+        "were computed; absent before the first time.",
         lambda moment: seconds(moment.worst.at),
     ),
 }

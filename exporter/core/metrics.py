@@ -38,7 +38,8 @@ class ExporterMetrics:
         self.info.info({"python": platform.python_version()})
         self.ready = gauge(
             "kcm_exporter_ready",
-            "1 while /readyz answers 200: both topics were read to their ends, and Kafka answers and is read.",
+            "1 while /readyz answers 200: both topics were read to their ends, and the pipeline's "
+            "Kafka answers and is being read.",
         )
         self.records = counter("kcm_exporter_records", "Records read from the topic.", ["topic"])
         self.unreadable = counter(
@@ -52,13 +53,14 @@ class ExporterMetrics:
         )
         self.resets = counter(
             "kcm_exporter_rereads",
-            "Times that the topic was read again from its beginning because it was recreated or "
+            "Times that the topic was read again from its beginning because it was re-created or "
             "truncated; 0 in a healthy pipeline.",
             ["topic"],
         )
         self.kafka_answered = gauge(
             "kcm_exporter_kafka_answered_timestamp_seconds",
-            "Time of the last answer of the pipeline's Kafka; it advances every few seconds.",
+            "Unix time in seconds of the last answer of the pipeline's Kafka; it advances every "
+            "few seconds.",
         )
         self.lag = gauge(
             "kcm_exporter_lag_records",
@@ -73,7 +75,7 @@ class ExporterMetrics:
         )
         self.change_delay = histogram(
             "kcm_exporter_change_delay_seconds",
-            "Time from the watcher's notice of a znode change until the change is in /metrics; compares "
+            "Time from the watcher seeing a znode change until the change is in /metrics; compares "
             "two machines' clocks.",
             buckets=_DELAY_BUCKETS_S,
         )
@@ -84,7 +86,7 @@ class ExporterMetrics:
         )
         self.scrape = histogram(
             "kcm_exporter_scrape_seconds",
-            "Time to put the answer of /metrics together.",
+            "Time to assemble the answer of /metrics.",
             buckets=_WORK_BUCKETS_S,
         )
         self.requests = counter(

@@ -20,11 +20,11 @@ _DELAY_BUCKETS_S = (
 
 GAUGES = {
     "znodes": "Znodes that exist according to the log.",
-    "denied_paths": "Znodes that ZooKeeper's ACLs do not let the watcher read; 0 in health.",
-    "queue_length": "Notifications and replies from ZooKeeper that wait to be handled; near 0 in "
-    "health.",
-    "dirty_paths": "Znodes that changed and are not yet read again; near 0 in health.",
-    "buffer_changes": "Changes that wait to be sent to the pipeline's Kafka; near 0 in health.",
+    "denied_paths": "Znodes that ZooKeeper's ACLs do not let the watcher read; normally 0.",
+    "queue_length": "Notifications and replies from ZooKeeper that wait to be handled; normally "
+    "near 0.",
+    "dirty_paths": "Znodes that changed and are not yet read again; normally near 0.",
+    "buffer_changes": "Changes that wait to be sent to the pipeline's Kafka; normally near 0.",
     "buffer_bytes": "Bytes of changes that the pipeline's Kafka has not acknowledged yet.",
 }
 """HELP of kcm_watcher_<name>."""
@@ -34,8 +34,8 @@ TOTALS = {
     "reads": "Reads of znodes answered by ZooKeeper.",
     "resyncs": "Resyncs that began: each publishes every znode again.",
     "audits": "Reconciliations that ended: each compares the whole tree with the log.",
-    "audit_differences": "Changes that only a reconciliation found, without a notification; 0 in "
-    "health.",
+    "audit_differences": "Changes that only a reconciliation found, without a notification; "
+    "normally 0.",
     "dropped_notifications": "Notifications dropped because too many waited; a resync follows each "
     "time.",
     "dropped_changes": "Changes dropped because the pipeline's Kafka did not take them in time; a "
@@ -54,8 +54,8 @@ class WatcherMetrics:
         self.zookeeper = ServerMetrics(registry, cluster)
         state = Gauge(
             "kcm_watcher_session_state",
-            "1 for the state of the watcher's ZooKeeper session, 0 for the others; CONNECTED in "
-            "health.",
+            "1 for the current state of the watcher's ZooKeeper session, 0 for the others; "
+            "normally CONNECTED.",
             ["cluster", "state"],
             registry=registry,
         )
@@ -69,8 +69,8 @@ class WatcherMetrics:
         self._changes = {kind: changes.labels(cluster, kind.value) for kind in ChangeKind}
         self._leader = Gauge(
             "kcm_watcher_leader",
-            "1 while this watcher may write the log, 0 while it stands by or its lease is unproven; "
-            "the sum over a cluster's watchers is 1 in health.",
+            "1 while this watcher may write the log, 0 while it stands by or its lease is "
+            "unproven; normally, the sum over a cluster's watchers is 1.",
             ["cluster"],
             registry=registry,
         ).labels(cluster)

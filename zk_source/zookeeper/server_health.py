@@ -84,14 +84,16 @@ class ServerMetrics(Collector):
 
 
 _HELP = {
-    "answer_seconds": "Seconds that server took to answer a four-letter word; milliseconds in health.",
-    "latency_average_seconds": "Average latency of requests that server reports, since its start or "
-    "the last srst.",
-    "latency_highest_seconds": "Highest latency of a request that server reports, since its start or "
-    "the last srst.",
-    "connections": "Client connections of that server.",
+    "answer_seconds": "Seconds that the session's ZooKeeper server took to answer a four-letter "
+    "word; normally milliseconds.",
+    "latency_average_seconds": "Average request latency that the session's ZooKeeper server "
+    "reports, since its start or the last srst.",
+    "latency_highest_seconds": "Highest request latency that the session's ZooKeeper server "
+    "reports, since its start or the last srst.",
+    "connections": "Client connections of the session's ZooKeeper server.",
     "sessions": "Sessions of the ensemble; absent where mntr is not allowed, or before ZooKeeper 3.6.",
-    "outstanding_requests": "Requests that wait in that server's queue; near 0 in health.",
+    "outstanding_requests": "Requests that wait in the queue of the session's ZooKeeper server; "
+    "normally near 0.",
 }
 """HELP of kcm_watcher_zookeeper_<name>, which is the name of the figure as well."""
 
