@@ -12,8 +12,8 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaBrokerGone",
         signal=signals.BROKER_GONE,
         summary=f"Broker {BROKER} is gone, with {VALUE} replicas.",
-        meaning="The broker is not registered in ZooKeeper. Partitions with a replica on it have one "
-        "less; those whose only in-sync replica it had are offline.",
+        meaning="The broker is not registered in ZooKeeper. Partitions with a replica on it have "
+        "one live replica less; those whose only in-sync replica was on it are offline.",
         cause="It crashed or was stopped, its machine is down, or it cannot reach ZooKeeper. On the "
         "board Partitions and ISR, how it ended shows which.",
         action="Start it; read the end of its server.log if it does not stay. If it will not come back, "
@@ -27,8 +27,8 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"Broker {BROKER} is gone, and partitions of that cluster can lose no further replica.",
         meaning="The broker does not come back by itself, and partitions are at min.insync.replicas: if "
         "another broker with their replicas is lost, producers with acks=all are refused.",
-        cause="The same as of KafkaBrokerGone, for longer.",
-        action="Stop and restart no other broker. Start this one; if that cannot be soon, reassign the "
+        cause="The same as for KafkaBrokerGone, for longer.",
+        action="Stop and restart no other broker. Start this one; if that takes long, reassign the "
         "replicas of the partitions at min ISR first.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --at-min-isr-partitions",
     ),
@@ -41,8 +41,8 @@ ALERTS: tuple[Alert, ...] = (
         cause="It crashes and is restarted (out of memory, a full disk), or it loses its "
         "ZooKeeper session (GC pauses, network). On the board Partitions and ISR, how it "
         "ended shows which.",
-        action="Read the end of its server.log before each restart; if it cannot be healed now, "
-        "leave it down until it can.",
+        action="Read the end of its server.log before each restart; if the cause cannot be fixed "
+        "now, leave it down until it can.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",
     ),
     Alert(
@@ -51,10 +51,10 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"Replicas of broker {BROKER} left ISRs in {VALUE} minutes of "
         f"{signals.RESTLESS_WINDOW}.",
         meaning="Followers on this broker fall behind, catch up and fall behind again. Each time "
-        "its partitions are one failure nearer to being refused or offline.",
+        "its partitions are one failure nearer to refusing producers or going offline.",
         cause="A slow disk or network of this broker, too few num.replica.fetchers, GC pauses, or "
-        "bursts that one follower cannot take. If several brokers are named alike, the "
-        "leader or the network is the cause.",
+        "bursts that one follower cannot keep up with. If this fires for several brokers, "
+        "the leader or the network is the cause.",
         action="Compare disk latency, network and GC of this broker with those of its peers.",
         command="kcm events --cluster {{ $labels.cluster }} --since 30m --kind IsrShrunk",
     ),
@@ -62,10 +62,10 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaLogDirFailed",
         signal=signals.BROKER_LOG_DIRS,
         summary=f"Broker {BROKER} lost {VALUE} log directories.",
-        meaning="The broker is live, but the replicas in that directory are gone from it until the "
-        "disk is mended and the broker restarted.",
+        meaning="The broker is live, but the replicas in that directory are offline until the disk "
+        "is repaired and the broker is restarted.",
         cause="A disk failed, filled up or went read-only.",
-        action="Find the directory in its server.log (LogDirFailureChannel), mend the disk, "
+        action="Find the directory in its server.log (LogDirFailureChannel), repair the disk, "
         "restart the broker.",
         command="kafka-log-dirs --bootstrap-server BROKER:9092 --describe",
     ),
@@ -73,13 +73,14 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaLeadersImbalanced",
         signal=signals.BROKER_MENDABLE,
         summary=f"Others lead {PERCENT} of the partitions that broker {BROKER} should lead.",
-        meaning="The broker is up and in sync, but does not lead what it is preferred for: others "
-        "carry its load. The monitor recommends a preferred election, which mends that now, "
-        "without moving data.",
+        meaning="The broker is up and in sync, but does not lead the partitions for which it is "
+        "the preferred leader: others carry its load. The monitor recommends a preferred "
+        "election, which fixes that without moving data.",
         cause="The broker was restarted, and auto.leader.rebalance.enable is off, or the "
-        "controller does not get to it (it acts every 5 minutes above 10 %).",
+        "controller has not done it yet (it checks every 5 minutes and acts above 10 %).",
         action="Read what `kcm recommend` would elect, then run the command with --confirm at a "
-        "quiet time: leaders move in moments, and it stops at the first surprise.",
+        "quiet time: leaders move within moments, and it stops at the first unexpected "
+        "result.",
         command="kcm elect --bootstrap-servers BROKER:9092 --cluster {{ $labels.cluster }} "
         "--broker {{ $labels.broker }}",
     ),
@@ -87,11 +88,11 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaLeadersCannotReturn",
         signal=signals.BROKER_UNMENDABLE,
         summary=f"Others lead {PERCENT} of the partitions that broker {BROKER} should lead, "
-        "and no election can mend it.",
+        "and no election can fix that.",
         meaning="The preferred replicas of this broker are not live or not in the ISR, so a "
         "preferred election would change nothing.",
         cause="The broker is down, its replicas do not catch up, a log directory failed, or the "
-        "assignment names a broker that is long gone.",
+        "assignment names a broker that no longer exists.",
         action="If it is down, start it; if it is up, see on the board Balance whether its "
         "replicas are in sync; if it will not come back, reassign its replicas.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1d --kind BrokerStopped "
@@ -103,8 +104,8 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"The assignment of {CLUSTER} gives broker {{{{ $labels.broker }}}} {PERCENT} more or less than an even "
         "share of leaders.",
         meaning="Even when every preferred replica leads, this broker leads far more or far fewer "
-        "than the others. No election mends that: the first replicas stand on the wrong "
-        "brokers.",
+        "than the others. No election fixes that, because the preferred (first) replicas "
+        "are on the wrong brokers.",
         cause="Brokers were added or taken away without a reassignment, topics were created while "
         "brokers were down, or somebody assigned replicas by hand.",
         action="Where the broker has replicas, write the same replicas in another order into "

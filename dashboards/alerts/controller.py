@@ -13,20 +13,20 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"{CLUSTER} has no controller.",
         meaning="Nobody holds /controller. Partitions keep the leaders that they have, but no new "
         "leader is elected, and topics are neither created nor deleted.",
-        cause="No broker can take the office: all are down or have lost ZooKeeper, writes to "
+        cause="No broker can become controller: all are down or have lost ZooKeeper, writes to "
         "/controller are refused (ACLs, a quota, a read-only server), or something deletes "
-        "it. If KcmBlind or KcmBehind fires, too, this is what was true when the cluster "
-        "was seen last.",
-        action="Read /brokers/ids and /controller with zookeeper-shell, then controller.log "
-        "of a live broker for the reason why it does not take the office.",
+        "it. If KcmBlind or KcmBehind fires, too, this shows the cluster as it was when it "
+        "was last seen.",
+        action="Read /brokers/ids and /controller with zookeeper-shell, then controller.log of a "
+        "live broker for the reason why it does not become controller.",
         command="zookeeper-shell ZOOKEEPER:2181 ls /brokers/ids",
     ),
     Alert(
         name="KafkaControllerFlapping",
         signal=signals.ELECTIONS_RECENT,
         summary=f"{CLUSTER} elected its controller {VALUE} times within {signals.FLAPPING_WINDOW}.",
-        meaning="The controller does not stay in office. Each election starts its work again, and "
-        "partitions whose leader is gone wait for it meanwhile.",
+        meaning="The controller changes again and again. Each new controller starts its work from "
+        "the beginning, and partitions whose leader is gone wait for it meanwhile.",
         cause="The controllers' ZooKeeper sessions expire (long GC pauses, full disks or CPUs, "
         "zookeeper.session.timeout.ms too short), ZooKeeper is slow, or brokers are being "
         "restarted quickly one after the other: a rolling restart may move the controller with each.",
@@ -39,13 +39,13 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.ELECTIONS_LONG,
         summary=f"{CLUSTER} elected its controller {VALUE} times "
         f"within {signals.FLAPPING_LONG_WINDOW}.",
-        meaning="The controller is lost again and again, with long pauses between: no single "
-        "change looks bad, all together do.",
-        cause="The same job or load hits the controller now and then (backups, log cleaning, a "
-        "neighbour on the machine, a leak that ends in GC), or brokers are restarted again and "
-        "again.",
-        action="Put the times of the elections beside the GC log, the disks and the planned jobs "
-        "of the brokers that lost the office.",
+        meaning="The controller is lost again and again, with long pauses between: a single change "
+        "looks harmless, all together do not.",
+        cause="The same job or load hits the controller now and then (backups, log cleaning, "
+        "another process on the machine, a memory leak that ends in long GC), or brokers are "
+        "restarted again and again.",
+        action="Compare the times of the elections with the GC logs, the disk metrics and the "
+        "planned jobs of the brokers that lost /controller.",
         command="kcm events --cluster {{ $labels.cluster }} --since 6h",
     ),
     Alert(
@@ -53,12 +53,13 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.GHOST,
         summary=f"{CLUSTER} has a controller that does not work.",
         meaning="A broker holds /controller, but owes writes (new leaders, states of new "
-        "partitions) and has written nothing under its epoch for 45 s and 1 ms per "
+        "partitions) and has written nothing under its epoch for 45 s plus 1 ms per "
         "partition. Its own metrics look healthy.",
         cause="The controller's event thread hangs (a deadlock, a request to a broker that never "
         "ends, endless GC), or its session to ZooKeeper lives while its writes are refused.",
-        action="Take a thread dump (jstack PID) of the broker that holds the office, then restart that "
-        "broker; if it cannot be restarted, delete /controller: another broker takes it.",
+        action="Take a thread dump (jstack PID) of the broker that holds /controller, then restart "
+        "that broker; if it cannot be restarted, delete /controller: another broker becomes "
+        "controller.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
@@ -68,9 +69,9 @@ ALERTS: tuple[Alert, ...] = (
         meaning="A controller was elected while partitions had lost their leader, and it has not yet "
         "given each a new one: those are offline until it does.",
         cause="Very many partitions, a slow ZooKeeper (each leader is a write), a controller that "
-        "is short of CPU, or one that was elected again in the middle.",
-        action="See on the board Controller whether the writes due fall. If they fall, wait; if "
-        "they stand still, treat it as KafkaControllerGhost.",
+        "is short of CPU, or another election before the work was finished.",
+        action="See on the board Controller whether the number of writes due falls. If it falls, "
+        "wait; if it does not, treat it as KafkaControllerGhost.",
         command="kcm status --cluster {{ $labels.cluster }} --watch",
     ),
     Alert(
@@ -80,8 +81,9 @@ ALERTS: tuple[Alert, ...] = (
         meaning="A KRaft controller holds /controller. ZooKeeper shows less and less of the cluster: "
         "vacancy and failover work are unknown, and in the end this monitor sees nothing new.",
         cause="zookeeper.metadata.migration.enable is on, and KRaft controllers are running.",
-        action="If the migration is meant, plan how the cluster is watched afterwards, and forget it "
-        "here when it has ended. If it is not, read zookeeper.metadata.migration.enable of the brokers.",
+        action="If the migration is intended, plan how the cluster is watched afterwards, and run "
+        "`kcm forget` when it has ended. If it is not, check "
+        "zookeeper.metadata.migration.enable of the brokers.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
 )

@@ -11,15 +11,16 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KcmBlind",
         signal=signals.BLIND,
-        summary=f"Nobody sees what {CLUSTER} does now.",
+        summary=f"The monitor cannot see {CLUSTER} now.",
         meaning="The watcher has no ZooKeeper session, or no exporter that serves the cluster is "
-        "scraped. The other alerts of this cluster show what was true then, and are silent "
-        "about what happened since.",
-        cause="ZooKeeper is down or cannot be reached, the watcher may not log in, the exporter "
-        "is down, or its target is missing in Prometheus. A cluster that was taken out and "
-        f"forgotten is missed for {signals.SEEN_WINDOW}.",
-        action="See whether the exporter answers /readyz. If it does, read the log of the watcher "
-        "for its session; if not, its own log and its target in Prometheus.",
+        "scraped. The other alerts of this cluster show what was true before, and cannot "
+        "fire for what has happened since.",
+        cause="ZooKeeper is down or cannot be reached, ZooKeeper rejects the watcher's login, the "
+        "exporter is down, or its target is missing in Prometheus. After `kcm forget`, this fires "
+        f"for {signals.SEEN_WINDOW}.",
+        action="See whether the exporter answers /readyz. If it does, read in the watcher's log "
+        "what became of its session; if not, read the exporter's log and check its target "
+        "in Prometheus.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
@@ -27,10 +28,11 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.BEHIND,
         summary=f"The figures of {CLUSTER} are late: no sign of life of the stage "
         f"{{{{ $labels.stage }}}} for {DURATION}.",
-        meaning="The figures are still served, but do not follow any more. The stages are watcher, "
-        "fold and exporter; the first of them that is late is the one to investigate.",
+        meaning="The figures are still served, but no longer follow ZooKeeper. The stages are "
+        "watcher, fold and exporter; the first of them that is late is the one to "
+        "investigate.",
         cause="That stage is down, hangs or is overloaded, the pipeline's Kafka does not answer, "
-        "or the cluster was taken out and not forgotten.",
+        "or the cluster is no longer watched and `kcm forget` was not run.",
         action="Read the log of that stage; check the pipeline's Kafka if several stages are late.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
@@ -39,9 +41,9 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.BEHIND,
         summary=f"The figures of {CLUSTER} have been late for long: no sign of life of the "
         f"stage {{{{ $labels.stage }}}} for {DURATION}.",
-        meaning="The figures stand still for longer than an upgrade or a restart takes. The other alerts "
-        "of this cluster are silent about what happened since.",
-        cause="The same as of KcmBehind, and nothing mends it by itself.",
+        meaning="The figures have not been updated for longer than an upgrade or a restart takes. "
+        "The other alerts of this cluster cannot fire for what has happened since.",
+        cause="The same as for KcmBehind, and it does not recover by itself.",
         action="Read the log of that stage; check the pipeline's Kafka if several stages are late.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
@@ -49,10 +51,11 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmNotServed",
         signal=signals.NOT_SERVED,
         summary="No exporter serves figures of the watched Kafka clusters: {{ $labels.cluster }}.",
-        meaning="Prometheus has no figures of these clusters (all: of none at all), whether it ever had "
-        "some or not. Their other alerts cannot fire. It goes on for as long as that is so.",
+        meaning="Prometheus has no figures of these clusters (all: of no cluster at all), whether "
+        "it had any before or not. Their other alerts cannot fire. This alert fires until "
+        "it has figures.",
         cause="The exporters are down, not scraped, or do not know the cluster; or the cluster's "
-        "watchers never came as far as its first figures.",
+        "watchers never produced its first figures.",
         action="See whether the exporter answers /readyz, whether its target is in Prometheus and up, "
         "then the logs of exporter, fold and watcher.",
         command="curl -s EXPORTER:9640/readyz",
@@ -61,7 +64,7 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmNoWatcherLeads",
         signal=signals.NO_WATCHER_LEADS,
         summary=f"No watcher of {CLUSTER} leads.",
-        meaning="Nobody records the changes in ZooKeeper, so the figures stand still.",
+        meaning="No watcher records the changes in ZooKeeper, so the figures are not updated.",
         cause="The watchers are down, cannot reach the ensemble that their election uses, or may not "
         "read or write the pipeline's topics.",
         action="Read the watchers' logs: each says why it does not lead.",
@@ -71,9 +74,9 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmStandbyMissing",
         signal=signals.STANDBY_MISSING,
         summary=f"{CLUSTER} has fewer watchers than it should have: {VALUE}.",
-        meaning="The figures follow, but if this watcher is lost, nobody takes over.",
-        cause="The standby has died, cannot be scheduled, or is not scraped any more; or there is one "
-        "watcher on purpose since a few days.",
+        meaning="The figures follow ZooKeeper, but if this watcher is lost, none takes over.",
+        cause="The standby has died, cannot be scheduled, or is not scraped any more; or the "
+        "second watcher was removed on purpose a few days ago.",
         action="Start the standby, or see why its pod does not run.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
@@ -81,8 +84,8 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmPathsDenied",
         signal=signals.PATHS_DENIED,
         summary=f"The watcher may not read {VALUE} paths in the ZooKeeper of {CLUSTER}.",
-        meaning="Figures that need these paths are absent or may lack changes, and alerts on them are "
-        "silent.",
+        meaning="Figures that need these paths are absent or may be missing changes, and alerts on "
+        "them cannot fire.",
         cause="The ACLs of znodes were changed (zookeeper.set.acl, a security migration), or the "
         "watcher's credentials.",
         action="Give the watcher's user the right to read these paths, or the watcher a user that "
@@ -94,7 +97,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.FOLD_RESTARTS,
         summary=f"The fold has started its query again {VALUE} times within an hour "
         "(clusters: {{ $labels.cluster }}).",
-        meaning="Each time the figures of all clusters stand still for seconds to a minute.",
+        meaning="Each time, the figures of all clusters are not updated for seconds to a minute.",
         cause="By the label reason of the counter: disk (the checkpoint cannot be written), "
         "kafka (the pipeline's Kafka does not answer), hung (Spark's JVM hangs: too little CPU or "
         "memory), worker (Spark's Python did not start within 10 s: the same), state (the checkpoint cannot be read).",
@@ -106,10 +109,11 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.CHECKPOINT_FREE,
         summary=f"The volume of the fold's checkpoint has {PERCENT} left "
         "(clusters: {{ $labels.cluster }}).",
-        meaning="When it is full, the fold stops and the figures of all clusters stand still.",
-        cause="More or larger clusters than the volume was made for, or something else writes to it.",
-        action="Enlarge the claim, where its storage class allows that. The fold removes by itself what "
-        "it needs no more.",
+        meaning="When it is full, the fold stops and the figures of all clusters are not updated.",
+        cause="More or larger clusters than the volume was sized for, or something else writes to "
+        "it.",
+        action="Enlarge the claim, where its storage class allows that. The fold itself removes "
+        "what it no longer needs.",
         command="df -h",
     ),
     Alert(
@@ -117,8 +121,9 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.CLOCK_SKEW,
         summary=f"The clocks of {CLUSTER}'s exporter and of the stage {{{{ $labels.stage }}}} are "
         f"{DURATION} apart.",
-        meaning="The figures follow ZooKeeper all the same: no clock decides that. Times in events, "
-        "incidents and on the page are wrong by as much, in one direction or the other.",
+        meaning="The figures follow ZooKeeper all the same: that does not depend on clocks. Times "
+        "in events, incidents and on the page are wrong by as much, in one direction or "
+        "the other.",
         cause="The clock of that machine is not set by NTP, or the exporter's is not, if the "
         "alert fires for every stage.",
         action="Compare `date` on the machines of ZooKeeper's leader, the watcher, the fold and the exporter, "
@@ -128,9 +133,9 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KcmMinIsrNotKnown",
         signal=partitions.MIN_ISR_UNKNOWN,
-        summary=f"min.insync.replicas is not known of {CLUSTER}: {VALUE} partitions are not judged by it.",
-        meaning="KafkaPartitionsUnderMinIsr cannot fire for this cluster, and under min ISR, at min ISR "
-        "and safe to stop are not known. All other figures hold.",
+        summary=f"min.insync.replicas is not known for {CLUSTER}: {VALUE} partitions are not checked against it.",
+        meaning="KafkaPartitionsUnderMinIsr cannot fire for this cluster, and the figures under "
+        "min ISR, at min ISR and safe to stop are not known. All other figures are correct.",
         cause="ZooKeeper holds no min.insync.replicas for some topics, and the fold's setting "
         "min_insync_replicas does not name this cluster: the brokers' own files are not in ZooKeeper.",
         action="Let `kcm doctor --bootstrap-servers` read the value from the brokers, set "
@@ -141,13 +146,13 @@ ALERTS: tuple[Alert, ...] = (
         name="KcmIncompleteOrDivergent",
         signal=signals.DOUBTFUL,
         summary=f"Figures of {CLUSTER} may be wrong.",
-        meaning="Changes may lack (incomplete), or a reconciliation proved that the figures are not what "
-        "ZooKeeper holds (divergent), and no resync has mended it.",
+        meaning="Changes may be missing (incomplete), or a reconciliation proved that the figures "
+        "differ from ZooKeeper (divergent), and no resync has corrected that.",
         cause="Changes were lost on the way (a hole in the log, a full buffer while Kafka was "
-        "away), and the resync that was asked for does not end: ZooKeeper is slow or "
-        "refuses reads.",
-        action="Open the board Pipeline: resyncs wanted and under way, paths that may not be "
-        "read; then at the watcher's log. Restarting the watcher starts a resync.",
+        "away), and the resync that followed does not end: ZooKeeper is slow or refuses "
+        "reads.",
+        action="Look at the board Pipeline (resyncs wanted and under way, paths that may not be "
+        "read), then at the watcher's log. Restarting the watcher starts a resync.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",
     ),
 )

@@ -16,7 +16,7 @@ ALERTS: tuple[Alert, ...] = (
         "controller does not do it (leader writes due stay above 0, or there is no "
         "controller).",
         action="Start the brokers that are down, the one that was in the ISR last first. An "
-        "unclean election loses records: the last resort.",
+        "unclean election loses records: it is the last resort.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --unavailable-partitions",
     ),
     Alert(
@@ -40,20 +40,20 @@ ALERTS: tuple[Alert, ...] = (
         "leaves, producers with acks=all are refused on these partitions.",
         cause="A broker with their replicas is down (KafkaBrokerGone), or its replicas fall behind "
         "(KafkaIsrFlapping).",
-        action="Stop and restart no other broker. Start the broker that is down, or see on the board "
-        "Partitions and ISR whose replicas are absent.",
+        action="Stop and restart no other broker. Start the broker that is down, or see on the "
+        "board Partitions and ISR which broker's replicas are missing.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --at-min-isr-partitions",
     ),
     Alert(
         name="KafkaPartitionsUnderReplicated",
         signal=signals.UNDER_REPLICATED_UNEXPLAINED,
         summary=f"{CLUSTER} has under-replicated partitions, now {VALUE}.",
-        meaning="Replicas are not in sync, and no reassignment is the reason: what they lack is kept "
-        "on fewer brokers than was asked for.",
+        meaning="Replicas are not in sync, and no reassignment is the reason: the records that "
+        "they lack are on fewer brokers than the replication factor demands.",
         cause="A broker is down (KafkaBrokerGone), a disk or the network of one is slow, replication "
         "is throttled, or a log directory failed.",
-        action="See on the board Partitions and ISR whose replicas are absent: one broker's, or those "
-        "that one leader serves.",
+        action="See on the board Partitions and ISR which replicas are missing: those of one "
+        "broker, or those that follow one leader.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --under-replicated-partitions",
     ),
     Alert(
@@ -72,11 +72,11 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaReassignmentStuck",
         signal=signals.REASSIGNMENT_STALLED,
         summary=f"{CLUSTER}: a reassignment does not end, the oldest for {DURATION}.",
-        meaning="Replicas are being moved, and not one partition has arrived for an hour; or the "
-        f"oldest has been waiting for more than {signals.LONG_WINDOW}, and those under way do not "
-        "become fewer. The cluster carries additional replicas meanwhile.",
-        cause="A target broker is down or full, the throttle is below what is written, or a "
-        "partition is too large to arrive within an hour.",
+        meaning="Replicas are being moved, and no reassignment has finished for an hour; or the "
+        f"oldest has been waiting for more than {signals.LONG_WINDOW}, and the number under way does "
+        "not fall. The cluster carries additional replicas meanwhile.",
+        cause="A target broker is down or full, the throttle is below the rate at which producers "
+        "write, or a partition is too large to be copied within an hour.",
         action="See whether the adding replicas are live and whether their logs grow. Raise the "
         "throttle, or cancel what cannot end.",
         command="kafka-reassign-partitions --bootstrap-server BROKER:9092 --list",
@@ -85,8 +85,8 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaTopicDeletionStuck",
         signal=signals.DELETION_AGE,
         summary=f"{CLUSTER}: a topic has been waiting for deletion for {DURATION}.",
-        meaning="A topic that was deleted is still there: it serves nobody and keeps its disk, and "
-        "a topic of that name cannot be created.",
+        meaning="A topic that was deleted still exists: clients cannot use it, it still takes disk "
+        "space, and a topic of that name cannot be created.",
         cause="A broker that has a replica of it is down (the controller waits for it), a "
         "reassignment of the topic is under way, or delete.topic.enable is off.",
         action="Start the brokers that are down; end the reassignment. Do not remove znodes by "

@@ -35,17 +35,22 @@ ROWS: tuple[Row, ...] = (
         "Since when?",
         counts("Leaders over time", signals.BROKER_LEADERS),
         heat(
-            "Imbalance ratio of the threshold, over time",
+            "Imbalance ratio as a share of the threshold, over time",
             signals.BROKER_IMBALANCE_OF_THRESHOLD,
             steps=((None, "green"), (0.5, "yellow"), (_ABOVE_THRESHOLD, "red")),
         ),
     ),
     Row(
         "What would a preferred election mend?",
-        bars("It would give back", signals.BROKER_ELECTABLE, span=8, steps=BLUE),
-        bars("It could not give back", signals.BROKER_NOT_ELECTABLE, span=8, steps=ZERO_IS_BEST),
+        bars("Partitions that it would give back", signals.BROKER_ELECTABLE, span=8, steps=BLUE),
         bars(
-            "Ratio that it cannot mend",
+            "Partitions that it could not give back",
+            signals.BROKER_NOT_ELECTABLE,
+            span=8,
+            steps=ZERO_IS_BEST,
+        ),
+        bars(
+            "Imbalance that it could not fix",
             signals.BROKER_UNMENDABLE,
             span=8,
             steps=((None, "red"),),
@@ -59,12 +64,12 @@ ROWS: tuple[Row, ...] = (
             steps=ZERO_IS_BEST,
         ),
         figure("Threshold, assumed", incidents.IMBALANCE_THRESHOLD, span=4),
-        figure("What became of recommendations, last day", incidents.GRADED_DAY, span=8),
+        figure("Outcome of recommendations, last day", incidents.GRADED_DAY, span=8),
     ),
     Row(
         "What will the controller do by itself?",
         figure("Next automatic rebalance check", incidents.NEXT_REBALANCE, no_value="-"),
-        figure("Would elect then", incidents.NEXT_ELECTED),
+        figure("Would be elected then", incidents.NEXT_ELECTED),
         counts("Would elect, over time", incidents.NEXT_ELECTED, incidents.NEXT_BLOCKED).height(
             STAT_HEIGHT
         ),
@@ -72,7 +77,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "What only a reassignment mends",
         bars(
-            "From an even share, all preferred replicas leading",
+            "Deviation from an even share, if all preferred replicas lead",
             signals.BROKER_SKEW,
             steps=((None, "red"), (-SKEW_RATIO, "blue"), (SKEW_RATIO, "red")),
         ).min(-1),

@@ -65,7 +65,13 @@ ROWS: tuple[Row, ...] = (
         "What is wrong now?",
         word("Can I trust this?", STATUS, span=4, no_value="not served", always=True),
         _now("Controller", now.CONTROLLER_NOW, texts={**STALE_TEXT, **NOBODY}),
-        figure("In office", now.IN_OFFICE, span=4, steps=NOT_CALM, no_value="nobody, or stale"),
+        figure(
+            "Time since election",
+            now.IN_OFFICE,
+            span=4,
+            steps=NOT_CALM,
+            no_value="nobody, or stale",
+        ),
         _now(
             f"Elections within {signals.FLAPPING_WINDOW}",
             now.ELECTIONS_RECENT_NOW,
@@ -79,7 +85,7 @@ ROWS: tuple[Row, ...] = (
         _now("Brokers down", now.BROKERS_DOWN_NOW),
         _now("Offline", now.OFFLINE_NOW, span=6),
         _now("Under min ISR", now.UNDER_MIN_ISR_NOW, span=6, no_value=NOT_KNOWN),
-        _now("At min ISR by a loss", now.AT_MIN_ISR_NOW, span=6, no_value=NOT_KNOWN),
+        _now("At min ISR, replicas missing", now.AT_MIN_ISR_NOW, span=6, no_value=NOT_KNOWN),
         _now("Under-replicated", now.UNDER_REPLICATED_NOW, span=6, steps=NOT_CALM_WARNING),
         table_of(
             "Which brokers are gone?",
@@ -122,8 +128,8 @@ ROWS: tuple[Row, ...] = (
         ),
         figure("Vacant now", signals.VACANT_NOW, steps=((None, "green"), (0.001, "red"))),
         figure("Incidents, last day", INCIDENTS_DAY),
-        word("Incident that is open", INCIDENT, span=12, no_value="none"),
-        figure("The last one began", INCIDENT_AGE, span=12, no_value="never"),
+        word("Open incident", INCIDENT, span=12, no_value="none"),
+        figure("Newest incident began", INCIDENT_AGE, span=12, no_value="never"),
         timeline("Controller over time", signals.CONTROLLER_ID, span=24, texts=NOBODY),
     ),
     Row(
@@ -178,7 +184,7 @@ ROWS: tuple[Row, ...] = (
         figure("Under-replicated", UNDER_REPLICATED, steps=ZERO_IS_BEST),
         figure("Not led by the preferred replica", IMBALANCE, steps=ZERO_IS_BEST),
         counts(
-            "Partitions not as they should be",
+            "Unhealthy partitions",
             OFFLINE,
             UNDER_MIN_ISR,
             UNDER_REPLICATED,
@@ -193,13 +199,15 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "ZooKeeper",
-        word("The server that we are on", zookeeper.SERVER, no_value="none", always=True),
-        figure("Session as it is since", zookeeper.SESSION_AGE),
-        word("Its role and release", zookeeper.ROLE, no_value="unknown", always=True),
+        word("ZooKeeper server in use", zookeeper.SERVER, no_value="none", always=True),
+        figure("Session in this state for", zookeeper.SESSION_AGE),
+        word("Server's role and release", zookeeper.ROLE, no_value="unknown", always=True),
         figure("Sessions", zookeeper.SESSIONS, span=3, no_value="unknown"),
         figure("Connections", zookeeper.CONNECTIONS, span=3, no_value="unknown"),
-        lines("How fast it answers", zookeeper.ANSWER, zookeeper.LATENCY, zookeeper.LATENCY_MOST),
-        counts("Requests that wait in it", zookeeper.OUTSTANDING),
+        lines(
+            "Answer time and latency", zookeeper.ANSWER, zookeeper.LATENCY, zookeeper.LATENCY_MOST
+        ),
+        counts("Outstanding requests", zookeeper.OUTSTANDING),
     ),
     TRUST,
 )

@@ -21,7 +21,7 @@ _BOUNCING = ((None, "blue"), (BOUNCES, "red"))
 
 ROWS: tuple[Row, ...] = (
     Row(
-        "Which partitions are not as they should be?",
+        "Which partitions are unhealthy?",
         figure("Offline", signals.OFFLINE, span=4, steps=ZERO_IS_GOOD),
         figure("Leaderless", signals.LEADERLESS, span=4, steps=ZERO_IS_GOOD),
         figure(
@@ -42,7 +42,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "Which topics?",
         table_of(
-            "The topics that are worst off",
+            "Worst topics",
             Column("Offline", topics.TOPIC_OFFLINE, steps=ZERO_IS_GOOD),
             Column("Under min ISR", topics.TOPIC_UNDER_MIN_ISR, steps=ZERO_IS_GOOD),
             Column("Under-replicated", topics.TOPIC_UNDER_REPLICATED, steps=ZERO_IS_BEST),
@@ -50,7 +50,7 @@ ROWS: tuple[Row, ...] = (
             key="topic",
             worst_by="Offline",
         ),
-        figure("List made, ago", topics.WORST_TOPICS_AGE, span=4, no_value="not yet").height(
+        figure("Age of the list", topics.WORST_TOPICS_AGE, span=4, no_value="not yet").height(
             GRAPH_HEIGHT
         ),
     ),
@@ -70,12 +70,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "Which broker is to blame?",
         bars("Absent from ISRs now", brokers.BROKER_ABSENT, steps=ZERO_IS_BEST),
-        bars("Leads ISRs that are not whole", brokers.BROKER_LED_SHORT, steps=ZERO_IS_BEST),
+        bars("Leads under-replicated partitions", brokers.BROKER_LED_SHORT, steps=ZERO_IS_BEST),
         bars("Left an ISR, last hour", brokers.BROKER_ISR_LEAVES_HOUR, span=6, steps=ZERO_IS_BEST),
         bars(
             "Registrations, last hour", brokers.BROKER_REGISTRATIONS_HOUR, span=6, steps=_BOUNCING
         ),
-        bars("How it ended, last hour", brokers.BROKER_ENDS_HOUR, span=6, steps=_BOUNCING),
+        bars("Ended registrations, last hour", brokers.BROKER_ENDS_HOUR, span=6, steps=_BOUNCING),
         bars(
             "Failed log directories, last hour", brokers.BROKER_LOG_DIRS, span=6, steps=ZERO_IS_GOOD
         ),
@@ -95,7 +95,7 @@ ROWS: tuple[Row, ...] = (
         "What would the next failure cost?",
         figure("With a single replica", signals.REPLICATION_FACTOR_1, steps=ZERO_IS_BEST),
         figure(
-            "Block each restart",
+            "Block every broker restart",
             signals.MIN_ISR_BLOCKING,
             steps=ZERO_IS_BEST,
             no_value=NOT_KNOWN,

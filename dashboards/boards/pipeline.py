@@ -27,14 +27,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         "How late is it, and where?",
         lines(
-            "99 of 100 took at most",
+            "Delay, 99th percentile",
             delay.WATCHER_DELAY,
             delay.FOLD_DELAY,
             delay.EXPORTER_DELAY,
             delay.WHOLE_DELAY,
             steps=limit(1),
         ),
-        counts("Waits for its turn", delay.BUFFERED, delay.FOLD_LAG, delay.EXPORTER_LAG),
+        counts("Waiting to be processed", delay.BUFFERED, delay.FOLD_LAG, delay.EXPORTER_LAG),
         lines("Clocks apart", signals.CLOCK_SKEW, span=24, steps=limit(CLOCKS_DISAGREE_SECONDS)),
     ),
     Row(

@@ -23,7 +23,7 @@ TRUST = Row(
         texts={"0": ("no", "green"), "1": ("yes", "red"), "2": ("yes, both", "red")},
         always=True,
     ),
-    figure("Proven equal to ZooKeeper, ago", VERIFIED_AGE, no_value="never"),
+    figure("Last proven equal to ZooKeeper, ago", VERIFIED_AGE, no_value="never"),
     lines("Since the newest sign of life", BEHIND, span=24, steps=limit(LATE_SECONDS)),
 )
 """Each board of a cluster ends with it."""

@@ -39,15 +39,17 @@ BROKER_LEADERS = of_brokers(
 BROKER_IMBALANCE = of_brokers(
     expr=highest("kafka_broker_imbalance_ratio", "broker"),
     unit="percentunit",
-    description="Share of each broker's preferred partitions that others lead; above the threshold "
-    "the controller rebalances within 5 minutes, if it may.",
+    description="Share of each broker's preferred partitions that it does not lead; above the "
+    "threshold the controller rebalances within 5 minutes, if "
+    "auto.leader.rebalance.enable is on.",
 )
 BROKER_IMBALANCE_OF_THRESHOLD = of_brokers(
     expr=f"{BROKER_IMBALANCE.expr} / on (cluster) group_left () "
     f"{highest('kafka_cluster_imbalance_threshold_ratio')}",
     unit="percentunit",
-    description="The same as a share of the threshold, an option of the monitor (Kafka's default: "
-    "10 %): above 100 % the controller rebalances, if it may, and an alert fires.",
+    description="Imbalance ratio as a share of the threshold, which is a setting of the monitor "
+    "(Kafka's default: 10 %): above 100 %, the controller rebalances if "
+    "auto.leader.rebalance.enable is on, and an alert fires.",
 )
 BROKER_LIVE = of_brokers(
     expr=highest("kafka_broker_live", "broker"),
@@ -61,8 +63,9 @@ BROKER_GONE = of_brokers(
 )
 BROKER_GONE_AT_MIN_ISR = of_brokers(
     expr=f"{BROKER_GONE.expr} and on (cluster) ({UNDER_REPLICATED_AT_MIN_ISR.expr} > 0)",
-    description="The same, while partitions are at min.insync.replicas because replicas are missing: "
-    "the next loss refuses producers; nothing in good order.",
+    description="Replicas of each broker that is not registered now, while partitions are at "
+    "min.insync.replicas because replicas are missing: after one more loss, producers "
+    "with acks=all are refused; normally empty.",
 )
 BROKER_REPLICAS = of_brokers(
     expr=highest("kafka_broker_replicas", "broker"),
@@ -83,8 +86,9 @@ BROKER_ELECTABLE = of_brokers(
 BROKER_NOT_ELECTABLE = of_brokers(
     expr=f"{highest('kafka_broker_preferred_not_led', 'broker')} - "
     f"{highest('kafka_broker_preferred_electable', 'broker')}",
-    description="Partitions that each broker should lead and cannot be given back now: it is "
-    "down, or its replica is not in the ISR. 0 in a healthy cluster.",
+    description="Partitions that each broker should lead but that an election cannot give back "
+    "now, because the broker is down or its replica is not in the ISR. 0 in a healthy "
+    "cluster.",
 )
 _ABOVE = (
     f"({BROKER_IMBALANCE.expr} > on (cluster) group_left () "
@@ -96,15 +100,17 @@ BROKER_MENDABLE = of_brokers(
     expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} > 0) and on (cluster) "
     f"({highest('kafka_cluster_recommendation_standing')} == 1)",
     unit="percentunit",
-    description="The imbalance ratio of brokers above the threshold for which a preferred election "
-    "would mend something now, while the monitor recommends one; nothing in a balanced cluster.",
+    description="Imbalance ratio of brokers above the threshold to which a preferred election "
+    "would give leaders back now, while the monitor recommends one; empty in a "
+    "balanced cluster.",
     moved_by=DrillStep.BOUNCE,
 )
 BROKER_UNMENDABLE = of_brokers(
     expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} == 0)",
     unit="percentunit",
-    description="The imbalance ratio of brokers above the threshold for which no preferred election "
-    "would mend anything now: they are down or not in sync; nothing in a balanced cluster.",
+    description="Imbalance ratio of brokers above the threshold to which no preferred election can "
+    "give leaders back now, because they are down or not in sync; empty in a balanced "
+    "cluster.",
 )
 BROKER_SKEW = of_brokers(
     expr=highest("kafka_broker_leader_skew_ratio", "broker"),
@@ -119,9 +125,9 @@ BROKER_SKEW_LARGE = of_brokers(
         f"({highest('kafka_cluster_replicas_on_gone_brokers')} == 0)"
     ),
     unit="percentunit",
-    description=f"The same without its sign, in clusters with {SKEW_PARTITIONS} partitions a "
-    "broker at least: fewer cannot be spread evenly. Empty while a broker with replicas is down: "
-    "what it was given is missing from the share of the others.",
+    description="How far each broker is from an even share of leaders when every preferred replica leads, without "
+    f"the sign. Only in clusters with at least {SKEW_PARTITIONS} partitions per broker, because fewer cannot be "
+    "spread evenly. Empty while a broker with replicas is down, because its replicas are missing from the even share.",
     moved_by=DrillStep.INVITE,
 )
 BROKER_COORDINATES = Signal(
@@ -134,14 +140,14 @@ BROKER_COORDINATES = Signal(
 )
 BROKER_ISR_LEAVES_HOUR = of_brokers(
     expr=grown("kafka_broker_isr_leaves_total", "1h", "broker"),
-    description="How often replicas of each broker left an ISR within an hour: who is to blame; "
-    "0 in a healthy cluster without restarts.",
+    description="How often replicas of each broker left an ISR within an hour, which shows the "
+    "broker at fault; 0 in a healthy cluster without restarts.",
 )
 BROKER_ISR_RESTLESS = of_brokers(
     # Of an older exporter, by the counter.
     expr=f"{_RECENT_LEAVES} or changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])",
-    description=f"In how many minutes of {RESTLESS_WINDOW} replicas of each broker left an ISR, by "
-    "ZooKeeper's times; a restart makes one or two, a replica that falls behind again and again many.",
+    description=f"Number of minutes, of the last {RESTLESS_WINDOW}, in which replicas of each broker left an ISR, by "
+    "ZooKeeper's times; one or two after a restart, many for a replica that falls behind again and again.",
     moved_by=DrillStep.RESTLESS,
 )
 BROKER_ABSENT = of_brokers(
@@ -152,8 +158,9 @@ BROKER_ABSENT = of_brokers(
 )
 BROKER_LED_SHORT = of_brokers(
     expr=highest("kafka_broker_under_replicated_led_partitions", "broker"),
-    description="Partitions that each broker leads and that lack a replica in their ISR. One leader "
-    "far above the others, and absent replicas on all of them: the leader or its network is to blame.",
+    description="Under-replicated partitions that each broker leads. If one leader is far above "
+    "the others while every broker has replicas out of sync, the leader or its network "
+    "is at fault.",
     moved_by=DrillStep.GHOST,
 )
 BROKER_REGISTRATIONS_HOUR = of_brokers(
@@ -171,8 +178,8 @@ BROKER_ENDS_HOUR = Signal(
 )
 BROKER_LOG_DIRS = of_brokers(
     expr=grown_or_unseen("kafka_broker_log_dir_failures_total", "1h", "broker"),
-    description="Failed log directories that each broker reported within an hour, or while nothing was "
-    "scraped before; 0 in a healthy cluster.",
+    description="Failed log directories that each broker reported within an hour, or in a gap of the "
+    "scrapes before it; 0 in a healthy cluster.",
     moved_by=DrillStep.DISK,
 )
 BROKER_OFFLINE_IF_LOST = of_brokers(

@@ -37,9 +37,9 @@ CONTROLLER_EPOCH = Signal(
 )
 ELECTIONS_RECENT = Signal(
     expr=_recent(FLAPPING_WINDOW),
-    description=f"Controller elections within {FLAPPING_WINDOW}, by ZooKeeper's times, so none is "
-    "lost between scrapes, and none of the past counts; 0 in a healthy cluster, 1 after the controller's broker restarted. "
-    "More again and again: the controller flaps.",
+    description=f"Controller elections within {FLAPPING_WINDOW}, by ZooKeeper's times, so that "
+    "none is lost between scrapes and old ones read late do not count; 0 in a healthy cluster, 1 after the controller's "
+    "broker restarted. If it is higher again and again, the controller flaps.",
     legend="elections",
     moved_by=DemoStep.DEPOSE,
 )
@@ -52,102 +52,105 @@ ELECTIONS_HOUR = Signal(
 )
 ID_CHANGES_HOUR = Signal(
     expr=grown("kafka_controller_id_changes_total", "1h"),
-    description="Elections within an hour that another broker won; fewer than the elections means "
-    "that a broker lost the office and won it back.",
+    description="Elections within an hour that another broker than before won; fewer than the "
+    "elections means that a controller lost /controller and won it back.",
     legend="won by another",
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 VACANT_NOW = Signal(
     expr=highest("kafka_controller_vacant_seconds"),
     unit="s",
-    description="For how long nobody has held /controller, now; 0 while somebody does.",
+    description="Time since /controller became vacant; 0 while somebody holds it.",
     legend="vacant now",
     moved_by=DrillStep.VACATE,
 )
 VACANCY_HOUR = Signal(
     expr=grown("kafka_controller_vacancy_seconds_total", "1h"),
     unit="s",
-    description="Time without a controller within an hour, at least (ended vacancies); a broker's "
-    "clean stop costs milliseconds, and so does its death, counted from the end of its session.",
+    description="Time without a controller within an hour (ended vacancies), as a lower bound; a "
+    "broker's clean stop costs milliseconds, and so does its death, counted from the "
+    "end of its session.",
     legend="at least",
     moved_by=DemoStep.DEPOSE,
 )
 VACANCY_AT_MOST_HOUR = Signal(
     expr=grown("kafka_controller_vacancy_at_most_seconds_total", "1h"),
     unit="s",
-    description="The same, at most: above the least where a vacancy was not seen live.",
+    description="The same as an upper bound, which is higher where a vacancy was not seen live.",
     legend="at most",
     moved_by=DemoStep.DEPOSE,
 )
 LAST_VACANCY = Signal(
     expr=highest("kafka_controller_last_vacancy_seconds"),
     unit="s",
-    description="How long the last ended vacancy lasted, at least; empty before the first.",
+    description="How long the last ended vacancy lasted, as a lower bound; empty before the first.",
     legend="at least",
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 LAST_VACANCY_AT_MOST = Signal(
     expr=highest("kafka_controller_last_vacancy_at_most_seconds"),
     unit="s",
-    description="The same, at most.",
+    description="The same, as an upper bound.",
     legend="at most",
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 FAILOVER = Signal(
     expr=f"{highest('kafka_controller_failover', 'state')} == 1",
-    description="How far the work is that the controller found when it was elected, as leader writes "
-    "show it: not_needed or done in a healthy cluster, under_way for seconds after its predecessor "
-    "was lost.",
+    description="State of the failover work that the controller found when it was elected, as "
+    "leader writes show it: not_needed or done in a healthy cluster, under_way for "
+    "seconds after its predecessor was lost.",
     legend="{{state}}",
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 LAST_FAILOVER = Signal(
     expr=highest("kafka_controller_last_failover_seconds"),
     unit="s",
-    description="How long the last finished failover work took: until then partitions were without "
-    "a leader although a controller was elected. Seconds; grows with the partitions of a broker.",
+    description="How long the last finished failover work took. Until it finished, partitions had "
+    "no leader although a controller was elected. Seconds; grows with the partitions "
+    "of a broker.",
     legend="took",
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 LEADER_WRITES_DUE = Signal(
     expr=highest("kafka_controller_leader_writes_due"),
-    description="Partitions whose leader is gone, so that the controller owes a new one; 0 in a "
-    "healthy cluster. Staying above 0: a controller that does not do its work.",
+    description="Partitions whose leader is gone, so that the controller must write a new one; 0 "
+    "in a healthy cluster. If it stays above 0, the controller does not do its work.",
     legend="writes due",
     moved_by=DrillStep.GHOST,
 )
 ELECTIONS_LONG = Signal(
     expr=_recent(FLAPPING_LONG_WINDOW),
-    description=f"Controller elections within {FLAPPING_LONG_WINDOW}, by ZooKeeper's times; the "
-    "number of restarts of the controller's broker in a healthy cluster. A controller that is "
+    description=f"Controller elections within {FLAPPING_LONG_WINDOW}, by ZooKeeper's times; in a "
+    "healthy cluster, the number of restarts of the controller's broker. A controller that is "
     "lost every half hour shows only here.",
     legend="elections",
     moved_by=DemoStep.DEPOSE,
 )
 MISSED_ELECTIONS_HOUR = Signal(
     expr=grown("kafka_controller_missed_elections_total", "1h"),
-    description="The part of them that nobody saw live: only the epoch's jump shows it. 0 "
-    "while the monitor follows.",
+    description="Elections within an hour that were not seen live and are known only because the "
+    "epoch jumped. 0 while the monitor follows.",
     legend="missed",
     moved_by=DrillStep.UNWATCHED,
 )
 CONTROLLER_HEALTH = Signal(
     expr=f"{highest('kafka_controller_verdict', 'verdict')} == 1",
-    description="What the holder of /controller is worth: not_needed in a quiet cluster, working "
-    "for seconds after a failure; ghost, a zombie controller: it owes writes and nobody writes under its epoch.",
+    description="Health of the controller: not_needed in a quiet cluster, working for seconds "
+    "after a failure; ghost is a zombie controller, which owes writes while nobody "
+    "writes under its epoch.",
     legend="{{verdict}}",
     moved_by=DrillStep.GHOST,
 )
 GHOST = Signal(
     expr=highest("kafka_controller_verdict", only='verdict="ghost"'),
-    description="1 while the holder of /controller does not do the work that it owes; 0 in a "
+    description="1 while the holder of /controller does not make the writes that it owes; 0 in a "
     "healthy cluster.",
     legend="ghost",
     moved_by=DrillStep.GHOST,
 )
 WRITES_DUE = Signal(
     expr=highest("kafka_controller_writes_due", "kind"),
-    description="Writes that the controller owes, by kind; 0 in a healthy cluster but for "
+    description="Writes that the controller owes, by kind; 0 in a healthy cluster, except for "
     "seconds after a failure or a request.",
     legend="{{kind}}",
     moved_by=DrillStep.GHOST,

@@ -25,7 +25,7 @@ def _slowest(metric: str, *labels: str) -> str:
 WATCHER_DELAY = Signal(
     expr=_slowest("kcm_watcher_change_delay_seconds", "cluster"),
     unit="s",
-    description="How old 99 of 100 changes were at most when the watcher sent them to the log; tens "
+    description="99th percentile of the age of changes when the watcher sent them to the log; tens "
     f"of milliseconds. Compares ZooKeeper's clock with the watcher's. {_SCRAPED}",
     legend="watcher",
     moved_by=DrillStep.INVITE,
@@ -33,7 +33,7 @@ WATCHER_DELAY = Signal(
 FOLD_DELAY = Signal(
     expr=_slowest("kcm_fold_batch_seconds"),
     unit="s",
-    description="How long 99 of 100 batches of the fold took at most, all clusters together; 0.2 to "
+    description="99th percentile of the time of the fold's batches, all clusters together; 0.2 to "
     "0.4 s when warm.",
     legend="fold",
     moved_by=DrillStep.INVITE,
@@ -41,16 +41,16 @@ FOLD_DELAY = Signal(
 EXPORTER_DELAY = Signal(
     expr=_slowest("kcm_exporter_record_delay_seconds"),
     unit="s",
-    description="From the production of a cluster's view to its figures in /metrics, for 99 of 100 "
-    "views, all clusters together; milliseconds.",
+    description="99th percentile of the time from the production of a cluster's view to its "
+    "figures in /metrics, all clusters together; milliseconds.",
     legend="exporter",
     moved_by=DrillStep.INVITE,
 )
 WHOLE_DELAY = Signal(
     expr=_slowest("kcm_exporter_change_delay_seconds"),
     unit="s",
-    description="From the watcher seeing a change to the change in /metrics, for 99 of 100 changes, "
-    "all clusters together; under a second.",
+    description="99th percentile of the time from the watcher seeing a change to the change in "
+    "/metrics, all clusters together; under a second.",
     legend="watcher to /metrics",
     moved_by=DrillStep.INVITE,
 )

@@ -39,8 +39,7 @@ def while_followed(signal: Signal) -> Signal:
 
 FIGURES_STALE = Signal(
     expr=f"0 * absent(({FOLLOWED.expr}) == 1) - {-STALE}",
-    description=f"Stale ({STALE}): the figures do not follow ZooKeeper now, or nobody serves them. Nothing in "
-    "good order.",
+    description=f"Stale ({STALE}), shown only while the figures do not follow ZooKeeper or no exporter serves them.",
     legend="stale",
     moved_by=DrillStep.BLIND,
 )
@@ -49,7 +48,7 @@ BROKERS_GONE_NOW = dataclasses.replace(
     brokers.BROKER_GONE,
     expr=f"{_or_stale(brokers.BROKER_GONE.expr)} or {_ANY_OTHER}",
     description=f"{brokers.BROKER_GONE.description} Stale ({STALE}), with a row for any other broker: the "
-    "figures do not follow ZooKeeper now, or nobody serves them.",
+    "figures do not follow ZooKeeper now, or no exporter serves them.",
 )
 """An empty table says that no broker is gone: while nobody knows, there is a row that says so."""
 
@@ -65,16 +64,16 @@ BROKERS_DOWN_NOW = unless_stale(partitions.BROKERS_DOWN)
 IN_OFFICE = Signal(
     expr=f"({age('kafka_controller_elected_timestamp_seconds')}) and {_FOLLOWS}",
     unit="dtdurations",
-    description="How long the controller has been in office (ZooKeeper's clock); days or weeks in "
-    "a healthy cluster. Compares clocks of two machines. Empty while nobody is, and while the figures do "
-    "not follow.",
-    legend="in office",
+    description="Time since the controller was elected, by ZooKeeper's clock; days or weeks in a "
+    "healthy cluster. Compares the clocks of two machines. Empty while there is no "
+    "controller, and while the figures do not follow ZooKeeper.",
+    legend="since its election",
     moved_by=controller.CONTROLLER_ELECTED_AT.moved_by,
 )
 FIRING = Signal(
     expr=f"max by (cluster, alertname, severity) ({selected('ALERTS', only=_FIRES)})",
-    description="Alerts about the cluster that fire now, as Prometheus evaluates them; nothing in good "
-    "order, and nothing where the rules are not loaded.",
+    description="Alerts about the cluster that fire now, as Prometheus evaluates them; normally "
+    "empty, and always empty where the rules are not loaded.",
     legend="{{alertname}}",
     moved_by=DrillStep.BLIND,
 )

@@ -43,7 +43,7 @@ TROUBLE = of_fleet(
 )
 CLUSTERS = of_fleet(
     expr=f"count({FOLLOWED.expr}) or 0 * count({KNOWN})",
-    description="Clusters that are served by the exporters that are scraped.",
+    description="Clusters that the scraped exporters serve.",
     moved_by=DrillStep.UNSERVED,
 )
 CLUSTERS_IN_TROUBLE = of_fleet(
@@ -54,7 +54,7 @@ CLUSTERS_IN_TROUBLE = of_fleet(
 CLUSTERS_NOT_FOLLOWED = of_fleet(
     expr=f"count({KNOWN} unless on (cluster) ({FOLLOWED.expr} == 1)) or vector(0)",
     description="Clusters whose figures do not follow ZooKeeper now, or that were served within "
-    f"{SEEN_WINDOW} and are not now; 0 in good order.",
+    f"{SEEN_WINDOW} and are not now; normally 0.",
     moved_by=DrillStep.BLIND,
 )
 CLUSTERS_WITHOUT_CONTROLLER = of_fleet(

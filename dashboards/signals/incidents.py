@@ -8,8 +8,8 @@ from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, h
 
 INCIDENT_OPEN = Signal(
     expr=highest("kafka_cluster_incident_open"),
-    description="1 while an incident is open: from the first abnormal thing until all was well for "
-    "a minute; 0 in a healthy cluster.",
+    description="1 while an incident is open: from the first abnormal event until all has been "
+    "well for a minute; 0 in a healthy cluster.",
     legend="open",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
@@ -31,7 +31,7 @@ INCIDENT_ABNORMAL = Signal(
 INCIDENT_LAST = Signal(
     expr=f"1000 * {highest('kafka_cluster_incident_last_timestamp_seconds', 'opened_by', 'end')}",
     unit="dateTimeAsIso",
-    description="When the incident that was closed last came to its end; absent before the first. Its "
+    description="When the most recently closed incident ended; absent before the first. Its "
     "figures are in the kafka_cluster_incident_last metrics and in the API.",
     legend="{{opened_by}}: {{end}}",
     moved_by=None,
@@ -55,8 +55,8 @@ INCIDENT_AGE = Signal(
 IMBALANCE_THRESHOLD = Signal(
     expr=highest("kafka_cluster_imbalance_threshold_ratio"),
     unit="percentunit",
-    description="The imbalance ratio above which the controller would rebalance a broker, as the "
-    "monitor assumes it: ZooKeeper does not hold it.",
+    description="Imbalance ratio above which the controller would rebalance a broker, as the "
+    "monitor's settings state it (ZooKeeper does not hold it).",
     legend="threshold",
     moved_by=None,
     unmoved="Nothing in the demo or the drill moves it: it is a setting.",
@@ -104,8 +104,9 @@ RECOMMENDED = Signal(
 )
 GRADED_DAY = Signal(
     expr=grown("kafka_cluster_recommendations_graded_total", "1d", "outcome"),
-    description="What became of recommendations within a day: mended, partly, relapsed (leaders were "
-    "lost again within 5 minutes), withdrawn (nobody elected, and nothing was left to elect).",
+    description="Outcomes of recommendations within a day: mended, partly, relapsed (leaders were "
+    "lost again within 5 minutes), withdrawn (nobody ran an election, and nothing was "
+    "left to elect).",
     legend="{{outcome}}",
     moved_by=None,
     unmoved="Nothing in the demo or the drill moves it: a grade comes minutes after an election.",

@@ -67,36 +67,37 @@ IMBALANCE = Signal(
 )
 AT_MIN_ISR = Signal(
     expr=highest("kafka_cluster_at_min_isr_partitions"),
-    description="Partitions at min.insync.replicas: one more loss and producers with acks=all "
-    "are refused; those with as many replicas always are.",
+    description="Partitions at min.insync.replicas, where one more loss refuses producers with "
+    "acks=all; partitions with no more replicas than min.insync.replicas are always "
+    "counted.",
     legend="at min ISR",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 UNDER_REPLICATED_UNEXPLAINED = Signal(
     expr=f"{UNDER_REPLICATED.expr} - ({highest('kafka_cluster_under_replicated_reassigning_partitions')} "
     f"or {highest(_REASSIGNING)} or 0 * {UNDER_REPLICATED.expr})",
-    description="Under-replicated partitions without those that a reassignment gives new replicas; 0 in "
-    "a healthy cluster.",
+    description="Under-replicated partitions, except those to which a reassignment adds replicas; "
+    "0 in a healthy cluster.",
     legend="under-replicated, not being reassigned",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 UNDER_REPLICATED_AT_MIN_ISR = Signal(
     expr=f"({highest('kafka_cluster_under_replicated_at_min_isr_partitions')} or {AT_MIN_ISR.expr})",
-    description="Partitions at min.insync.replicas that lack a replica: one more loss and producers "
-    "with acks=all are refused; 0 in a healthy cluster.",
-    legend="at min ISR by a loss",
+    description="Under-replicated partitions at min.insync.replicas, where one more loss refuses "
+    "producers with acks=all; 0 in a healthy cluster.",
+    legend="at min ISR, replicas missing",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 LEADERLESS = Signal(
     expr=highest("kafka_cluster_leaderless_partitions"),
-    description="The offline partitions for which the controller wrote that there is no leader; "
-    "the rest it has not worked off.",
+    description="Offline partitions for which the controller wrote that there is no leader; the "
+    "other offline ones it has not handled yet.",
     legend="leaderless",
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 WITHOUT_STATE = Signal(
     expr=highest("kafka_cluster_partitions_without_state"),
-    description="Partitions that the controller has not brought up yet; above 0 for moments "
+    description="Partitions that the controller has not brought online yet; above 0 for moments "
     "after a topic was created.",
     legend="without state",
     moved_by=DrillStep.GHOST,
@@ -123,14 +124,15 @@ ISR_SHRINKS_HOUR = Signal(
 )
 ISR_EXPANDS_HOUR = Signal(
     expr=grown("kafka_cluster_isr_expands_total", "1h"),
-    description="Replicas that joined an ISR within an hour; as many as left when all is mended.",
+    description="Replicas that joined an ISR within an hour; as many as left once all are back in "
+    "sync.",
     legend="joined an ISR",
     moved_by=DemoStep.BRING_BACK,
 )
 UNCLEAN_HOUR = Signal(
     expr=grown_or_unseen("kafka_controller_unclean_leader_elections_total", UNCLEAN_WINDOW),
-    description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}, or while nothing was "
-    "scraped before; 0 in a healthy cluster: each one may have lost records.",
+    description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}, or in a gap of the "
+    "scrapes before it; 0 in a healthy cluster: each one may have lost records.",
     legend="unclean",
     moved_by=DrillStep.UNCLEAN,
 )
@@ -143,7 +145,7 @@ LEADER_ELECTIONS_HOUR = Signal(
 )
 REPLICATION_FACTOR_1 = Signal(
     expr=highest("kafka_cluster_replication_factor_1_partitions"),
-    description="Partitions with a single replica: offline as soon as its broker is; 0 is "
+    description="Partitions with a single replica, which go offline with its broker; 0 is "
     "advisable.",
     legend="single replica",
     moved_by=DrillStep.INVITE,
@@ -157,16 +159,16 @@ MIN_ISR_BLOCKING = Signal(
 )
 MIN_ISR_UNKNOWN = Signal(
     expr=f"{highest('kafka_cluster_partitions')} unless {highest('kafka_cluster_under_min_isr_partitions')}",
-    description="Partitions of a cluster of which it is not known how many are under min ISR, since "
-    "min_insync_replicas is not set for it; nothing in good order.",
+    description="Partitions of a cluster of which it is not known how many are under min ISR, "
+    "because min_insync_replicas is not set for it; normally empty.",
     legend="not judged",
     moved_by=None,
     unmoved="The clusters of the demo and the drill have that setting.",
 )
 ONE_RACK = Signal(
     expr=highest("kafka_cluster_one_rack_partitions"),
-    description="Partitions with all their replicas in one rack, though live brokers are in others: "
-    "offline as soon as that rack is; 0 is advisable.",
+    description="Partitions with all their replicas in one rack although live brokers are in "
+    "others; they go offline with that rack, and 0 is advisable.",
     legend="in one rack",
     moved_by=DrillStep.INVITE,
 )
@@ -196,9 +198,8 @@ REASSIGNMENT_STALLED = Signal(
         + f" > {LONG_SECONDS}"
     ),
     unit="s",
-    description="How long ago the oldest reassignment was started, while not one of them ended "
-    f"within {STALL_WINDOW}, or while it is older than {LONG_WINDOW} and they do not become fewer; "
-    "empty while they proceed.",
+    description=f"Age of the oldest reassignment, while none has ended within {STALL_WINDOW}, or while it is older "
+    f"than {LONG_WINDOW} and their number does not fall; empty while they proceed.",
     legend="stalled",
     moved_by=DrillStep.HOLD_UP,
 )

@@ -34,28 +34,32 @@ _BLIND = 'status="blind"'
 
 STATUS = Signal(
     expr=f"{highest('kcm_cluster_status', 'status')} == 1",
-    description="What the figures are worth: live; clocks_disagree (live but for times), behind (a "
-    "stage is late), incomplete (changes may lack), divergent (proven wrong), blind (no ZooKeeper).",
+    description="Status of the figures: live, clocks_disagree (live, only times are off), behind "
+    "(a stage is late), incomplete (changes may be missing), divergent (proven wrong), "
+    "blind (no ZooKeeper).",
     legend="{{status}}",
     moved_by=DrillStep.BLIND,
 )
 FOLLOWED = Signal(
     expr=highest("kcm_cluster_up"),
-    description="Whether the figures follow ZooKeeper now; if not, they are what was true when "
-    "they last did. Not served: no exporter that serves the cluster is scraped.",
+    description="Whether the figures follow ZooKeeper now; if not, they show the cluster as it was "
+    "when they last did. Not served: Prometheus scrapes no exporter that serves the "
+    "cluster.",
     legend="followed",
     moved_by=DrillStep.BLIND,
 )
 FOLLOWED_NOT = Signal(
     expr=f"1 - {FOLLOWED.expr}",
-    description="1 while the figures do not follow ZooKeeper: what graphs draw meanwhile is what was true before.",
-    legend="what is drawn is of before",
+    description="1 while the figures do not follow ZooKeeper: meanwhile, the graphs repeat the "
+    "last known values.",
+    legend="not followed: old values",
     moved_by=DrillStep.BLIND,
 )
 DOUBTFUL = Signal(
     expr=f"{highest('kcm_cluster_incomplete')} + {highest('kcm_cluster_divergent')}",
-    description="Whether changes may lack (incomplete) or a reconciliation proved a difference to "
-    "ZooKeeper (divergent); neither in good order, incomplete for seconds while a resync runs.",
+    description="Whether changes may be missing (incomplete) or a reconciliation proved a "
+    "difference to ZooKeeper (divergent); normally neither, and incomplete for seconds "
+    "while a resync runs.",
     legend="incomplete or divergent",
     moved_by=DrillStep.HOLE,
 )
@@ -70,16 +74,16 @@ VERIFIED_AGE = Signal(
 BEHIND = Signal(
     expr=highest("kcm_cluster_behind_seconds", "stage"),
     unit="s",
-    description="Time since each stage was last known to be in time, by the exporter's own clock; "
-    "about 1 s in good order, behind above 3 s.",
+    description="Time since each stage was last known to keep up, by the exporter's own clock; "
+    "normally about 1 s, and above 3 s the status is behind.",
     legend="{{stage}}",
     moved_by=DemoStep.CREATE,
 )
 CLOCK_SKEW = Signal(
     expr=f"max {by('stage')} (abs({selected('kcm_clock_skew_seconds')}))",
     unit="s",
-    description="By how much the clocks of a stage (or of ZooKeeper) and of the exporter disagree; below 1 s with NTP, a "
-    "status of its own above 5 s.",
+    description="Difference between the clock of a stage (or of ZooKeeper) and the exporter's; "
+    "below 1 s with NTP, and above 5 s the status is clocks_disagree.",
     legend="{{stage}}",
     moved_by=None,
     unmoved="Nothing in the demo or the drill sets a machine's clock.",
@@ -89,15 +93,15 @@ BLIND = Signal(
         f"{KNOWN} unless on (cluster) (min by (cluster) ({selected('kcm_cluster_status', only=_BLIND)}) == 0)"
     ),
     description=f"1 for a cluster that was served within {SEEN_WINDOW} and is not seen now: the "
-    "watcher has no ZooKeeper session, or no exporter is scraped that serves it. Nothing in "
-    "good order.",
+    "watcher has no ZooKeeper session, or no exporter that serves it is scraped. Normally "
+    "empty.",
     legend="blind",
     moved_by=DrillStep.BLIND,
 )
 NOT_SERVED = Signal(
     expr=of_all_clusters(f"absent({highest('kcm_cluster_up')})"),
-    description="1 while no exporter that is scraped serves a cluster, whatever was scraped before; "
-    "nothing in good order. The chart asks for each cluster that it knows.",
+    description="1 while no scraped exporter serves a cluster, whatever was scraped before; "
+    "normally empty. The chart asks for each cluster that it knows.",
     legend="not served",
     moved_by=None,
     unmoved="There is none while anything is scraped; the drill waits for its alert when the exporter is killed.",
@@ -109,15 +113,15 @@ NO_WATCHER_LEADS = Signal(
     expr=f"max by (cluster) (present_over_time({selected('kcm_watcher_leader')}[{SEEN_WINDOW}])) "
     f"unless on (cluster) ({_LEADING} > 0)",
     description=f"1 for a cluster whose watchers were scraped within {SEEN_WINDOW} and of which none "
-    "leads now: changes are not recorded. Nothing in good order.",
+    "leads now: changes are not recorded. Normally empty.",
     legend="no watcher leads",
     moved_by=DrillStep.UNWATCHED,
 )
 STANDBY_MISSING = Signal(
     expr=f"{_WATCHERS} < 2 and on (cluster) (count_over_time(({_WATCHERS} >= 2)"
     f"[{STANDBY_WINDOW}:10m]) >= {STANDBY_SEEN})",
-    description=f"Watchers of a cluster that had two within {STANDBY_WINDOW} and has one now: nobody "
-    "takes over. Nothing in good order. The chart compares with the replicas that it asks for.",
+    description=f"Watchers of a cluster that had two within {STANDBY_WINDOW} and has one now: if it is "
+    "lost, none takes over. Normally empty. The chart compares with the number of replicas that it sets.",
     legend="watchers",
     moved_by=None,
     unmoved="The clusters of the demo and the drill have one watcher each.",
@@ -125,8 +129,9 @@ STANDBY_MISSING = Signal(
 PATHS_DENIED = Signal(
     expr=f"{highest('kcm_cluster_denied_paths')} unless on (cluster) "
     f"({highest('kcm_cluster_incomplete')} == 0)",
-    description="Paths that the watcher may not read, while figures lack something for it; what Kafka's "
-    "own ACLs keep from everybody (/config/brokers) counts only with others.",
+    description="Paths that the watcher may not read, while figures are incomplete because of "
+    "them; what Kafka's own ACLs deny to everybody (/config/brokers) counts only "
+    "together with other paths.",
     legend="denied",
     moved_by=None,
     unmoved="The drill takes only what Kafka's own ACLs take, too.",
@@ -136,8 +141,7 @@ FOLD_RESTARTS = Signal(
         "sum(max by (reason) (kcm_fold_restarts_total{}) - "
         "min by (reason) (min_over_time(kcm_fold_restarts_total{}[1h])))"
     ),
-    description="Queries that the fold started again within an hour, for whatever reason; 0 in good "
-    "order.",
+    description="Restarts of the fold's query within an hour, for any reason; normally 0.",
     legend="restarts",
     moved_by=None,
     unmoved="The drill kills the fold's process, whose counter starts again with it.",
@@ -149,23 +153,23 @@ CHECKPOINT_FREE = Signal(
         f"(kubelet_volume_stats_capacity_bytes{{{CHECKPOINT_CLAIM}}})"
     ),
     unit="percentunit",
-    description="The free part of the volume of the fold's checkpoint, by kubelet's metrics; no series "
-    "where there is no kubelet.",
+    description="Free share of the volume of the fold's checkpoint, by kubelet's metrics; no "
+    "series where there is no kubelet.",
     legend="free",
     moved_by=None,
     unmoved="The drill runs without Kubernetes.",
 )
 WATCHER_CONNECTED = Signal(
     expr=highest("kcm_cluster_watcher_connected"),
-    description="1 while the watcher's ZooKeeper session is CONNECTED; at 0 the figures stand "
-    "still.",
+    description="1 while the watcher's ZooKeeper session is CONNECTED; at 0 the figures are not "
+    "updated.",
     legend="connected",
     moved_by=DrillStep.BLIND,
 )
 RESYNCS_HOUR = Signal(
     expr=grown("kcm_cluster_resyncs_total", "1h"),
-    description="Finished readings of the whole tree within an hour; 0 in good order but for one "
-    "a day, one after each start, reconnect or request.",
+    description="Finished resyncs (readings of the whole tree) within an hour; normally 0, except "
+    "for one a day and one after each start, reconnect or request.",
     legend="resyncs",
     moved_by=DrillStep.BLIND,
 )
@@ -178,7 +182,7 @@ RECONCILIATIONS_HOUR = Signal(
 )
 RESYNC_WANTED = Signal(
     expr=highest("kcm_cluster_resync_wanted"),
-    description="1 while the fold asks the watcher for a resync; 0 in good order.",
+    description="1 while the fold asks the watcher for a resync; normally 0.",
     legend="resync wanted",
     moved_by=DrillStep.HOLE,
 )
@@ -191,51 +195,50 @@ RESYNC_UNDER_WAY = Signal(
 )
 LOG_HOLES_HOUR = Signal(
     expr=grown("kcm_cluster_log_holes_total", "1h"),
-    description="Holes in the log of changes within an hour; 0 in good order, each asks for a "
+    description="Holes in the log of changes within an hour; normally 0, and each one starts a "
     "resync.",
     legend="holes",
     moved_by=DrillStep.HOLE,
 )
 DROPPED_HOUR = Signal(
     expr=grown("kcm_cluster_dropped_changes_total", "1h"),
-    description="Changes that the watcher could not buffer and threw away within an hour; 0 in "
-    "good order.",
+    description="Changes that the watcher could not buffer and dropped within an hour; normally 0.",
     legend="dropped",
     moved_by=DrillStep.FLOOD,
 )
 UNREADABLE_HOUR = Signal(
     expr=grown("kcm_cluster_unreadable_records_total", "1h"),
-    description="Payloads of znodes and records of the log within an hour that could not be "
-    "read; 0 in good order.",
+    description="Payloads of znodes and records of the log within an hour that could not be read; "
+    "normally 0.",
     legend="unreadable",
     moved_by=DrillStep.MEDDLE,
 )
 ERRORS_HOUR = Signal(
     expr=grown("kcm_cluster_errors_total", "1h"),
-    description="Changes within an hour that met an error of ours and were skipped; 0: report it "
-    "otherwise.",
+    description="Changes within an hour that were skipped because of an error in the monitor; "
+    "above 0 is a bug to report.",
     legend="errors",
     moved_by=None,
     unmoved="Nothing in the demo or the drill moves it: only an error in the monitor's own code does.",
 )
 ANOMALIES_HOUR = Signal(
     expr=grown("kcm_cluster_anomalies_total", "1h"),
-    description="Things within an hour that Kafka does not write or that cannot be; 0 in good "
-    "order, see the events.",
+    description="Changes within an hour that Kafka does not write or that are impossible; normally "
+    "0, and the events describe them.",
     legend="anomalies",
     moved_by=DrillStep.MEDDLE,
 )
 MISSED_UPDATES_HOUR = Signal(
     expr=grown("kcm_cluster_missed_updates_total", "1h"),
-    description="Updates within an hour that ZooKeeper merged before they could be read: the "
-    "last value is right. A few under load.",
+    description="Updates of znodes within an hour that were overwritten before they could be read: "
+    "the last value is right. A few under load.",
     legend="merged",
     moved_by=DrillStep.MEDDLE,
 )
 DENIED_PATHS = Signal(
     expr=highest("kcm_cluster_denied_paths"),
-    description="Paths that the watcher may not read, so that what depends on them is unknown; 0 "
-    "when it may read all.",
+    description="Paths that the watcher may not read, so that the figures that need them are "
+    "unknown; 0 when it may read all.",
     legend="denied",
     moved_by=DrillStep.DENY,
 )
@@ -248,7 +251,7 @@ LAST_CHANGE_AGE = Signal(
 )
 ZNODES = Signal(
     expr=highest("kcm_cluster_znodes"),
-    description="Znodes that the figures stand on; grows with topics and partitions.",
+    description="Znodes from which the figures are computed; grows with topics and partitions.",
     legend="znodes",
     moved_by=DemoStep.CREATE,
 )

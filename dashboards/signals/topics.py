@@ -11,8 +11,7 @@ _of_worst_topics = functools.partial(Signal, legend="{{topic}}", moved_by=DrillS
 
 TOPIC_OFFLINE = _of_worst_topics(
     expr=highest("kafka_topic_offline_partitions", "topic"),
-    description="Offline partitions of each of the 20 topics that are worst off; empty in a healthy "
-    "cluster.",
+    description="Offline partitions of each of the 20 worst topics; empty in a healthy cluster.",
 )
 TOPIC_UNDER_MIN_ISR = _of_worst_topics(
     expr=highest("kafka_topic_under_min_isr_partitions", "topic"),
@@ -25,8 +24,8 @@ TOPIC_UNDER_REPLICATED = _of_worst_topics(
 WORST_TOPICS_AGE = Signal(
     expr=age("kafka_cluster_worst_topics_timestamp_seconds"),
     unit="s",
-    description="How old the list of the worst topics is: seconds, more with very many partitions in "
-    "trouble.",
+    description="Age of the list of the worst topics; seconds, and more with very many unhealthy "
+    "partitions.",
     legend="ago",
     moved_by=DrillStep.GHOST,
 )

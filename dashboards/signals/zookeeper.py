@@ -19,57 +19,57 @@ SERVER = Signal(
 SESSION_AGE = Signal(
     expr=age("kcm_cluster_watcher_session_since_timestamp_seconds"),
     unit="dtdurations",
-    description="For how long the watcher's ZooKeeper session has been as it is; short again and "
-    "again: the ensemble or the network is shaky.",
-    legend="as it is",
+    description="Time since the watcher's ZooKeeper session last changed its state; if it is short "
+    "again and again, the ensemble or the network is unstable.",
+    legend="in this state",
     moved_by=DrillStep.BLIND,
 )
 ROLE = Signal(
     expr=f"max by (cluster, role, version) ({selected('kcm_watcher_zookeeper_info')})",
-    description=f"That server's role in the ensemble and its release; empty where it answers neither "
-    f"mntr nor srvr. {_SCRAPED}",
+    description=f"Role of the watcher's ZooKeeper server in the ensemble, and its release; empty where it answers "
+    f"neither mntr nor srvr. {_SCRAPED}",
     legend="{{role}} {{version}}",
     moved_by=DrillStep.BLIND,
 )
 ANSWER = Signal(
     expr=highest("kcm_watcher_zookeeper_answer_seconds"),
     unit="s",
-    description=f"How long it took that server to answer us; milliseconds in health. {_SCRAPED}",
-    legend="answered us within",
+    description=f"How long the watcher's ZooKeeper server took to answer the watcher; normally milliseconds. {_SCRAPED}",
+    legend="answered the watcher within",
     moved_by=DrillStep.GHOST,
 )
 LATENCY = Signal(
     expr=highest("kcm_watcher_zookeeper_latency_average_seconds"),
     unit="s",
-    description="Average latency of its requests as it reports it, since its start; milliseconds in "
-    "health.",
+    description="Average request latency that the server reports, since its start; normally "
+    "milliseconds.",
     legend="average, as reported",
     moved_by=DrillStep.GHOST,
 )
 LATENCY_MOST = Signal(
     expr=highest("kcm_watcher_zookeeper_latency_highest_seconds"),
     unit="s",
-    description="Highest latency of a request as it reports it, since its start: near the session "
-    "timeout, sessions expire.",
+    description="Highest request latency that the server reports, since its start; near the "
+    "session timeout, sessions expire.",
     legend="highest, as reported",
     moved_by=DrillStep.BLIND,
 )
 SESSIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_sessions"),
-    description=f"Sessions of the whole ensemble: brokers, us, tools. {_SCRAPED}",
+    description=f"Sessions of the whole ensemble: of brokers, of the monitor and of tools. {_SCRAPED}",
     legend="sessions",
     moved_by=DrillStep.GHOST,
 )
 CONNECTIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_connections"),
-    description=f"Connections of that server. {_SCRAPED}",
+    description=f"Client connections of the watcher's ZooKeeper server. {_SCRAPED}",
     legend="connections",
     moved_by=DrillStep.GHOST,
 )
 OUTSTANDING = Signal(
     expr=highest("kcm_watcher_zookeeper_outstanding_requests"),
-    description="Requests that wait in that server; near 0 in health, and growing when its disk or "
-    f"its quorum is slow. {_SCRAPED}",
+    description="Requests that wait in the watcher's ZooKeeper server; normally near 0, and growing when its disk "
+    f"or its quorum is slow. {_SCRAPED}",
     legend="waiting",
     moved_by=None,
     unmoved="Nothing in the demo or the drill moves it: their one ZooKeeper keeps up.",

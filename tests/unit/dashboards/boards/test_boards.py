@@ -73,7 +73,14 @@ def test_the_first_screen_of_the_controller_answers_without_scrolling() -> None:
     assert rows[1] <= _SCREEN_UNITS
     first = [p for p in board["panels"] if p["gridPos"]["y"] < rows[1] and p["type"] != "row"]
     titles = " ".join(panel["title"] for panel in first)
-    for word in ("trust", "Controller", "In office", "Elections", "Offline", "Under min ISR"):
+    for word in (
+        "trust",
+        "Controller",
+        "Time since election",
+        "Elections",
+        "Offline",
+        "Under min ISR",
+    ):
         assert word in titles
     for word in ("Under-replicated", "brokers are gone", "fires now", "Where next"):
         assert word in titles
@@ -307,14 +314,14 @@ def test_what_is_stale_has_no_calm_colour(panels: list[dict[str, Any]]) -> None:
             continue
         assert steps[0]["color"] == "orange", panel["title"]
         assert steps[1]["value"] == 0
-        if panel["title"] == "In office":
+        if panel["title"] == "Time since election":
             continue  # empty while the figures do not follow
         _assert_stale_is_named(panel)
 
 
 NAMES_OF_THEIR_OWN = {
     *("Can I trust this?", "Status", "Status over time"),
-    *("The server that we are on", "Its role and release"),
+    *("ZooKeeper server in use", "Server's role and release"),
 }
 """Names that say whether figures follow, and those of ZooKeeper's server, which are the watcher's own."""
 
