@@ -42,7 +42,7 @@ def commands_page() -> str:
 def exit_codes() -> str:
     """Return the table of exit codes, from the errors that carry them and the constants beside them."""
     kinds = {
-        0: "Ended as asked.",
+        0: "Success.",
         KcmError.exit_code: "An unexpected error; of `kcm demo`: a figure that differed.",
         **{
             kind.exit_code: (kind.__doc__ or "").strip()

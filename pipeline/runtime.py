@@ -43,13 +43,13 @@ class UsageError(KcmError):
 
 
 class UnreachableError(KcmError):
-    """A server that we need does not answer."""
+    """A server that the command needs does not answer."""
 
     exit_code = 3
 
 
 class ConflictError(KcmError):
-    """Somebody else holds what we need: a port, a checkpoint, a cluster's log."""
+    """Something that the command needs is in use: a port, a checkpoint, a cluster's log."""
 
     exit_code = 4
 

@@ -60,8 +60,8 @@ class PipelineSettings(BaseSettings):
     )
     secrets_dir: Path | None = Field(
         None,
-        description="Folder of secrets, one in each file, as Docker and Kubernetes mount them: a "
-        "file is called as the setting, such as zk_auth, or as the property, such as "
+        description="Folder with one secret per file, as Docker and Kubernetes mount them; each "
+        "file is named after the setting, such as zk_auth, or the property, such as "
         "kafka_properties.sasl.password.",
     )
     kafka_properties: dict[str, SecretStr] = Field(
@@ -78,15 +78,15 @@ class PipelineSettings(BaseSettings):
         1,
         ge=1,
         le=1000,
-        description="Partitions of each topic when we create it: clusters are folded in parallel "
-        "over them. Existing topics keep theirs.",
+        description="Partitions of each topic that the monitor creates; clusters are spread over "
+        "them and folded in parallel. Existing topics keep theirs.",
     )
     replication_factor: int = Field(
-        1, ge=1, le=9, description="Replication factor of each topic when we create it."
+        1, ge=1, le=9, description="Replication factor of each topic that the monitor creates."
     )
     fail_fast: bool = Field(
         default=False,
-        description="Give up at once when a server is not there at start, instead of waiting.",
+        description="Exit at once, instead of waiting, when a server cannot be reached at start.",
     )
     metrics_host: str = Field(
         "127.0.0.1", description="Address that the part's own /metrics listens on."
@@ -98,25 +98,27 @@ class PipelineSettings(BaseSettings):
     )
     allowed_hosts: str = Field(
         "",
-        description="Names, separated by commas, by which the HTTP port may be asked beside "
-        "localhost, this machine's name and any address; *.example.com, or * for all.",
+        description="Host names that HTTP requests may use, separated by commas, besides "
+        "localhost, this machine's name and any IP address; *.example.com, or * for "
+        "all.",
     )
     trusted_proxies: str = Field(
         "",
-        description="Addresses or networks of reverse proxies, separated by commas: clients are "
-        "counted by their X-Forwarded-For.",
+        description="Addresses or networks of reverse proxies, separated by commas; behind them, "
+        "clients are told apart by X-Forwarded-For.",
     )
     connections_per_client: int = Field(
         100,
         ge=1,
         le=512,
-        description="HTTP connections that one address may hold open; of all clients 512.",
+        description="Limit of open HTTP connections from one client address; all clients together "
+        "may have 512.",
     )
     access_log: bool = Field(
         default=False, description="Log each answer over HTTP: client, path, status, time, user."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least important log line that is written."
+        "info", description="Lowest level of log messages that are written."
     )
     log_format: LogFormat = Field(
         "auto", description="console, json, or auto: console on a terminal, json elsewhere."

@@ -32,16 +32,19 @@ class StreamSettings(PipelineSettings):
     checkpoint_dir: Path = Field(
         Path("~/.local/state/kcm/checkpoint"),
         description="Folder of the fold's state, offsets and temporary files, on a fast local "
-        "disk. One fold at a time may use it. Without it the fold starts again from the log. A batch takes "
-        "40 ms longer where it takes no Unix sockets: the path is of more than 50 bytes, or so is the file system.",
+        "disk. Only one fold at a time may use it. If it is lost, the fold starts "
+        "again from the log. A batch takes 40 ms longer if Unix sockets cannot be "
+        "created in it, because its path is longer than 50 bytes or its file system "
+        "does not support them.",
     )
     max_offsets_per_trigger: int = Field(
         400,
         ge=1,
         le=10_000,
-        description="Messages of the log that one batch takes at most. A message has up to 125 "
-        "changes, 128 KiB, and is filled while an earlier one is on its way, so this bounds a batch's "
-        "changes and memory, and how long a cluster's resync delays the others.",
+        description="Maximum number of the log's messages in one batch. A message has up to 125 "
+        "changes or 128 KiB and is filled while an earlier one is being sent, so this "
+        "limits a batch's changes and memory, and how long one cluster's resync delays "
+        "the others.",
     )
     driver_memory: str = Field(
         "1g",
@@ -54,7 +57,8 @@ class StreamSettings(PipelineSettings):
     )
     spark_conf: dict[str, str] = Field(
         default_factory=dict,
-        description="More Spark properties; they win over ours. As JSON in the environment.",
+        description="More Spark properties, which override the monitor's; as JSON in the "
+        "environment.",
     )
     connector_jars: Annotated[tuple[Path, ...], NoDecode] = Field(
         (),
@@ -63,18 +67,18 @@ class StreamSettings(PipelineSettings):
     )
     class_archive: Path | None = Field(
         None,
-        description="Archive of the classes of Spark's JVM, which starts in half the time with it; `kcm up` "
-        "makes one at its first start, and `kcm stream` takes that.",
+        description="Class data sharing archive for Spark's JVM, which halves its start time; `kcm "
+        "up` creates one at its first start, and `kcm stream` uses it.",
     )
     java_home: Path | None = Field(
-        None, description="Where Java 17 or newer is; JAVA_HOME or the one on PATH if not given."
+        None, description="Folder of Java 17 or newer; by default JAVA_HOME, else the java on PATH."
     )
     poll_delay_ms: int = Field(
         25,
         ge=1,
         le=10_000,
-        description="Pause between two checks for new records when there are none: larger is "
-        "slower to notice and saves processor time.",
+        description="Pause between two checks for new records while there are none; a longer pause "
+        "adds delay and saves CPU time.",
     )
     topic_check_interval_s: float = Field(
         5.0,
@@ -90,28 +94,30 @@ class StreamSettings(PipelineSettings):
     )
     min_insync_replicas: Annotated[dict[str, MinIsr], NoDecode] = Field(
         default_factory=dict,
-        description="min.insync.replicas in the own files of each watched cluster's brokers, which "
-        "ZooKeeper does not show, by cluster: prod=2,stage=1. What depends on it is not known of a "
-        "cluster that is missing here; `kcm doctor` reads it from the brokers.",
+        description="min.insync.replicas in the configuration files of each watched cluster's "
+        "brokers, which ZooKeeper does not show, by cluster: prod=2,stage=1. For a "
+        "cluster that is missing here, the figures that depend on it are not known; "
+        "`kcm doctor` reads the value from the brokers.",
     )
     leader_imbalance_percentage: Annotated[dict[str, Percentage], NoDecode] = Field(
         default_factory=dict,
-        description="leader.imbalance.per.broker.percentage in the own files of each watched "
-        "cluster's brokers, by cluster: above it elections are recommended.",
+        description="leader.imbalance.per.broker.percentage in the configuration files of each "
+        "watched cluster's brokers, by cluster; above it, the monitor recommends "
+        "preferred elections.",
     )
     auto_leader_rebalance: Annotated[dict[str, bool], NoDecode] = Field(
         default_factory=dict,
-        description="auto.leader.rebalance.enable in the own files of each watched cluster's brokers, by "
-        "cluster: prod=false. Kafka's own default, true, is taken of a cluster that is missing here: "
-        "elections may be the controller's own.",
+        description="auto.leader.rebalance.enable in the configuration files of each watched "
+        "cluster's brokers, by cluster: prod=false. For a cluster that is missing "
+        "here, Kafka's default, true, is assumed: elections may be the controller's "
+        "own.",
     )
     assumed_min_insync_replicas: MinIsr | None = Field(
-        None, description="The same as min_insync_replicas for all clusters that it does not name."
+        None, description="Value for all clusters that min_insync_replicas does not name."
     )
     assumed_leader_imbalance_percentage: Percentage = Field(
         10,
-        description="The same as leader_imbalance_percentage for all clusters that it does not "
-        "name.",
+        description="Value for all clusters that leader_imbalance_percentage does not name.",
     )
 
     @field_validator("checkpoint_dir", "class_archive", "java_home")

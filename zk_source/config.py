@@ -37,32 +37,39 @@ class WatchSettings(PipelineSettings):
         "has one, as in Kafka's zookeeper.connect.",
     )
     session_timeout_s: float = Field(
-        6.0, ge=1, le=60, description="ZooKeeper session timeout: a silent server is left after it."
+        6.0,
+        ge=1,
+        le=60,
+        description="ZooKeeper session timeout, after which the watcher leaves a "
+        "server that does not answer.",
     )
     zk_auth: SecretStr | None = Field(
         None,
         description=f"Credentials for ZooKeeper: {_AUTH_FORM}. sasl is DIGEST-MD5; gssapi is "
-        "Kerberos by the tickets that kinit keeps, service is zookeeper as a rule, and the principal may "
-        "be empty.",
+        "Kerberos with the tickets that kinit stores, where service is usually zookeeper and the principal "
+        "may be empty.",
     )
     zk_tls: bool = Field(default=False, description="Connect to ZooKeeper's TLS port.")
     zk_tls_ca: Path | None = Field(
-        None, description="CA certificates (PEM) for ZooKeeper; the system's own count as well."
+        None,
+        description="CA certificates (PEM) for ZooKeeper, trusted in addition to the system's own.",
     )
-    zk_tls_cert: Path | None = Field(None, description="Our certificate (PEM) for ZooKeeper.")
-    zk_tls_key: Path | None = Field(None, description="Our certificate's key (PEM).")
-    zk_tls_key_password: SecretStr | None = Field(None, description="The key's password.")
+    zk_tls_cert: Path | None = Field(None, description="Client certificate (PEM) for ZooKeeper.")
+    zk_tls_key: Path | None = Field(None, description="Key (PEM) of the client certificate.")
+    zk_tls_key_password: SecretStr | None = Field(
+        None, description="Password of the client certificate's key."
+    )
     zk_watches: Literal["auto", "recursive", "one-shot"] = Field(
         "auto",
         description="How the watcher learns of changes: auto takes recursive watches and, where "
-        "ZooKeeper refuses them (before 3.6), one-shot watches; recursive or one-shot allows only "
-        "that.",
+        "ZooKeeper refuses them (before 3.6), one-shot watches; recursive and one-shot "
+        "allow only that kind.",
     )
     election_path: str = Field(
         "",
-        description="With several watchers of one cluster, one leads; it is elected by znodes under "
-        "<election_path>/<cluster>, such as /kcm/election. Empty: no election, one watcher runs "
-        "alone.",
+        description="Path of the watchers' election, such as /kcm/election: of several watchers of "
+        "one cluster, one leads, elected by znodes under <election_path>/<cluster>. "
+        "Empty: no election, one watcher runs alone.",
     )
     election_zookeeper: str = Field(
         "",
@@ -71,8 +78,8 @@ class WatchSettings(PipelineSettings):
     )
     election_auth: SecretStr | None = Field(
         None,
-        description="Credentials for election_zookeeper, in zk_auth's form; where it is empty, "
-        "zk_auth counts.",
+        description="Credentials for election_zookeeper, in zk_auth's form; if empty, zk_auth is "
+        "used.",
     )
     election_tls: bool = Field(
         default=False,
@@ -85,8 +92,8 @@ class WatchSettings(PipelineSettings):
         1.0,
         gt=0,
         le=2,
-        description="Seconds between the watcher's signs of life, which the exporter reads; it calls "
-        "figures behind when none comes for 3 s.",
+        description="Seconds between the watcher's beats (signs of life), which the exporter "
+        "reads; without one for 3 s, the status of the figures is behind.",
     )
     audit_s: float = Field(
         300.0,
@@ -97,19 +104,21 @@ class WatchSettings(PipelineSettings):
         86_400.0, gt=0, description="Seconds between full resyncs that nothing else requested."
     )
     resync_reads_per_s: float = Field(
-        50_000.0, gt=0, description="Most znodes read per second in a resync."
+        50_000.0, gt=0, description="Maximum number of znodes read per second in a resync."
     )
     audit_reads_per_s: float = Field(
-        5_000.0, gt=0, description="Most znodes read per second in a reconciliation."
+        5_000.0, gt=0, description="Maximum number of znodes read per second in a reconciliation."
     )
     buffer_mib: float = Field(
         64.0,
         gt=0,
-        description="Changes kept while the pipeline's Kafka is away, in MiB; beyond that they "
-        "are dropped, counted, and a resync follows.",
+        description="Buffer for changes while the pipeline's Kafka is unavailable, in MiB; changes "
+        "that do not fit are dropped and counted, and a resync follows.",
     )
     buffer_changes: int = Field(
-        200_000, gt=0, description="Changes kept while the pipeline's Kafka is away, at most."
+        200_000,
+        gt=0,
+        description="Maximum number of changes buffered while the pipeline's Kafka is unavailable.",
     )
     watcher_metrics_port: int = Field(
         9641, ge=0, le=65535, description="Port of the watcher's own /metrics; 0 takes a free one."

@@ -204,7 +204,7 @@ OPERATIONS = (
                 most=2**31,
                 many=True,
             ),
-            Parameter("lose_rack", "All brokers of this rack are lost as well.", many=True),
+            Parameter("lose_rack", "All brokers of this rack are lost, too.", many=True),
             Parameter(
                 "each",
                 "Instead: each broker, or each rack, is lost alone; or the pairs of brokers that "

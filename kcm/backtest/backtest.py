@@ -42,8 +42,9 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="TIME",
-        help="Report what fired from this time on: 2026-11-21T10:00:00Z, or milliseconds since 1970. "
-        "[default: of a bundle, when its incident began; else the begin of the log]",
+        help="Report what fired from this time on: 2026-11-21T10:00:00Z, or milliseconds since "
+        "1970. [default: for a bundle, the beginning of its incident; else the beginning of "
+        "the log]",
     ),
 ]
 To = Annotated[
@@ -51,7 +52,8 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="TIME",
-        help="Up to this time. [default: of a bundle, when its incident was over; else the end of the log]",
+        help="Up to this time. [default: for a bundle, the end of its incident; else the end of "
+        "the log]",
     ),
 ]
 ScrapeInterval = Annotated[
@@ -59,7 +61,10 @@ ScrapeInterval = Annotated[
 ]
 EvaluationInterval = Annotated[
     str,
-    typer.Option(metavar="DURATION", help="How often groups are evaluated that do not say it."),
+    typer.Option(
+        metavar="DURATION",
+        help="How often rule groups without an interval of their own are evaluated.",
+    ),
 ]
 Label = Annotated[
     list[str] | None,
@@ -93,13 +98,13 @@ def backtest(
     check: Check = False,
     as_json: AsJson = False,
 ) -> int:
-    """Play a recorded history to a file of Prometheus's rules: which alerts would have fired, and which incidents none.
+    """Evaluate a file of Prometheus's rules on a recorded history: which alerts would have fired, and for which incidents none.
 
     Examples: kcm backtest rules.yaml incident.zip, kcm backtest rules.yaml changes.jsonl.gz --check, kcm backtest rules.yaml --from-topic --from 2026-11-21T00:00:00Z
 
-    The history becomes the series that the exporter would have served, and a Prometheus of this machine evaluates the rules on
-    them; prometheus and promtool must be on PATH. What no log holds has no series: the metrics of the monitor's own parts
-    (kcm_watcher_*, kcm_fold_*, kcm_exporter_*) and of single partitions; rules that ask for them are named.
+    The history becomes the series that the exporter would have served, and a Prometheus on this machine evaluates the rules on
+    them; prometheus and promtool must be on PATH. Metrics that no log holds have no series: those of the monitor's own parts
+    (kcm_watcher_*, kcm_fold_*, kcm_exporter_*) and of single partitions. The output lists the rules that use them.
     """  # fmt: skip
     window = Window.read(begin, end)
     every_ms = _interval("--scrape-interval", scrape_interval)

@@ -17,17 +17,17 @@ from pipeline.runtime import KcmError
 UNEXPECTED = 1
 BAD_USE = 2
 NOT_SO = 6
-"""A command was asked to check something, and it is not so, or that is not known now."""
+"""A check failed, or its result cannot be known now."""
 NOT_CONFIRMED = 7
-"""A command printed what it would do, and was not confirmed: `kcm elect` by --confirm, `kcm forget` by an answer."""
+"""A command printed what it would do and was not confirmed: `kcm elect` by --confirm, `kcm forget` by an answer."""
 STOPPED = 8
 """A command stopped before all was done, and printed what was done and what was not."""
 NOT_KNOWN = 9
-"""`kcm what-if --check` found no harm by live figures, and min.insync.replicas is not known."""
+"""`kcm what-if --check` found by live figures that nothing would break, but min.insync.replicas is not known."""
 NOTHING_TO_ELECT = 10
 """`kcm recommend --json` or `--output`: no partition can be elected now; there is no election to run."""
 INTERRUPTED = 130
-"""What a shell reports of a program that Ctrl-C ended."""
+"""The command was ended by Ctrl-C."""
 _TRACE_PRINTED = "the trace was printed"
 
 

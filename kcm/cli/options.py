@@ -22,7 +22,7 @@ SettingsClass: TypeAlias = type[PipelineSettings]
 Options: TypeAlias = dict[str, Any]
 """Values of options by the setting's name; None: not given."""
 
-CONFIG_HELP = "TOML file with settings by their names, such as log_level; KCM_CONFIG names it too."
+CONFIG_HELP = "TOML file with settings by their names, such as log_level; or KCM_CONFIG."
 _EMPTY: Mapping[str, str] = {}
 _UNIT_PLACEHOLDERS = {
     "_per_s": "N",

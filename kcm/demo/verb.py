@@ -10,12 +10,14 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running after the story, until Ctrl-C.")
     ] = False,
-    fast: Annotated[bool, typer.Option("--fast", help="Shorten the waits, not the steps.")] = False,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Shorten the waits; the steps stay the same.")
+    ] = False,
     plain: Annotated[
         bool, typer.Option("--plain", help="Plain lines instead of a live view.")
     ] = False,
 ) -> int:
-    """Start a real Kafka cluster, break it, and watch.
+    """Start a real Kafka cluster, break it, and show what the monitor sees.
 
     Example: kcm demo --keep
 

@@ -82,12 +82,13 @@ def doctor(
     ] = DEADLINE_S,
     as_json: AsJson = False,
 ) -> int:
-    """Check everything that the monitor needs, a line each, and change nothing.
+    """Check everything that the monitor needs, one line per check; it changes nothing.
 
     Examples: kcm doctor, kcm doctor --zookeeper zk1:2181/kafka --bootstrap-servers k1:9092, kcm doctor --json | jq
 
-    With --bootstrap-servers of a cluster that is watched it reads what stands in its brokers' own files, and prints what to set. A line is ok, warn (to be checked by somebody), fail (figures are wrong, late or missing because of it), or - (not
-    measured, and why). The exit code is 6 if one fails.
+    With --bootstrap-servers of a watched cluster it reads the settings in its brokers' configuration files, and prints what to set in the
+    monitor. A line is ok, warn (a person should check it), fail (figures are wrong, late or missing because of it), or - (not measured, and
+    why). The exit code is 6 if a check fails.
     """
     # Several checks ask it one after another: one that hangs must leave the others their time.
     api = ExporterApi(exporter, http_config_file, within_s=min(ANSWER_S, timeout / 4))

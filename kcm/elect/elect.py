@@ -43,35 +43,41 @@ Brokers = Annotated[
     ),
 ]
 Confirm = Annotated[
-    bool, typer.Option("--confirm", help="Really do it; without, it is only printed.")
+    bool, typer.Option("--confirm", help="Run the elections; without it, they are only printed.")
 ]
 ElectionFile = Annotated[
     Path | None,
     typer.Option(
         "--file",
         metavar="FILE",
-        help="Only these, of kcm recommend --json; - is standard input.",
+        help="Only the partitions in this file, made by kcm recommend --json; - is standard input.",
     ),
 ]
 ChunkSize = Annotated[
     int,
-    typer.Option(metavar="N", min=1, max=MOST_AT_ONCE, help="So many partitions at a time."),
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=MOST_AT_ONCE,
+        help="Number of partitions that are elected at a time.",
+    ),
 ]
-Pause = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Between two chunks.")]
+Pause = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Pause between two chunks.")]
 Wait = Annotated[
     float,
     typer.Option(
         metavar="SECONDS",
         min=1,
         max=300,
-        help="How long the effect of a chunk may take, and figures may be behind.",
+        help="How long to wait for the effect of a chunk, and for figures that are behind.",
     ),
 ]
 CommandConfig = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="More client properties, key=value, in librdkafka's names, such as sasl.password.",
+        help="File of more client properties, key=value, by librdkafka's names, such as "
+        "sasl.password.",
     ),
 ]
 
@@ -80,8 +86,8 @@ PipelineServers = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="Brokers of the pipeline's own Kafka, for the grade to name these elections. [default: "
-        "bootstrap_servers of the file or the environment]",
+        help="Brokers of the pipeline's own Kafka, where the elections are recorded, so that the "
+        "grade names them. [default: bootstrap_servers of the file or the environment]",
         show_default=False,
     ),
 ]
@@ -119,13 +125,13 @@ def elect(
     http_config_file: HttpConfigFile = None,
     cluster: Cluster = None,
 ) -> int:
-    """Run recommended preferred elections, and watch them.
+    """Run recommended preferred elections, and watch their effect.
 
     Examples: kcm elect --bootstrap-servers kafka1:9092, kcm elect --bootstrap-servers kafka1:9092 --broker 3 --confirm
 
-    It stops at the first surprise: an error, another controller, a broker lost or restarted, a partition offline or under min ISR, a
+    It stops at the first unexpected result: an error, another controller, a broker lost or restarted, a partition offline or under min ISR, a
     leader that is lost again, an effect that is not seen in time. It does nothing unless the monitor's figures are live. Where the
-    pipeline's Kafka is given, it says in the log what it asks for, so that events and grades name these elections. Exit codes: 0
+    pipeline's Kafka is given, it records its requests in the log, so that events and grades name these elections. Exit codes: 0
     all done or nothing to do, 7 not confirmed, 8 stopped; what was done and what was not is printed.
     """
     if file is not None and broker is not None:

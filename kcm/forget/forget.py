@@ -35,20 +35,20 @@ _EACH_S = 1.0
 
 ClusterName = Annotated[
     str,
-    typer.Argument(metavar="CLUSTER", help="The cluster, by the name that its watchers had."),
+    typer.Argument(metavar="CLUSTER", help="Name of the cluster, as its watchers had it."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, for scripts.")]
 
 
 @with_options(PipelineSettings, only=NAMES)
 def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: Yes = False) -> int:
-    """Take a cluster that is watched no more out of the monitor.
+    """Remove a cluster that is no longer watched from the monitor.
 
     Example: kcm forget old --bootstrap-servers kafka:9092
 
-    Stop its watchers first: while one of them writes, nothing is done (exit code 4). It listens for 25 s, shows what is to be
-    forgotten, and asks. Then exporters stop to show the cluster, and the fold drops its state and its counters, also if it
-    reads the log again. Its events stay until the topic of events drops them. Exit code 7: it was not confirmed.
+    Stop its watchers first: while one of them writes, the command does nothing (exit code 4). It listens for 25 s, shows what
+    it will remove, and asks. Then exporters no longer show the cluster, and the fold drops its state and its counters, also if
+    it reads the log again. Its events stay until the topic of events drops them. Exit code 7: it was not confirmed.
     """
     settings: PipelineSettings = load(PipelineSettings, config, known=all_names(), **options)
     names = topic_names(settings.topic_prefix)

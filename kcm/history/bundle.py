@@ -42,7 +42,7 @@ From = Annotated[
         help="When the incident began: 2026-11-21T10:00:00Z, or milliseconds since 1970.",
     ),
 ]
-To = Annotated[str, typer.Option("--to", metavar="TIME", help="When it was over.")]
+To = Annotated[str, typer.Option("--to", metavar="TIME", help="When the incident was over.")]
 Output = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The bundle. [default: kcm-CLUSTER-TIME.zip in this folder]"),
@@ -66,8 +66,8 @@ def bundle(
 
     Example: kcm bundle --bootstrap-servers k1:9092 --from 2026-11-21T10:00:00Z --to 2026-11-21T10:30:00Z
 
-    `kcm replay FILE` opens it. The log in it begins at the last whole resync before --from, so that the snapshots are exact; what
-    the topics do not hold any more is named, here and in the bundle.
+    `kcm replay FILE` opens it. The log in it begins at the last complete resync before --from, so that the snapshots are exact. What
+    the topics no longer hold is listed in the output and in the bundle.
     """
     from_ms, to_ms = read_milliseconds("--from", begin), read_milliseconds("--to", end)
     if from_ms > to_ms:

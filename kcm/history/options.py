@@ -40,12 +40,12 @@ class ReplaySettings(PipelineSettings):
 
     min_insync_replicas: Annotated[dict[str, MinIsr], NoDecode] = Field(
         default_factory=dict,
-        description="min.insync.replicas where ZooKeeper sets none, by cluster: prod=2,stage=1. What "
-        "depends on it is not known of a cluster that is missing here. [default: of a bundle, what "
-        "it was made with]",
+        description="min.insync.replicas where ZooKeeper sets none, by cluster: prod=2,stage=1. "
+        "For a cluster that is missing here, the figures that depend on it are not "
+        "known. [default: for a bundle, the value with which it was made]",
     )
     assumed_min_insync_replicas: MinIsr | None = Field(
-        None, description="The same as min_insync_replicas for all clusters that it does not name."
+        None, description="Value for all clusters that min_insync_replicas does not name."
     )
 
     @field_validator("min_insync_replicas", mode="before")

@@ -41,7 +41,7 @@ PIPE_WIDTH = 120
 
 Until = Annotated[
     str | None,
-    typer.Option(metavar="GENERATION:SEQ", help="Up to this change, and with it."),
+    typer.Option(metavar="GENERATION:SEQ", help="Up to this change, inclusive."),
 ]
 At = Annotated[
     str | None,
@@ -75,13 +75,13 @@ def replay(
     difference: Difference = None,
     from_topic: FromTopic = False,
 ) -> int:
-    """Replay a log, and show the cluster as it was at any place of it.
+    """Replay a log, and show the cluster as it was at any point of it.
 
     Examples: kcm replay changes.jsonl.gz --at 2026-11-21T10:00:00Z, kcm replay incident.zip --events, kcm replay --from-topic --diff 7:1200 7:1300
 
-    A line of a log is one change or an array of them, as in <prefix>.changes; a field that is absent or null is not checked. Damaged
-    lines are counted and reported; the snapshot is called incomplete unless what follows shows that they left nothing out. A log that does
-    not begin with a resync is replayed from its first change on, and called incomplete too.
+    A line of a log is one change or an array of changes, as in <prefix>.changes; a field that is absent or null is not checked. Damaged
+    lines are counted and reported; the snapshot is called incomplete unless the following lines show that nothing was left out. A log that
+    does not begin with a resync is replayed from its first change on, and its snapshot is called incomplete, too.
     """  # fmt: skip
     points = _points(until, at, difference)
     settings = load_replay(config, options)

@@ -48,7 +48,7 @@ DataFolder = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="Folder for the pipeline's topics, checkpoint and logs, kept over restarts. "
+        help="Folder for the pipeline's topics, checkpoint and logs, which are kept over restarts. "
         "[default: ~/.local/state/kcm/CLUSTER]",
     ),
 ]
@@ -68,12 +68,12 @@ def up(
     data: DataFolder = None,
     http_config_file: HttpConfigFile = None,
 ) -> int:
-    """Run everything on this machine, for a cluster of yours.
+    """Run the whole monitor on this machine for one of your clusters.
 
     Example: kcm up --zookeeper zk1:2181,zk2:2181/kafka --cluster prod
 
-    That is the watcher, the fold, the exporter, and a Kafka broker for their topics; with --bootstrap-servers the
-    topics are kept on a Kafka of yours (not on the cluster that is watched). Every option can also be given as an
+    It runs the watcher, the fold, the exporter, and a Kafka broker for their topics; with --bootstrap-servers the
+    topics are kept on a Kafka of yours instead (not on the cluster that is watched). Every option can also be given as an
     environment variable (--log-level as KCM_LOG_LEVEL) or in the configuration file (log_level = "info"). Give
     passwords there: arguments are visible to all users. Ctrl-C stops everything.
     """

@@ -32,15 +32,16 @@ def config(
     options: Options,
     *,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the reference of all settings instead.")
+        bool,
+        typer.Option("--markdown", help="Print the reference of all settings in Markdown instead."),
     ] = False,
 ) -> int:
     """Print all settings, and where each came from.
 
     Examples: kcm config --config kcm.toml, kcm config --markdown
 
-    Secrets are not shown. Options win over environment variables (KCM_LOG_LEVEL), these over the file (log_level = "info"), that over the
-    defaults.
+    Secrets are not shown. Options override environment variables (KCM_LOG_LEVEL), which override the file (log_level = "info"), which
+    overrides the defaults.
     """
     if markdown:
         typer.echo(reference())

@@ -13,7 +13,7 @@ from streaming.config import StreamSettings
 
 @with_options(WATCH.settings)
 def watch(config: Path | None, options: Options) -> int:
-    """Watch one cluster's ZooKeeper and write what changes to the log.
+    """Watch one cluster's ZooKeeper and write its changes to the log.
 
     Example: kcm watch --cluster prod --zookeeper zk1:2181,zk2:2181/kafka --bootstrap-servers k1:9092
 
@@ -37,7 +37,7 @@ def stream(config: Path | None, options: Options) -> int:
 
 @with_options(EXPORT.settings)
 def export(config: Path | None, options: Options) -> int:
-    """Serve /metrics for Prometheus, and an API.
+    """Serve /metrics for Prometheus, an HTTP API and a live page.
 
     Example: kcm export --bootstrap-servers k1:9092 --host 0.0.0.0 --port 9640
 

@@ -27,13 +27,14 @@ MOST = 1_000_000
 
 
 Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")
+    bool, typer.Option("--follow", "-f", help="Also print new events as they happen, until Ctrl-C.")
 ]
 Since = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Not before this: 30m, 2h, 1d, 2026-11-21T10:00:00Z, or milliseconds since 1970.",
+        help="Only events since this time: 30m, 2h, 1d, 2026-11-21T10:00:00Z, or milliseconds "
+        "since 1970.",
     ),
 ]
 Kinds = Annotated[
@@ -59,7 +60,7 @@ def events(
     limit: Limit = None,
     as_json: AsJsonLines = False,
 ) -> int:
-    """Show what happened, the newest at the end.
+    """Show the events of a cluster, the newest last.
 
     Examples: kcm events --follow, kcm events --since 2h --kind ControllerElected --kind BrokerStopped
 

@@ -43,7 +43,7 @@ Exporter = Annotated[
         metavar="URL",
         envvar=EXPORTER_VARIABLE,
         show_envvar=False,
-        help=f"Where the exporter is; {EXPORTER_VARIABLE} names it too.",
+        help=f"URL of the exporter; or {EXPORTER_VARIABLE}.",
     ),
 ]
 
@@ -55,8 +55,8 @@ HttpConfigFile = Annotated[
         metavar="FILE",
         envvar=HTTP_CONFIG_VARIABLE,
         show_envvar=False,
-        help="How the exporter is asked where it has TLS or asks for a password: Prometheus' HTTP client "
-        f"configuration (tls_config, basic_auth); {HTTP_CONFIG_VARIABLE} names it too.",
+        help="Prometheus' HTTP client configuration (tls_config, basic_auth), for an exporter that uses TLS or "
+        f"asks for a password; or {HTTP_CONFIG_VARIABLE}.",
     ),
 ]
 
@@ -86,7 +86,7 @@ PreferredBroker = Annotated[
     typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 def console(pipe_width: int = PIPE_WIDTH) -> Console:

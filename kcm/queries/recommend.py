@@ -46,8 +46,8 @@ AsElectionFile = Annotated[
     bool,
     typer.Option(
         "--json",
-        help=f"Print the file that kafka-leader-election.sh takes, of {PARTITIONS_PER_CHUNK} partitions at "
-        f"most. Exits with {NOTHING_TO_ELECT} if there is nothing to elect, with {NOT_SO} if the figures are "
+        help=f"Print the file that kafka-leader-election.sh takes, with at most {PARTITIONS_PER_CHUNK} "
+        f"partitions. Exits with {NOTHING_TO_ELECT} if there is nothing to elect, with {NOT_SO} if the figures are "
         "not live.",
     ),
 ]
@@ -56,7 +56,8 @@ Output = Annotated[
     typer.Option(
         "--output",
         metavar="DIR",
-        help="Write such files there, election-1.json and so on, one for each chunk. Exits as --json does.",
+        help="Write these files to this folder, election-1.json and so on, one for each chunk. "
+        "Exits as --json does.",
     ),
 ]
 
@@ -71,11 +72,11 @@ def recommend(
     as_json: AsElectionFile = False,
     output: Output = None,
 ) -> int:
-    """Print which preferred elections to run, and what they would mend.
+    """Print which preferred elections to run, and what they would fix.
 
     Examples: kcm recommend, kcm recommend --broker 3 --json > election.json, kcm recommend --output elections
 
-    Only partitions are named whose preferred replica is live and in sync now. Then run kcm elect, which watches what they do, or
+    The list has only partitions whose preferred replica is live and in sync now. Then run kcm elect, which watches the elections, or
     kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type PREFERRED --path-to-json-file election.json
     """
     api = ExporterApi(exporter, http_config_file)

@@ -39,11 +39,11 @@ def status(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show how a cluster is, on one screen.
+    """Show the state of a cluster on one screen.
 
     Examples: kcm status, kcm status --watch, kcm status --cluster prod --json | jq .counts.offline
 
-    Of several clusters, without --cluster, one line each, the worst first.
+    With several clusters and without --cluster, it prints one line for each, the worst first.
     """
     api = ExporterApi(exporter, http_config_file)
     with printing():

@@ -31,14 +31,14 @@ LostBrokers = Annotated[
 ]
 LostRacks = Annotated[
     list[str] | None,
-    typer.Option(metavar="RACK", help="All brokers of this rack are lost as well."),
+    typer.Option(metavar="RACK", help="All brokers of this rack are lost, too."),
 ]
 CheckSafe = Annotated[
     bool,
     typer.Option(
         "--check",
-        help=f"Exit with {NOT_SO} unless nothing would break, by live figures, and with {NOT_KNOWN} if all that is "
-        "not known is min.insync.replicas: for scripts.",
+        help=f"For scripts: exit with {NOT_SO} unless live figures show that nothing would break, and with "
+        f"{NOT_KNOWN} if only min.insync.replicas is not known.",
     ),
 ]
 
@@ -57,8 +57,8 @@ def what_if(
 
     Examples: kcm what-if, kcm what-if --lose-broker 3, kcm what-if --lose-rack r1 --check && systemctl stop kafka
 
-    Without a broker or a rack: each live broker alone. A partition that another replica can lead does not break. Figures that
-    are not live (kcm status) prove nothing: that is printed first, and --check says no.
+    Without a broker or a rack, each live broker is judged alone. A partition that another replica can lead does not break.
+    Figures that are not live (kcm status) prove nothing: a line before the answer says so, and --check fails.
     """
     api = ExporterApi(exporter, http_config_file)
     code = NOT_SO  # unless it was seen to be safe

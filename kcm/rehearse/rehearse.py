@@ -80,12 +80,12 @@ At = Annotated[
     str | None,
     typer.Option(
         metavar="PLACE",
-        help="On the log: as of this place of it, GENERATION:SEQ or a TIME; without it, as of its end.",
+        help="With a log: start from this place in it, GENERATION:SEQ or a TIME. [default: its end]",
     ),
 ]
 Limit = Annotated[
     int,
-    typer.Option(metavar="N", min=1, max=10_000, help="At most so many partitions in each list."),
+    typer.Option(metavar="N", min=1, max=10_000, help="Maximum number of partitions in each list."),
 ]
 
 
@@ -113,12 +113,12 @@ def rehearse(
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> int:
-    """Print what Kafka's controller would do if operators did this, one step after the other; nothing is done.
+    """Print what Kafka's controller would do in answer to these steps; nothing is executed.
 
     Examples: kcm rehearse --stop-broker 3, kcm rehearse --rolling-restart --order 1,2,3, kcm rehearse --kill-broker 1 --reassign plan.json, kcm rehearse --from-topic --at 2026-11-21T10:00:00Z --kill-broker 1
 
-    Steps are done in the order in which they stand. The exporter rehearses on the cluster as it is now; with FILEs or --from-topic the recorded
-    log is replayed, and rehearsed on, here. What is a race in Kafka, and what ZooKeeper does not hold, is listed with the answer.
+    Steps are rehearsed in the order in which they are given. The exporter rehearses on the cluster as it is now; with FILEs or --from-topic
+    this command replays the recorded log and rehearses on that. The answer lists what is a race in Kafka and what ZooKeeper does not hold.
     """  # fmt: skip
     if order is not None and not rolling_restart:
         raise UsageError("option --order: it is the order of --rolling-restart, which is not given")

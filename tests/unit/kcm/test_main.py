@@ -129,7 +129,7 @@ def test_bash_completes_verbs_and_options(line: str, offered: list[str]) -> None
 def test_zsh_is_reported_what_a_verb_does() -> None:
     """Shells that show descriptions get the first line of the help."""
     reported = run(_KCM_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="kcm stat")
-    assert '"status":"Show how a cluster is' in reported
+    assert '"status":"Show the state of a cluster' in reported
 
 
 @_needs_bash
