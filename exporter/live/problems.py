@@ -177,9 +177,7 @@ def _controller(case: _Case) -> Iterator[ClusterProblem]:
     is_ghost = due.verdict is ControllerHealth.GHOST
     if who < 0:
         since = controller.vacant_since
-        yield from case.judged(
-            "KafkaControllerMissing", who, "Nobody is the controller", since=since
-        )
+        yield from case.judged("KafkaControllerMissing", who, "There is no controller", since=since)
     elif is_ghost:
         text = f"Broker {who} is the controller and does not do its work"
         yield from case.judged("KafkaControllerGhost", int(is_ghost), text, since=due.owed_since)
@@ -188,7 +186,7 @@ def _controller(case: _Case) -> Iterator[ClusterProblem]:
         yield ClusterProblem(_WARNING, text, due.owed_since)
     if controller.failover is Failover.UNDER_WAY and not is_ghost:
         yield from _failover(case)
-    text = "The cluster is migrating to KRaft: ever less of it is in ZooKeeper"
+    text = "The cluster is migrating to KRaft: ZooKeeper holds less and less of it"
     yield from case.judged("KafkaMigratingToKraft", int(controller.migrating_to_kraft), text)
 
 
@@ -332,7 +330,7 @@ def _monitor(case: _Case) -> Iterator[ClusterProblem]:
 def _blind(case: _Case) -> Iterator[ClusterProblem]:
     completeness = case.moment.completeness
     if completeness.status is Status.BLIND:
-        text = "The monitor is blind: nobody sees what happens in ZooKeeper"
+        text = "The monitor is blind: it does not see what happens in ZooKeeper"
         yield from case.judged("KcmBlind", 1, text, since=completeness.since)
 
 
@@ -358,7 +356,7 @@ def _doubtful(case: _Case) -> Iterator[ClusterProblem]:
     since = log.divergent_since if is_divergent else log.incomplete_since
     if since is None and log.verified_at is None:
         since = case.view.counters_since
-    why = "a reconciliation proved it" if is_divergent else "changes may lack"
+    why = "a reconciliation proved it" if is_divergent else "changes may be missing"
     yield from case.judged(
         "KcmIncompleteOrDivergent",
         log.incomplete + is_divergent,
@@ -376,7 +374,7 @@ def _doubtful(case: _Case) -> Iterator[ClusterProblem]:
 def _setting(case: _Case) -> Iterator[ClusterProblem]:
     counts, is_hidden = case.view.counts, case.view.log.is_denied("/brokers")
     if counts.under_min_isr is None and not is_hidden:
-        text = f"min.insync.replicas is not known: {_number(counts.partitions, 'partition')} not judged by it"
+        text = f"min.insync.replicas is not known: {_number(counts.partitions, 'partition')} not checked against it"
         yield from case.judged("KcmMinIsrNotKnown", counts.partitions, text)
 
 

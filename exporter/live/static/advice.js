@@ -80,7 +80,7 @@ function put(answer) {
   const elections = answer.partition_count;
   const lead =
     elections === 0
-      ? `${count(answer.imbalance_before, "partition is", "partitions are")} not led by the preferred replica, and no election can mend that now.`
+      ? `${count(answer.imbalance_before, "partition is", "partitions are")} not led by the preferred replica, and no election can fix that now.`
       : `${count(elections, "partition")} can be given back: ${number(answer.imbalance_before)} not led by the preferred replica now, ${number(answer.imbalance_after)} after it.`;
   setText($("advice-lead"), lead);
   const [shown] = answer.chunks;
@@ -149,7 +149,7 @@ function grade(last) {
     last.outcome === "withdrawn"
       ? ""
       : `, ${number(last.regained)} of ${count(last.watched, "leader")} regained${took}${lost}`;
-  return `The one before, graded at ${clock(last.graded_at)}: ${last.outcome}${result}${electedBy(last)}.`;
+  return `The previous one, graded at ${clock(last.graded_at)}: ${last.outcome}${result}${electedBy(last)}.`;
 }
 
 function json() {

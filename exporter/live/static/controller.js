@@ -74,7 +74,7 @@ function facts(picture) {
     fact("Work", WORK[due.verdict] ?? due.verdict),
     fact("Failover work", `${failover}${took}`),
     fact(
-      "Last time without one",
+      "Last time without a controller",
       vacancy(controller.vacancy_last_min_ms, controller.vacancy_last_max_ms),
     ),
     controller.missed_elections

@@ -55,7 +55,7 @@ function put(answer) {
 
 function notes(answer) {
   const lines = [];
-  if (answer.blames.length > 0) lines.push(`To blame over all: ${blamed(answer)}.`);
+  if (answer.blames.length > 0) lines.push(`At fault, over all partitions: ${blamed(answer)}.`);
   const unlisted = answer.partition_count - answer.partitions.length;
   if (unlisted > 0) lines.push(`${count(unlisted, "ISR flaps", "ISRs flap")} besides.`);
   if (answer.held_from === null) lines.push("No events are held yet.");

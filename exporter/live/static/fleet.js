@@ -45,7 +45,7 @@ const COLUMNS = [
 function wrong(row) {
   const more = row.problem_count > 1 ? ` (and ${row.problem_count - 1} more)` : "";
   if (row.headline) return `${row.headline}${more}`;
-  return row.status === "live" ? "nothing" : "nothing in what is known";
+  return row.status === "live" ? "nothing" : "nothing that is known";
 }
 
 function controller(row) {

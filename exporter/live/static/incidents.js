@@ -21,7 +21,7 @@ export function showIncidents(picture) {
   cluster = picture;
   const incidents = picture.incidents ?? null;
   if (incidents === null) {
-    setText($("incidents-lead"), "This pipeline reports none.");
+    setText($("incidents-lead"), "This release of the fold reports no incidents.");
     return;
   }
   // An open one changes with its cluster; closed ones stay what they are.

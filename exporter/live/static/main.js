@@ -94,7 +94,7 @@ function countDown() {
   if (!seen.isLost) return;
   const left =
     seen.retryAt === null ? null : Math.max(0, Math.ceil((seen.retryAt - Date.now()) / 1000));
-  const old = seen.fleet === null ? "" : "The figures below are what was true then. ";
+  const old = seen.fleet === null ? "" : "The figures below show the state of that time. ";
   setText(
     $("not-live-more"),
     left === null ? old : `${old}Trying again${left > 0 ? ` in ${left} s` : ""}.`,

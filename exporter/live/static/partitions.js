@@ -30,7 +30,7 @@ const TILES = 7; // those that every operator wants; the others are shown while 
 const COLUMNS = [
   { head: "Partition", row: true, cell: (p) => `${p.topic}-${p.partition}` },
   {
-    head: "What it is",
+    head: "State",
     cell: (p) => {
       const state = p.conditions.length ? p.conditions.map(words).join(", ") : "well";
       return p.unreadable ? `${state}: the last good value, its znode cannot be read` : state;
@@ -208,7 +208,7 @@ function note(found, matched) {
   const title = CONDITIONS.find(([each]) => each === wanted.filter)?.[2];
   const what = title && title[0].toLowerCase() + title.slice(1);
   const narrowed = [
-    wanted.contains ? `name holds “${wanted.contains}”` : "",
+    wanted.contains ? `name contains “${wanted.contains}”` : "",
     wanted.broker ? `replica on broker ${wanted.broker}` : "",
   ].filter(Boolean);
   const by = [what, ...narrowed].filter(Boolean).join(", ");

@@ -5,17 +5,17 @@ import { age, clock, count, duration, list, number } from "./format.js";
 
 const MEANS = {
   clocks_disagree: (stage, trust) =>
-    `Clocks disagree, ${stage === "zookeeper" ? "ZooKeeper" : `the ${stage}`}'s is the odd one (${skewText(trust.clock_skew_ms)}): the figures follow ZooKeeper, the times in them may be wrong`,
+    `Clocks disagree, ${stage === "zookeeper" ? "ZooKeeper" : `the ${stage}`}'s clock differs (${skewText(trust.clock_skew_ms)}): the figures follow ZooKeeper, but the times in them may be wrong`,
   behind: (stage) =>
-    `Behind: the ${stage} gives no sign of life. The figures are what was true then`,
+    `Behind: no sign of life of the ${stage}. The figures show the state before that`,
   incomplete: (stage, trust, picture) =>
     isControllerUnreadable(picture)
-      ? "Incomplete: what stands about the controller is the last good value, its znode cannot be read"
+      ? "Incomplete: the controller's znode cannot be read, so its last good value is shown"
       : stage === "watcher"
-      ? "Incomplete: ZooKeeper denies the watcher a part of what the figures are made of"
+      ? "Incomplete: the watcher may not read some of the znodes that the figures need"
       : "Incomplete: changes may be missing until a resync has ended",
-  divergent: () => "Divergent: a reconciliation proved that the figures are not what ZooKeeper holds",
-  blind: () => "Blind: the watcher has no ZooKeeper session, so nobody sees what happens there",
+  divergent: () => "Divergent: a reconciliation proved that the figures differ from ZooKeeper",
+  blind: () => "Blind: the watcher has no ZooKeeper session, so changes there are not seen",
 };
 
 export function trustText(trust, picture, reasons) {
@@ -116,7 +116,7 @@ function notes({ log, unreadable, unreadable_count }) {
     ],
     [log.unreadable, "payload that cannot be read", "payloads that cannot be read"],
     [log.anomalies, "anomaly", "anomalies"],
-    [log.errors, "error of ours", "errors of ours"],
+    [log.errors, "error of the monitor", "errors of the monitor"],
   ].filter(([value]) => value > 0);
   if (counted.length)
     lines.push(

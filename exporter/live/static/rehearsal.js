@@ -51,7 +51,7 @@ function close() {
 function rehearse(id) {
   broker = id;
   setText($("rehearsal-title"), `A stop of broker ${id}, rehearsed`);
-  setText($("rehearsal-lead"), "The exporter plays Kafka's controller …");
+  setText($("rehearsal-lead"), "The exporter simulates Kafka's controller …");
   setText($("rehearsal-kcm"), `kcm rehearse --cluster ${name} --stop-broker ${id}`);
   setChildren($("rehearsal-notes"), []);
   show($("rehearsal-table"), false);

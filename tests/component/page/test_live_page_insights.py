@@ -38,7 +38,9 @@ def test_isrs_that_flap_are_listed_with_the_replica_to_blame(desk: Desk) -> None
     )
     rows = page.locator("#flapping-table tbody tr")
     assert texts(rows.locator("th, td")) == ["t-0", "3 times", "broker 1 (left 3 times)"]
-    expect(page.locator("#flapping-notes")).to_contain_text("To blame over all: broker 1")
+    expect(page.locator("#flapping-notes")).to_contain_text(
+        "At fault, over all partitions: broker 1"
+    )
     expect(page.locator("#flapping-notes")).to_contain_text("Events are held since")
     served.publish(*(shrunk(seq, 1) for seq in (4, 5)))
     changed = topic_view("t", as_of(10), isr=((0,), (1, 0)))

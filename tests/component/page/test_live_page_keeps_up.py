@@ -55,7 +55,7 @@ def test_focus_and_selection_survive_updates(desk: Desk, bad: Served) -> None:
     expect(page.locator("#tiles li").nth(3)).to_contain_text("1")
     page.keyboard.type("acy")
     expect(page.locator("#partition-topic")).to_have_value("legacy")
-    expect(page.locator("#partition-note")).to_contain_text("name holds “legacy”")
+    expect(page.locator("#partition-note")).to_contain_text("name contains “legacy”")
 
 
 def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(

@@ -83,7 +83,7 @@ def test_partitions_without_a_state_alone_are_a_problem() -> None:
     [
         (
             {"controller": ControllerView(id=-1, vacant_since=T0)},
-            ("critical", "Nobody is the controller", T0),
+            ("critical", "There is no controller", T0),
         ),
         (
             {"writes_due": WritesDue(verdict=ControllerHealth.GHOST, owed_since=T0 - 9)},
