@@ -23,7 +23,7 @@ class ReadTrouble(enum.Enum):
 
     AWAY = "{where} does not answer: {reason}; start it or correct bootstrap_servers"
     """No broker answers, or none leads the partition; it may pass."""
-    DENIED = "{where} does not let us read {topic}: {reason}; allow READ and DESCRIBE"
+    DENIED = "{where} does not let the monitor read {topic}: {reason}; allow READ and DESCRIBE"
     MISSING = "there is no topic {topic} at {where}; check bootstrap_servers and topic_prefix"
     CUT = "{where} does not hold the next records of {topic} any more: {reason}"
     """Retention took them, a broker lost the end of its log, or the topic was re-created."""

@@ -27,6 +27,6 @@ def check_writable(settings: PipelineSettings, topic: str) -> None:
             return
     if allowed and AclOperation.WRITE not in allowed:
         raise UsageError(
-            f"the pipeline's Kafka at {settings.bootstrap_servers} does not let us write {topic}; "
+            f"the pipeline's Kafka at {settings.bootstrap_servers} does not let the monitor write {topic}; "
             "allow WRITE and DESCRIBE"
         )

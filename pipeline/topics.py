@@ -245,7 +245,7 @@ def _check(
                     f"{value}: change it with kafka-configs or choose another topic_prefix"
                 )
             log.info(
-                "a topic keeps its own setting",
+                "an existing topic keeps its setting",
                 topic=resource.name,
                 setting=key,
                 value=actual.get(key),

@@ -125,7 +125,10 @@ class WebSecurity:
             config = _read(self._path)
             self._load_certificate(config.tls_server_config, self._path)
         except UsageError as error:
-            log.warning("the web configuration stays as it was", reason=str(error))
+            log.warning(
+                "the changed web configuration cannot be used, the old one stays in effect",
+                reason=str(error),
+            )
             return
         self.config = config
         log.info("the web configuration was read again", file=str(self._path))

@@ -63,7 +63,7 @@ def published_lineage(settings: PipelineSettings, topics: EnsuredTopics) -> str 
         if error.trouble is not ReadTrouble.DENIED:
             raise
         get_logger("stream").warning(
-            "the views may not be read: whether the checkpoint is older than they are is not known",
+            "the fold may not read the views, so it cannot tell whether its checkpoint is older; allow READ",
             topic=views,
             reason=error.reason,
         )

@@ -97,7 +97,7 @@ class ReadingThread:
         self._is_reported = not self._is_reported
         if self._is_reported:
             self._log.error(
-                "the reading thread stands still: the figures are behind; if it goes on, restart the exporter",
+                "the reading thread hangs: the figures are behind; if this lasts, restart the exporter",
                 still_s=round(still_s),
                 at=where(self._thread),
             )

@@ -42,7 +42,7 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
         return handle
 
     async def on_error(request: Request, error: Exception) -> Response:
-        status, detail = 500, "an error of ours; see the log"
+        status, detail = 500, "an internal error; see the exporter's log"
         headers: dict[str, str] = {}
         if isinstance(error, HTTPException):
             status, detail, headers = error.status_code, error.detail, dict(error.headers or {})

@@ -73,5 +73,5 @@ class BlockWriter:
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines()
             raise EnvironmentProblemError(
-                f"promtool cannot make a block in {self._blocks}: {said[-1] if said else 'it says nothing'}"
+                f"promtool cannot make a block in {self._blocks}: {said[-1] if said else 'it printed nothing'}"
             )

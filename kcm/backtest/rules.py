@@ -84,7 +84,9 @@ def read_rules(path: Path) -> RuleFile:
     if done.returncode:
         said = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
         wrong = [line for line in said if line and not line.startswith(("Checking ", "FAILED"))]
-        raise UsageError(f"{path} is no file of rules: {wrong[0] if wrong else 'promtool says no'}")
+        raise UsageError(
+            f"{path} is not a valid file of rules: {wrong[0] if wrong else 'promtool check rules failed'}"
+        )
     rules = read_yaml(path, RuleFile, str(path))
     if not rules.rules:
         raise UsageError(f"{path} has no rule")

@@ -151,5 +151,7 @@ def _pair(name: str, text: str) -> tuple[str, str]:
     key, sign, value = text.partition("=")
     if not (key and sign):
         # the text itself may be a secret
-        raise UsageError(f"option {option_name(name)}: each one is KEY=VALUE, repeated for more")
+        raise UsageError(
+            f"option {option_name(name)}: give each value as KEY=VALUE, and repeat the option for more"
+        )
     return key, value

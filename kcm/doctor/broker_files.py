@@ -99,7 +99,7 @@ def findings_of(
         if value is None:
             yield _unclear(cluster, name, listed)
         elif value != taken:
-            text = f"{listed}; the next rebalance is foretold as if it were {taken}"
+            text = f"{listed}; the next rebalance is predicted as if it were {taken}"
             yield warn(about(cluster), text, "do not wait for it: kcm recommend, kcm elect")
         else:
             yield ok(about(cluster), listed)
@@ -107,8 +107,10 @@ def findings_of(
 
 def _unclear(cluster: str, name: str, listed: str) -> Finding:
     if not listed:
-        return unknown(about(cluster), f"no broker says {name}")
-    todo = f"let them say the same, or set {name} for all by kafka-configs (--entity-default)"
+        return unknown(about(cluster), f"no broker sets {name}")
+    todo = (
+        f"give them all the same value, or set {name} for all by kafka-configs (--entity-default)"
+    )
     return warn(about(cluster), f"{listed}: they differ", todo)
 
 

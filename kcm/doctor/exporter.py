@@ -59,12 +59,16 @@ def ask_ready(api: ExporterApi) -> ExporterReadiness:
         why = getattr(error, "reason", None) or error
         raise UnreachableError(f"{api.url} does not answer: {why}") from None
     if not body:
-        raise UnreachableError(f"{api.url} asks for a user and a password: {OPTION} names a file")
+        raise UnreachableError(
+            f"the exporter at {api.url} asks for a user and a password: name a file with them with {OPTION}"
+        )
     try:
         decoded = json.loads(body)
         decoded["ready"], decoded["clusters"], decoded["reading"]
     except (*DECODING_ERRORS, KeyError, TypeError):
-        raise UnreachableError(f"what answers at {api.url} is no exporter of kcm") from None
+        raise UnreachableError(
+            f"the server at {api.url} is not a kcm exporter; correct --exporter"
+        ) from None
     return ExporterReadiness(decoded, _ahead(date, began_ms, clock_ms()))
 
 

@@ -65,13 +65,13 @@ def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Fin
     counts = {len(found[name].partitions) for name in names if name in found}
     for name in names:
         if name not in found:
-            todo = "the first part that starts makes it; check topic_prefix"
+            todo = "the first part that starts creates it; check topic_prefix"
             yield fail(name, NO_TOPIC, todo)
         else:
             yield _topic(name, found[name], actual.get(name), wanted[name])
     if len(counts) > 1:
         todo = "delete them, or choose another topic_prefix"
-        yield fail("topics", "they have not as many partitions each", todo)
+        yield fail("topics", "they do not have the same number of partitions", todo)
 
 
 def _topic(
@@ -85,7 +85,9 @@ def _topic(
     if leaderless:
         return fail(name, f"{summary}; {leaderless} have no leader", "check the pipeline's Kafka")
     if actual is None:
-        return warn(name, f"{summary}; its settings may not be read", "give us DESCRIBE_CONFIGS")
+        return warn(
+            name, f"{summary}; its settings may not be read", "allow DESCRIBE_CONFIGS on it"
+        )
     other = {key: actual.get(key) for key, value in wanted.items() if actual.get(key) != value}
     must = [key for key in FIXED_SETTINGS if key in other]
     if must:
@@ -94,8 +96,10 @@ def _topic(
     if lagging:
         return warn(name, f"{summary}; {lagging} under-replicated", "check the pipeline's Kafka")
     if other:
-        listed = ", ".join(f"{key}={other[key]}, ours is {wanted[key]}" for key in other)
-        return warn(name, f"{summary}; {listed}", "somebody's choice? else kafka-configs")
+        listed = ", ".join(f"{key}={other[key]}, the monitor's is {wanted[key]}" for key in other)
+        return warn(
+            name, f"{summary}; {listed}", "if nobody chose it, change it with kafka-configs"
+        )
     return ok(name, summary)
 
 
@@ -107,7 +111,7 @@ def same_cluster(watched: str | None, own: str | None) -> Finding:
     if watched == own:
         return warn(
             about,
-            "the pipeline's Kafka is the cluster that it watches: in trouble the monitor is blind",
+            "the pipeline's Kafka is the watched cluster: when it fails, the monitor is blind",
             "name another with bootstrap_servers",
         )
     return ok(about, "the pipeline's Kafka is not the cluster that is watched")

@@ -76,16 +76,16 @@ def server_answer(about: str, answer: str, took_ms: float) -> Finding:
     <Level.OK: 'ok'>
     """
     if "not currently serving" in answer:
-        return fail(about, "is up and serves nobody: no quorum", "check the ensemble")
+        return fail(about, "is up, but serves no client: no quorum", "check the ensemble")
     version = _VERSION.search(answer)
     if "srvr is not executed" in answer:
         hidden = "it does not report its version (4lw.commands.whitelist lacks srvr)"
         return ok(about, f"answers in {took_ms:.0f} ms; {hidden}")
     if not answer:
         todo = "is this ZooKeeper's port? a TLS port needs zk_tls; else see the server's log"
-        return fail(about, "hangs up when it is asked who it is (srvr)", todo)
+        return fail(about, "closes the connection when asked with srvr", todo)
     if version is None:
-        return fail(about, "what answers is no ZooKeeper", "correct the setting zookeeper")
+        return fail(about, "what answers is not ZooKeeper", "correct the setting zookeeper")
     return _of_version(about, answer, version[1], took_ms)
 
 
@@ -95,7 +95,7 @@ def _of_version(about: str, answer: str, version: str, took_ms: float) -> Findin
     numbers = tuple(map(int, version.split(".")))
     summary = f"{version}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
     if mode is not None and mode[1] == "read-only":
-        return fail(about, f"{summary}: no quorum, and it hears of no change", "check the ensemble")
+        return fail(about, f"{summary}: no quorum, so it learns of no change", "check the ensemble")
     if any(first <= numbers < mended for first, mended in _UNSAFE_WATCHES):
         return warn(about, f"{summary}; has CVE-2024-23944", "upgrade to 3.8.4, 3.9.2 or later")
     if numbers < _RECURSIVE_SINCE:

@@ -183,8 +183,8 @@ def check_cluster(api: ExporterApi, name: str, kafka: Elections) -> None:
     status, cluster_id = shown["completeness"]["status"], shown["cluster_id"]
     if status != "live":
         raise UnreachableError(
-            f"the monitor's figures of {name} are {status}: what elections do could not be "
-            "seen; nothing was done; see kcm status"
+            f"the monitor's figures of {name} are {status}, so it could not see what "
+            "the elections do; nothing was done; see kcm status"
         )
     there = kafka.cluster_id()
     if cluster_id is None:
@@ -207,7 +207,7 @@ def announce(plan: Plan, chunks: int, *, confirm: bool, is_named: bool) -> int |
         if chunks and not is_named:
             _say(_NOT_NAMED)
         if chunks and not confirm:
-            _say("nothing was done: say --confirm to do it")
+            _say("nothing was done: give --confirm to run the elections")
     except BrokenPipeError:
         discard_output()
         if chunks and confirm:

@@ -69,7 +69,7 @@ def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: 
     take_back(settings, names, cluster, partitions=partitions, keys=published.keys)
     typer.echo(f"forgotten: {cluster}, {counted(len(published.keys), 'view')}")
     typer.echo(
-        "KcmBlind and KcmNoWatcherLeads miss it for 6 hours: "
+        "KcmBlind and KcmNoWatcherLeads fire for 6 hours; to silence them: "
         f"amtool silence add cluster={cluster} --duration=6h --comment='taken out'"
     )
     return 0
@@ -101,7 +101,7 @@ def check_unwatched(
         left_s = until - clock()
         if heard():
             raise ConflictError(
-                f"a watcher of {cluster} writes: stop all watchers of it first; nothing was done"
+                f"a watcher of {cluster} still writes: stop all its watchers first; nothing was done"
             )
         if left_s <= 0:
             return

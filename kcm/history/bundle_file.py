@@ -85,7 +85,7 @@ def read_manifest(path: Path) -> Manifest:
     except KeyError:
         raise UsageError(f"{path} is a zip without {MANIFEST_NAME} or {LOG_NAME}") from None
     except _UNREADABLE as error:
-        raise UsageError(f"{path} is no bundle of kcm: {error}") from None
+        raise UsageError(f"{path} is not a kcm bundle: {error}") from None
     if manifest.v != VERSION:
         raise UsageError(f"{path} is a bundle of layout {manifest.v}; this release reads {VERSION}")
     return manifest

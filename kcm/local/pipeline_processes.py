@@ -95,8 +95,8 @@ class Pipeline:
         self._scheme = "http" if security.context is None else "https"
         if http_config is None and (security.context or security.users):
             raise UsageError(
-                f"web_config_file asks for TLS or a password: say with {OPTION} how the exporter is "
-                "to be asked whether its figures are live"
+                f"web_config_file asks for TLS or a password: give {OPTION} as well, with which kcm up "
+                "asks the exporter whether its figures are live"
             )
         for part in PARTS.values():
             if self._options.get(part.port, "0") == "0":

@@ -176,8 +176,8 @@ class LocalRun:
             return
         if cluster_id_of(self._settings.export) == seen.cluster_id:
             _say(
-                "warning: the pipeline's topics lie on the cluster that is watched: in its "
-                "trouble the monitor is blind; leave --bootstrap-servers out, or name another"
+                "warning: the pipeline's topics are on the cluster that is watched: when it fails, "
+                "the monitor is blind; leave --bootstrap-servers out, or name another Kafka"
             )
 
 

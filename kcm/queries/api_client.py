@@ -50,8 +50,8 @@ class ApiAnswer(dict[str, Any]):
 
     def __missing__(self, key: str) -> NoReturn:
         raise UnreachableError(
-            f"the exporter at {self.url} answers without {key!r}: it is of another release than "
-            "this command, or no exporter of kcm"
+            f"the exporter at {self.url} answers without {key!r}: it is another release than "
+            "this command, or not a kcm exporter"
         )
 
 
@@ -68,7 +68,7 @@ class ExporterApi:
         except ValueError:
             usable = False
         if not usable:
-            raise UsageError(f"option --exporter: {url!r} is no address such as {DEFAULT_URL}")
+            raise UsageError(f"option --exporter: {url!r} is not a URL such as {DEFAULT_URL}")
         self.url = url.rstrip("/")
         self._within_s = within_s
         self._known: dict[str, tuple[str, Any]] = {}
@@ -162,7 +162,7 @@ class ExporterApi:
         if error.code == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
             path = urllib.parse.urlsplit(error.url).path
             return UnreachableError(
-                f"the exporter at {self.url} serves no {path}: it is of another release than this "
+                f"the exporter at {self.url} serves no {path}: it is another release than this "
                 "command"
             )
         if error.code == HTTPStatus.UNAUTHORIZED:
@@ -182,7 +182,7 @@ class ExporterApi:
 
     def _foreign(self) -> str:
         return (
-            f"what answers at {self.url} is no exporter of kcm{self._by_proxy}; name it with "
+            f"what answers at {self.url} is not a kcm exporter{self._by_proxy}; name it with "
             "--exporter URL"
         )
 

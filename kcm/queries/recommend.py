@@ -132,7 +132,7 @@ def write_elections(chunks: Sequence[dict[str, Any]], folder: Path) -> list[Path
     }
     try:
         if any(folder.glob("election-*.json")):
-            raise UsageError(f"{folder} holds files of elections already: choose another --output")
+            raise UsageError(f"{folder} already holds election files: choose another --output")
         if files:
             folder.mkdir(parents=True, exist_ok=True)
         for path, election in files.items():

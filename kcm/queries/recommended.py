@@ -46,7 +46,7 @@ def read_recommended(
         if found is not None:
             return found
     raise UnreachableError(
-        f"the cluster moved on {TRIES} times while the recommendation was read; try again"
+        f"the cluster changed {TRIES} times while the recommendation was read; try again"
     )
 
 

@@ -67,7 +67,7 @@ def steps_in_order(context: typer.Context, values: Mapping[StepKind, Any]) -> li
         found.append(_text(kind, about))
     if not found:
         steps = ", ".join(f"--{kind}" for kind in values)
-        raise UsageError(f"say what is rehearsed, one after the other: {steps}")
+        raise UsageError(f"give at least one step to rehearse: {steps}")
     return found
 
 
@@ -94,7 +94,7 @@ def _content(where: str, name: str) -> str:
     except OSError as error:
         raise UsageError(f"option {where}: cannot read it: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"option {where}: it is no text") from None
+        raise UsageError(f"option {where}: it is not text") from None
     try:
         return json.dumps(json.loads(text), separators=(",", ":"))
     except DECODING_ERRORS:

@@ -121,7 +121,7 @@ def rehearse(
     this command replays the recorded log and rehearses on that. The answer lists what is a race in Kafka and what ZooKeeper does not hold.
     """  # fmt: skip
     if order is not None and not rolling_restart:
-        raise UsageError("option --order: it is the order of --rolling-restart, which is not given")
+        raise UsageError("option --order: it needs --rolling-restart as well")
     steps = steps_in_order(
         context,
         {
@@ -147,7 +147,7 @@ def rehearse(
             limit=limit,
         )
     elif at is not None:
-        raise UsageError("option --at: it is a place of a log; name a FILE, or --from-topic")
+        raise UsageError("option --at: it needs a log: name a FILE, or give --from-topic")
     else:
         answer = _by_exporter(
             ExporterApi(exporter, http_config_file, within_s=ANSWER_WITHIN_S), cluster, steps, limit
@@ -168,7 +168,7 @@ def _by_exporter(
     if len(urllib.parse.urlencode({"step": steps}, doseq=True)) > LONGEST_QUERY:
         raise UsageError(
             "the files of the steps are too long for a request to the exporter: rehearse on the log, "
-            "with --from-topic, which has no such bound"
+            "with --from-topic, which has no such limit"
         )
     path = cluster_path(api.choose(cluster), "/rehearsal")
     answer: dict[str, Any] = api.get(path, step=steps, limit=limit)

@@ -139,7 +139,7 @@ def test_without_confirm_nothing_is_done(moved: Moved, capsys: pytest.CaptureFix
         capsys, "--bootstrap-servers", servers, "--broker", str(moved.broker), code=7
     )
     assert err == ""
-    assert out.endswith("nothing was done: say --confirm to do it\n")
+    assert out.endswith("nothing was done: give --confirm to run the elections\n")
     assert moved.electable() == before
 
 

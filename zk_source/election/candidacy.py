@@ -214,7 +214,7 @@ class Candidacy:
                 self._ended.wait(_POLL_S)
             self._stand()
         except NoAuthError:
-            self.refused = f"to let us create and delete election znodes under {self.path}"
+            self.refused = f"to let the watcher create and delete election znodes under {self.path}"
         except (KazooException, KazooTimeoutError):
             pass  # the session is at its end, or close to it: a new candidacy finds out why
         finally:
@@ -247,7 +247,7 @@ class Candidacy:
         still = now_s() - self._kept_at > STANDSTILL_S
         if still:
             get_logger("election").error(
-                "the watcher does nothing any more: its lead is given up", silent_s=STANDSTILL_S
+                "the watcher's main loop hangs: it gives up its lead", silent_s=STANDSTILL_S
             )
         return still
 

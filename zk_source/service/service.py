@@ -126,7 +126,9 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
                 if time.monotonic() - began_at > SOUND_S:
                     pause.reset()
                 wait_s = pause.next_s()
-                log.warning("starting over", reason=str(error), dropped=dropped, next_try_s=wait_s)
+                log.warning(
+                    "the watcher starts over", reason=str(error), dropped=dropped, next_try_s=wait_s
+                )
                 stop.wait(wait_s)
     except UnreachableError:
         if not stop.is_set():
@@ -330,7 +332,9 @@ class WatcherService:
         )
         refused = self._beats.take_refusal()
         if refused is not None:
-            self._log.warning("Kafka takes no signs of life", reason=refused)
+            self._log.warning(
+                "the pipeline's Kafka does not take the watcher's signs of life", reason=refused
+            )
 
     def _take_in(self, item: Item, now_ms: int) -> None:
         match item:

@@ -58,8 +58,8 @@ def test_another_server_is_reported_as_such(capsys: pytest.CaptureFixture[str]) 
 
     with other_server(answers, version=None) as url:
         shown = Shown(url, Served(), capsys)
-        assert "no exporter of kcm" in shown.complaint("status", code=3)
-        assert "no exporter of kcm" in shown.complaint("events", "--cluster", "x", code=3)
+        assert "not a kcm exporter" in shown.complaint("status", code=3)
+        assert "not a kcm exporter" in shown.complaint("events", "--cluster", "x", code=3)
 
 
 @pytest.mark.parametrize("verb", ASKING)
@@ -71,14 +71,14 @@ def test_json_of_another_server_is_reported_as_such(
 ) -> None:
     """Whatever the types in it are: it is not read at all."""
     with other_server(lambda _: (200, body), version=None) as url:
-        assert "no exporter of kcm" in Shown(url, Served(), capsys).complaint(verb, code=3)
+        assert "not a kcm exporter" in Shown(url, Served(), capsys).complaint(verb, code=3)
 
 
 @pytest.mark.parametrize(
     ("body", "answer"),
     [
-        (b'{"name":"prod","next":null}', "it is of another release than this command"),
-        (b"[]", "no exporter of kcm"),
+        (b'{"name":"prod","next":null}', "it is another release than this command"),
+        (b"[]", "not a kcm exporter"),
     ],
 )
 @pytest.mark.parametrize("verb", ASKING)
@@ -134,7 +134,7 @@ def test_a_recommendation_that_moves_on_is_read_anew(
         assert main(["recommend", *options]) == code
         captured = capsys.readouterr()
         if code:
-            assert "moved on 5 times" in captured.err
+            assert "changed 5 times" in captured.err
             return
         elected = json.loads(captured.out)["partitions"]
         assert [each["partition"] for each in elected] == [1, 2, 3]

@@ -201,8 +201,11 @@ def test_a_bundle_is_tested_for_its_incident(
 @pytest.mark.parametrize(
     ("rules", "reported"),
     [
-        (b"groups: [{name: a, rules: [{alert: A, expr: 'sum('}]}]", "is no file of rules: "),
-        (b"groups: 3", "is no file of rules: "),
+        (
+            b"groups: [{name: a, rules: [{alert: A, expr: 'sum('}]}]",
+            "is not a valid file of rules: ",
+        ),
+        (b"groups: 3", "is not a valid file of rules: "),
         (b"groups: []", "has no rule"),
     ],
 )

@@ -84,7 +84,7 @@ def test_another_server_is_reported_as_such(body: bytes) -> None:
             server.shutdown()
             thread.join()
     assert found.level is Level.FAIL
-    assert "no exporter of kcm" in found.text
+    assert "not a kcm exporter" in found.text
 
 
 def test_an_exporter_that_is_away_fails_with_what_to_do() -> None:

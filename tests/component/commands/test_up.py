@@ -151,7 +151,7 @@ def test_the_whole_line_is_ready_is_looked_after_and_stops(
         ready = command.says(
             r"ready: controller is broker 0, epoch 7; metrics at (http://\S+)/metrics"
         )
-        command.says("warning: the pipeline's topics lie on the cluster that is watched")
+        command.says("warning: the pipeline's topics are on the cluster that is watched")
 
         with running(tmp_path, *arguments) as second:
             assert second.process.wait(STOPPED_S) == 4

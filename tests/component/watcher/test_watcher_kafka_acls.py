@@ -123,7 +123,7 @@ def test_a_watcher_that_may_not_write_the_log_ends_before_it_leads(
     finally:
         watcher.stop()
     assert isinstance(watcher.error, UsageError)
-    assert f"does not let us write {log_topic}; allow WRITE" in str(watcher.error)
+    assert f"does not let the monitor write {log_topic}; allow WRITE" in str(watcher.error)
     again = wait_for_the_end(settings)
     assert str(again.error) == str(watcher.error)
     with LogReader(settings) as log:

@@ -71,7 +71,7 @@ def test_read_denied_is_an_error(open_reader: Open) -> None:
     """Asking again would not change it: the line names the topic and what to allow."""
     reader = open_reader(Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,)))
     with pytest.raises(
-        TopicReadError, match=f"does not let us read {TOPIC}: .*allow READ"
+        TopicReadError, match=f"does not let the monitor read {TOPIC}: .*allow READ"
     ) as caught:
         reader.extents([PLACE])
     assert (caught.value.trouble, caught.value.exit_code) == (ReadTrouble.DENIED, 2)

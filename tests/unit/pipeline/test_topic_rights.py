@@ -51,7 +51,9 @@ def check(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> None:
 
 def test_a_right_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the Kafka, the topic and the right."""
-    with pytest.raises(UsageError, match=r"at k:1 does not let us write kcm\.changes; allow W"):
+    with pytest.raises(
+        UsageError, match=r"at k:1 does not let the monitor write kcm\.changes; allow W"
+    ):
         check(monkeypatch, Admin([AclOperation.DESCRIBE, AclOperation.READ]))
 
 

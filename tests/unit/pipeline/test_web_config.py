@@ -150,7 +150,10 @@ def test_a_renewed_certificate_is_served_without_a_restart(
         with structlog.testing.capture_logs() as logs:
             shutil.copy(folder / "next.pem", folder / "server.pem")
             wait_until(lambda: list(logs))
-        assert logs[0]["event"] == "the web configuration stays as it was"
+        assert (
+            logs[0]["event"]
+            == "the changed web configuration cannot be used, the old one stays in effect"
+        )
         assert _served_certificate(server, folder) == before
         shutil.copy(folder / "next.key", folder / "server.key")
         wait_until(lambda: _served_certificate(server, folder) == renewed)
@@ -166,7 +169,9 @@ def test_what_needs_a_restart_is_said_and_leaves_all_as_it_was(folder: Path) -> 
         with structlog.testing.capture_logs() as logs:
             security.refresh()
             security.refresh()
-        assert [each["event"] for each in logs] == ["the web configuration stays as it was"], text
+        assert [each["event"] for each in logs] == [
+            "the changed web configuration cannot be used, the old one stays in effect"
+        ], text
         assert security.config.tls_server_config is not None
         assert security.config.tls_server_config.min_version == "TLS12"
 

@@ -69,7 +69,7 @@ def test_views_that_may_not_be_read_are_a_warning(
     """The fold goes on: only a restored checkpoint needs the answer."""
     client = Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,))
     assert lineage_of(monkeypatch, client) is None
-    assert "the views may not be read" in capsys.readouterr().out
+    assert "the fold may not read the views" in capsys.readouterr().out
 
 
 def test_brokers_that_are_away_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,7 +213,7 @@ def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.M
             assert reading.state.still_ms == second * 1_000
         (line,) = logged
         assert (line["log_level"], line["still_s"]) == ("error", 61)
-        assert "stands still" in line["event"]
+        assert "hangs" in line["event"]
         assert ", poll (test_reading_thread_life.py:" in line["at"]
         state, now = reading.state, reading.now
         reasons = reasons_not_ready(

@@ -59,7 +59,7 @@ def test_after_an_error_no_more_block_is_made(tmp_path: Path, blocks: Path) -> N
     [
         ("echo first >&2; echo the disk is full >&2; exit 1", "the disk is full"),
         ("echo on standard output; exit 2", "on standard output"),
-        ("exit 3", "it says nothing"),
+        ("exit 3", "it printed nothing"),
     ],
 )
 def test_why_no_block_could_be_made_is_said(

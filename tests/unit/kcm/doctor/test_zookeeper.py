@@ -19,8 +19,8 @@ from kcm.doctor.zookeeper import server_answer
         ("srvr is not executed because it is not in the whitelist.\n", Level.OK, "4lw"),
         ("This ZooKeeper instance is not currently serving requests\n", Level.FAIL, "no quorum"),
         ("Zookeeper version: 3.8.4-1, built\nMode: read-only\n", Level.FAIL, "no quorum"),
-        ("", Level.FAIL, "hangs up"),
-        ("HTTP/1.1 400 Bad Request\r\n", Level.FAIL, "no ZooKeeper"),
+        ("", Level.FAIL, "closes the connection"),
+        ("HTTP/1.1 400 Bad Request\r\n", Level.FAIL, "not ZooKeeper"),
     ],
 )
 def test_a_server_is_judged_by_what_it_says(answer: str, level: Level, words: str) -> None:

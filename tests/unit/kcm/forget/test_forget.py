@@ -54,7 +54,7 @@ def test_silence_counts_after_the_whole_time(within_s: float, ends_at_s: float) 
 def test_a_watcher_ends_it_at_once() -> None:
     """The first sign will do."""
     clock = Clock()
-    with pytest.raises(ConflictError, match="a watcher of prod writes: stop all"):
+    with pytest.raises(ConflictError, match="a watcher of prod still writes: stop all"):
         check_unwatched(
             Signs(False, False, True).heard, "prod", within_s=25, clock=clock, sleep=clock.sleep
         )
@@ -123,7 +123,7 @@ def test_a_watcher_that_writes_is_in_the_way(
     """One line, exit code 4."""
     monkeypatch.setattr(forget_module, "WatcherSigns", lambda *_: Signs(True))
     assert main(["forget", "old", "--yes"]) == 4
-    expected = "kcm: a watcher of old writes: stop all watchers of it first; nothing was done"
+    expected = "kcm: a watcher of old still writes: stop all its watchers first; nothing was done"
     assert capsys.readouterr().err.splitlines()[-1] == expected
     assert producer.written == []
 

@@ -26,7 +26,7 @@ from tests.support.bundles import manifest
     ("members", "reported"),
     [
         ({}, "is a zip without manifest.json or changes.jsonl"),
-        ({MANIFEST_NAME: b"{}"}, "is no bundle of kcm"),
+        ({MANIFEST_NAME: b"{}"}, "is not a kcm bundle"),
         ({MANIFEST_NAME: msgspec.json.encode(manifest())}, "is a zip without"),
         (
             {MANIFEST_NAME: msgspec.json.encode(manifest(v=2)), LOG_NAME: b""},
@@ -53,7 +53,7 @@ def test_a_damaged_zip_is_no_bundle(tmp_path: Path) -> None:
     """A beginning alone is not enough."""
     path = tmp_path / "a.zip"
     path.write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(UsageError, match=r"is no bundle of kcm"):
+    with pytest.raises(UsageError, match=r"is not a kcm bundle"):
         read_manifest(path)
 
 

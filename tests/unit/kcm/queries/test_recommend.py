@@ -57,7 +57,7 @@ def test_each_chunk_becomes_a_file_of_kafkas_tool(tmp_path: Path) -> None:
 def test_files_of_an_earlier_run_are_not_mixed_in(tmp_path: Path) -> None:
     """Whoever runs all files of the folder would elect by old figures."""
     write_elections([chunk(1, 0)], tmp_path)
-    with pytest.raises(UsageError, match="holds files of elections already: choose another"):
+    with pytest.raises(UsageError, match="already holds election files: choose another"):
         write_elections([chunk(1, 0)], tmp_path)
 
 

@@ -98,7 +98,7 @@ def test_nothing_to_rehearse_is_bad_use() -> None:
     ("content", "why"),
     [
         (None, "cannot read it: No such file or directory"),
-        (b"\xff", "it is no text"),
+        (b"\xff", "it is not text"),
         (b"", "not the JSON"),
         (b"[" * 100_000, "not the JSON"),
     ],

@@ -87,7 +87,7 @@ def test_a_table_says_it_to_people(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        ((), ["say what is rehearsed", "--stop-broker", "--preferred-election"]),
+        ((), ["give at least one step to rehearse", "--stop-broker", "--preferred-election"]),
         (("--order", "1,2"), ["--order", "--rolling-restart"]),
         (("--rolling-restart", "--order", "x"), ["--rolling-restart", "'x'"]),
         (("--at", "1:2", "--stop-broker", "1"), ["--at", "--from-topic"]),
@@ -108,7 +108,7 @@ def test_bad_use_is_one_line(
     [
         (b"", "not the JSON of kafka-reassign-partitions"),
         (b"[]", "not the JSON of kafka-reassign-partitions"),
-        (b"\xff", "it is no text"),
+        (b"\xff", "it is not text"),
         (
             json.dumps(
                 {

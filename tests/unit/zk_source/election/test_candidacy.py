@@ -567,7 +567,10 @@ def test_who_ends_before_it_is_connected_waits_no_more() -> None:
 @pytest.mark.parametrize(
     ("trouble", "refused"),
     [
-        (NoAuthError(), "to let us create and delete election znodes under /election/prod"),
+        (
+            NoAuthError(),
+            "to let the watcher create and delete election znodes under /election/prod",
+        ),
         (ConnectionLoss(), ""),
         (KazooTimeoutError(), ""),
     ],

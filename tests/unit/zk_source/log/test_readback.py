@@ -226,7 +226,7 @@ def test_a_right_that_is_taken_away_ends_the_following(monkeypatch: pytest.Monke
     following.follow(Inbox())
     line = wait_until(lambda: _line(following), deadline_s=DEADLINE_S)
     assert line == (
-        "the pipeline's Kafka at 127.0.0.1:9092 does not let us read kcm.changes: "
+        "the pipeline's Kafka at 127.0.0.1:9092 does not let the monitor read kcm.changes: "
         f"error {KafkaError.TOPIC_AUTHORIZATION_FAILED}; allow READ and DESCRIBE"
     )
     following.close()
