@@ -48,7 +48,8 @@ INCIDENTS: Table[ClusterView] = {
         _open_incident,
     ),
     "kafka_cluster_incidents_total": figure(
-        "Incidents opened; flat in a healthy cluster, while each restart of a broker opens one.",
+        "Incidents opened; flat in a healthy cluster, except that each restart of a broker opens "
+        "one.",
         lambda view: view.incidents.total,
     ),
     "kafka_cluster_incident_seconds_total": figure(

@@ -41,7 +41,7 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
-        "What would a preferred election mend?",
+        "What would a preferred election fix?",
         bars("Partitions that it would give back", signals.BROKER_ELECTABLE, span=8, steps=BLUE),
         bars(
             "Partitions that it could not give back",
@@ -75,7 +75,7 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
-        "What only a reassignment mends",
+        "What can only a reassignment fix?",
         bars(
             "Deviation from an even share, if all preferred replicas lead",
             signals.BROKER_SKEW,

@@ -56,13 +56,13 @@ BOARDS: tuple[Board, ...] = (
     Board(
         name="partitions",
         title="Partitions and ISR",
-        description="Which partitions are lost or at risk, and which broker is to blame.",
+        description="Which partitions are lost or at risk, and which broker is at fault.",
         rows=partitions.ROWS,
     ),
     Board(
         name="balance",
         title="Balance",
-        description="Who leads what, what a preferred election would mend, who can be stopped.",
+        description="Who leads what, what a preferred election would fix, which broker can be stopped.",
         rows=balance.ROWS,
     ),
     Board(

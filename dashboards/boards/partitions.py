@@ -68,7 +68,7 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
-        "Which broker is to blame?",
+        "Which broker is at fault?",
         bars("Absent from ISRs now", brokers.BROKER_ABSENT, steps=ZERO_IS_BEST),
         bars("Leads under-replicated partitions", brokers.BROKER_LED_SHORT, steps=ZERO_IS_BEST),
         bars("Left an ISR, last hour", brokers.BROKER_ISR_LEAVES_HOUR, span=6, steps=ZERO_IS_BEST),

@@ -36,8 +36,8 @@ def _weighed(weight: int, trouble: str) -> str:
 
 TROUBLE = of_fleet(
     expr=" + ".join(_weighed(weight, trouble) for weight, trouble in _WEIGHTS),
-    description=f"How bad it is: the sum of 32 (served within {SEEN_WINDOW} and not now: nobody "
-    "knows how it is), 16 (figures do not follow), 8 (no controller), 4 (partitions offline), 2 "
+    description=f"Severity, as the sum of 32 (served within {SEEN_WINDOW} and not now: its state "
+    "is not known), 16 (figures do not follow ZooKeeper), 8 (no controller), 4 (partitions offline), 2 "
     "(under min ISR), 1 (under-replicated); 0 in a healthy cluster.",
     moved_by=DemoStep.KILL_FOLLOWER,
 )

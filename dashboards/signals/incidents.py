@@ -83,15 +83,15 @@ NEXT_REBALANCE = Signal(
 )
 NEXT_ELECTED = Signal(
     expr=highest("kafka_cluster_rebalance_electable_partitions"),
-    description="Partitions that this check would give back to brokers above the threshold, as "
-    "predicted; 0 in a balanced cluster.",
+    description="Partitions that the controller's next automatic check would give back to brokers "
+    "above the threshold, as predicted; 0 in a balanced cluster.",
     legend="elected then",
     moved_by=DemoStep.BRING_BACK,
 )
 NEXT_BLOCKED = Signal(
     expr=highest("kafka_cluster_rebalance_blocked_partitions", "reason"),
-    description="Partitions of those brokers that it cannot give back, by the reason: the preferred "
-    "replica is not_live or not_in_isr; 0 in a balanced cluster.",
+    description="Partitions that it cannot give back to those brokers, by the reason: the "
+    "preferred replica is not_live or not_in_isr; 0 in a balanced cluster.",
     legend="{{reason}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
