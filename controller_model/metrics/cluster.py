@@ -75,7 +75,8 @@ CONTROLLER: Table[ClusterView] = {
         lambda view: seconds(view.controller.vacancy_total_min_ms),
     ),
     "kafka_controller_vacancy_at_most_seconds_total": figure(
-        "Seconds in which nobody held /controller, summed over ended vacancies, as an upper bound.",
+        "Seconds in which nobody held /controller, summed over ended vacancies, as an upper bound; "
+        "a vacancy that began before the monitor watched counts only from then on.",
         lambda view: seconds(view.controller.vacancy_total_max_ms),
     ),
     "kafka_controller_last_vacancy_seconds": figure(
