@@ -1,4 +1,4 @@
 """Kafka's own nouns and rules: ids, assignments, elections, states, coordinators.
 
-Nothing of ours lives here. It uses nothing else of this package.
+Nothing here is specific to kcm. It uses no other sub-package.
 """

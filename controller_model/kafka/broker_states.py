@@ -1,8 +1,8 @@
 """The states of a broker, as far as ZooKeeper shows them.
 
-The rule: ZooKeeper shows one thing of a broker, its registration, so a state is inferred. A dead process
-is registered until its session times out; a live one registers after its logs are recovered, and
-its registration goes near the end of its shutdown, or whenever its session is lost. Sources:
+The rule: ZooKeeper shows only a broker's registration, so its state is inferred. A dead process
+stays registered until its session times out. A starting broker registers after it has recovered
+its logs. The registration is removed near the end of a shutdown, or when the session is lost. Sources:
 kafka.server.BrokerStates (up to 2.7; the names), org.apache.kafka.metadata.BrokerState (3.9; the
 same numbers), kafka.server.KafkaServer (startup, controlledShutdown, shutdown).
 """
@@ -32,10 +32,10 @@ class BrokerState(enum.IntEnum):
 
 
 def infer_state(*, registered: bool, drained: bool = False) -> BrokerState:
-    """Return the state that a broker most likely is in.
+    """Return the state that a broker is most likely in.
 
-    `drained`: since it registered the controller has moved its leaders away and taken it out of
-    the ISRs that others are in, and no failed log directory explains that.
+    `drained`: since the broker registered, the controller has moved its leaders away and removed it
+    from every ISR that has other members, and no failed log directory explains that.
 
     >>> infer_state(registered=True, drained=True).kafka_name
     'PendingControlledShutdown'

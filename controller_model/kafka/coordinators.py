@@ -2,7 +2,7 @@
 
 The rule: a broker coordinates what is kept in the partitions of __consumer_offsets and
 __transaction_state that it leads, and nothing else; so coordinators move with those leaders.
-Which group lives in which partition is a hash of its name, and names are not in ZooKeeper.
+A group's partition is a hash of the group's name, and ZooKeeper does not hold those names.
 Source (Kafka 3.9): kafka.server.RequestHandlerHelper.onLeadershipChange,
 org.apache.kafka.common.internals.Topic.
 """
@@ -31,8 +31,8 @@ COORDINATOR_OF: Mapping[str, Coordinator] = {
 def coordinated_by(leaders: Iterable[int | None]) -> dict[int, int]:
     """Return how many partitions each broker coordinates, given the leaders of one topic.
 
-    A partition without a leader (None, -1, or -2 while it is deleted) has no coordinator: the
-    groups or transactions in it stand still.
+    A partition without a leader (None, -1, or -2 while it is deleted) has no coordinator: its
+    groups or transactions make no progress.
 
     >>> coordinated_by([1, 2, 1, -1, None])
     {1: 2, 2: 1}

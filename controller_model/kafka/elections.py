@@ -1,10 +1,10 @@
 """Who leads a partition next: Kafka's four leader elections, each a function of plain facts.
 
-The rule: an election is decided from the assignment, the ISR and the online brokers alone, in the
-assignment's order, and returns the state that the controller would write. None is Kafka's
-StateChangeFailedException: nobody can be elected. Nothing is written here. A broker is online for a
+The rule: an election depends only on the assignment, the ISR and the online brokers. It chooses in
+the order of the assignment and returns the state that the controller would write. None stands for
+Kafka's StateChangeFailedException: nobody can be elected. Nothing is written here. A broker is online for a
 partition while it is registered, is not shutting down, and holds it in no failed log directory
-(ControllerContext.isReplicaOnline); who is, the caller knows. Sources (Kafka 3.9):
+(ControllerContext.isReplicaOnline); the caller decides which brokers are. Sources (Kafka 3.9):
 kafka.controller.Election, PartitionLeaderElectionAlgorithms, kafka.api.LeaderAndIsr,
 ZkPartitionStateMachine.doElectLeaderForPartitions and collectUncleanLeaderElectionState.
 """
@@ -64,7 +64,7 @@ class Election(msgspec.Struct, frozen=True):
 
     leader_and_isr: LeaderAndIsr
     unclean: bool = False
-    """The leader came from outside the ISR: what only the old ISR had is lost."""
+    """The leader came from outside the ISR: records that only the old ISR had are lost."""
 
 
 def leader_for_offline(
@@ -77,8 +77,8 @@ def leader_for_offline(
 ) -> Election | None:
     """Elect for a partition whose leader is gone (Election.leaderForOffline).
 
-    The first replica that is online and in sync leads, and members that are not online leave the
-    ISR. Only if nobody of the ISR is online, assigned or not, may the first online replica lead.
+    The first replica that is online and in the ISR leads; members that are not online leave the
+    ISR. With `unclean`, the first online replica leads if no ISR member, assigned or not, is online.
 
     >>> leader_for_offline(LeaderAndIsr(1, (3, 1, 2), 7), [1, 2, 3], {2, 3}).leader_and_isr
     LeaderAndIsr(leader=2, isr=(3, 2), leader_epoch=8, leader_recovery_state=0)
@@ -87,7 +87,7 @@ def leader_for_offline(
 
     Args:
         current: The state that the partition has.
-        replicas: The assignment in its order, replicas that are added or removed included.
+        replicas: The assignment in its order, including replicas that are being added or removed.
         online: Brokers that are online for this partition.
         unclean: The topic allows an unclean election, or an administrator asked for one.
         recovery_supported: The inter-broker protocol is 3.2 or newer.
@@ -107,7 +107,7 @@ def leader_for_offline(
 def leader_for_reassign(
     current: LeaderAndIsr, target: Sequence[int], online: Collection[int]
 ) -> Election | None:
-    """Elect among the replicas that a reassignment leads to (Election.leaderForReassign).
+    """Elect among the target replicas of a reassignment (Election.leaderForReassign).
 
     The ISR stays as it is, dead members included.
     """
@@ -135,8 +135,8 @@ def leader_for_controlled_shutdown(
 ) -> Election | None:
     """Elect before the leader stops (Election.leaderForControlledShutdown).
 
-    Brokers that shut down leave the ISR, dead ones stay in it. Those that shut down may count among
-    the online ones here.
+    Brokers that are shutting down leave the ISR; dead ones stay in it. `online` may include brokers
+    that are shutting down.
     """
     staying = tuple([member for member in current.isr if member not in shutting_down])
     leader = _first(replicas, [member for member in staying if member in online])
@@ -153,8 +153,8 @@ def is_election_needed(
 ) -> bool:
     """Return whether a requested election has anything to do (processReplicaLeaderElection).
 
-    A preferred one has while another broker leads; an unclean one (OFFLINE) while nobody leads,
-    or a broker that is not live.
+    A preferred election has while another broker leads. An unclean one (OFFLINE) has while there is
+    no leader, or the leader is not live or is shutting down. Raises ModelError for other strategies.
 
     >>> is_election_needed(Strategy.PREFERRED, replicas=[1, 2], leader=1, live={1, 2})
     False

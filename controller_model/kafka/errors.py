@@ -1,12 +1,12 @@
-"""The errors of the model.
+"""The exceptions of the model.
 
-The rule: what ZooKeeper or the log holds never raises out of `replay`. A decoder raises its own
-error, its caller turns it into an `events.Anomaly`; a `ModelError` is a mistake of ours.
+The rule: `replay` raises nothing because of what ZooKeeper or the log holds. A decoder raises its
+own error, and its caller turns it into an `events.Anomaly`. A `ModelError` means a bug in kcm.
 """
 
 
 class ModelError(Exception):
-    """A mistake in our own code: a rule of the model was broken from inside."""
+    """A bug in kcm: its own code broke a rule of the model."""
 
 
 class UnreadableZnodeError(ValueError):
@@ -14,4 +14,4 @@ class UnreadableZnodeError(ValueError):
 
 
 class UnreadableRecordError(ValueError):
-    """A record of one of the three topics is not ours, damaged, or of an unknown version."""
+    """A record of one of the three topics is not one of kcm's, is damaged, or has an unknown version."""

@@ -1,6 +1,6 @@
-"""The order in which Kafka's hash maps hand out their keys, which is the order in its payloads.
+"""The order in which Kafka's hash maps iterate over their keys, which is the order in its payloads.
 
-The rule: nobody may rely on this order but to write the very bytes that Kafka writes. Sources:
+The rule: this order serves only to write the same bytes as Kafka; nothing else may rely on it. Sources:
 java.lang.String.hashCode, scala.collection.mutable.HashMap (2.13: improveHash, put0, growTable),
 scala.collection.immutable.HashMap (2.13) and java.util.concurrent.ConcurrentHashMap (below java.util.Properties since Java 9).
 """
@@ -11,13 +11,13 @@ from typing import TypeVar
 from controller_model.kafka.ids import TopicPartition
 
 _SMALLEST_TABLE = 16
-"""Buckets of a new table, in Scala's mutable.HashMap and in Properties alike."""
+"""Buckets of a new table, both in Scala's mutable.HashMap and in Properties."""
 
 _UINT32 = 0xFFFFFFFF
 _HASH_BITS = 32
 
 _SMALL_SET = 4
-"""Elements that Scala keeps in Set1 to Set4, in the order of their coming."""
+"""The largest set that Scala keeps as Set1 to Set4, which iterate in the order of insertion."""
 
 _Key = TypeVar("_Key", int, str)
 
@@ -63,9 +63,10 @@ def partition_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition
 
 
 def broker_order(brokers: Iterable[int]) -> list[int]:
-    """Return broker ids as the immutable.HashMap iterates over them that Seq.groupBy makes.
+    """Return broker ids in the order of the immutable.HashMap that Seq.groupBy makes.
 
-    A trie of five bits a level: in a node the ids that are alone come first, then the subnodes.
+    The map is a trie with five bits of the hash per level. In each node, the ids that are alone
+    come first, then the subnodes.
 
     >>> broker_order([5, 0, 2, 3, 7])
     [0, 5, 2, 7, 3]
@@ -75,9 +76,9 @@ def broker_order(brokers: Iterable[int]) -> list[int]:
 
 
 def topic_order(topics: Iterable[str]) -> list[str]:
-    """Return topics as an immutable.Set iterates over them that was made of a mutable.Set.
+    """Return topics in the order of an immutable.Set that was made from a mutable.Set.
 
-    Up to four stay as the mutable one had them, more are in a trie.
+    Up to four topics keep the order of the mutable set; more are kept in a trie.
 
     >>> topic_order(["u", "t"]), topic_order("abcde")
     (['t', 'u'], ['e', 'a', 'b', 'c', 'd'])
@@ -89,7 +90,7 @@ def topic_order(topics: Iterable[str]) -> list[str]:
 
 
 def properties_order(keys: Iterable[str]) -> list[str]:
-    """Return keys as java.util.Properties iterates over them; those of one bucket as given.
+    """Return keys in the order of java.util.Properties; keys of one bucket stay in the given order.
 
     >>> properties_order(["retention.ms", "cleanup.policy"])
     ['cleanup.policy', 'retention.ms']
@@ -128,7 +129,7 @@ def _signed(code: int) -> int:
 
 
 def _table_size(keys: int) -> int:
-    # Both grow when three quarters of the buckets would be taken.
+    # Both kinds of table grow before three quarters of the buckets are in use.
     size = _SMALLEST_TABLE
     while 4 * keys >= 3 * size:
         size *= 2

@@ -1,7 +1,7 @@
-"""The names of things: clusters, partitions, places in the log.
+"""Identifiers: cluster names, partitions, replicas, and positions in the log.
 
-The rule: an id is a small immutable value that sorts as people expect. It lives here and nowhere
-else, because all parts of the pipeline must agree on it to the last bit.
+The rule: an id is a small immutable value that sorts as people expect. Ids are defined here and
+nowhere else, because all parts of the pipeline must agree on them exactly.
 """
 
 import re
@@ -22,7 +22,7 @@ NO_CONTROLLER = -1
 """The controller id that the figures show while nobody holds /controller."""
 
 new_tuple = tuple.__new__
-"""Makes a NamedTuple in half the time of its own constructor, which is Python code."""
+"""Creates a NamedTuple in half the time of its own constructor, which is Python code."""
 
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -35,7 +35,7 @@ class TopicPartition(NamedTuple):
 
 
 class PartitionAndReplica(NamedTuple):
-    """One replica of a partition: the broker that is to hold it (kafka.controller)."""
+    """One replica of a partition, on the broker `replica` (kafka.controller.PartitionAndReplica)."""
 
     topic: str
     partition: int
@@ -48,9 +48,10 @@ class PartitionAndReplica(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in a cluster's log: which watcher (generation) and which of its changes (seq).
+    """A position in a cluster's log: the generation of a watcher, and the number (seq) of a change.
 
-    Positions compare as the log is ordered: a later generation is after all of an earlier one.
+    Positions sort in the order of the log: a position of a later generation is after all positions
+    of an earlier one.
     """
 
     generation: int
@@ -62,10 +63,10 @@ NOWHERE = Position(0, 0)
 
 
 class AsOf(msgspec.Struct, frozen=True, order=True):
-    """Which changes a view holds: everything up to (generation, seq), folded in this lineage.
+    """Which changes a view includes: all up to (generation, seq), folded in this lineage.
 
-    Lineage names begin with the time they were made, so `<` finds the newer of two views of one
-    key, over restarts, over replays of a batch, and over a lost checkpoint.
+    A lineage's name begins with the time at which it was made, so `<` finds the newer of two views
+    of one key, across restarts, replays of a batch, and a lost checkpoint.
     """
 
     lineage: str
@@ -74,7 +75,7 @@ class AsOf(msgspec.Struct, frozen=True, order=True):
 
 
 def check_cluster_name(name: str) -> str:
-    """Return the name if it can be a key, a label and a file name everywhere; raise otherwise.
+    """Return the name if it is valid as a key, a label and a file name; raise ModelError otherwise.
 
     >>> check_cluster_name("prod-eu.1")
     'prod-eu.1'

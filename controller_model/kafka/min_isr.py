@@ -1,15 +1,15 @@
-"""min.insync.replicas: which value holds for a partition, and whether it leaves no room for a stop.
+"""min.insync.replicas: which value applies to a partition, and whether it blocks every stop.
 
-The rule: the topic's own value counts, else the leader's broker's, else the default of all brokers,
-else what the brokers' own files say, which ZooKeeper does not hold and a setting of ours may say.
-Without that setting it is not known: nothing is assumed. Source (Kafka 3.9):
+The rule: the topic's own value counts, else that of the leader's broker, else the default for all
+brokers, else the value in the brokers' own files. ZooKeeper does not hold those files; a setting of
+kcm can give their value. Without that setting the value is not known, and nothing is assumed. Source (Kafka 3.9):
 kafka.cluster.Partition.effectiveMinIsr, kafka.server.DynamicBrokerConfig.
 """
 
 from collections.abc import Mapping
 
 DEFAULT_BROKER = "<default>"
-"""The name under /config/brokers of what holds for every broker (ConfigEntityName.Default)."""
+"""The name under /config/brokers of the defaults for all brokers (ConfigEntityName.Default)."""
 
 
 def min_isr_of(
@@ -17,8 +17,9 @@ def min_isr_of(
 ) -> int | None:
     """Return min.insync.replicas of a partition with this leader (None or -1: it has none).
 
-    `topic` is the topic's own value, None or 0 without one; `brokers` those of /config/brokers by id
-    or "<default>"; `in_files` the brokers' own files'. None: it is not known.
+    `topic` is the topic's own value, None or 0 without one; `brokers` holds the values of
+    /config/brokers by broker id or "<default>"; `in_files` is the value in the brokers' own files.
+    Returns None if the value is not known.
 
     >>> [min_isr_of(None, leader, {"1": 3, "<default>": 2}, 1) for leader in (1, 4, None)]
     [3, 2, 2]
@@ -34,9 +35,9 @@ def min_isr_of(
 
 
 def effective_min_isr(min_isr: int | None, replicas: int) -> int | None:
-    """Return below which ISR size acks=all is refused: never more than there are replicas.
+    """Return the size of the ISR below which acks=all is refused: at most the number of replicas.
 
-    None where it is not known, which it always is of a single replica.
+    Returns None if it is not known. For a single replica it is always known.
 
     >>> effective_min_isr(3, 2), effective_min_isr(None, 2), effective_min_isr(None, 1)
     (2, None, 1)
@@ -47,9 +48,9 @@ def effective_min_isr(min_isr: int | None, replicas: int) -> int | None:
 
 
 def min_isr_blocks(replication_factor: int, min_isr: int | None) -> bool | None:
-    """Return whether no replica can stop without acks=all being refused; a single one apart.
+    """Return whether stopping any one replica makes acks=all fail; False for a single replica.
 
-    None: it is not known.
+    Returns None if it is not known.
 
     >>> [min_isr_blocks(factor, 2) for factor in (1, 2, 3)]
     [False, True, False]

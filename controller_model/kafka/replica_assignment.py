@@ -1,7 +1,7 @@
-"""Who replicates a partition, and who is on the way in or out.
+"""The replicas of a partition, and which of them a reassignment adds or removes.
 
-The rule: `replicas` holds everybody, those that are added and removed included, in the order in
-which elections choose; the first one is the preferred replica. Source:
+The rule: `replicas` holds all of them, including those that are being added or removed, in the
+order in which elections choose; the first one is the preferred replica. Source:
 kafka.controller.ReplicaAssignment (ControllerContext.scala, Kafka 3.9).
 """
 
@@ -26,7 +26,7 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
 
     @property
     def target_replicas(self) -> tuple[int, ...]:
-        """The replicas that are to stay (targetReplicas); the same when nothing is reassigned."""
+        """The replicas that stay (targetReplicas); all of them when nothing is reassigned."""
         return diff(self.replicas, self.removing)
 
     @property
@@ -37,8 +37,8 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
     def reassign_to(self, target: Sequence[int]) -> ReplicaAssignment:
         """Return the assignment while it moves to the target (reassignTo).
 
-        Replicas that an earlier, unfinished reassignment was adding are forgotten: the origin is
-        what stood before it.
+        Replicas that an earlier, unfinished reassignment was adding are dropped: the origin is the
+        assignment from before that reassignment.
 
         >>> ReplicaAssignment((1, 2, 3)).reassign_to((2, 5, 6))
         ReplicaAssignment(replicas=(2, 5, 6, 1, 3), adding=(5, 6), removing=(1, 3))
@@ -61,8 +61,8 @@ def has_preferred_leader(
 ) -> bool:
     """Return whether PreferredReplicaImbalanceCount leaves a partition out (hasPreferredLeader).
 
-    A preferred replica that is still being added is exempt until it is in the ISR, and counts from
-    then on even if it leads already: Kafka's own quirk.
+    A partition whose preferred replica is still being added is left out until that replica is in
+    the ISR. From then on it is counted even if that replica leads it: a quirk of Kafka's.
 
     >>> has_preferred_leader(1, (), 2, (2, 1)), has_preferred_leader(1, (1,), 2, (2,))
     (False, True)
@@ -75,11 +75,11 @@ def has_preferred_leader(
 
 
 EMPTY_ASSIGNMENT = ReplicaAssignment()
-"""The assignment of a partition that nobody assigned (ReplicaAssignment.empty)."""
+"""The assignment of a partition that has no replicas (ReplicaAssignment.empty)."""
 
 
 def diff(replicas: Sequence[int], others: Collection[int]) -> tuple[int, ...]:
-    """Return the replicas without the others, one for one (scala.collection.Seq.diff).
+    """Return the replicas without the others, one occurrence each (scala.collection.Seq.diff).
 
     >>> diff((1, 2, 1), (1,))
     (2, 1)

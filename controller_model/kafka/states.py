@@ -1,13 +1,13 @@
-"""The states of partitions and replicas, and which step from one to another is legal.
+"""The states of partitions and replicas, and the valid transitions between them.
 
-The rule: the table is total and maps a target to the states that it may be reached from, exactly
-as Kafka's objects name their validPreviousStates; everything else asks it. The states live
-in the controller's memory only: what ZooKeeper shows of a partition's state is derived by
-`partition_state_of`, and of a replica's state it shows nothing that could be derived.
+The rule: one table maps every target state to the states from which it can be reached, as the
+validPreviousStates of Kafka's objects do; all other code asks this table. The states exist only
+in the controller's memory. `partition_state_of` derives a partition's state from what ZooKeeper
+holds; of a replica's state, ZooKeeper holds nothing.
 
-Partitions: New -> Online <-> Offline -> NonExistent, and whatever is New or Online may go Offline.
-Replicas: New -> Online <-> Offline -> DeletionStarted -> DeletionSuccessful -> NonExistent; a
-deletion that fails is DeletionIneligible until it is tried again by way of Offline.
+Partitions: New -> Online <-> Offline -> NonExistent; a New partition can also become Offline.
+Replicas: New -> Online <-> Offline -> DeletionStarted -> DeletionSuccessful -> NonExistent; after a
+failed deletion a replica is DeletionIneligible, and becomes Offline before the deletion is retried.
 Source (Kafka 3.9): kafka.controller.PartitionState and ReplicaState.
 """
 
@@ -19,7 +19,7 @@ from controller_model.kafka.errors import ModelError
 
 
 class PartitionState(enum.StrEnum):
-    """What the controller holds a partition for (kafka.controller.PartitionState)."""
+    """The state of a partition in the controller's memory (kafka.controller.PartitionState)."""
 
     NEW = "NewPartition"
     """It has replicas, and no leader and ISR yet."""
@@ -32,13 +32,13 @@ class PartitionState(enum.StrEnum):
 
 
 class ReplicaState(enum.StrEnum):
-    """What the controller holds a replica for (kafka.controller.ReplicaState)."""
+    """The state of a replica in the controller's memory (kafka.controller.ReplicaState)."""
 
     NEW = "NewReplica"
     """It may only become a follower."""
     ONLINE = "OnlineReplica"
     OFFLINE = "OfflineReplica"
-    """Its broker, or its log directory, is down; or it was ordered to stop."""
+    """Its broker or its log directory is down, or its broker was ordered to stop it."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
@@ -71,15 +71,17 @@ _VALID_PREVIOUS_STATES: dict[str, _Before] = {
     ReplicaState.DELETION_INELIGIBLE: (ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED),
     ReplicaState.NON_EXISTENT: (ReplicaState.DELETION_SUCCESSFUL,),
 }
-"""By target, in the order of Kafka's own sets (validPreviousStates); a name finds its member."""
+"""The valid previous states of each target, in the order of Kafka's own sets (validPreviousStates).
+
+A state's plain name finds its entry too, because the keys are StrEnum members."""
 
 
 def is_valid(previous: str | None, target: str) -> bool:
-    """Return whether a partition or a replica may go from one state to another, by their names.
+    """Return whether Kafka allows a partition or a replica to change from one state to another.
 
-    None = the controller has not heard of it before, which is the same as NonExistent. A
-    partition's state never follows a replica's, nor the other way round. Raises ModelError for
-    what is no state.
+    Both states are given by name. None means that the controller does not know the partition or
+    replica yet, which is the same as NonExistent. A transition between a partition's state and a
+    replica's is never valid. Raises ModelError for a name that is not a state.
 
     >>> is_valid(PartitionState.NEW, "OnlinePartition")
     True
@@ -89,14 +91,14 @@ def is_valid(previous: str | None, target: str) -> bool:
     before = valid_previous_states(target)
     if previous is None:
         return PartitionState.NON_EXISTENT in before or ReplicaState.NON_EXISTENT in before
-    valid_previous_states(previous)  # raises for what is no state
+    valid_previous_states(previous)  # raises if it is not a state
     return previous in before
 
 
 def valid_previous_states(target: str) -> _Before:
-    """Return the states from which this one may be reached, in Kafka's order.
+    """Return the states from which a target can be reached, in Kafka's order.
 
-    Raises ModelError for what is no state.
+    Raises ModelError if the target is not a state.
     """
     if target not in _VALID_PREVIOUS_STATES:
         raise ModelError(f"{target!r} is no state of a partition or a replica")
@@ -106,10 +108,10 @@ def valid_previous_states(target: str) -> _Before:
 def partition_state_of(
     *, assigned: bool, leader: int | None, live: Collection[int]
 ) -> PartitionState:
-    """Return the state that a new controller gives a partition by what ZooKeeper holds.
+    """Return the state that a new controller gives a partition, from what ZooKeeper holds.
 
-    `leader` is None without a state znode; `live` are the registered brokers. A leader of -1, or
-    of -2 while the topic is deleted, is no live broker. Source:
+    `leader` is None if there is no state znode; `live` holds the registered brokers. A leader of
+    -1, or of -2 while the topic is deleted, is not a live broker. Source:
     PartitionStateMachine.initializePartitionState.
 
     >>> str(partition_state_of(assigned=True, leader=-1, live={0}))

@@ -31,5 +31,5 @@ def test_numbers_and_names_are_kafkas() -> None:
     ],
 )
 def test_what_is_inferred(registered: bool, drained: bool, state: BrokerState) -> None:
-    """Registered and emptied by the controller: about to stop; else it runs while it is registered."""
+    """Registered and emptied by the controller: about to stop. Otherwise it runs while it is registered."""
     assert infer_state(registered=registered, drained=drained) is state

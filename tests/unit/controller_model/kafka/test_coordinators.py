@@ -10,7 +10,7 @@ from tests.support.histories import Fold, small_cluster
 
 
 def test_leaders_of_internal_topics_coordinate() -> None:
-    """Partitions without a leader have no coordinator; a topic that is not there has no entry."""
+    """Partitions without a leader have no coordinator; a topic that does not exist has no entry."""
     assert {topic: kind.value for topic, kind in COORDINATOR_OF.items()} == {
         "__consumer_offsets": "group",
         "__transaction_state": "transaction",
@@ -31,7 +31,7 @@ def test_leaders_of_internal_topics_coordinate() -> None:
 
 
 def test_both_coordinators_are_reported_in_one_order() -> None:
-    """Groups before transactions, whichever topic was made first."""
+    """Groups before transactions, whichever topic was created first."""
     topics = {"__transaction_state": {0: (0,)}, "__consumer_offsets": {0: (1,)}}
     history, fold = small_cluster(**topics), Fold()
     fold.follow(history)

@@ -1,4 +1,4 @@
-"""Leader elections, against Kafka's own test cases and against rules written down a second time."""
+"""Leader elections, compared with Kafka's own test cases and with the rules written a second time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def held(
     recovery_state: int = RECOVERED,
     **more: Any,
 ) -> Election | None:
-    """Elect in a partition of brokers 2 and 4 that broker 2 leads, with what a case changes."""
+    """Elect in a partition of brokers 2 and 4 that broker 2 leads, with the changes of a case."""
     current = LeaderAndIsr(leader, isr, 6, recovery_state)
     able = set(live) - set(offline_dirs)
     serving = able - set(shutting_down)
@@ -56,7 +56,7 @@ def held(
 
 
 def won(leader: int, *isr: int, recovery: int = RECOVERED, unclean: bool = False) -> Election:
-    """Return an election that was won over the state that `held` begins with."""
+    """Return an election that was won, starting from the state of `held`."""
     return Election(LeaderAndIsr(leader, isr, 7, recovery), unclean=unclean)
 
 
@@ -192,27 +192,27 @@ OTHER_CASES = {
 
 @pytest.mark.parametrize("case", OTHER_CASES)
 def test_what_kafkas_cases_leave_out(case: str) -> None:
-    """The rest of the rules, each by the smallest case that reports it from its neighbours."""
+    """The remaining rules, each by the smallest case that distinguishes it from similar ones."""
     got, expected = OTHER_CASES[case]
     assert got == expected
 
 
 def test_the_numbers_and_names_are_kafkas() -> None:
-    """What stands in znodes and answers: LeaderRecoveryState's numbers, the names in Errors."""
+    """Numbers and names in znodes and answers: those of LeaderRecoveryState and Errors."""
     assert (RECOVERED, RECOVERING) == (0, 1)
     assert LeaderAndIsr(1, (1,)) == LeaderAndIsr(1, (1,), 0, 0)
     assert STATE_CHANGE_FAILED == "StateChangeFailedException"
 
 
 def test_outcomes_cannot_be_changed() -> None:
-    """Elections and states are values: they can be keys, and nobody alters them."""
+    """Elections and states are values: they can be keys, and cannot be altered."""
     assert len({won(2, 2, 4), won(2, 2, 4), won(4, 4)}) == 2
     with pytest.raises(AttributeError):
         won(2, 2, 4).unclean = True  # type: ignore[misc] # that is the test
 
 
 def test_a_new_epoch_changes_nothing_else() -> None:
-    """LeaderAndIsr.newEpoch: the leader epoch grows by one, all else stays."""
+    """LeaderAndIsr.newEpoch: the leader epoch grows by one, everything else stays."""
     assert LeaderAndIsr(1, (2, 1), 4, RECOVERING).new_epoch() == LeaderAndIsr(
         1, (2, 1), 5, RECOVERING
     )
@@ -235,7 +235,7 @@ def brute(
     *,
     unclean: bool,
 ) -> tuple[int, tuple[int, ...], bool] | None:
-    """Return leader, ISR and unclean by the rules as sentences, over lists of candidates."""
+    """Return leader, ISR and unclean by the rules in words, over lists of candidates."""
     live, shutting, offline = brokers
     serving = [b for b in live if b not in shutting and b not in offline]
     if strategy == "controlled_shutdown":
@@ -258,7 +258,7 @@ def brute(
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_every_small_cluster_elects_by_the_rules(strategy: Strategy) -> None:
-    """Three brokers, all assignments, ISRs, live, stopping and failing sets: as reported by hand."""
+    """Three brokers with all assignments, ISRs, live, stopping and failing sets: as the rules in words."""
     brokers = (0, 1, 2)
     assignments = [p for size in range(4) for p in itertools.permutations(brokers, size)]
     isrs = [(), (0,), (1,), (2, 0), (1, 2), (2, 1, 0)]
@@ -294,7 +294,7 @@ def test_every_small_cluster_elects_by_the_rules(strategy: Strategy) -> None:
     assert seen > 100
 
 
-# --- what is asked for -----------------------------------------------------------------------
+# --- requested elections ---------------------------------------------------------------------
 
 
 def test_a_preferred_election_is_needed_while_another_leads() -> None:
@@ -307,7 +307,7 @@ def test_a_preferred_election_is_needed_while_another_leads() -> None:
 
 
 def test_an_unclean_election_is_needed_without_a_live_leader() -> None:
-    """A leader of -1, one that is dead, and one that is shutting down: then it is needed."""
+    """With a leader of -1, one that is dead, or one that is shutting down, it is needed."""
 
     def needed(leader: int, *shutting: int) -> bool:
         return is_election_needed(
@@ -319,13 +319,13 @@ def test_an_unclean_election_is_needed_without_a_live_leader() -> None:
 
 @pytest.mark.parametrize("strategy", [Strategy.REASSIGN, Strategy.CONTROLLED_SHUTDOWN])
 def test_nobody_asks_for_other_elections(strategy: Strategy) -> None:
-    """The admin API knows preferred and unclean elections only."""
+    """The admin API has preferred and unclean elections only."""
     with pytest.raises(ModelError, match=f"of kind '{strategy}'"):
         is_election_needed(strategy, replicas=(2,), leader=2, live={2})
 
 
 def test_nobody_is_elected_uncleanly_unless_it_is_allowed() -> None:
-    """Without a word about it, a partition whose ISR is dead stays without a leader."""
+    """Unless it is allowed, a partition whose ISR is dead stays without a leader."""
     current = LeaderAndIsr(1, (1,), 3)
     assert leader_for_offline(current, [1, 2], {2}) is None
     allowed = leader_for_offline(current, [1, 2], {2}, unclean=True)
@@ -333,7 +333,7 @@ def test_nobody_is_elected_uncleanly_unless_it_is_allowed() -> None:
 
 
 def test_a_reassignment_elects_in_its_targets_order() -> None:
-    """Its first target that is in sync leads; members that are to be removed stay in the ISR."""
+    """The first target in the ISR leads; members that are being removed stay in the ISR."""
     current = LeaderAndIsr(1, (1, 2, 3, 4), 3)
     elected = leader_for_reassign(current, [4, 3], {1, 2, 3, 4})
     assert elected == Election(LeaderAndIsr(4, (1, 2, 3, 4), 4))

@@ -1,4 +1,4 @@
-"""The orders in which Kafka takes partitions, brokers and topics: recorded from Scala 2.13.15's maps."""
+"""The orders of partitions, brokers and topics in Kafka's maps, as recorded from Scala 2.13.15's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORDED = [
     ([82, 97, 198, 184, 117, 111, 45, 31, 125], [117, 97, 45, 198, 31, 82, 111, 184, 125]),
     ([461714058, 1286442130, 1400560524], [1286442130, 461714058, 1400560524]),
     ([16070461, 708209306, 1986700830, 427454390], [427454390, 1986700830, 16070461, 708209306]),
-    # Ids that share ten bits of their hash: two levels down.
+    # Ids whose hashes share ten bits: two levels down.
     ([16638646, 126362111], [126362111, 16638646]),
     ([99, 38, 104, 28, 164, 56], [56, 164, 28, 38, 99, 104]),
 ]
@@ -26,14 +26,14 @@ RECORDED = [
 
 @pytest.mark.parametrize(("brokers", "order"), RECORDED)
 def test_brokers_come_in_scalas_order(brokers: list[int], order: list[int]) -> None:
-    """Whatever order they are given in, they come out in that of an immutable.HashMap."""
+    """Whatever order they are given in, they are returned in that of an immutable.HashMap."""
     assert broker_order(brokers) == order
     assert broker_order(sorted(brokers)) == order
     assert broker_order([*brokers, brokers[0]]) == order
 
 
 def test_no_brokers_have_no_order() -> None:
-    """Of none, none."""
+    """No brokers give an empty order."""
     assert broker_order([]) == []
 
 
@@ -59,7 +59,7 @@ def test_topics_come_in_scalas_order(recorded: str) -> None:
 
 
 def test_topics_of_one_hash_stay_as_they_came() -> None:
-    """Names with the same Java hash share a node of the trie, in the order of their coming."""
+    """Names with the same Java hash share a node of the trie, in the order of insertion."""
     assert topic_order(["Aa", "BB", "c", "d", "e"]) == ["e", "c", "d", "Aa", "BB"]
     assert topic_order(["BB", "Aa", "c", "d", "e"]) == ["e", "c", "d", "BB", "Aa"]
     colliding = ["AaAa", "BBBB", "AaBB", "x", "y", "BBAa"]
@@ -79,7 +79,7 @@ def test_partitions_stand_by_bucket() -> None:
 
 
 def test_a_bucket_is_sorted_by_the_signed_hash() -> None:
-    """a-0 (1058) and a-16 (1554) share bucket 2, whichever came first; negative ones go first."""
+    """a-0 (1058) and a-16 (1554) share bucket 2, whichever is inserted first; negative ones are first."""
     assert numbers("a", 16, 0) == [0, 16]
     assert java_hash("zzzzzz") >> 31 == 1  # negative, as Java has it
     mixed = [TopicPartition("a", 4), TopicPartition("zzzzzz", 0)]  # both in bucket 14
@@ -87,7 +87,7 @@ def test_a_bucket_is_sorted_by_the_signed_hash() -> None:
 
 
 def test_the_table_grows_at_three_quarters() -> None:
-    """Of 16 buckets a-15 has 3 and a-19 has 15; with twelve partitions there are 32: 19 and 15."""
+    """In 16 buckets a-15 is in 3 and a-19 in 15; with twelve partitions there are 32 buckets: 19 and 15."""
     eleven = [15, 19, *range(3, 12)]
     assert numbers("a", *eleven).index(15) < numbers("a", *eleven).index(19)
     twelve = [*eleven, 12]

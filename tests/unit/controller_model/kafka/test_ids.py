@@ -1,4 +1,4 @@
-"""Ids: they sort as the log does, and names fit wherever they are used."""
+"""Ids: they sort as the log does, and names are valid wherever they are used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_positions_and_views_are_ordered_as_the_log_is() -> None:
 
 
 def test_a_replica_names_its_partition() -> None:
-    """A broker's replica is of one partition."""
+    """A replica on a broker is of one partition."""
     assert PartitionAndReplica("t", 3, 1).topic_partition == TopicPartition("t", 3)
 
 
@@ -41,6 +41,6 @@ def test_another_name_is_refused(name: str) -> None:
 
 
 def test_a_cluster_is_always_in_the_same_partition() -> None:
-    """CRC-32 of the name gave these in every release: topics hold records by them."""
+    """Every release used these CRC-32 partitions: the topics' records are stored by them."""
     assert [partition_of(name, 7) for name in ("prod", "test", "a")] == [4, 6, 4]
     assert {partition_of(str(number), 3) for number in range(50)} == {0, 1, 2}

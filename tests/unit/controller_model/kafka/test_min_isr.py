@@ -1,4 +1,4 @@
-"""min.insync.replicas by Kafka's order of sources, and where it leaves no room for a stop."""
+"""min.insync.replicas by Kafka's order of sources, and where it blocks every stop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BROKERS = {"1": 4, "2": 0, "<default>": 3}
 def test_the_nearest_value_counts(
     topic: int | None, leader: int | None, brokers: dict[str, int], expected: int
 ) -> None:
-    """The topic's, else the leader's broker's, else the brokers' default, else what is assumed."""
+    """The topic's value, else the leader's broker's, else the brokers' default, else the assumed one."""
     assert min_isr_of(topic, leader, brokers, 7) == expected
 
 
@@ -37,5 +37,5 @@ def test_the_nearest_value_counts(
 def test_no_stop_is_possible_from_the_replication_factor_on(
     factor: int, least: int, blocks: bool
 ) -> None:
-    """A single replica is another risk."""
+    """A single replica is a different risk."""
     assert min_isr_blocks(factor, least) is blocks

@@ -15,7 +15,7 @@ A = ReplicaAssignment
 
 
 def test_a_new_target_adds_and_removes() -> None:
-    """Each target replaces the one before: the origin is what stood before all of them."""
+    """Each target replaces the one before: the origin is the assignment before all of them."""
     first = A((1, 2, 3)).reassign_to((3, 5, 6))
     assert first == A((3, 5, 6, 1, 2), (5, 6), (1, 2))
     assert first.target_replicas == (3, 5, 6)
@@ -39,7 +39,7 @@ def test_a_new_target_adds_and_removes() -> None:
 def test_where_a_target_leads(
     replicas: tuple[int, ...], target: tuple[int, ...], expected: ReplicaAssignment
 ) -> None:
-    """The target first and in its order, then who stays until it is reached."""
+    """The target first, in its order, then the replicas that stay until it is reached."""
     assert A(replicas).reassign_to(target) == expected
 
 
@@ -50,13 +50,13 @@ def test_being_reassigned_is_adding_or_removing() -> None:
 
 
 def test_a_replica_is_removed_everywhere() -> None:
-    """Out of the replicas, of those added and of those removed."""
+    """From the replicas, from those added and from those removed."""
     assert A((1, 2, 3), (1, 2), (2, 3)).remove_replica(2) == A((1, 3), (1,), (3,))
     assert A((1,)).remove_replica(9) == A((1,))
 
 
 def test_differences_are_one_for_one() -> None:
-    """As Scala's Seq.diff: one occurrence for each, the first ones."""
+    """As Scala's Seq.diff: for each one occurrence, the first."""
     assert diff((1, 2, 1, 1), (1, 1, 5)) == (2, 1)
     assert diff((1, 2), ()) == (1, 2)
     assert diff((), (1,)) == ()
@@ -68,7 +68,7 @@ def test_a_replica_that_is_named_twice_keeps_its_first_place() -> None:
 
 
 def test_a_preferred_replica_that_is_being_added_is_exempt_until_in_sync() -> None:
-    """Balanced until it is in the ISR, and from then on not, even if it leads."""
+    """Balanced until it is in the ISR, and from then on imbalanced, even if it leads."""
     assert has_preferred_leader(3, (3,), 1, (1, 2))
     assert not has_preferred_leader(3, (3,), 1, (1, 2, 3))
     assert not has_preferred_leader(3, (3,), 3, (1, 2, 3))

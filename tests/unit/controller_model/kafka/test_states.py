@@ -1,4 +1,4 @@
-"""The tables of states: every pair, written out by hand from Kafka's state machines."""
+"""The tables of states: every pair, written by hand from Kafka's state machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controller_model.kafka.states import (
     valid_previous_states,
 )
 
-# A row is where it comes from, a column where it goes: New, Online, Offline, NonExistent.
+# A row is the previous state, a column the target: New, Online, Offline, NonExistent.
 PARTITIONS = """
 NewPartition         . x x .
 OnlinePartition      . x x .
@@ -36,7 +36,7 @@ NonExistentReplica        x . . . . . .
 
 
 def steps(table: str) -> dict[tuple[str, str], bool]:
-    """Read a table: (from, to) -> legal."""
+    """Read a table: (previous state, target) -> valid."""
     rows = [line.split() for line in table.strip().splitlines()]
     names = [row[0] for row in rows]
     return {
@@ -47,7 +47,7 @@ def steps(table: str) -> dict[tuple[str, str], bool]:
 
 
 def test_every_step_of_a_partition() -> None:
-    """All 16 pairs of partition states are legal or not as the table says."""
+    """All 16 pairs of partition states are valid or not as in the table."""
     table = steps(PARTITIONS)
     assert len(table) == 16
     for (previous, target), legal in table.items():
@@ -55,7 +55,7 @@ def test_every_step_of_a_partition() -> None:
 
 
 def test_every_step_of_a_replica() -> None:
-    """All 49 pairs of replica states are legal or not as the table says."""
+    """All 49 pairs of replica states are valid or not as in the table."""
     table = steps(REPLICAS)
     assert len(table) == 49
     for (previous, target), legal in table.items():
@@ -63,7 +63,7 @@ def test_every_step_of_a_replica() -> None:
 
 
 def test_what_is_not_known_yet_does_not_exist() -> None:
-    """None stands for NonExistent: only New may follow."""
+    """None stands for NonExistent: only New can follow."""
     assert [is_valid(None, target) for target in PartitionState] == [True, False, False, False]
     assert [target for target in ReplicaState if is_valid(None, target)] == [ReplicaState.NEW]
 
@@ -76,7 +76,7 @@ def test_partitions_and_replicas_never_mix() -> None:
 
 
 def test_names_are_as_good_as_members() -> None:
-    """Every pair of names, and of a name and a member, is judged as the pair of members."""
+    """Every pair of names, and of a name and a member, gives the same as the pair of members."""
     states: list[PartitionState | ReplicaState] = [*PartitionState, *ReplicaState]
     for previous, target in itertools.product(states, states):
         legal = is_valid(previous, target)
@@ -90,7 +90,7 @@ def test_names_are_as_good_as_members() -> None:
 
 @pytest.mark.parametrize("name", ["", "Online", "ONLINE", "onlinepartition", "NewPartition "])
 def test_what_is_no_state_is_a_mistake(name: str) -> None:
-    """Neither before nor after a step: it is reported by its name, and not as a step that is illegal."""
+    """Neither as the previous state nor as the target: the error names it, and it is not an invalid step."""
     said = f"{name!r} is no state of a partition or a replica"
     for pair in ((name, "NewPartition"), ("NewPartition", name), (None, name)):
         with pytest.raises(ModelError) as raised:
@@ -143,5 +143,5 @@ def test_the_states_before_stand_in_kafkas_order() -> None:
 def test_a_partitions_state_by_what_zookeeper_holds(
     *, assigned: bool, leader: int | None, expected: str
 ) -> None:
-    """Brokers 0 and 1 live: no state is New, a live leader Online, a dead one or none Offline."""
+    """Brokers 0 and 1 live: without a state it is New, with a live leader Online, else Offline."""
     assert partition_state_of(assigned=assigned, leader=leader, live={0, 1}) == expected
