@@ -1,7 +1,7 @@
-"""What a configuration and its change notification say, and what of it leaves the watcher.
+"""Decoders of configurations and their change notifications, and what of them leaves the watcher.
 
 The rule: of a configuration only the keys that the model needs are read, and the names of users,
-clients and hosts never are. Source: kafka.zk.ZkData (ConfigEntityZNode and
+clients and hosts never leave the watcher. Source: kafka.zk.ZkData (ConfigEntityZNode and
 ConfigEntityChangeNotificationSequenceZNode), kafka.server.DynamicConfigManager (0.9 to 3.9) and
 TopicConfigManager (0.8.1).
 """
@@ -39,7 +39,7 @@ _config_change = msgspec.json.Decoder(_ConfigChangeLayout | str)
 def decode_config(payload: bytes) -> dict[str, str]:
     """Return the part of a topic's or broker's configuration that the model needs.
 
-    An empty znode is no configuration, and no version is asked for (ConfigEntityZNode.decode).
+    An empty znode is an empty configuration. No version is required (ConfigEntityZNode.decode).
     """
     if not payload:
         return {}
@@ -51,11 +51,11 @@ def decode_config(payload: bytes) -> dict[str, str]:
 
 
 def decode_config_change(payload: bytes) -> str:
-    """Return whose configuration changed, as the path below /config: "topics/t".
+    """Return the entity whose configuration changed, as its path below /config: "topics/t".
 
-    Version 2 (Kafka 0.10.1) has the path, version 1 (0.9) type and name; 0.8.1 and 0.8.2 wrote
-    nothing but the topic's name as a JSON text (DynamicConfigManager, TopicConfigManager). Without
-    a version nobody reads it (ZkConfigManager.processNotification).
+    Version 2 (Kafka 0.10.1) holds the path, version 1 (0.9) the type and the name. Kafka 0.8.1 and
+    0.8.2 wrote only the topic's name as a JSON text (DynamicConfigManager, TopicConfigManager).
+    No Kafka reads a notification without a version (ZkConfigManager.processNotification).
 
     >>> decode_config_change(b'"t"'), decode_config_change(b'{"version":2,"entity_path":"brokers/0"}')
     ('topics/t', 'brokers/0')

@@ -1,10 +1,10 @@
 """What the payload of each of Kafka's znodes says, in every layout from Kafka 0.8 to 3.9.
 
-The rule: a decoder returns exactly what Kafka wrote or raises UnreadableZnodeError; it never
-guesses and never reads a wrong number: a boolean is no id, text is no number, and what stands
-after a payload is damage. Where Kafka reads on (a key twice: the last one counts; unknown keys are
-skipped) so do we. A payload without a version is read where Kafka's decoder does not ask for it;
-a version that no Kafka wrote is a layout that nobody knows, and unreadable. Source: kafka.zk.ZkData
+The rule: a decoder returns exactly what Kafka wrote or raises UnreadableZnodeError. It never
+guesses and never accepts a wrong type: a boolean is not an id, text is not a number, and anything
+after the payload is damage. Where Kafka is lenient, so are the decoders: of a repeated key the last
+value counts, and unknown keys are skipped. A missing version is accepted where Kafka's decoder does
+not require one; a version that no Kafka wrote is an unknown layout, and unreadable. Source: kafka.zk.ZkData
 (Kafka 3.9); older layouts: kafka.utils.ZkUtils, kafka.cluster.Broker and
 kafka.server.DynamicConfigManager of Kafka 0.8 to 0.11.
 """
@@ -32,13 +32,13 @@ _PORT = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
 _VERSION_1 = Annotated[int, msgspec.Meta(ge=1, le=1)]
 
 _INT32_DIGITS = 10
-"""Digits of the largest 32-bit number; longer texts are not even converted."""
+"""Digits of the largest 32-bit number; a longer text is rejected without converting it."""
 
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,5})")
 """kafka.cluster.EndPoint and org.apache.kafka.network.SocketServerConfigs: URI_PARSE_REGEXP."""
 
 _ENDPOINTS_SINCE, _FEATURE_MIN_UNTIL = 2, 1
-"""Versions: of registrations with endpoints, of /feature with min_version_level."""
+"""The first version of registrations with endpoints; the last of /feature with min_version_level."""
 
 
 class Endpoint(NamedTuple):
@@ -52,7 +52,7 @@ class Endpoint(NamedTuple):
 class ControllerZnode(msgspec.Struct, frozen=True):
     """/controller (kafka.zk.ControllerZNode): who holds it.
 
-    ControllerZNode.decode and decodeController ask for no version.
+    ControllerZNode.decode and decodeController do not require a version.
     """
 
     brokerid: _BROKER_ID
@@ -76,13 +76,13 @@ class BrokerZnode(msgspec.Struct, frozen=True):
     jmx_port: _INT32 | None = None
     timestamp: str | int | None = None
     listener_security_protocol_map: dict[str, str] | None = None
-    """None: listeners are named like their security protocols, which is all there was before."""
+    """None: each listener is named like its security protocol, as in all older versions."""
     features: dict[str, dict[str, _INT16]] = {}
 
     def addresses(self) -> tuple[Endpoint, ...]:
-        """Return where the broker listens, in its own order (Broker.endPoints).
+        """Return the addresses on which the broker listens, in its own order (Broker.endPoints).
 
-        What is no endpoint is left out: the broker is registered all the same.
+        A text that is not an endpoint is left out: the broker is registered all the same.
         """
         if self.version < _ENDPOINTS_SINCE:
             return (Endpoint("PLAINTEXT", self.host or "", self.port or 0),)
@@ -105,8 +105,8 @@ class TopicZnode(msgspec.Struct, frozen=True):
 class PartitionStateZnode(msgspec.Struct, frozen=True, gc=False):
     """A partition's leader and ISR (kafka.zk.TopicPartitionStateZNode), in the ISR's own order.
 
-    leader_recovery_state came with Kafka 3.2, and is written only while it is 1 (RECOVERING).
-    TopicPartitionStateZNode.decode asks for no version.
+    leader_recovery_state exists since Kafka 3.2 and is written only while it is 1 (RECOVERING).
+    TopicPartitionStateZNode.decode does not require a version.
     """
 
     leader: _LEADER
@@ -120,7 +120,7 @@ class PartitionStateZnode(msgspec.Struct, frozen=True, gc=False):
 class LogDirEventZnode(msgspec.Struct, frozen=True):
     """/log_dir_event_notification/log_dir_event_N (LogDirEventNotificationSequenceZNode).
 
-    Its decode asks for the broker alone.
+    Its decode requires only the broker.
     """
 
     broker: _BROKER_ID
@@ -221,9 +221,9 @@ def decode_controller_epoch(payload: bytes) -> int:
 def decode_broker(payload: bytes) -> BrokerZnode:
     """Return a broker's registration.
 
-    Whether it is there decides over leaders, so it is read as long as its version is known and
-    what it says is of the right kind; version 1 has nothing but host and port to say. Which layout
-    it is, only the version shows: BrokerIdZNode.decode reads none without it.
+    Whether a broker is registered decides over leaders, so a payload is read as long as its version
+    is known and its values have the right types. Version 1 holds only host and port. Only the
+    version shows the layout, so it is required, as BrokerIdZNode.decode requires it.
     """
     broker = read_layout(_broker, payload)
     if broker.version < _ENDPOINTS_SINCE and (broker.host is None or broker.port is None):
@@ -234,7 +234,7 @@ def decode_broker(payload: bytes) -> BrokerZnode:
 def decode_topic(payload: bytes) -> TopicZnode:
     """Return a topic's assignment; partition ids sorted, replicas in Kafka's order.
 
-    TopicZNode.decode asks for no version: it reads each key by itself.
+    TopicZNode.decode does not require a version: it reads each key by itself.
     """
     layout = read_layout(_topic, payload)
     return TopicZnode(
@@ -253,17 +253,17 @@ def decode_partition_state(payload: bytes) -> PartitionStateZnode:
 def decode_partitions(payload: bytes) -> tuple[TopicPartition, ...]:
     """Return the partitions of an ISR change notification or of a legacy preferred election.
 
-    IsrChangeNotificationSequenceZNode.decode and PreferredReplicaElectionZNode.decode ask for no
-    version.
+    IsrChangeNotificationSequenceZNode.decode and PreferredReplicaElectionZNode.decode do not
+    require a version.
     """
     layout = read_layout(_partitions, payload)
     return tuple(TopicPartition(entry.topic, entry.partition) for entry in layout.partitions)
 
 
 def decode_reassign_partitions(payload: bytes) -> Mapping[TopicPartition, Sequence[int]]:
-    """Return what legacy tools ask for in /admin/reassign_partitions; a partition's last one counts.
+    """Return what legacy tools request in /admin/reassign_partitions; a partition's last entry counts.
 
-    The bean that ReassignPartitionsZNode.decode reads it into has a version, but may lack it.
+    The bean into which ReassignPartitionsZNode.decode reads it has a version, but may lack it.
     """
     layout = read_layout(_reassignments, payload)
     return {
@@ -272,9 +272,9 @@ def decode_reassign_partitions(payload: bytes) -> Mapping[TopicPartition, Sequen
 
 
 def decode_nothing(_payload: bytes) -> None:
-    """Return nothing: where Kafka reads no payload, none is damaged.
+    """Return None: Kafka reads no payload of these znodes, so none can be unreadable.
 
-    /admin/delete_topics/T asks by being there; of /brokers/seqid the data version is the number.
+    /admin/delete_topics/T is a request by its existence; the number in /brokers/seqid is its data version.
     """
 
 
@@ -289,7 +289,7 @@ def decode_cluster_id(payload: bytes) -> str:
 
 
 def decode_feature(payload: bytes) -> FeatureZnode:
-    """Return the finalized features (FeatureZNode.decode, its checks included: of the version too)."""
+    """Return the finalized features, checked as FeatureZNode.decode does, the version included."""
     layout = read_layout(_feature, payload)
     for name, levels in layout.features.items():
         most = levels.get("max_version_level", 0)
@@ -322,7 +322,7 @@ def is_int32(text: str) -> bool:
 
 
 def shorten(text: str, most: int = 200) -> str:
-    """Return so much of a text; unless said otherwise, of a reason that is to fit into a line."""
+    """Return a text cut to `most` characters; the default is for a reason that must fit into a line."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
@@ -334,10 +334,10 @@ def _by_partition(replicas: dict[str, tuple[int, ...]]) -> dict[int, tuple[int, 
 
 
 def read_layout(decoder: msgspec.json.Decoder[_LayoutT], payload: bytes) -> _LayoutT:
-    """Return what a payload says in its layout; raises UnreadableZnodeError, whatever is in it."""
+    """Return a payload decoded in its layout; raise UnreadableZnodeError for any that is not valid."""
     try:
         if not payload.isascii():
-            payload.decode()  # keys that are skipped are not checked
+            payload.decode()  # the decoder does not check the UTF-8 of keys that it skips
         return decoder.decode(payload)
     except DECODING_ERRORS as error:
         raise UnreadableZnodeError(shorten(str(error))) from None

@@ -1,7 +1,7 @@
 """Kafka's znodes: where each one is, and which of them leave the watcher.
 
-The rule: a path is one kind of znode or none that Kafka makes. What leaves the watcher is decided
-here as well, because the same subtrees hold credentials. Source: kafka.zk.ZkData (Kafka 3.9).
+The rule: a path is exactly one kind of znode, or OTHER. What leaves the watcher is decided here
+as well, because the same subtrees hold credentials. Source: kafka.zk.ZkData (Kafka 3.9).
 """
 
 import enum
@@ -30,11 +30,11 @@ WATCHED_SUBTREES = (
     "/config/brokers",
     "/config/changes",
 )
-"""What the watcher watches. Never /config/users, /config/clients or tokens: credentials."""
+"""What the watcher watches. Never /config/users, /config/clients or tokens: they hold credentials."""
 
 
 class ZnodeKind(enum.Enum):
-    """What a path is; the value is the path with the parts that vary named."""
+    """The kind of a znode; the value is its path with the variable parts named."""
 
     CONTROLLER = "/controller"
     CONTROLLER_EPOCH = "/controller_epoch"
@@ -54,10 +54,10 @@ class ZnodeKind(enum.Enum):
     FEATURE = "/feature"
     MIGRATION = "/migration"
     OTHER = ""
-    """A container, or nothing that we know: watched, not published."""
+    """A container, or a znode that kcm does not know: watched, not published."""
 
     __hash__ = object.__hash__
-    """Members are single objects: Enum's own hash, of the name, costs each change a microsecond."""
+    """Members are singletons. Enum's own hash is that of the name and costs a microsecond per change."""
 
 
 DECODERS: dict[ZnodeKind, Callable[[bytes], object]] = {
@@ -79,7 +79,7 @@ DECODERS: dict[ZnodeKind, Callable[[bytes], object]] = {
     ZnodeKind.FEATURE: payloads.decode_feature,
     ZnodeKind.MIGRATION: payloads.decode_migration,
 }
-"""Each kind's decoder; it raises UnreadableZnodeError and nothing else, whatever it is given."""
+"""The decoder of each kind; whatever the payload, it raises nothing but UnreadableZnodeError."""
 
 
 class Znode(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +89,7 @@ class Znode(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     partition: int = -1
     partitions: tuple[TopicPartition, ...] = ()
-    """The partition that a state is of, as events list it: made here once for all changes of it."""
+    """The partition of a state znode, as events list it: made once here for all changes of it."""
 
 
 _OTHER = Znode(ZnodeKind.OTHER)
@@ -97,14 +97,14 @@ _EXACT = {kind.value: Znode(kind) for kind in ZnodeKind if "<" not in kind.value
 _CHILDREN = {kind.value.rpartition("/")[0]: kind for kind in ZnodeKind if kind.value.endswith(">")}
 
 PATHS_REMEMBERED = 16_384
-"""A znode that changes changes again: some megabytes spare most changes the parsing of their path."""
+"""A znode that changed changes again: for some megabytes, most changes need no parsing of the path."""
 
 _PARTITION_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/([0-9]+)/state")
 
 
 @lru_cache(maxsize=PATHS_REMEMBERED)
 def classify(path: str) -> Znode:
-    """Return what a path is; OTHER for containers and for what Kafka does not make.
+    """Return the kind of a path; OTHER for containers and for paths that Kafka does not create.
 
     >>> state = classify("/brokers/topics/t/partitions/3/state")
     >>> state.name, state.partition
@@ -132,11 +132,11 @@ def is_published(path: str) -> bool:
 
 
 def published_data(path: str, payload: bytes) -> bytes:
-    """Return what of a payload may leave the watcher.
+    """Return the part of a payload that may leave the watcher.
 
-    Of configurations only config_payloads.CONFIG_KEYS, of their change notifications no names of users, clients
-    and hosts. What is unreadable leaves as `{}`, so that replay reports an anomaly without anybody
-    having seen the payload.
+    Of a configuration that is config_payloads.CONFIG_KEYS only; of a change notification, all but
+    the names of users, clients and hosts. An unreadable payload of these kinds leaves as `{}`, so
+    that replay reports an anomaly and nobody sees the payload.
     """
     kind = classify(path).kind
     if kind is ZnodeKind.CONFIG_CHANGE:

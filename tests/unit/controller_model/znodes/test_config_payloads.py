@@ -1,4 +1,4 @@
-"""Payloads of configurations: reduced to what is needed, without names that are nobody's business."""
+"""Payloads of configurations: reduced to what is needed, without the names of users, clients and hosts."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_changes_of_configurations_in_each_layout(payload: bytes, entity: str) -
     ],
 )  # fmt: skip
 def test_a_change_of_no_configuration(payload: Any) -> None:
-    """What names no entity is unreadable."""
+    """A path that names no entity is unreadable."""
     assert refuses(config_payloads.decode_config_change, payload)
 
 
 @pytest.mark.parametrize("kind", ["users", "clients", "ips"])
 def test_names_of_users_clients_and_hosts_stay_in_the_watcher(kind: str) -> None:
-    """Their kind is reported, who it was is not; topics and brokers leave as they are."""
+    """Their kind leaves the watcher, their names do not; topics and brokers leave as they are."""
     payload = encoded({"version": 2, "entity_path": f"{kind}/alice"})
     reported = published_data("/config/changes/config_change_0000000001", payload)
     assert config_payloads.decode_config_change(reported) == f"{kind}/-"
@@ -53,13 +53,13 @@ def test_names_of_users_clients_and_hosts_stay_in_the_watcher(kind: str) -> None
 
 
 def test_a_damaged_notification_leaves_as_nothing() -> None:
-    """What cannot be read may name anybody."""
+    """An unreadable payload may contain any name."""
     assert reduce_config_change(b'{"version":2,"entity_path":"alice') == b"{}"
     assert refuses(config_payloads.decode_config_change, b"{}")
 
 
 def test_configurations_are_reduced_to_what_is_needed() -> None:
-    """A value that is needed must be text; all others are not looked at."""
+    """A needed value must be text; all others are not examined."""
     assert sorted(CONFIG_KEYS) == ["min.insync.replicas", "unclean.leader.election.enable"]
     config = {"version": 1, "config": {**dict.fromkeys(CONFIG_KEYS, "x"), "ssl.key.password": 1}}
     assert config_payloads.decode_config(encoded(config)) == dict.fromkeys(CONFIG_KEYS, "x")

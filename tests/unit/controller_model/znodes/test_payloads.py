@@ -1,4 +1,4 @@
-"""Payloads of Kafka 0.8 to 3.9 as its sources write them, and what is not one."""
+"""Payloads of Kafka 0.8 to 3.9 as its sources write them, and payloads that are not valid."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.support.payloads import encoded, refuses
 
 
 def test_each_kind_that_is_published_has_a_decoder() -> None:
-    """The table is total: only what is no znode of Kafka's has none."""
+    """The table is total: only kinds that are not Kafka's znodes have none."""
     assert set(DECODERS) == set(ZnodeKind) - {ZnodeKind.OTHER}
 
 
 def test_where_kafka_reads_no_payload_none_is_damaged() -> None:
-    """Requests of deletion and the sequence of broker ids say all by being there."""
+    """Requests of deletion and the sequence of broker ids have their meaning by existing."""
     for kind in (ZnodeKind.DELETE_TOPIC, ZnodeKind.BROKER_SEQUENCE):
         assert DECODERS[kind] is decode_nothing
         DECODERS[kind](b"\xff{")
@@ -56,12 +56,12 @@ def test_where_kafka_reads_no_payload_none_is_damaged() -> None:
     ],
 )  # fmt: skip
 def test_addresses_of_each_layout(payload: dict[str, Any], addresses: tuple[Any, ...]) -> None:
-    """Where a broker listens is reported as Kafka reads it; what is no endpoint is left out."""
+    """The addresses of a broker are read as Kafka reads them; a text that is not an endpoint is left out."""
     assert payloads.decode_broker(encoded(payload)).addresses() == addresses
 
 
 def test_a_registration_of_version_1_in_memory_has_an_address() -> None:
-    """A value that no decoder has seen may lack both: empty, never an error."""
+    """A value that no decoder made may lack both: then they are empty, and nothing is raised."""
     assert BrokerZnode(version=1).addresses() == (Endpoint("PLAINTEXT", "", 0),)
 
 
@@ -91,7 +91,7 @@ def test_features_and_ports_at_their_limits_are_read() -> None:
 
 
 def test_reassignments_are_read_and_the_last_one_of_a_partition_counts() -> None:
-    """As Kafka's map of them does; the order of replicas is kept."""
+    """As in Kafka's map of them; the order of replicas is kept."""
     asked = payloads.decode_reassign_partitions(
         encoded({"version": 1, "partitions": [
             {"topic": "t", "partition": 0, "replicas": [1, 2]},
@@ -112,14 +112,14 @@ def test_reassignments_are_read_and_the_last_one_of_a_partition_counts() -> None
     ],
 )  # fmt: skip
 def test_a_reassignment_that_kafka_refuses(entry: dict[str, Any]) -> None:
-    """Parts that lack, wrong numbers, and keys that Kafka's bean does not know."""
+    """Missing parts, wrong numbers, and keys that Kafka's bean does not know."""
     assert refuses(payloads.decode_reassign_partitions, {"version": 1, "partitions": [entry]})
     extra = {"version": 1, "partitions": [], "more": 1}
     assert refuses(payloads.decode_reassign_partitions, extra)
 
 
 def test_partitions_of_notifications_are_read_in_their_order() -> None:
-    """Twice the same stays twice: nothing is dropped."""
+    """A repeated partition stays repeated: nothing is dropped."""
     entries = [{"topic": "u", "partition": 1}, {"topic": "t", "partition": 0}] * 2
     reported = payloads.decode_partitions(encoded({"version": 1, "partitions": entries}))
     assert reported == (TopicPartition("u", 1), TopicPartition("t", 0)) * 2
@@ -168,12 +168,12 @@ def test_features_of_both_layouts(version: int, levels: dict[str, int], most: in
     ],
 )  # fmt: skip
 def test_features_that_kafka_refuses(payload: dict[str, Any]) -> None:
-    """FeatureZNode.decode checks versions, status and levels, and so do we."""
+    """FeatureZNode.decode checks versions, status and levels, and so does the decoder."""
     assert refuses(payloads.decode_feature, payload)
 
 
 def test_a_migration_is_read() -> None:
-    """Offsets are 64 bits wide; before KRaft has taken over all is -1."""
+    """Offsets are 64 bits wide; before KRaft has taken over all of them are -1."""
     state = {"version": 0, "kraft_controller_id": -1, "kraft_controller_epoch": -1,
              "kraft_metadata_offset": 2**63 - 1, "kraft_metadata_epoch": -1}  # fmt: skip
     read = payloads.decode_migration(encoded(state))
@@ -199,18 +199,18 @@ def test_numbers_end_where_java_ints_end() -> None:
     assert refuses(payloads.decode_controller_epoch, str(MAX_INT32 + 1).encode())
     topic = payloads.decode_topic(encoded({"version": 1, "partitions": {str(MAX_INT32): [0]}}))
     assert [*topic.partitions] == [MAX_INT32]
-    assert not is_int32("\u0661")  # a digit, but not ours
+    assert not is_int32("\u0661")  # a digit, but not one of 0 to 9
 
 
 def test_a_key_that_is_there_twice_counts_as_kafka_counts_it() -> None:
-    """The last one; both must be readable."""
+    """The last value counts; both must be readable."""
     state = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[0],"leader":%s}'
     assert payloads.decode_partition_state(state % b"2").leader == 2
     assert refuses(payloads.decode_partition_state, state % b"true")
 
 
 def test_what_surrounds_a_payload_is_damage() -> None:
-    """A byte order mark, a second value, a NUL; blanks are none of it."""
+    """A byte order mark, a second value, a NUL; surrounding blanks are allowed."""
     good = b'{"version":"1","id":"x"}'
     for bad in (b"\xef\xbb\xbf" + good, good + good, good + b"\0", good[:-1] + b",}", good[1:]):
         assert refuses(payloads.decode_cluster_id, bad)
@@ -218,7 +218,7 @@ def test_what_surrounds_a_payload_is_damage() -> None:
 
 
 def test_half_a_character_is_damage() -> None:
-    """Lone surrogates, escaped or as bytes, would break whoever writes them again."""
+    """Lone surrogates, escaped or as bytes, could not be written again by a reader."""
     in_a_skipped_key = b'{"\x80":1,"id":"x"}'
     for bad in (
         b'{"id":"\\ud800"}',
@@ -243,12 +243,12 @@ WITHOUT_A_VERSION: dict[ZnodeKind, Any] = {
     ZnodeKind.TOPIC_CONFIG: {"config": {"min.insync.replicas": "2"}},
     ZnodeKind.BROKER_CONFIG: {"config": {}},
 }
-"""Payloads of whose version Kafka's decoders do not ask."""
+"""Payloads whose version Kafka's decoders do not require."""
 
 
 @pytest.mark.parametrize("kind", WITHOUT_A_VERSION)
 def test_a_payload_without_a_version_is_read_where_kafka_asks_for_none(kind: ZnodeKind) -> None:
-    """It says what it says with version 1; a version that nobody wrote is unreadable all the same."""
+    """It is read as with version 1; a version that no Kafka wrote is unreadable all the same."""
     decode, content = DECODERS[kind], WITHOUT_A_VERSION[kind]
     assert decode(encoded(content)) == decode(encoded({"version": 1, **content}))
     for version in (0, 99, -1, "1", None, True, 1.5):
@@ -256,7 +256,7 @@ def test_a_payload_without_a_version_is_read_where_kafka_asks_for_none(kind: Zno
 
 
 def test_a_log_directory_event_needs_its_broker_only() -> None:
-    """Kafka's decoder takes nothing else from it."""
+    """Kafka's decoder reads nothing else from it."""
     assert payloads.decode_log_dir_event(b'{"broker":7}') == payloads.LogDirEventZnode(broker=7)
     assert refuses(payloads.decode_log_dir_event, {"version": 1, "event": 1})
 
@@ -272,7 +272,7 @@ def test_a_log_directory_event_needs_its_broker_only() -> None:
     ],
 )  # fmt: skip
 def test_where_kafka_asks_for_a_version_it_must_be_there(kind: ZnodeKind, content: Any) -> None:
-    """It decides over the layout: without it nothing is read."""
+    """The version decides over the layout: without it nothing is read."""
     assert refuses(DECODERS[kind], content)
 
 
@@ -283,7 +283,7 @@ def test_a_reason_fits_into_a_line() -> None:
 
 
 def test_numbers_begin_where_java_ints_begin() -> None:
-    """Epochs of other layouts than ours may be any int; a smaller one is no int."""
+    """Epochs in layouts of other programs may be any int; a smaller number is not an int."""
     state = {"leader": 0, "leader_epoch": 0, "isr": [], "version": 1}
     read = payloads.decode_partition_state(encoded({**state, "controller_epoch": -(2**31)}))
     assert read.controller_epoch == -(2**31)
@@ -291,7 +291,7 @@ def test_numbers_begin_where_java_ints_begin() -> None:
 
 
 def test_a_bare_controller_id_is_the_first_layout() -> None:
-    """It says nothing of a time or of KRaft."""
+    """It holds neither a time nor anything of KRaft."""
     read = payloads.decode_controller(b"7")
     assert (read.version, read.timestamp, read.kraft_controller_epoch) == (1, None, None)
 
@@ -404,7 +404,7 @@ DAMAGE = [
     ],
 )  # fmt: skip
 def test_damage_is_unreadable(decode: Callable[[bytes], Any], data: bytes) -> None:
-    """No decoder makes anything of a damaged payload."""
+    """Every decoder rejects a damaged payload."""
     with pytest.raises(UnreadableZnodeError):
         decode(data)
 
@@ -419,7 +419,7 @@ def test_damage_is_unreadable(decode: Callable[[bytes], Any], data: bytes) -> No
     ],
 )  # fmt: skip
 def test_a_wrong_type_or_number_makes_a_state_unreadable(change: dict[str, Any]) -> None:
-    """Never a wrong number: a boolean is no id, text is no number, -3 is no leader."""
+    """A wrong number is never accepted: a boolean is not an id, text is not a number, -3 is not a leader."""
     with pytest.raises(UnreadableZnodeError):
         payloads.decode_partition_state(json.dumps({**STATE, **change}).encode())
 
@@ -432,13 +432,13 @@ def test_text_after_a_payload_makes_it_unreadable() -> None:
 
 @pytest.mark.parametrize("key", ["x", "-1", "01", "1.0", "", "9" * 5000])
 def test_a_partition_id_is_a_plain_number(key: str) -> None:
-    """A topic with a partition of another name is unreadable as a whole."""
+    """A topic with a partition of any other name is unreadable as a whole."""
     content = {"version": 1, "partitions": {key: [0]}}
     with pytest.raises(UnreadableZnodeError):
         payloads.decode_topic(json.dumps(content).encode())
 
 
 def test_a_negative_controller_is_unreadable() -> None:
-    """-1 stands for no controller in the figures: no payload may claim it."""
+    """In the figures -1 stands for no controller: no payload may contain it."""
     with pytest.raises(UnreadableZnodeError):
         payloads.decode_controller(b'{"version":1,"brokerid":-1}')

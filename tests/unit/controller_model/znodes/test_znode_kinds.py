@@ -1,4 +1,4 @@
-"""Which path is which znode, and what of it leaves the watcher."""
+"""Which path is which znode, and what of its payload leaves the watcher."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_every_kind_of_znode_is_known_by_its_path(path: str, znode: Znode) -> No
     ],
 )  # fmt: skip
 def test_containers_and_strange_paths_are_not_published(path: str) -> None:
-    """What carries nothing, holds credentials, or is not Kafka's stays in the watcher."""
+    """Containers, znodes with credentials, and paths that are not Kafka's stay in the watcher."""
     assert not znode_kinds.is_published(path)
 
 
 def test_secrets_stay_in_the_watcher() -> None:
-    """Of a configuration only the keys that the model needs leave; damage leaves as nothing."""
+    """Of a configuration only the keys that the model needs leave; damage leaves as an empty object."""
     config = {"version": 1, "config": {"ssl.key.password": "s3cret", "min.insync.replicas": "2"}}
     reported = published_data("/config/brokers/1", json.dumps(config).encode())
     assert json.loads(reported) == {"version": 1, "config": {"min.insync.replicas": "2"}}
