@@ -19,31 +19,31 @@ from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.election_requests import ElectionRequest
 
 VERSION = 1
-"""The version that we write; a reader counts and skips any other."""
+"""The version that is written; a reader skips records of any other, and counts them."""
 
 MAX_CHANGES_PER_MESSAGE = 125
-"""Changes in one message: enough to make per-message costs vanish. Spark admits messages to a batch by their number
-alone, so the largest must not be far from the usual one while much is to be done (`Publisher.pump`)."""
+"""Changes in one message: enough to make the cost per message negligible. Spark limits a batch by the number of
+messages alone, so the largest message must not be much larger than the usual one under load (`Publisher.pump`)."""
 
 MAX_MESSAGE_BYTES = 128 * 1024
-"""Bytes of one message, unless a single change is larger: it then goes alone."""
+"""Bytes of one message; a single change that is larger is sent alone."""
 
 MAX_CHANGE_BYTES = 8 * 1024 * 1024 - 64 * 1024
-"""Bytes of the largest change that goes with its data: the topics' 8 MiB less room for framing."""
+"""Bytes of the largest change that is sent with its data: the topics' 8 MiB minus room for framing."""
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""ZooKeeper's widest numbers; a wider one in the log is damage, and could not be kept."""
+"""ZooKeeper's widest numbers; a wider one in the log is damage, and could not be stored."""
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-"""A znode's version. What is added up over records must be far narrower than what can be kept of the sum."""
+"""A znode's version. A number that is summed over records must be far narrower than the sum that can be stored."""
 Dropped = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
-"""More changes than any watcher throws away."""
+"""A number of dropped changes; the limit is more than any watcher drops."""
 
 Name = Annotated[str, msgspec.Meta(max_length=1_000)]
-"""Of a watcher or a server, longer than any: a view that holds several of megabytes would fit into no message."""
+"""The name of a watcher or a server; none is longer. A view with several names of megabytes would fit into no message."""
 
 
 class ChangeKind(enum.StrEnum):
-    """What a change says."""
+    """What a change reports."""
 
     SET = "set"
     """The znode exists with this data: created, changed, or read again."""
@@ -59,15 +59,15 @@ class SessionState(enum.StrEnum):
     """The watcher's ZooKeeper session, in kazoo's words."""
 
     CONNECTED = "CONNECTED"
-    """What the log says is at most one notification behind ZooKeeper."""
+    """The log is at most one notification behind ZooKeeper."""
     SUSPENDED = "SUSPENDED"
-    """The connection is gone, the session may live; nothing is seen until a resync has ended."""
+    """The connection is lost, the session may live; nothing is seen until a resync has ended."""
     LOST = "LOST"
-    """The session is gone; nothing is seen until a new one has resynced."""
+    """The session has ended; nothing is seen until a new one has resynced."""
 
 
 class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One change of one cluster, as it stands in the log.
+    """One change of one cluster, as it is in the log.
 
     Times are milliseconds since 1970: `ctime` and `mtime` by ZooKeeper's clock, `observed_at` by
     the watcher's. `read_zxid` is the zxid in the header of the reply that the data came in.
@@ -84,7 +84,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     data: str | None = None
     data_base64: str | None = None
     data_omitted: bool = False
-    """The payload was too large for the log (or not for others' eyes) and stayed behind."""
+    """The payload is not in the log, because it is too large or confidential."""
     czxid: Int64 | None = None
     mzxid: Int64 | None = None
     version: Int32 | None = None
@@ -99,25 +99,25 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     answers: Int64 | None = None
     """The number of the fold's request that a resync answers."""
     rebase: bool = False
-    """ZooKeeper's history was replaced: in this resync values win whatever their mzxid."""
+    """ZooKeeper's history was replaced: in this resync a value wins whatever its mzxid is."""
     znodes: Int64 | None = None
     """How many znodes a resync or a reconciliation covers."""
     digest: Name | None = None
-    """The digest over them (`digest_text`)."""
+    """The digest over these znodes (`digest_text`)."""
     denied: tuple[str, ...] = ()
-    """Paths that the watcher may not read: what depends on them is unknown. Where there are too many
-    to be named, one above stands for those below it."""
+    """Paths that the watcher may not read: what depends on them is unknown. If there are too many to
+    name, an ancestor stands for the paths below it."""
     denied_more: Int64 | None = None
     """How many denied paths are not named; None: nothing is denied, or the list may be cut."""
     dropped: Dropped | None = None
-    """Changes that this watcher could not buffer and threw away, since it started."""
+    """Changes that this watcher has dropped since it started, because it could not buffer them."""
     session: SessionState | None = None
     session_since: Int64 | None = None
-    """Since when the session has been in that state."""
+    """Since when the session has been in this state."""
     zookeeper: Name | None = None
-    """The server that the session is on, as host:port."""
+    """The server of the session, as host:port."""
     beats: bool = False
-    """Of a heartbeat: the watcher sends beats to the views as well, and Kafka has not refused them."""
+    """In a heartbeat: the watcher sends beats to the views as well, and Kafka has not rejected them."""
 
     @property
     def position(self) -> Position:
@@ -127,7 +127,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     def payload(self) -> bytes:
         """Return the znode's bytes; empty if there are none.
 
-        Raises UnreadableRecordError if it stayed behind or `data_base64` is damaged.
+        Raises UnreadableRecordError if the payload was left out or `data_base64` is damaged.
         """
         if self.data_omitted:
             raise UnreadableRecordError("the payload is too large for the log")
@@ -148,7 +148,7 @@ class Batch(msgspec.Struct, frozen=True):
     unreadable: int = 0
     """Records that are damaged or of another version; they leave a hole in the seqs."""
     requests: tuple[ElectionRequest, ...] = ()
-    """Records that no watcher wrote: they have no seq, and come in messages of their own."""
+    """Requests for elections: no watcher wrote them, they have no seq, and arrive in messages of their own."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -159,7 +159,7 @@ _request_decoder = msgspec.json.Decoder(ElectionRequest)
 
 
 def differ(known: int | str | None, reported: int | str | None) -> bool:
-    """Return whether a record contradicts what is known; what is absent on either side is not checked.
+    """Return whether a record contradicts what is known; a value absent on either side is not checked.
 
     >>> differ(7, 8), differ(7, None)
     (True, False)
@@ -168,7 +168,7 @@ def differ(known: int | str | None, reported: int | str | None) -> bool:
 
 
 def data_fields(payload: bytes) -> dict[str, str]:
-    """Return the field that carries a payload: text where it is UTF-8, base64 where not.
+    """Return the field that carries a payload: text if it is UTF-8, base64 otherwise.
 
     >>> data_fields(b"ok"), data_fields(bytes([255]))
     ({'data': 'ok'}, {'data_base64': '/w=='})
@@ -185,7 +185,7 @@ def encode_change(change: ZnodeChange) -> bytes:
 
 
 def join_changes(encoded: Iterable[bytes]) -> bytes:
-    """Return a message from changes that are encoded already."""
+    """Return a message made of changes that are encoded already."""
     return b"[" + b",".join(encoded) + b"]"
 
 
@@ -223,7 +223,7 @@ def _decode_one_by_one(message: bytes) -> Batch:
 
 
 def decode_request(record: bytes | msgspec.Raw) -> ElectionRequest | None:
-    """Return a record that asks for elections; None: it is none of this version."""
+    """Return the election request in a record; None if it is not one of this version."""
     try:
         request = _request_decoder.decode(record)
     except DECODING_ERRORS:
@@ -232,12 +232,12 @@ def decode_request(record: bytes | msgspec.Raw) -> ElectionRequest | None:
 
 
 _BLAKE2B_64 = hashlib.blake2b(digest_size=8)
-"""To be copied: a third cheaper than to be made."""
+"""To be copied, which costs a third less than creating a new one."""
 _from_bytes = int.from_bytes
 
 
 def znode_digest(path: str, mzxid: int) -> int:
-    """Return a znode's 64 bits of a digest; XOR them over a set of znodes.
+    """Return a znode's 64-bit part of a digest; XOR the parts over a set of znodes.
 
     BLAKE2b is the same on every machine and in every release, and costs about a microsecond.
 
@@ -250,7 +250,7 @@ def znode_digest(path: str, mzxid: int) -> int:
 
 
 def moved_digest(path: str, old_mzxid: int, new_mzxid: int) -> int:
-    """Return what moves a digest from a znode's old mzxid to its new one, in three quarters of the time.
+    """Return what to XOR into a digest when a znode's mzxid changes, in 3/4 of the time of two parts.
 
     >>> moved_digest("/a", 1, 2) == znode_digest("/a", 1) ^ znode_digest("/a", 2)
     True

@@ -1,8 +1,8 @@
-"""How far the figures of a cluster can be trusted now: their status, and which stage is to blame.
+"""How far the figures of a cluster can be trusted now: their status, and the stage to blame.
 
-The rule: staleness is shown, never hidden. The figures stay served whatever their status, which
-says since when they may be wrong. What is late is known by ages on the reader's own clock, which
-nobody sets: wall clocks of other machines are only compared to say that they disagree.
+The rule: staleness is shown, never hidden. Figures are served whatever their status, and the status
+says since when they may be wrong. Lateness is measured by ages on the reader's own monotonic clock;
+wall clocks of other machines are compared only to report that they disagree.
 """
 
 import enum
@@ -14,72 +14,72 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import ClusterView
 
 LATE_MS = 25_000
-"""A stage without a sign of life for this long is behind where only heartbeats show it, which come
-every 10 s: two are missing and the third is due."""
+"""Where only heartbeats, one every 10 s, show that a stage lives: a stage without a sign of life for
+this long is behind. Two heartbeats are missing and the third is due."""
 
 OLDEST_LIVE_MS = 3_000
-"""The promise where the watcher sends beats: a figure shown under `live` was replaced so long ago, at most."""
+"""The promise where the watcher sends beats: a figure shown as `live` has been out of date for at most this long."""
 
 LATE_BEATS_MS = OLDEST_LIVE_MS - 100
-"""The same as `LATE_MS` where the watcher sends beats, one a second: two are missing and the third is due.
-Less than what is promised by what an age cannot hold: the way of the fastest beat, and that of an answer."""
+"""As `LATE_MS`, where the watcher sends beats, one a second: two are missing and the third is due.
+Less than the promise by what an age does not include: the travel time of the fastest beat, and of an answer."""
 
 CLOCKS_DISAGREE_MS = 5_000
-"""More than NTP leaves, and less than what misleads an operator who compares times."""
+"""More than the error that NTP leaves, and less than what misleads an operator who compares times."""
 
 
 class Status(enum.StrEnum):
-    """What the figures are worth now."""
+    """How far the figures can be trusted now."""
 
     LIVE = "live"
     """They follow ZooKeeper, and the last proof held."""
     CLOCKS_DISAGREE = "clocks_disagree"
-    """They are live, but the times in them are of clocks that disagree with the exporter's."""
+    """They are live, but their times come from clocks that disagree with the exporter's."""
     BEHIND = "behind"
-    """A stage gave no sign of life for too long: they are what was true then."""
+    """A stage has given no sign of life for too long: they show the cluster as it was then."""
     INCOMPLETE = "incomplete"
-    """They may lack changes until a resync has ended, or what the watcher or the fold cannot read."""
+    """They may lack changes until a resync has ended, or they lack what the watcher or the fold cannot read."""
     DIVERGENT = "divergent"
     """A reconciliation proved that they are not what ZooKeeper holds."""
     BLIND = "blind"
-    """The watcher lives, but ZooKeeper does not answer it: nobody sees what happens there."""
+    """The watcher lives, but ZooKeeper does not answer it: changes there are not seen."""
 
 
 class Stage(enum.StrEnum):
-    """A part of the line from ZooKeeper to the reader."""
+    """A stage on the way from ZooKeeper to the reader."""
 
     ZOOKEEPER = "zookeeper"
-    """Only its clock is held against the others: that it answers is the watcher's to say."""
+    """Only its clock is compared with others; the watcher reports whether it answers."""
     WATCHER = "watcher"
     FOLD = "fold"
     EXPORTER = "exporter"
 
 
 class ReaderProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How long ago each stage's sign of life last advanced, by a clock that nobody sets.
+    """How long ago each stage's sign of life last advanced, in milliseconds of a monotonic clock.
 
-    None: it has not advanced since the reader began, so what is held proves nothing.
+    None: it has not advanced since the reader began, so the figures prove nothing.
     """
 
     read_ms: int | None
     """Since the reader last knew that it had read everything there was."""
     watcher_ms: int | None
-    """Since the watcher's last beat; where it sends none, since the view's position advanced."""
+    """Since the watcher's last beat; if it sends none, since the view's position advanced."""
     fold_ms: int | None = 0
-    """For how long the view has been behind what a beat says of the log; 0 while it is not."""
+    """For how long the view has been behind the position that a beat reports; 0 while it is not."""
     zookeeper_ms: int | None = 0
-    """Since ZooKeeper last answered the watcher, as its beats say it."""
+    """Since ZooKeeper last answered the watcher, as its beats report."""
     session: SessionState | None = None
-    """Of the watcher, as its newest beat says it; None where it sends none."""
+    """The watcher's session, as its newest beat reports it; None if it sends none."""
     began_ms: int | None = None
-    """Since the reader had read everything for the first time; None before that."""
+    """Since the reader first had read everything; None before that."""
     late_ms: int = LATE_BEATS_MS
-    """From which age on the watcher is late."""
+    """The age above which the fold, the watcher or ZooKeeper is late."""
     log_ahead_ms: int | None = None
-    """By how much the newest record of the cluster's log partition is newer than the newest that
-    the fold has shown of it; None when it is not known."""
+    """By how much the newest record of the cluster's log partition is newer than the newest one that
+    the fold has shown; None if it is not known."""
     clock_skew_ms: Mapping[Stage, int] = {}
-    """By how much a stage's clock is ahead of the reader's; below 0: behind it."""
+    """By how much each stage's clock is ahead of the reader's; negative if it is behind."""
 
 
 class Completeness(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,13 +87,13 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Status
     since: int | None
-    """Since when it is so; None while live, or when that is not known."""
+    """Since when the status holds; None while live, or if it is not known."""
     stage: Stage | None
     """The stage to blame; None while live."""
     verified_at: int | None
     """When a resync or a reconciliation last proved the figures equal to ZooKeeper; None: never yet."""
     clock_skew_ms: Mapping[Stage, int] = {}
-    """By how much the clocks of stages are ahead of the exporter's, those that disagree with it."""
+    """The stages whose clocks disagree with the exporter's, and by how much they are ahead of it."""
 
     @property
     def up(self) -> bool:
@@ -102,12 +102,12 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sign_of_life(view: ClusterView) -> int | None:
-    """Return the newest time that the watcher was heard of, by its clock; None if never."""
+    """Return when the watcher last sent a heartbeat or a change, by its clock; None if never."""
     return max(filter(None, (view.log.heartbeat_at, view.log.last_change_at)), default=None)
 
 
 def behind_ms(progress: ReaderProgress) -> dict[Stage, int]:
-    """Return how late each stage is: for as long as there is a reader where it gave no sign yet."""
+    """Return how late each stage is, in ms; a stage without a sign yet, since the reader began."""
     ages = {
         Stage.WATCHER: progress.watcher_ms,
         Stage.FOLD: progress.fold_ms,
@@ -118,9 +118,9 @@ def behind_ms(progress: ReaderProgress) -> dict[Stage, int]:
 
 
 def assess(view: ClusterView, progress: ReaderProgress, now: int) -> Completeness:
-    """Return the worst status that is true, looked for from the reader back to the watcher.
+    """Return the worst status that applies, checked from the reader back to the watcher.
 
-    `now` is the reader's wall clock, by which `since` is said; nothing is decided by it.
+    `now` is the reader's wall clock. It only serves to give `since`; no decision depends on it.
     """
     skew = _disagreeing(progress)
     status, since, stage = (
@@ -141,7 +141,7 @@ _Found = tuple[Status, int | None, Stage | None]
 
 
 def _late(view: ClusterView, progress: ReaderProgress, now: int) -> _Found | None:
-    """Return which stage does not follow, and since when; None if all do."""
+    """Return the status and stage of what is late or blind, and since when; None if nothing is."""
     late_ms = progress.late_ms
     if _is_late(progress.read_ms, LATE_BEATS_MS):
         return Status.BEHIND, _ago(now, progress.read_ms), Stage.EXPORTER
@@ -164,7 +164,7 @@ _OF_CONTROLLER = frozenset({"/controller", "/controller_epoch"})
 
 
 def _not_proven(view: ClusterView) -> _Found | None:
-    """Return why figures that follow may be wrong all the same, and since when; None if nothing is known."""
+    """Return why figures that follow ZooKeeper may still be wrong, and since when; None if no reason is known."""
     log = view.log
     if log.divergent_since is not None:
         return Status.DIVERGENT, log.divergent_since, Stage.FOLD
@@ -193,7 +193,7 @@ def _disagreeing(progress: ReaderProgress) -> dict[Stage, int]:
 
 
 def _whose(progress: ReaderProgress, skew: Mapping[Stage, int]) -> Stage:
-    """Return whose clock is the odd one: the reader's own where all others agree."""
+    """Return the stage whose clock is the odd one: the reader's own if all others agree."""
     others = progress.clock_skew_ms.values()
     is_ours = len(others) > 1 and max(others) - min(others) <= CLOCKS_DISAGREE_MS
     return Stage.EXPORTER if is_ours else max(skew, key=lambda stage: abs(skew[stage]))

@@ -1,7 +1,7 @@
 """Decode bytes that anybody may have written, whatever is in them.
 
-The rule: a damaged or hostile record costs itself and nothing else. Whoever decodes what came over
-a network or from a file catches `DECODING_ERRORS`, or calls `decode_record`.
+The rule: a damaged or hostile record is lost, and nothing else fails. Code that decodes what came
+over a network or from a file catches `DECODING_ERRORS`, or calls `decode_record`.
 """
 
 import re
@@ -12,18 +12,18 @@ import msgspec
 from controller_model.kafka.errors import UnreadableRecordError
 
 DECODING_ERRORS = (ValueError, RecursionError)
-"""What bytes can raise in a decoder of JSON, msgspec's or Python's.
+"""What a JSON decoder, msgspec's or Python's, can raise for any bytes.
 
-DecodeError and UnicodeDecodeError are ValueErrors; nesting beyond what is left of the stack is a
-RecursionError, in fields that are skipped as well."""
+DecodeError and UnicodeDecodeError are ValueErrors. Nesting deeper than the remaining stack is a
+RecursionError, in skipped fields too."""
 
 MOST_NESTING = 64
-"""Levels of nesting of a record that is kept as bytes: ours have five. How many a decoder takes depends on
-the stack that it is called on, so a record with more could be taken in and fail a reader later."""
+"""Levels of nesting of a record that is kept as bytes; kcm's own have five. How many a decoder takes depends on
+the stack on which it is called, so a deeper record could be accepted here and fail a reader later."""
 
 _WIDEST = 2**63
-"""Numbers from here on, and below its negative, are none of ours: one of some hundred digits is no float any
-more, and a generation of twenty is one that no record of the log could follow."""
+"""No number of kcm's is this large, or below its negative. A number of some hundred digits does not fit into a
+float, and no record of the log could follow a generation of twenty digits."""
 
 RecordT = TypeVar("RecordT")
 
@@ -31,12 +31,12 @@ _NOT_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _WIDE_DIGITS = len(str(_WIDEST))
 _WIDE = re.compile(rb"(?<![0-9.])-?[0-9]{%d,}" % _WIDE_DIGITS)
-"""Of a fraction its integer part alone."""
+"""Matches only the integer part of a fraction."""
 _DIGITS_ALIKE = bytes(ord("0") if each in b"123456789" else each for each in range(256))
 
 
 def decode_record(decoder: msgspec.json.Decoder[RecordT], data: bytes, what: str) -> RecordT:
-    """Return the record; raises UnreadableRecordError, which says it is not `what`."""
+    """Return the decoded record; raise UnreadableRecordError, which says that it is not `what`."""
     try:
         record = decoder.decode(data)
     except DECODING_ERRORS as error:
@@ -49,12 +49,12 @@ def decode_record(decoder: msgspec.json.Decoder[RecordT], data: bytes, what: str
 
 
 def has_wide_number(data: bytes) -> bool:
-    """Return whether JSON holds an integer that 64 bits do not.
+    """Return whether JSON holds an integer that does not fit into 64 bits.
 
     >>> [has_wide_number(b'{"a": %d}' % each) for each in (-(2**63), 2**63 - 1, 2**63)]
     [False, False, True]
     """
-    # A digit more or less is found ten times as fast as a pattern.
+    # A search for a run of so many digits is ten times as fast as the pattern.
     if b"0" * _WIDE_DIGITS not in data.translate(_DIGITS_ALIKE):
         return False
     found = _WIDE.findall(_STRING.sub(b"", data))
@@ -71,12 +71,12 @@ def is_nested_deeply(data: bytes) -> bool:
     >>> is_nested_deeply(b'{"a": [1, [2]]}'), is_nested_deeply(b"[" * 100 + b"]" * 100)
     (False, True)
     """
-    # Strings are taken out only where their brackets may matter: it is the slower step.
+    # Strings are removed only where their brackets may matter, because that is slower.
     return _has_levels_left(data) and _has_levels_left(_STRING.sub(b"", data))
 
 
 def _has_levels_left(data: bytes) -> bool:
-    """Return whether much is left when one level after the other is taken from the inside."""
+    """Return whether much is left after MOST_NESTING levels are removed, one by one, from the inside."""
     brackets = data.translate(None, _NOT_BRACKETS)
     for _ in range(MOST_NESTING):
         rest = brackets.replace(b"[]", b"").replace(b"{}", b"")

@@ -1,7 +1,7 @@
-"""Events as records of kcm.events: joined by cause, numbered, and as JSON.
+"""Events as records of kcm.events: joined by cause, numbered, and encoded as JSON.
 
-The rule: an event's id rises per cluster, so that a reader may drop what it has seen; one cause
-is one record however the changes that show it came, up to a size that any reader takes.
+The rule: an event's id rises per cluster, so that a reader may drop what it has seen. One cause
+makes one record, however its changes arrived, up to a size that any reader accepts.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,14 +24,14 @@ from controller_model.records.events import (
 )
 
 VERSION = 1
-"""The version that we write; a reader counts and skips any other."""
+"""The version that is written; a reader skips records of any other, and counts them."""
 
 MAX_PARTITIONS_PER_EVENT = 10_000
-"""Partitions that one event lists; a wider cause makes several events, so that no record is huge."""
+"""Partitions that one event lists; a cause with more makes several events, so that no record is huge."""
 
 
 class EventId(msgspec.Struct, frozen=True, order=True, array_like=True):
-    """An event's name; ids rise per cluster, so a reader drops what is not above its highest."""
+    """An event's id; ids rise per cluster, so a reader drops events that are not above its highest."""
 
     lineage: str
     generation: int
@@ -40,7 +40,7 @@ class EventId(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it stands in kcm.events."""
+    """An event as it is in kcm.events."""
 
     v: int
     cluster: str
@@ -63,7 +63,7 @@ _FACTS: dict[type, Callable[[AnyEvent], object]] = {
         StaleControllerWrite,
     )
 }
-"""What makes one cause of events of the kinds that are joined."""
+"""The facts that events of one cause have in common, for the kinds that are joined."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(EventRecord)
@@ -105,10 +105,10 @@ def _join(group: Sequence[AnyEvent]) -> list[AnyEvent]:
 def number(
     cluster: str, lineage: str, events: Iterable[AnyEvent], *, after: EventId | None = None
 ) -> list[EventRecord]:
-    """Return the records of one batch's events, with ids that rise, also above the one before.
+    """Return the records of one batch's events, with rising ids that are also above `after`.
 
     An event may be emitted after later ones: an election waits for its epoch. Its id is then the next
-    one after theirs, since readers drop what does not rise.
+    one after theirs, because readers drop an id that does not rise.
     """
     records: list[EventRecord] = []
     last = after
@@ -117,7 +117,7 @@ def number(
         generation, seq = max(event.position, before)
         index = 0
         if (generation, seq) == before:
-            index = last.index + 1 if last else 1  # garbage before any change
+            index = last.index + 1 if last else 1  # an unreadable record before any change
         last = EventId(lineage, generation, seq, index)
         records.append(EventRecord(v=VERSION, cluster=cluster, id=last, event=event))
     return records
@@ -129,7 +129,7 @@ def encode_event(record: EventRecord) -> bytes:
 
 
 def decode_event(data: bytes) -> EventRecord:
-    """Return the record; raises UnreadableRecordError when it is not one of this version."""
+    """Return the record; raise UnreadableRecordError if it is not one of this version."""
     record = decode_record(_decoder, data, "an event")
     if record.v != VERSION:
         raise UnreadableRecordError(f"an event of version {record.v}; this release reads {VERSION}")
@@ -137,5 +137,5 @@ def decode_event(data: bytes) -> EventRecord:
 
 
 def as_of(record_id: EventId) -> AsOf:
-    """Return up to where the log must be folded for this event to be shown."""
+    """Return the position up to which the log must be folded before this event is shown."""
     return AsOf(record_id.lineage, record_id.generation, record_id.seq)

@@ -1,6 +1,6 @@
-"""What happened: the events that replay emits.
+"""The events that replay emits: what happened.
 
-The rule: one event per cause. It says what was seen; what is inferred carries the word, what cannot
+The rule: one event per cause. It says what was seen; what is inferred is marked so, what cannot
 be known is "unknown". Times are milliseconds since 1970 by the watcher's clock, unless a field says so.
 """
 
@@ -27,19 +27,19 @@ class LeaderElectionKind(enum.StrEnum):
     PREFERRED = "preferred"
     REASSIGNMENT = "reassignment"
     CONTROLLED_SHUTDOWN = "controlled_shutdown"
-    """The leader was moved off a broker that was registered and left the ISR with it, and no failed
-    log directory was reported: only the end of its registration would prove it."""
+    """The leader moved off a registered broker that left the ISR at the same time, and no failed log
+    directory was reported. Only the end of the broker's registration would prove it."""
     UNKNOWN = "unknown"
 
 
 class BrokerEnd(enum.StrEnum):
-    """How a broker's registration ended; all but `bounced` are inferred from what came before."""
+    """How a broker's registration ended; all except `bounced` are inferred from what came before."""
 
     CONTROLLED_SHUTDOWN = "controlled_shutdown"
     CRASHED = "crashed"
     """It was in sync with others to the end: its process died, or lost its ZooKeeper session."""
     BOUNCED = "bounced"
-    """The same id registered again (a larger czxid) and the end between was not seen."""
+    """The same id registered again (a larger czxid), and the end in between was not seen."""
     UNKNOWN = "unknown"
 
 
@@ -49,7 +49,7 @@ class ElectionCause(enum.StrEnum):
     FIRST = "first"
     """Nobody was elected before, as far as the epoch shows."""
     SESSION_LOST = "session_lost"
-    """The old controller's own registration vanished with it."""
+    """The old controller's own registration ended with it."""
     DELETED = "deleted"
     """/controller was deleted while its broker stayed registered: by hand, or by the controller
     itself after an error that it could not handle."""
@@ -84,7 +84,7 @@ class Where(TypedDict):
 
 
 def where(change: ZnodeChange) -> Where:
-    """Return when and where a change showed an event."""
+    """Return when and where a change showed an event, as keywords for its constructor."""
     zxid = change.read_zxid if change.mzxid is None else change.mzxid
     return {"at": change.observed_at, "position": change.position, "zxid": zxid}
 
@@ -101,7 +101,7 @@ class ControllerElected(Event, frozen=True, kw_only=True):
     """A broker took /controller."""
 
     from_broker: int
-    """The holder before; -1 when there was none or it is not known."""
+    """The previous holder; -1 if there was none or it is not known."""
     to_broker: int
     epoch: int | None
     """The controller epoch of this election; None while it is not known."""
@@ -111,8 +111,8 @@ class ControllerElected(Event, frozen=True, kw_only=True):
     """For how long nobody held /controller, by the watcher's clock; None where it was not seen."""
     vacancy_min_ms: int | None = None
     vacancy_max_ms: int | None = None
-    """For how long at least and at most, by the same clock: equal where both ends were seen. None
-    at most where it began before anybody watched."""
+    """For how long at least and at most, by the same clock: equal if both ends were seen. The maximum
+    is None if the vacancy began before anybody watched."""
     cause: ElectionCause = ElectionCause.UNKNOWN
 
 
@@ -142,7 +142,7 @@ class BrokerStarted(Event, frozen=True, kw_only=True):
     port: int | None = None
     rack: str | None = None
     moved_from: str | None = None
-    """The address of its last registration, where that was another one."""
+    """The address of its last registration, if it was another one."""
 
 
 class BrokerStopped(Event, frozen=True, kw_only=True):
@@ -168,8 +168,8 @@ class LeadersElected(Event, frozen=True, kw_only=True):
     controller_epoch: int
     partitions: tuple[TopicPartition, ...]
     by: ElectionOrigin | None = None
-    """Of preferred elections, who asked for them. None: nobody was seen to, so it was the controller's own rebalance or
-    somebody's tool; the grade of a recommendation infers which."""
+    """Of preferred elections, who asked for them. None: no request was seen, so it was the controller's own rebalance
+    or a tool; the grade of a recommendation infers which."""
 
 
 class PartitionsOffline(Event, frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ class TopicDeleted(Event, frozen=True, kw_only=True):
 
     topic: str
     requested: bool
-    """Its deletion was asked for by /admin/delete_topics before."""
+    """/admin/delete_topics had requested its deletion before."""
 
 
 class TopicDeletionRequested(Event, frozen=True, kw_only=True):
@@ -238,10 +238,10 @@ class TopicDeletionCompleted(Event, frozen=True, kw_only=True):
 
     topic: str
     deleted: bool
-    """False: the topic is still there. The controller turned the request down
-    (delete.topic.enable), or somebody took it back."""
+    """False: the topic still exists. The controller rejected the request (delete.topic.enable), or
+    somebody withdrew it."""
     requested_at: int
-    """When it was made, by ZooKeeper's clock."""
+    """When the request was made, by ZooKeeper's clock."""
 
 
 class ReassignmentStarted(Event, frozen=True, kw_only=True):
@@ -303,7 +303,7 @@ class PredictionFailed(Event, frozen=True, kw_only=True):
     """How many writes of each kind (predictions.Due)."""
     owed_since: int | None
     last_write_at: int | None
-    """The heartbeat at which work was last seen to be done; None: not since it is watched."""
+    """The last heartbeat that showed work done; None: none since the watching began."""
     patience_ms: int
 
 
@@ -328,11 +328,11 @@ class RecommendationMade(Event, frozen=True, kw_only=True):
     brokers: tuple[int, ...]
     threshold_percentage: int
     partition_count: int
-    """What can be elected back to them."""
+    """How many partitions an election would give back to them."""
     partitions: tuple[TopicPartition, ...]
     """Those of the first recommendations.TOPICS_LOOKED_AT topics, at most MOST_PARTITIONS."""
     command: str
-    """Asks the monitor for all of them, and elects them."""
+    """Fetches all of them from the monitor, and elects them."""
 
 
 class RecommendationGraded(Event, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Records that repeat what is held, under the same names."""
+"""Build records that repeat fields of another object under the same names."""
 
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ _RecordT = TypeVar("_RecordT", bound=msgspec.Struct)
 
 
 def filled(kind: type[_RecordT], held: object, **others: object) -> _RecordT:
-    """Return a record of `others`, and of each other field as `held` has it.
+    """Return a record with the values of `others`, and each other field as `held` has it.
 
     Raises AttributeError for a field that neither has.
 

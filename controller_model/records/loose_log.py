@@ -1,9 +1,9 @@
-"""Lines of a log that others wrote or cut: a reader needs a path, and checks what is there.
+"""Decode lines of a log that others wrote or cut: only a path is required, and given fields are checked.
 
 The rule: a field that a record lacks, or that is null in it, is not checked. It is filled in from
-what came before, so that `replay` meets a complete record and nothing that it would count or question:
-without a seq the record is the next one, without a watcher it is the same one's, without a kind it
-is a `set`.
+earlier records, so that `replay` gets a complete record and finds nothing to count or to question:
+without a seq the record is the next one, without a watcher it is the same watcher's, without a kind
+it is a `set`.
 """
 
 import msgspec
@@ -20,11 +20,11 @@ from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.election_requests import ElectionRequest
 
 ABSENT = -(2**63)
-"""A number that no log holds: the record lacks the field."""
+"""A number that no log holds: it marks a field that the record lacks."""
 
 
 class LooseChange(ZnodeChange, frozen=True, kw_only=True, omit_defaults=True):
-    """A change that may lack anything."""
+    """A change in which any field may be missing."""
 
     v: int = VERSION
     cluster: str = ""
@@ -36,27 +36,27 @@ class LooseChange(ZnodeChange, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether replay can take it as it is."""
+        """Whether replay can apply it as it is."""
         numbers = (self.generation, self.seq, self.observed_at)
         return ABSENT not in numbers and self.watcher != ""
 
     @property
     def has_place(self) -> bool:
-        """Whether it says itself where in the log it stands."""
+        """Whether it holds its own position in the log."""
         return ABSENT not in {self.generation, self.seq}
 
 
 class LooseLine(msgspec.Struct, frozen=True):
-    """What a line holds, and how many records of it could not be read."""
+    """The records of a line, and how many of them could not be read."""
 
     changes: tuple[LooseChange, ...]
     unreadable: int = 0
     reason: str = ""
-    """What is wrong with the first of those."""
+    """What is wrong with the first unreadable record."""
     ends_unreadable: bool = False
-    """Whether the last record is one of those: no change of the line stands after it."""
+    """Whether the last record is unreadable, so that no change of the line follows it."""
     requests: tuple[ElectionRequest, ...] = ()
-    """Records that ask for elections: no watcher's, and no changes."""
+    """Records that request elections: no watcher wrote them, and they are not changes."""
 
 
 _line_decoder = msgspec.json.Decoder(LooseChange | tuple[LooseChange, ...])
@@ -70,7 +70,7 @@ _NULL = msgspec.Raw(b"null")
 def decode_line(line: bytes) -> LooseLine:
     """Return the changes of a line: one record, or an array of them.
 
-    What cannot be read is counted and leaves the rest as it is. A line that is no JSON is one record.
+    An unreadable record is counted, and the others are returned. A line that is not JSON is one record.
 
     >>> decode_line(b'{"path": "/controller_epoch", "data": "7"}').changes[0].kind.value
     'set'
@@ -86,10 +86,10 @@ def decode_line(line: bytes) -> LooseLine:
 
 
 def complete(change: LooseChange, *, after: Position, watcher: str, now: int) -> LooseChange:
-    """Return the change with the fields that it lacks, as the next one `after` a position.
+    """Return the change with its missing fields filled in, as the next one `after` a position.
 
-    `now` is the largest time in the log so far: a record without a time is not older, and of its
-    own times only the znode's (mtime) can be newer.
+    `now` is the largest time in the log so far. A record without a time gets `now`, or the znode's
+    mtime if that is newer.
     """
     if change.is_complete:
         return change
@@ -111,7 +111,7 @@ def complete(change: LooseChange, *, after: Position, watcher: str, now: int) ->
 
 
 def _complaint(change: LooseChange) -> str:
-    """Return what is wrong with a record that can be decoded; empty: nothing."""
+    """Return what is wrong with a record that can be decoded; empty if nothing is."""
     if change.v != VERSION:
         return f"a record of version {change.v}; this release reads {VERSION}"
     if not change.path and change.kind in {ChangeKind.SET, ChangeKind.DELETED}:
@@ -146,7 +146,7 @@ def _decode_one_by_one(line: bytes) -> LooseLine:
 
 
 def _decode_record(record: bytes | msgspec.Raw) -> LooseChange:
-    """Return one record; what is null in it is absent."""
+    """Return one record; a field that is null counts as absent."""
     fields = _fields_decoder.decode(record)
     given = {name: value for name, value in fields.items() if value != _NULL}
     return _change_decoder.decode(_encoder.encode(given))

@@ -1,10 +1,10 @@
-"""Writes that the controller owes now, and its health by them: working, slow or a zombie.
+"""Writes that are due from the controller, and its health by them: working, slow or a zombie.
 
-The rule: a write is due only where Kafka's controller would make it whatever its settings are. A
-controller is a zombie (`ghost` in records and metrics) only after nobody has written anything under
-its epoch for longer than a write timeout that grows with the cluster. A trickle is slow, not a
-zombie; what cannot be judged (nobody holds /controller, a migration to KRaft, figures that may lack
-changes) is unknown.
+The rule: a write is due only where Kafka's controller would make it under any settings. A
+controller is a zombie (`ghost` in records and metrics) only if nobody has written anything under
+its epoch for longer than the write timeout, which grows with the cluster. A controller that still
+makes some writes is slow, not a zombie. The health is unknown where it cannot be judged: nobody
+holds /controller, a migration to KRaft runs, or the figures may lack changes.
 """
 
 import enum
@@ -13,34 +13,34 @@ from collections.abc import Collection
 import msgspec
 
 WRITE_TIMEOUT_MS = 45_000
-"""Longer than replica.lag.time.max.ms (30 s), within which a leader drops a dead follower itself
-where an old controller does not, plus a heartbeat of the log."""
+"""Longer than replica.lag.time.max.ms (30 s) plus a heartbeat of the log. Within that time a leader
+removes a dead follower from the ISR itself where an old controller does not."""
 
 WRITE_TIMEOUT_PER_PARTITION_MS = 1
-"""Measured: a new controller's first write came 7 to 14 s after its election at 10,000 partitions
-on two busy cores; real failovers take up to 60 s at 200,000."""
+"""Measured: on two busy cores, a new controller's first write came 7 to 14 s after its election at
+10,000 partitions; real failovers take up to 60 s at 200,000."""
 
 
 class Due(enum.StrEnum):
-    """What a controller owes."""
+    """The kinds of writes that can be due from a controller."""
 
     NEW_LEADER = "new_leader"
-    """Partitions whose leader is gone: another one, or none (onReplicasBecomeOffline)."""
+    """Partitions whose leader is gone get another one, or none (onReplicasBecomeOffline)."""
     ISR_REMOVAL = "isr_removal"
-    """Members of an ISR that are gone while the leader lives (ReplicaStateMachine)."""
+    """Members that are gone are removed from an ISR whose leader lives (ReplicaStateMachine)."""
     LEADER_BACK = "leader_back"
-    """Partitions without a leader, a member of whose ISR has registered since that was written
+    """Partitions without a leader, where a member of the ISR has registered since that was written
     (onBrokerStartup)."""
     FIRST_STATE = "first_state"
-    """New partitions, all brokers being there (onNewPartitionCreation)."""
+    """New partitions, while every assigned broker is registered (onNewPartitionCreation)."""
     REASSIGNMENT = "reassignment"
     """Reassignments whose target replicas are all in the ISR (onPartitionReassignment, phase B)."""
     TOPIC_DELETION = "topic_deletion"
-    """Partitions of topics to be deleted that are still led (TopicDeletionManager)."""
+    """Partitions that still have a leader although their topic is to be deleted (TopicDeletionManager)."""
     PREFERRED_ELECTION = "preferred_election"
-    """/admin/preferred_replica_election stands: the controller takes it away when it is done."""
+    """/admin/preferred_replica_election exists: the controller deletes it when it is done."""
     NOTIFICATIONS = "notifications"
-    """ISR and log directory notifications, which the controller takes away when it has read them."""
+    """ISR and log directory notifications, which the controller deletes when it has read them."""
 
 
 class ControllerHealth(enum.StrEnum):
@@ -49,9 +49,9 @@ class ControllerHealth(enum.StrEnum):
     NOT_NEEDED = "not_needed"
     """No write is due."""
     WORKING = "working"
-    """Writes are due, and not for long."""
+    """Writes are due, but not for long."""
     SLOW = "slow"
-    """One has been due for longer than the write timeout, while others are made."""
+    """A write has been due for longer than the write timeout, while others are made."""
     GHOST = "ghost"
     """Writes are due, and nobody has written under the epoch for longer than the write timeout."""
     UNKNOWN = "unknown"
@@ -61,22 +61,22 @@ class WritesDue(msgspec.Struct, frozen=True, kw_only=True):
     """The writes that are due, and the controller's health, by the log's clock."""
 
     counts: dict[str, int] = {}
-    """How many of each kind (`Due`); kinds of which there are none are absent."""
+    """The number of writes of each kind (`Due`); kinds without any are absent."""
     oldest_at: int | None = None
-    """When the oldest became due, where the end of a broker shows it; None where nothing does."""
+    """When the oldest became due, if the end of a broker shows it; None otherwise."""
     owed_since: int | None = None
-    """Since when something has been due at every heartbeat, under this controller, in sight."""
+    """Since when every heartbeat has shown something due; a new controller or a gap in the log restarts it."""
     last_write_at: int | None = None
-    """The heartbeat at which work was last seen to have been done under the epoch."""
+    """The last heartbeat that showed work done under the epoch."""
     known_since: int | None = None
-    """Since when the health can be judged; None: it cannot be now."""
+    """Since when the health can be judged; None if it cannot be judged now."""
     patience_ms: int = WRITE_TIMEOUT_MS
     """The write timeout."""
     verdict: ControllerHealth = ControllerHealth.UNKNOWN
 
 
 def write_timeout_ms(partitions: int) -> int:
-    """Return how long a due write may wait in a cluster of this size.
+    """Return for how many ms a write may be due in a cluster with so many partitions.
 
     >>> write_timeout_ms(10), write_timeout_ms(200_000)
     (45010, 245000)
@@ -94,12 +94,12 @@ def is_reassignment_due(
     live: Collection[int],
     leader_epoch: int,
 ) -> bool:
-    """Return whether a reassignment can go on to its end (KafkaController.isReassignmentComplete).
+    """Return whether the controller can complete a reassignment (KafkaController.isReassignmentComplete).
 
-    All target replicas are in the ISR. One that is not live leaves the ISR first, and a partition
+    It can if all target replicas are in the ISR. One that is not live leaves the ISR first, and a partition
     whose leader is gone gets another one first. A reassignment that waits for its replicas begins with a new leader
-    epoch; under the first one nothing is sure, since the partition may have been reassigned before it had a state, and
-    only a change of the state makes the controller look again, not its creation.
+    epoch. Under the first leader epoch (0) the answer is False: the partition may have been reassigned before it had a
+    state, and only a change of the state makes the controller look again, not its creation.
     """
     if not leader_epoch:
         return False
@@ -113,7 +113,7 @@ def is_reassignment_due(
 
 
 def controller_health(due: WritesDue, now: int) -> ControllerHealth:
-    """Return the health that these writes show at `now`, by the clock of the log."""
+    """Return the controller's health at `now`, by the clock of the log."""
     if due.known_since is None:
         return ControllerHealth.UNKNOWN
     if not due.counts:

@@ -1,8 +1,8 @@
-"""What is true now: the records of the compacted topic `kcm.views`.
+"""The views: what is true now, as records of the compacted topic `kcm.views`.
 
-The rule: a view is an upsert under its key, and of two the newer `as_of` wins. All views of a
-batch carry one `as_of`; the cluster view is written last and is the commit marker at which a reader
-swaps. Times are milliseconds since 1970. None always means "not known", never zero.
+The rule: a view is an upsert under its key; of two, the one with the newer `as_of` wins. All views
+of a batch carry one `as_of`. The cluster view is written last: it is the commit marker at which a
+reader swaps. Times are milliseconds since 1970. None always means "not known", never zero.
 """
 
 import enum
@@ -21,7 +21,7 @@ from controller_model.records.predictions import WritesDue
 from controller_model.records.recommendations import Grade, RebalanceSummary, Recommended
 
 VERSION = 1
-"""The version that we write; a reader counts and skips any other."""
+"""The version that is written; a reader skips records of any other, and counts them."""
 
 PARTITIONS_PER_TOPIC_VIEW = 1_000
 """Partitions in one topic view, so that no record comes near the topics' size limit."""
@@ -31,35 +31,35 @@ UNREADABLE_NAMED = 100
 
 
 class Failover(enum.StrEnum):
-    """Where the controller's failover work stands, as far as leader writes show it."""
+    """How far the controller's failover work is, as far as leader writes show it."""
 
     NOT_NEEDED = "not_needed"
     """No partition's leader was gone when this controller was elected."""
     UNDER_WAY = "under_way"
     DONE = "done"
     UNKNOWN = "unknown"
-    """The election was not seen, or ZooKeeper does not show it (migration to KRaft)."""
+    """The election was not seen, or ZooKeeper does not show the work (migration to KRaft)."""
 
 
 class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
     """The controller and the counts of its elections."""
 
     id: int = -1
-    """The broker that holds /controller; -1 when none does."""
+    """The broker that holds /controller; -1 if none does."""
     epoch: int | None = None
     elected_at: int | None = None
-    """ctime of /controller, by ZooKeeper's clock; None when nobody holds it."""
+    """ctime of /controller, by ZooKeeper's clock; None while nobody holds it."""
     elections: int = 0
     """Creations of /controller seen plus those that only the epoch shows."""
     id_changes: int = 0
-    """Elections won by another id than the one before."""
+    """Elections won by another broker than the one before."""
     missed_elections: int = 0
     vacant_since: int | None = None
-    """Since when nobody holds /controller, by the watcher's clock; None when it is held."""
+    """Since when nobody holds /controller, by the watcher's clock; None while it is held."""
     vacancy_total_min_ms: int = 0
-    """For how long nobody held it, at least; ended vacancies only."""
+    """For how long nobody held it, at least; only vacancies that have ended."""
     vacancy_total_max_ms: int = 0
-    """The same, at most: more than the minimum where a change of hands was not seen live."""
+    """The same, at most: more than the minimum if an election was not seen live."""
     vacancy_last_min_ms: int | None = None
     vacancy_last_max_ms: int | None = None
     failover: Failover = Failover.UNKNOWN
@@ -70,8 +70,8 @@ class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
     stale_writes: int = 0
     migrating_to_kraft: bool = False
     recent_elections: tuple[tuple[int, int], ...] | None = None
-    """When elections of the last 6 h were, and how many at each time; those that were missed count
-    when the controller was last known before. None from a fold that does not keep them."""
+    """The times of the elections in the last 6 h, and how many were at each; missed ones count at the
+    last time at which the controller was known. None from a fold that does not keep them."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,19 +98,19 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     preferred_imbalance: int = 0
     """The gauge rule (JMX PreferredReplicaImbalanceCount)."""
     preferred_electable: int = 0
-    """Partitions not led by their preferred replica while that one is live and in the ISR."""
+    """Partitions not led by their preferred replica although it is live and in the ISR."""
     reassigning: int = 0
     deleting_topics: int = 0
     replication_factor_1: int = 0
     min_isr_blocks: int | None = None
-    """Partitions whose min.insync.replicas is not below the replication factor, RF 1 apart; None
-    while that of some is not known."""
+    """Partitions whose min.insync.replicas is not below the replication factor, except those with
+    RF 1; None while that of some is not known."""
     replicas_on_gone_brokers: int = 0
     """Replicas that are assigned to brokers that are not registered now."""
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands under /admin and the notification znodes."""
+    """What exists under /admin and the notification znodes."""
 
     preferred_election: bool = False
     reassign_partitions: bool = False
@@ -120,11 +120,11 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DENIED_BY_KAFKA = "/config/brokers"
-"""Kafka's own ACLs (ZkData.SensitiveRootPaths) keep everybody else from it; our options stand in."""
+"""Kafka's own ACLs (ZkData.SensitiveRootPaths) deny it to everybody else; kcm's options replace it."""
 
 
 def missed_among(denied: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths without which figures are not complete.
+    """Return the denied paths without which figures are not complete.
 
     >>> missed_among(["/config/brokers", "/controller"])
     ('/controller',)
@@ -133,7 +133,7 @@ def missed_among(denied: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_below(path: str, denied: Iterable[str]) -> bool:
-    """Return whether a path is one of these, or below one.
+    """Return whether a path is one of the denied ones, or below one.
 
     >>> is_below("/brokers/topics/t", ["/brokers/topics/t2", "/brokers"])
     True
@@ -142,7 +142,7 @@ def is_below(path: str, denied: Iterable[str]) -> bool:
 
 
 class LogView(msgspec.Struct, frozen=True, kw_only=True):
-    """How complete the figures are, and what the log went through."""
+    """How complete the figures are, and what happened to the log."""
 
     watcher: str = ""
     session: SessionState | None = None
@@ -150,7 +150,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     zookeeper: str | None = None
     heartbeat_at: int | None = None
     last_change_at: int | None = None
-    """observed_at of the last change of a znode that was not merely confirmed."""
+    """observed_at of the last znode change that did more than confirm a known value."""
     last_change_mtime: int | None = None
     znodes: int = 0
     digest: str = ""
@@ -163,34 +163,34 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     incomplete_reason: str | None = None
     denied: tuple[str, ...] = ()
     denied_more: int = 0
-    """How many denied znodes are below those in `denied`, not named themselves."""
+    """How many denied znodes are below those in `denied` without being named."""
     resync_under_way: bool = False
     resyncs: int = 0
     audits: int = 0
     holes: int = 0
     dropped_by_watcher: int = 0
     not_newer: int = 0
-    """Changes at or before a position that was applied already."""
+    """Changes at or before a position that was already applied."""
     stale: int = 0
-    """Changes whose value was older than the one held."""
+    """Changes whose value was older than the known one."""
     missed_updates: int = 0
     """Updates that ZooKeeper merged before they could be read (by the znode's version)."""
     unreadable: int = 0
     """Payloads and records that could not be read."""
     anomalies: int = 0
     errors: int = 0
-    """Errors of ours that a change met; the change is skipped and reported."""
+    """Unexpected exceptions (bugs of kcm) that a change caused; the change is skipped and reported."""
     beats: bool = False
-    """The watcher sends beats to the views: where none comes, it does not live. False: not known."""
+    """The watcher sends beats to the views, so it is down if none arrives. False: not known."""
 
     @property
     def incomplete(self) -> bool:
-        """Whether the figures may lack something: changes, a first proof, or what is denied."""
+        """Whether the figures may lack something: changes, a first proof, or denied znodes."""
         lacking = self.incomplete_since is not None or self.verified_at is None
         return lacking or bool(missed_among(self.denied))
 
     def is_denied(self, path: str) -> bool:
-        """Return whether the watcher may not read some of the znodes whose paths begin so."""
+        """Return whether the watcher may not read some znode whose path begins with this one."""
         return any(denied.startswith(path) or denied == "/" for denied in self.denied)
 
 
@@ -202,7 +202,7 @@ class ResyncWanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="view"):
-    """What all views share."""
+    """The fields that all views have."""
 
     v: int
     cluster: str
@@ -210,7 +210,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="view"
 
 
 class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
-    """A cluster, and the commit marker of a batch."""
+    """A cluster; this view is also the commit marker of a batch."""
 
     counters_since: int
     """When this lineage's counters started."""
@@ -221,7 +221,7 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     pending: Pending
     log: LogView
     writes_due: WritesDue = WritesDue()
-    """The writes that the controller must make, and its health, by the log's clock."""
+    """The writes that are due from the controller, and its health, by the log's clock."""
     cluster_id: str | None = None
     brokers_live: tuple[int, ...] = ()
     brokers_known: tuple[int, ...] = ()
@@ -231,41 +231,41 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     isr_shrinks: int = 0
     isr_expands: int = 0
     min_isr_assumed: int | None = None
-    """min.insync.replicas where neither topic nor broker configuration in ZooKeeper says it, by a
-    setting of the fold; None without one: it is not known."""
+    """min.insync.replicas by a setting of the fold, for partitions where neither the topic's nor a broker's
+    configuration in ZooKeeper holds it; None without the setting: it is not known."""
     broker_min_isr: dict[str, int] = {}
     """min.insync.replicas of /config/brokers, by id or "<default>"."""
     broker_unclean: dict[str, bool] = {}
     """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
     generated_broker_ids: int = 0
-    """Broker ids that Kafka gave out itself (broker.id.generation.enable)."""
+    """Broker ids that Kafka generated (broker.id.generation.enable)."""
     kraft_controller: int | None = None
-    """The KRaft controller that /migration names, in a migration; -1 before one has taken over."""
+    """The KRaft controller that /migration names during a migration; -1 before one has taken over."""
     resync_wanted: ResyncWanted | None = None
     incidents: IncidentsSummary = IncidentsSummary()
     rebalance: RebalanceSummary = RebalanceSummary()
-    """By the totals; what holds until the controller checks, or somebody elects."""
+    """Computed from the totals; it holds until the controller checks, or somebody elects."""
     views_from: Position = NOWHERE
-    """Where the last whole resync began: views of topics from before it are of what is no more,
-    since it touched every topic. A fold that went on from an older checkpoint, into a log that has
-    lost changes, does not know what it published before and cannot take it back one by one."""
+    """Where the last complete resync began. It touched every topic, so views of topics from before it
+    are of topics that no longer exist. A fold that resumed from an older checkpoint, on a log that has
+    lost changes, does not know what it published before and cannot delete those views one by one."""
     unreadable: tuple[str, ...] = ()
-    """Znodes that belong to no topic and whose newest value cannot be read, /controller and its epoch first: what they
-    show is their last good value, or nothing. At most `UNREADABLE_NAMED` of them."""
+    """Znodes that belong to no topic and whose newest value cannot be read, /controller and its epoch first. The
+    figures show their last good value, or nothing. At most `UNREADABLE_NAMED` of them."""
     unreadable_count: int = 0
-    """How many there are."""
+    """How many such znodes there are."""
     views_digest: str | None = None
-    """The digest over all other views of the cluster as they were published last (`view_digest`): a
-    reader that holds others lacks some, or has older ones. None: an older release published some of them."""
+    """The digest over all other views of the cluster as last published (`view_digest`). A reader whose
+    views have another digest lacks some, or has older ones. None: an older release published some of them."""
 
 
 class BrokerView(View, tag="broker", frozen=True, kw_only=True):
-    """A broker: every id that was ever registered or is assigned."""
+    """A broker; every id that was ever registered or is assigned has a view."""
 
     id: int
     live: bool
     epoch: int | None = None
-    """The broker epoch: czxid of the registration, the last one's for a dead broker."""
+    """The broker epoch: czxid of its registration, of the last one for a dead broker."""
     since: int | None = None
     """When it registered (ctime), or when its end was seen."""
     registrations: int = 0
@@ -280,26 +280,26 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     preferred: int = 0
     """Partitions whose first replica it is, topics being deleted excluded."""
     preferred_not_led: int = 0
-    """Those of them with a state whose leader is another (or none): the ratio rule."""
+    """The part of `preferred` that has a state and another leader (or none): the ratio rule."""
     preferred_electable: int = 0
-    """Those of them that a preferred election would give back: it is live and in the ISR."""
+    """The part of `preferred_not_led` that a preferred election would give back: it is live and in the ISR."""
     imbalance_ratio: float = 0.0
     """preferred_not_led / preferred, 0 without preferred partitions."""
     leader_skew: float | None = None
-    """Leaders above (or below) an even share when every preferred replica leads, as a part of that
-    share: what no election can mend. None for a broker that is gone, which leads nothing."""
+    """Leaders above (or below) an even share when every preferred replica leads, as a fraction of that
+    share: no election can fix it. None for a broker that is gone, which leads nothing."""
     in_isr: int = 0
     offline_if_lost: int = 0
-    """Partitions that it alone keeps in sync."""
+    """Partitions that have no other replica in the ISR."""
     under_min_isr_if_lost: int | None = None
-    """Partitions at their min.insync.replicas of which it is a member, if it is not the last; None
-    while that of some is not known."""
+    """Partitions at their min.insync.replicas that have it and others in the ISR; None while
+    min.insync.replicas of some is not known."""
     isr_leaves: int = 0
     """How often it left an ISR."""
     isr_leave_minutes: tuple[int, ...] | None = None
-    """The minutes since 1970, of the last 30, in which it left one; None: the fold does not say."""
+    """The minutes since 1970, of the last 30, in which it left one; None: the fold does not report them."""
     inferred_state: str | None = None
-    """The state that it most likely is in, in Kafka's words (broker_states.BrokerState); None for
+    """The state that it is most likely in, by Kafka's name (broker_states.BrokerState); None for
     an id that is assigned and was never registered."""
     coordinated: dict[str, int] = {}
     """Partitions of __consumer_offsets ("group") and __transaction_state ("transaction") that it
@@ -307,18 +307,18 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     log_dir_failures: int = 0
     """Failed log directories that it reported."""
     endpoints: tuple[str, ...] = ()
-    """All its listeners, as registered last: `listener://host:port`."""
+    """All listeners of its last registration: `listener://host:port`."""
     features: dict[str, dict[str, int]] = {}
-    """What it supports: min_version and max_version by feature."""
+    """The features that it supports: min_version and max_version of each."""
     more_if_lost: bool = False
-    """More may break than the two counts show: the controller owes leaders or the removal of gone
-    members from ISRs, brokers differ in min.insync.replicas, or it is not known."""
+    """More may break than the two counts show: the controller has yet to write leaders or to remove gone
+    members from ISRs, brokers differ in min.insync.replicas, it is not known, or some znodes are denied."""
 
     @property
     def safe_to_stop(self) -> bool | None:
         """Whether nothing would break if it stopped now; None: it is gone, or that is unknown.
 
-        What is known to break is known; that nothing breaks, only once the controller owes nothing.
+        What is known to break makes it False at once; it is True only if nothing more may break.
         """
         if not self.live:
             return None
@@ -328,7 +328,7 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
 
 
 class TopicView(View, tag="topic", frozen=True, kw_only=True):
-    """Up to PARTITIONS_PER_TOPIC_VIEW partitions of a topic; parallel arrays, one entry each."""
+    """Up to PARTITIONS_PER_TOPIC_VIEW partitions of a topic, as parallel arrays with one entry each."""
 
     name: str
     chunk: int
@@ -349,12 +349,12 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     leader_epoch: tuple[int | None, ...] = ()
     controller_epoch: tuple[int | None, ...] = ()
     partition_epoch: tuple[int | None, ...] = ()
-    """The version of the state znode that the facts were read of."""
+    """The version of the state znode from which the facts were read."""
     leader_recovery_state: tuple[int | None, ...] = ()
     unreadable: tuple[int, ...] = ()
-    """Partitions whose newest state cannot be read: the last good one is shown, or none."""
+    """Partitions whose newest state cannot be read; their last good one is shown, or none."""
     unreadable_znodes: tuple[str, ...] = ()
-    """The topic's own znodes (assignment, configuration) of which that is true."""
+    """The topic's own znodes (assignment, configuration) whose newest value cannot be read."""
 
     @property
     def is_even(self) -> bool:
@@ -370,27 +370,27 @@ class IncidentsView(View, tag="incidents", frozen=True, kw_only=True):
     """The incidents of a cluster, the newest first; an open one is the first."""
 
     total: int = 0
-    """Opened ever; those that are not here stand in the events."""
+    """Incidents ever opened; those that are not listed are in the events."""
     incidents: tuple[Incident, ...] = ()
 
 
 class RecommendationView(View, tag="recommendation", frozen=True, kw_only=True):
-    """The recommendation that stands, and the grades of those before it, the newest first."""
+    """The current recommendation, and the grades of earlier ones, the newest first."""
 
     standing: Recommended | None = None
     graded: tuple[Grade, ...] = ()
 
 
 class Deleted(View, tag="deleted", frozen=True, kw_only=True):
-    """The view under this key is no more; the null that lets compaction forget it comes later."""
+    """The view under this key is deleted; the null that lets compaction remove it follows later."""
 
     deleted: bool = True
 
 
 class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat", tag_field="view"):
-    """The watcher that leads lives, about once a second: written past the log and the fold.
+    """A sign of life of the leading watcher, about once a second, that bypasses the log and the fold.
 
-    It holds no figure, so it has no `as_of`; of one cluster the newest record counts.
+    It holds no figure, so it has no `as_of`; the newest record of a cluster counts.
     """
 
     v: int
@@ -398,28 +398,28 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
     watcher: str
     generation: int
     seq: int
-    """Of the last change of this generation that the log has acknowledged; 0 before the first."""
+    """The last change of this generation that the log has acknowledged; 0 before the first."""
     number: int
     """Rises by one with each beat of a generation."""
     session: SessionState | None = None
-    """Of the ZooKeeper session; None before its state is known."""
+    """The state of the ZooKeeper session; None before it is known."""
     zookeeper_answered_ms: int | None = None
-    """How long ago ZooKeeper last answered anything, by a clock that nobody sets; None: never yet."""
+    """How long ago ZooKeeper last answered anything, by a monotonic clock; None: never yet."""
     log_complete_ms: int | None = None
-    """How long ago ZooKeeper had no more than the log holds now: what changed since may wait to be read,
+    """How long ago ZooKeeper held nothing that the log does not hold now: later changes may wait to be read,
     or to be acknowledged by Kafka. None: not known."""
     zookeeper_ahead_ms: int | None = None
-    """By how much ZooKeeper's clock is ahead of the watcher's at least, as the newest changes show it; below 0:
-    behind it. None: not known."""
+    """By how much ZooKeeper's clock is at least ahead of the watcher's, as the newest changes show it; negative
+    if it is behind. None: not known."""
     sent_at: int
-    """When it was sent, by the watcher's clock: held against other clocks, never subtracted."""
+    """When it was sent, by the watcher's clock: only compared with other clocks, no age is computed from it."""
     sent_steady: int | None = None
-    """The same by a clock of the watcher's that nobody sets: between two beats of one watcher it shows by
-    how much the second took longer on its way. None: a release that did not say it."""
+    """The same by a monotonic clock of the watcher. Between two beats of one watcher it shows how much
+    longer the second one travelled. None: a release that did not send it."""
 
     @property
     def position(self) -> Position:
-        """How far the log was written when the beat was sent."""
+        """The position up to which the log was written when the beat was sent."""
         return Position(self.generation, self.seq)
 
 
@@ -450,7 +450,7 @@ def view_key(view: FoldView | WatcherBeat) -> str:
 
 
 def cluster_key(cluster: str) -> str:
-    """Return the key of a cluster's own view; a null under it takes the cluster back from every reader."""
+    """Return the key of a cluster's own view; a null under it removes the cluster from every reader."""
     return f"{cluster}/cluster"
 
 
@@ -467,8 +467,8 @@ def topic_key(cluster: str, topic: str, chunk: int) -> str:
 _NOT_KNOWN = re.compile(
     rb'"(?:under_min_isr|(?:under_replicated_)?at_min_isr|min_isr_blocks|min_isr_assumed|under_min_isr_if_lost)":null,'
 )
-"""What readers of releases before it could be not known take no null for: they have a default. Inside
-of a text the quotation marks would be escaped."""
+"""Fields for which readers of older releases accept no null, because they were always known; these readers
+have a default. In a text the quotation marks are escaped, so no text can match."""
 
 
 def encode_view(view: AnyView) -> bytes:
@@ -481,10 +481,10 @@ _BLAKE2B_64 = hashlib.blake2b(digest_size=8)
 
 
 def view_digest(value: bytes, as_of: AsOf) -> int:
-    """Return the 64 bits of a digest of a view, given as JSON; XOR them over the views of a cluster.
+    """Return a view's 64-bit part of a digest, from its JSON; XOR the parts over a cluster's views.
 
-    Its `as_of` does not count: a fold that goes on from an older checkpoint publishes the same views
-    again, and its batches end elsewhere in the log.
+    `as_of` is left out: a fold that resumes from an older checkpoint publishes the same views again,
+    and its batches end at other positions of the log.
 
     >>> places = [AsOf("l", 1, seq) for seq in (1, 2)]
     >>> views = [BrokerView(v=1, cluster="c", as_of=place, id=3, live=True) for place in places]
@@ -492,13 +492,13 @@ def view_digest(value: bytes, as_of: AsOf) -> int:
     1
     """
     hashed = _BLAKE2B_64.copy()
-    # The place comes first in a view, before anything that a cluster's own names could imitate.
+    # as_of is in front of everything that a cluster's own names could imitate.
     hashed.update(value.replace(_encoder.encode(as_of), b"", 1))
     return int.from_bytes(hashed.digest())
 
 
 def decode_view(data: bytes) -> AnyView:
-    """Return the view; raises UnreadableRecordError when it is not one of this version."""
+    """Return the view; raise UnreadableRecordError if it is not one of this version."""
     view = decode_record(_decoder, data, "a view")
     if view.v != VERSION:
         raise UnreadableRecordError(f"a view of version {view.v}; this release reads {VERSION}")

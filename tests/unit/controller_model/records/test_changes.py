@@ -1,4 +1,4 @@
-"""Changes as the log holds them: read one by one, joined, with their payloads."""
+"""Changes in the log: read one by one, joined, with their payloads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.histories import (
 
 @pytest.mark.parametrize("name", ["watcher", "zookeeper", "digest"])
 def test_a_name_of_megabytes_is_damage(name: str) -> None:
-    """It would stay in the state, and no view with it in a message; a host's longest name has 253 characters."""
+    """It would stay in the state, and no view with it would fit into a message; the longest host name has 253 characters."""
     body = json.loads(encode_change(small_cluster().changes[1]))
     records = [body | {name: "x" * length} for length in (253 + len(":65535"), 1_000, 1_001)]
     batch = decode_message(msgspec.json.encode(records))
@@ -38,7 +38,7 @@ def test_a_name_of_megabytes_is_damage(name: str) -> None:
 
 
 def test_records_of_another_version_or_too_wide_are_counted() -> None:
-    """They are skipped one by one; a message that is no array at all raises."""
+    """They are skipped one by one; a message that is not an array at all raises."""
     good = small_cluster().changes[1]
     wide = msgspec.json.decode(encode_changes([good]))[0] | {"mzxid": 10**30}
     message = msgspec.json.encode([wide, replaced(good, v=2), good, 7])
@@ -61,7 +61,7 @@ def test_a_payload_that_stayed_behind_or_is_damaged_raises_its_own_error() -> No
 
 
 def test_changes_of_another_version_are_left_out_and_counted() -> None:
-    """Also where the whole message can be read; encoded changes join to the same message."""
+    """Also if the whole message can be read; encoded changes join to the same message."""
     history = small_cluster()
     newer = replaced(history.changes[1], v=2)
     batch = decode_message(encode_changes([history.changes[0], newer]))
@@ -71,7 +71,7 @@ def test_changes_of_another_version_are_left_out_and_counted() -> None:
 
 
 def test_a_fold_reads_an_older_and_a_newer_watchers_log() -> None:
-    """Optional fields may be absent, unknown ones are passed over, another version is counted."""
+    """Optional fields may be absent, unknown ones are ignored, another version is counted."""
     change = ZnodeChange(
         v=1,
         cluster="prod",
@@ -91,7 +91,7 @@ def test_a_fold_reads_an_older_and_a_newer_watchers_log() -> None:
 
 
 def test_a_request_stands_among_changes_and_is_none() -> None:
-    """It has no seq, so it leaves no hole; one of another version, or too wide, is damage."""
+    """It has no seq, so it leaves no hole; one of another version, or with too wide a number, is damage."""
     history = small_cluster()
     request = election_request("t", 0, 1)
     message = b"[" + encode_request(request)[1:-1] + b"," + encode_changes(history.changes)[1:]

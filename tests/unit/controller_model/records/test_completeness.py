@@ -1,4 +1,4 @@
-"""The status of figures names the worst truth, and the stage to blame."""
+"""The status of figures is the worst that applies, with the stage to blame."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUSPENDED = SessionState.SUSPENDED
 
 
 def read(**fields: object) -> ReaderProgress:
-    """Return the progress of a reader that everything reaches at once, but for these fields."""
+    """Return the progress of a reader that receives everything at once, except for these fields."""
     return ReaderProgress(**{"read_ms": 0, "watcher_ms": 0} | fields)  # type: ignore[arg-type]  # a table of fields
 
 
@@ -69,14 +69,14 @@ def test_the_status_names_the_worst_and_the_stage(
     progress: ReaderProgress,
     expected: tuple[Status, int | None, Stage | None],
 ) -> None:
-    """The stage nearest to the reader is blamed first, and since when it is so is said."""
+    """The stage nearest to the reader is blamed first, with the time since when."""
     found = assess(cluster_view(log=log_view(**log)), progress, T0)
     assert (found.status, found.since, found.stage) == expected
     assert found.up == (expected[0] not in {Status.BEHIND, Status.BLIND})
 
 
 def test_an_unreadable_controller_is_never_live() -> None:
-    """What stands about it is the last good value; another znode's is reported where it is read."""
+    """The figures show its last good value; another unreadable znode is reported where it is read."""
     for path in ("/controller", "/controller_epoch"):
         found = assess(cluster_view(unreadable=(path,)), FRESH, T0)
         assert (found.status, found.stage, found.up) == (Status.INCOMPLETE, Stage.FOLD, True)
@@ -95,7 +95,7 @@ def test_an_unreadable_controller_is_never_live() -> None:
 def test_clocks_that_disagree_are_a_status_of_their_own(
     watcher_ms: int, fold_ms: int, blamed: Stage | None
 ) -> None:
-    """Figures follow all the same; the odd clock is named, and which is how much ahead."""
+    """The figures follow all the same; the odd clock is named, with how far each is ahead."""
     skew = {Stage.WATCHER: watcher_ms, Stage.FOLD: fold_ms}
     found = assess(cluster_view(), read(clock_skew_ms=skew), T0)
     assert (found.status, found.stage) == (
@@ -110,7 +110,7 @@ def test_clocks_that_disagree_are_a_status_of_their_own(
 
 
 def test_a_stage_without_a_sign_is_late_since_the_reader_began() -> None:
-    """So that its alert fires; before the reader has read all there is it is absent, not zero."""
+    """So that its alert fires; before the reader has read everything it is absent, not zero."""
     rest = {Stage.FOLD: 0, Stage.EXPORTER: 7}
     assert behind_ms(read(watcher_ms=None, read_ms=7)) == rest
     began = read(watcher_ms=None, read_ms=7, began_ms=90_000)

@@ -1,4 +1,4 @@
-"""Whatever bytes a record is made of: it is read, or it is that record that cannot be read."""
+"""Whatever bytes a record consists of, it is read, or only that record is unreadable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ anything = msgspec.json.Decoder()
 
 @pytest.mark.parametrize("harm", spoiled(b"{}"))
 def test_no_record_raises_anything_but_that_it_cannot_be_read(harm: str) -> None:
-    """A view, an event, a message of the log, a line of a recording."""
+    """For a view, an event, a message of the log, a line of a recording."""
     decoders = [(decode_view, VIEW), (decode_event, EVENT)]
     for decode, good in decoders:
         decode(good)
@@ -47,7 +47,7 @@ def test_no_record_raises_anything_but_that_it_cannot_be_read(harm: str) -> None
 
 
 def test_a_record_that_is_taken_in_can_be_read_on_any_stack() -> None:
-    """Nested less deeply than Python's stack, more deeply than what a request leaves of it."""
+    """Nested less deeply than Python's stack allows, but more deeply than the stack left in a request."""
     nested = b'{"a":' + b"[" * (MOST_NESTING + 40) + b"]" * (MOST_NESTING + 40) + b"}"
     assert anything.decode(nested)
     with pytest.raises(UnreadableRecordError, match="not a test: nested more than 64 levels"):
@@ -63,14 +63,14 @@ def test_width_is_not_depth() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 500, '\\"[' * 200, "]}" * 300])
 def test_brackets_in_texts_are_no_levels(text: str) -> None:
-    """A reason may cite a payload that was cut."""
+    """A reason may contain a payload that was cut."""
     cited = msgspec.json.encode({"reason": text, "others": ["]", '{"', "\\"]})
     assert decode_record(anything, cited, "a test") == anything.decode(cited)
 
 
 @pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
 def test_a_number_of_more_than_64_bits_is_damage_wherever_it_stands(number: int) -> None:
-    """No figure, place or time of ours is so large; a float does not hold each of them."""
+    """No figure, position or time of kcm is so large; a float cannot hold all of them exactly."""
     for decode, good in ((decode_view, VIEW), (decode_event, EVENT)):
         for harmful in with_a_number(good, number):
             with pytest.raises(UnreadableRecordError):
@@ -82,5 +82,5 @@ def test_a_number_of_more_than_64_bits_is_damage_wherever_it_stands(number: int)
     ['"12345678901234567890"', "0.00012345678901234567", "-9223372036854775808", "1e300", "[1,2]"],
 )
 def test_what_64_bits_hold_and_what_is_no_number_is_none_of_these(text: str) -> None:
-    """A topic may be named so, and a ratio has many digits."""
+    """A topic may have such a name, and a ratio has many digits."""
     assert not has_wide_number(b'{"a":%s}' % text.encode())

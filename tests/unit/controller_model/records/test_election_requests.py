@@ -1,4 +1,4 @@
-"""A request of `kcm elect` in the log: what one is, up to its bounds and beyond."""
+"""A request of `kcm elect` in the log: what is accepted, up to its limits, and what is not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.histories import election_request
 
 
 def test_a_request_is_a_message_of_its_own() -> None:
-    """Of one record, by whose kind others are told from it."""
+    """It holds one record, whose kind distinguishes it from others."""
     request = election_request("t", 0, 7)
     assert json.loads(encode_request(request)) == [
         {
@@ -42,7 +42,7 @@ def test_a_request_is_a_message_of_its_own() -> None:
     ],
 )
 def test_a_request_up_to_its_bounds_is_read(fields: dict[str, Any]) -> None:
-    """Kafka's longest name of a topic, and fields that a newer release adds."""
+    """Kafka's longest topic name, and fields that a newer release adds."""
     (body,) = json.loads(encode_request(election_request("t", 0)))
     request = decode_request(json.dumps(body | fields).encode())
     assert request is not None
@@ -68,7 +68,7 @@ def test_a_request_up_to_its_bounds_is_read(fields: dict[str, Any]) -> None:
     ],
 )
 def test_a_hostile_request_is_damage(harm: dict[str, Any]) -> None:
-    """It is counted, and its neighbours in the message are taken."""
+    """It is counted, and the other records of the message are read."""
     good = election_request("t", 0)
     (body,) = json.loads(encode_request(good))
     batch = decode_message(json.dumps([body | harm, body]).encode())
@@ -77,11 +77,11 @@ def test_a_hostile_request_is_damage(harm: dict[str, Any]) -> None:
 
 
 def test_a_request_from_its_own_message_is_read_again() -> None:
-    """What is written is what is read."""
+    """A written request is read as the same request."""
     request = election_request("t", *range(MOST_PARTITIONS))
     assert decode_message(encode_request(request)) == Batch((), requests=(request,))
 
 
 def test_origins_are_said_by_the_same_words_everywhere() -> None:
-    """Grades count by them and the API shows them: a change would break who reads either."""
+    """Grades count by them and the API shows them: a change would break readers of either."""
     assert [str(origin) for origin in ElectionOrigin] == ["kcm", "znode", "rebalance", "other"]

@@ -54,7 +54,7 @@ OTHER = {
 
 
 def at(seq: int, **fields: Any) -> dict[str, Any]:
-    """Return an event's place, its time ten times as much, and its other fields."""
+    """Return an event's position, ten times that as its time, and its other fields."""
     return {"at": 10 * seq, "position": Position(1, seq), "zxid": seq, **fields}
 
 
@@ -73,7 +73,7 @@ def test_events_of_one_cause_are_one(kind: type[Any], facts: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(("kind", "fact"), [(kind, f) for kind, facts in CAUSES for f in facts])
 def test_another_fact_is_another_cause(kind: type[Any], fact: str) -> None:
-    """Each fact of an event keeps it apart from those that differ in it."""
+    """Each fact of an event keeps it apart from events in which that fact differs."""
     facts = dict(CAUSES)[kind]
     reported = [
         kind(**at(1, partitions=of(1), **facts)),
@@ -95,7 +95,7 @@ def test_what_lists_a_topics_partitions_itself_is_never_joined() -> None:
 
 @pytest.mark.parametrize(("more", "lists"), [(0, [10_000]), (1, [10_000, 1])])
 def test_a_wide_cause_is_reported_in_several(more: int, lists: list[int]) -> None:
-    """No record lists more than the bound, and none is lost."""
+    """No record lists more than the limit, and no partition is lost."""
     assert MAX_PARTITIONS_PER_EVENT == 10_000
     halves = (range(5_000), range(5_000, 10_000 + more))
     reported = [PartitionsOnline(**at(s, to_broker=1, partitions=of(*halves[s]))) for s in (0, 1)]
@@ -107,7 +107,7 @@ def test_a_wide_cause_is_reported_in_several(more: int, lists: list[int]) -> Non
 
 
 def test_ids_rise_whatever_positions_do() -> None:
-    """An event that was reported late is named after those that were reported before it."""
+    """An event that was reported late gets an id after those that were reported before it."""
     reported = [Anomaly(**at(seq, path="", reason="")) for seq in (0, 2, 2, 1, 3)]
     reported[0] = msgspec.structs.replace(reported[0], position=Position(0, 0))
     ids = [record.id for record in number("prod", "l", reported)]
@@ -121,7 +121,7 @@ def test_ids_rise_whatever_positions_do() -> None:
 
 
 def test_records_are_read_as_they_were_written() -> None:
-    """Another version, or what is no record, is unreadable."""
+    """Another version, or bytes that are not a record, are unreadable."""
     (record,) = number("prod", "l", [Anomaly(**at(1, path="/x", reason="y"))])
     assert decode_event(encode_event(record)) == record
     newer = encode_event(msgspec.structs.replace(record, v=2))
@@ -133,7 +133,7 @@ def test_records_are_read_as_they_were_written() -> None:
 
 
 def test_events_of_one_cause_are_one_event() -> None:
-    """Joined over partitions, at the first one's time and the last one's place, ids rising."""
+    """Joined over partitions, at the first one's time and the last one's position, with rising ids."""
 
     def shrunk(seq: int, who: int) -> IsrShrunk:
         return IsrShrunk(

@@ -1,4 +1,4 @@
-"""Events: every kind is in the record, and says where it was seen."""
+"""Events: every kind can be in the record, and holds where it was seen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from controller_model.records.events import (
 
 
 def test_every_event_of_the_module_is_in_the_record() -> None:
-    """A kind that is not in the union could be reported, and never read."""
+    """A kind that is not in the union could be reported, but never read."""
     declared = {
         value
         for value in vars(events).values()
@@ -28,7 +28,7 @@ def test_every_event_of_the_module_is_in_the_record() -> None:
 
 @pytest.mark.parametrize(("mzxid", "zxid"), [(None, 8), (5, 5), (0, 0)])
 def test_an_event_says_where_it_was_seen(mzxid: int | None, zxid: int) -> None:
-    """The zxid of the value, or of the read where there is none."""
+    """The zxid of the value, or of the read if there is none."""
     change = ZnodeChange(
         v=1, cluster="c", generation=2, watcher="w", seq=3, kind=ChangeKind.DELETED, observed_at=4,
         mzxid=mzxid, read_zxid=8,

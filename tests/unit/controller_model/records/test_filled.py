@@ -1,4 +1,4 @@
-"""Records made from what holds the same fields."""
+"""Records that take fields from another object of the same names."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from controller_model.records.filled import filled
 
 
 def test_what_is_given_wins_over_what_is_held() -> None:
-    """And what is held fills the rest."""
+    """And the object gives the rest."""
     made = filled(AsOf, Position(1, 7), lineage="l", seq=9)
     assert made == AsOf("l", generation=1, seq=9)
 
 
 def test_a_field_that_nobody_has_is_our_mistake() -> None:
-    """It never falls back to a default in silence."""
+    """It never uses a default silently."""
     with pytest.raises(AttributeError, match="lineage"):
         filled(AsOf, Position(1, 7))

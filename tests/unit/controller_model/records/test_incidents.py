@@ -1,4 +1,4 @@
-"""What an incident's record says beyond its fields."""
+"""What an incident's record gives in addition to its fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from controller_model.records.incidents import Incident
 
 
 def test_what_follows_from_the_fields() -> None:
-    """How long it lasted, what was offline because of it, and which brokers are gone still."""
+    """How long it lasted, what was offline because of it, and which brokers are still gone."""
     incident = Incident(
         number=1,
         started_at=1_000,
@@ -21,7 +21,7 @@ def test_what_follows_from_the_fields() -> None:
 
 
 def test_fewer_offline_than_before_is_none() -> None:
-    """Partitions that came back while it lasted make no negative number."""
+    """Partitions that came back during it do not make a negative number."""
     incident = Incident(
         number=1,
         started_at=1,

@@ -1,4 +1,4 @@
-"""Lines of any log: what is absent is not checked, what is damaged is counted, alone."""
+"""Lines of any log: absent fields are not checked, damaged records are counted and affect no others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def line(*records: Any) -> bytes:
 
 
 def filled(record: dict[str, Any], **known: Any) -> LooseChange:
-    """Return a record with what it lacks; by default after 7:12 at 1000 ms, by watcher w1."""
+    """Return a record with its missing fields filled in; by default after 7:12 at 1000 ms, by watcher w1."""
     (change,) = decode_line(json.dumps(record).encode()).changes
     before = {"after": Position(7, 12), "watcher": "w1", "now": 1000, **known}
     return complete(change, **before)
@@ -39,13 +39,13 @@ def test_a_line_is_a_record_or_an_array_of_them() -> None:
 
 
 def test_a_complete_record_stays_the_same_object() -> None:
-    """Nothing is copied where nothing is absent."""
+    """Nothing is copied if nothing is absent."""
     (change,) = decode_line(encode_change(small_cluster().changes[0])).changes
     assert complete(change, after=Position(9, 9), watcher="x", now=10**15) is change
 
 
 def test_a_path_is_enough() -> None:
-    """Without a kind it is a set; the rest follows what came before."""
+    """Without a kind it is a set; the rest continues from the record before."""
     change = filled({"path": "/controller_epoch", "data": "3"})
     assert change.kind is ChangeKind.SET
     assert change.position == Position(7, 13)
@@ -64,12 +64,12 @@ def test_a_path_is_enough() -> None:
     ],
 )
 def test_half_a_position_is_filled_in(record: dict[str, int], expected: Position) -> None:
-    """A generation that is new begins with 1; what is reported is kept, whatever came before."""
+    """A new generation begins with 1; a given number is kept, whatever came before."""
     assert filled({"path": "/controller", **record}).position == expected
 
 
 def test_the_first_generation_is_1() -> None:
-    """Before anything was read there is no generation to go on with."""
+    """Before anything was read there is no generation to continue."""
     change = filled({"path": "/controller"}, after=Position(0, 0))
     assert change.position == Position(1, 1)
 
@@ -81,18 +81,18 @@ def test_the_first_generation_is_1() -> None:
 def test_a_record_without_a_time_is_as_late_as_the_log(
     record: dict[str, int], expected: int
 ) -> None:
-    """The znode's own time counts where it is later than all before."""
+    """The znode's own time counts if it is later than all before."""
     assert filled({"path": "/controller", **record}).observed_at == expected
 
 
 def test_a_watcher_that_is_reported_is_kept() -> None:
-    """Only an absent watcher is taken for the same one's."""
+    """Only an absent watcher is replaced by the one before."""
     assert filled({"path": "/controller", "watcher": "w2"}).watcher == "w2"
 
 
 @pytest.mark.parametrize("name", ["generation", "seq", "observed_at", "watcher"])
 def test_one_absent_field_makes_a_record_incomplete(name: str) -> None:
-    """Each of the fields that replay needs is looked at."""
+    """Each of the fields that replay needs is examined."""
     record = {"path": "/a", "generation": 1, "seq": 1, "observed_at": 1, "watcher": "w"}
     (whole,) = decode_line(json.dumps(record).encode()).changes
     del record[name]
@@ -109,7 +109,7 @@ FULL = {
 
 @pytest.mark.parametrize("name", [name for name in FULL if name != "path"])
 def test_null_is_as_absent(name: str) -> None:
-    """In each field, and in a record alone as well as among others; what is reported beside it stays."""
+    """In each field, and in a record alone or among others; the other fields are kept."""
     null = {**FULL, name: None}
     absent = {key: value for key, value in FULL.items() if key != name}
     (expected,) = decode_line(json.dumps(absent).encode()).changes
@@ -118,20 +118,20 @@ def test_null_is_as_absent(name: str) -> None:
 
 
 def test_a_path_that_is_null_is_no_path() -> None:
-    """What a record needs is not there either way."""
+    """The record lacks what it needs, either way."""
     read = decode_line(line({"path": None, "data": "x"}, {"path": None, "kind": "heartbeat"}))
     assert (len(read.changes), read.unreadable, read.reason) == (1, 1, "a set without a path")
 
 
 def test_all_that_can_be_null_may_be() -> None:
-    """A writer that always writes all its fields is read like one that leaves them out."""
+    """A writer that always writes all fields is read like one that leaves them out."""
     nothing = dict.fromkeys(set(LooseChange.__struct_fields__) - {"path"})
     (change,) = decode_line(json.dumps({**nothing, "path": "/a"}).encode()).changes
     assert change == LooseChange(path="/a")
 
 
 def test_large_numbers_are_read_as_they_are_beside_a_null() -> None:
-    """Nothing is rounded on the way."""
+    """Nothing is rounded."""
     (change,) = decode_line(b'{"path":"/a","seq":null,"czxid":9223372036854775807}').changes
     assert change.czxid == 2**63 - 1
 
@@ -151,12 +151,12 @@ def test_large_numbers_are_read_as_they_are_beside_a_null() -> None:
     ],
 )
 def test_a_line_says_whether_it_ends_with_damage(records: tuple[Any, ...], ends: bool) -> None:
-    """What is readable after damage shows what is missing; at the end nothing can."""
+    """A readable record after damage shows what is missing; at the end nothing can."""
     assert decode_line(line(*records)).ends_unreadable is ends
 
 
 def test_a_record_has_a_place_of_its_own_if_it_has_both_numbers() -> None:
-    """One of them alone is filled in from what came before, and proves nothing."""
+    """If only one of them is given, the other is filled in from before, and that proves nothing."""
     records: list[dict[str, int]] = [{"generation": 1, "seq": 2}, {"generation": 1}, {"seq": 2}, {}]
     read = decode_line(line(*({"path": "/a", **record} for record in records)))
     assert [change.has_place for change in read.changes] == [True, False, False, False]
@@ -175,7 +175,7 @@ def test_a_record_has_a_place_of_its_own_if_it_has_both_numbers() -> None:
     ],
 )
 def test_a_bad_record_is_counted_and_the_others_stay(bad: Any, reason: str) -> None:
-    """Damage costs the record that has it, and its reason is reported."""
+    """Damage costs the damaged record only, and its reason is reported."""
     read = decode_line(line({"path": "/a"}, bad, {"path": "/b"}))
     assert [change.path for change in read.changes] == ["/a", "/b"]
     assert read.unreadable == 1
@@ -183,7 +183,7 @@ def test_a_bad_record_is_counted_and_the_others_stay(bad: Any, reason: str) -> N
 
 
 def test_the_first_reason_of_several_is_reported() -> None:
-    """A line has one reason: that of its first bad record, whichever kind it is."""
+    """A line has one reason: that of its first bad record, whatever kind it is."""
     first = decode_line(line({"path": 1}, {"v": 3, "path": "/a"}, {"path": []}))
     assert (first.changes, first.unreadable) == ((), 3)
     assert first.reason.startswith("not a change: Expected `str`, got `int`")
@@ -212,19 +212,19 @@ def test_control_records_need_no_path(kind: str) -> None:
     ],
 )
 def test_a_line_of_which_nothing_can_be_read_is_one_unreadable_record(damaged: bytes) -> None:
-    """With the reason, and never an error."""
+    """With the reason, and never an exception."""
     read = decode_line(damaged)
     assert (read.changes, read.unreadable, read.ends_unreadable) == ((), 1, True)
     assert read.reason.startswith("not a")
 
 
 def test_what_a_newer_release_adds_is_no_damage() -> None:
-    """Unknown fields are passed over."""
+    """Unknown fields are ignored."""
     assert decode_line(b'{"path": "/a", "colour": "red"}').changes[0].path == "/a"
 
 
 def test_absent_is_no_number_of_a_log() -> None:
-    """The value of an absent number is below all that a log holds."""
+    """The value that marks an absent number is below every number in a log."""
     assert ABSENT < -(2**62)
 
 

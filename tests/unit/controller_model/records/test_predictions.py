@@ -77,13 +77,13 @@ def test_the_write_timeout_grows_by_a_millisecond_per_partition() -> None:
 def test_the_health_by_the_evidence(
     evidence: dict[str, object], expected: ControllerHealth
 ) -> None:
-    """At the write timeout it is still working, a millisecond later it is not; a trickle is slow."""
+    """At the write timeout it is still working, a millisecond later it is not; a few writes make it slow."""
     facts = {"known_since": 1, "patience_ms": 100, **evidence}
     assert controller_health(WritesDue(**facts), 1_000) is expected  # type: ignore[arg-type]  # a table of fields
 
 
 def test_a_reassignment_needs_a_target() -> None:
-    """Nothing is due where every replica is to go, nor where none moves."""
+    """Nothing is due if every replica is to be removed, nor if none moves."""
     halves = {"leader": 1, "isr": (1, 2), "live": {1, 2}, "leader_epoch": 1}
     assert not is_reassignment_due((1, 2), adding=(), removing=(1, 2), **halves)  # type: ignore[arg-type]  # three fields of a table
     assert not is_reassignment_due((1, 2), adding=(), removing=(), **halves)  # type: ignore[arg-type]  # three fields of a table
@@ -91,7 +91,7 @@ def test_a_reassignment_needs_a_target() -> None:
 
 
 def test_a_reassignment_under_the_first_leader_epoch_may_have_come_before_the_state() -> None:
-    """Kafka does not look at it again until the state changes: nothing that is sure is due."""
+    """Kafka does not look at it again until the state changes: it is not certain that anything is due."""
     ends = {"adding": (2,), "removing": (), "leader": 1, "isr": (1, 2), "live": {1, 2}}
     assert not is_reassignment_due((1, 2), leader_epoch=0, **ends)  # type: ignore[arg-type]  # fields of a table
     assert is_reassignment_due((1, 2), leader_epoch=1, **ends)  # type: ignore[arg-type]  # fields of a table

@@ -1,4 +1,4 @@
-"""Views: their keys, what may be lacking, whether a broker may stop, and records that are none."""
+"""Views: their keys, what may be missing, whether a broker may stop, and records that are not views."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_each_view_has_a_key_of_its_own() -> None:
 def test_figures_are_incomplete_until_a_proof_and_while_something_is_denied(
     fields: dict[str, object], incomplete: bool
 ) -> None:
-    """What Kafka's own ACLs deny everybody is assumed by options instead."""
+    """Options replace what Kafka's own ACLs deny to everybody."""
     assert LogView(**fields).incomplete is incomplete  # type: ignore[arg-type]  # a table of fields
 
 
 def test_a_path_is_denied_with_what_is_below_it() -> None:
-    """All is where the root is; a longer path denies a part of the shorter one."""
+    """The root denies everything; a longer path denies a part of the shorter one."""
     log = LogView(denied=("/brokers/ids/1",))
     assert log.is_denied("/brokers")
     assert log.is_denied("/brokers/ids/1")
@@ -80,7 +80,7 @@ def test_a_path_is_denied_with_what_is_below_it() -> None:
 
 
 def test_a_broker_may_stop_when_nothing_is_known_to_break_and_nothing_is_open() -> None:
-    """What breaks is known at once; that nothing breaks only once the controller owes nothing."""
+    """What breaks is known at once; that nothing breaks only once no write is due from the controller."""
     assert broker_view(0).safe_to_stop is True
     assert broker_view(0, offline_if_lost=1, more_if_lost=True).safe_to_stop is False
     assert broker_view(0, under_min_isr_if_lost=1).safe_to_stop is False
@@ -89,14 +89,14 @@ def test_a_broker_may_stop_when_nothing_is_known_to_break_and_nothing_is_open() 
 
 
 def test_a_beat_says_how_far_the_log_was_written() -> None:
-    """It is read as it was written, and says where the log stood."""
+    """It is read as it was written, and holds the position of the log."""
     sent = beat(7, seq=12, generation=3)
     assert decode_view(encode_view(sent)) == sent
     assert sent.position == Position(3, 12)
 
 
 def test_what_is_no_view_of_this_version_raises() -> None:
-    """A newer version, an unknown kind, and bytes that are no JSON."""
+    """A newer version, an unknown kind, and bytes that are not JSON."""
     view = cluster_view()
     assert decode_view(encode_view(view)) == view
     newer = msgspec.structs.replace(view, v=2)
@@ -106,7 +106,7 @@ def test_what_is_no_view_of_this_version_raises() -> None:
 
 
 def test_what_is_not_known_is_left_out_for_readers_of_before() -> None:
-    """They take no null for these numbers, and have a default; whatever a name or text holds."""
+    """They accept no null for these numbers, and have a default; this holds whatever names and texts contain."""
     odd = '"min_isr_assumed":null,'
     view = cluster_view(
         counts=Counts(topics=1), min_isr_assumed=None, cluster_id=odd, kraft_controller=None
@@ -125,7 +125,7 @@ def test_what_is_not_known_is_left_out_for_readers_of_before() -> None:
 @pytest.mark.parametrize("column", [*COLUMNS, "partitions"])
 @pytest.mark.parametrize("entries", [0, 1, 3])
 def test_a_topic_whose_columns_differ_in_length_is_damage(column: str, entries: int) -> None:
-    """Nobody can say which entry is of which partition."""
+    """It is not known which entry belongs to which partition."""
     well = topic_view("t")
     assert decode_view(encode_view(well)) == well
     other = (getattr(well, column) * 2)[:entries]
