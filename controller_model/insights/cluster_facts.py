@@ -1,9 +1,9 @@
-"""What insights are made of: the partitions and the brokers of a cluster, as plain facts.
+"""What insights are computed from: the partitions and the brokers of a cluster, as plain facts.
 
 The rule: an insight is a pure function of partitions and of a `ClusterFacts`, whatever they were
-read from, so that the same code answers over the views in the exporter, over a replayed log, and
-over what-if clusters in tests. What ZooKeeper does not hold stands in a field that says "assumed";
-where that says nothing, what depends on it is None: not known.
+read from. So the same code answers from the views in the exporter, from a replayed log, and from
+what-if clusters in tests. A value that ZooKeeper does not hold is in a field named "assumed"; if
+that field is None, what depends on it is None: not known.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from controller_model.kafka.replica_assignment import has_preferred_leader
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 
 REQUEST_PATHS = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
-"""Znodes in which older tools ask the controller for elections and for other replicas."""
+"""Znodes in which older tools ask the controller for elections and for reassignments."""
 
 
 class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -33,19 +33,19 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     min_isr: int | None = None
-    """The topic's own min.insync.replicas; None when it has none."""
+    """The topic's own min.insync.replicas; None if it has none."""
     unclean: bool | None = None
-    """The topic's own unclean.leader.election.enable; None when it has none."""
+    """The topic's own unclean.leader.election.enable; None if it has none."""
     deleting: bool = False
 
     @property
     def id(self) -> TopicPartition:
-        """Its name."""
+        """Its topic and number."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def written_leader(self) -> int:
-        """The leader as it is written; NO_LEADER without a state, too."""
+        """The leader as it is written; NO_LEADER also if there is no state."""
         return NO_LEADER if self.leader is None else self.leader
 
     @property
@@ -55,7 +55,7 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that a reassignment leads to (ReplicaAssignment.targetReplicas)."""
+        """The replicas that stay after a reassignment (ReplicaAssignment.targetReplicas)."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     @property
@@ -65,7 +65,7 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def has_preferred_leader(self) -> bool:
-        """Whether the gauge PreferredReplicaImbalanceCount leaves it out; it does without replicas."""
+        """Whether PreferredReplicaImbalanceCount leaves it out, as it does without replicas."""
         preferred = self.preferred
         return preferred is None or has_preferred_leader(
             preferred, self.adding, self.leader, self.isr
@@ -73,19 +73,19 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def counts(self) -> bool:
-        """Whether Kafka counts it among the offline, imbalanced, under-replicated ones."""
+        """Whether Kafka includes it when it counts offline, imbalanced and under-replicated ones."""
         return self.leader is not None and not self.deleting
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The brokers of a cluster, and the defaults that hold in it."""
+    """The brokers of a cluster, and the defaults that apply in it."""
 
     live: frozenset[int]
-    """Registered brokers, those that shut down included: ZooKeeper shows no difference."""
+    """Registered brokers, including those that are shutting down: ZooKeeper shows no difference."""
     controller: int = NO_CONTROLLER
     controller_epoch: int | None = None
     racks: dict[int, str | None] = {}
-    """Of every broker known, as registered last; None: it has none."""
+    """The rack of every known broker, as last registered; None: it has none."""
     gone_since: dict[int, int | None] = {}
     """When the end of a broker that is not live was seen; None: it was never registered."""
     broker_min_isr: dict[str, int] = {}
@@ -93,34 +93,34 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     broker_unclean: dict[str, bool] = {}
     """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
     min_isr_assumed: int | None = None
-    """What the brokers' own files say, by a setting of ours; None: it is not known."""
+    """The value in the brokers' own files, given by a setting of kcm; None: it is not known."""
     unclean_assumed: bool = False
-    """What the brokers' own files say where ZooKeeper does not; Kafka's default."""
+    """The value in the brokers' own files, used where ZooKeeper holds none; Kafka's default."""
     requests: tuple[str, ...] = ()
-    """REQUEST_PATHS that exist: what they ask for is under way, or owed by the next controller."""
+    """REQUEST_PATHS that exist: the request is in progress, or the next controller has to process it."""
 
     def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int | None:
-        """Return the ISR size below which acks=all is refused, were `leader` to lead; None: not known.
+        """Return the ISR size below which acks=all is refused if `leader` leads; None: not known.
 
-        Never more than there are replicas (Partition.effectiveMinIsr).
+        By default `leader` is the current one. At most the number of replicas (Partition.effectiveMinIsr).
         """
         leader = partition.leader if leader is None else leader
         least = min_isr_of(partition.min_isr, leader, self.broker_min_isr, self.min_isr_assumed)
         return effective_min_isr(least, len(partition.replicas))
 
     def min_isr_blocks(self, partition: PartitionFacts) -> bool | None:
-        """Return whether no broker of a partition can stop without acks=all being refused.
+        """Return whether stopping any one broker of a partition makes acks=all fail; None: not known.
 
-        None: not known. Without a leader to ask (no state, none elected, a topic being deleted) the default holds.
+        Without a leader (no state, none elected, a topic being deleted) the default for all brokers applies.
         """
         leader = partition.leader if partition.counts else None
         least = min_isr_of(partition.min_isr, leader, self.broker_min_isr, self.min_isr_assumed)
         return min_isr_blocks(len(partition.replicas), least)
 
     def unclean_of(self, partition: PartitionFacts) -> bool:
-        """Return whether an unclean election may be held for a partition.
+        """Return whether unclean elections are allowed for a partition.
 
-        The topic's own value, else the configuration of the broker that is the controller
+        The topic's own value applies, else the configuration of the broker that is the controller
         (ZkPartitionStateMachine.collectUncleanLeaderElectionState).
         """
         if partition.unclean is not None:
@@ -131,7 +131,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.broker_unclean.get("<default>", self.unclean_assumed)
 
     def is_unclean_known(self, partition: PartitionFacts) -> bool:
-        """Return whether ZooKeeper says what `unclean_of` returns, and it is not the assumed one."""
+        """Return whether `unclean_of` returns a value from ZooKeeper, not the assumed one."""
         named = {str(self.controller), "<default>"}
         return partition.unclean is not None or not named.isdisjoint(self.broker_unclean)
 
@@ -140,14 +140,14 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return partition.counts and partition.leader not in self.live
 
     def is_under_min_isr(self, partition: PartitionFacts) -> bool | None:
-        """Return whether a partition that is led has too small an ISR; None: not known."""
+        """Return whether a partition with a live leader has too small an ISR; None: not known."""
         if not self.is_led(partition):
             return False
         least = self.min_isr_of(partition)
         return None if least is None else len(partition.isr) < least
 
     def is_at_min_isr(self, partition: PartitionFacts) -> bool | None:
-        """Return whether a partition that is led can lose no more of its ISR; None: not known."""
+        """Return whether a partition with a live leader can lose no ISR member; None: not known."""
         if not self.is_led(partition):
             return False
         least = self.min_isr_of(partition)
@@ -158,12 +158,12 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return partition.counts and partition.leader in self.live
 
     def in_rack(self, rack: str) -> frozenset[int]:
-        """Return the live brokers of a rack; none when it is not known."""
+        """Return the live brokers of a rack; none if the rack is not known."""
         return frozenset(broker for broker in self.live if self.racks.get(broker) == rack)
 
 
 def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFacts:
-    """Return a cluster's facts as its views hold them."""
+    """Return the facts of a cluster from its views."""
     brokers = list(brokers)
     return ClusterFacts(
         live=frozenset(view.brokers_live),

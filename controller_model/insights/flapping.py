@@ -1,7 +1,7 @@
-"""ISRs that flap, with the broker to blame, and a controller that changes again and again.
+"""ISRs that flap, with the broker to blame, and a controller that flaps.
 
-The rule: everything is read off events and the times that they carry, over a window that the caller
-names. A blame is an inference: the ISR shows who left under which leader, not why.
+The rule: everything is computed from events and their own times, over a window that the caller
+gives. Who is to blame is inferred: the ISR shows who left under which leader, not why.
 """
 
 import enum
@@ -16,18 +16,18 @@ from controller_model.kafka.ids import NO_CONTROLLER, TopicPartition
 from controller_model.records.events import ControllerElected, IsrShrunk
 
 FLAPPING_TIMES = 3
-"""Twice may be one restart, there and back; three times within a window is a pattern."""
+"""Two within a window may be one restart, away and back; three are a pattern."""
 
 
 class Suspect(enum.StrEnum):
     """Who is to blame when a replica leaves an ISR."""
 
     REPLICA = "replica"
-    """It is slow or gone: it leaves under more leaders than its leader loses followers."""
+    """It is slow or gone: it left under more leaders than its leader lost followers."""
     LEADER = "leader"
-    """Two or more followers leave under it, and they do not leave under as many others."""
+    """Two or more followers left under it, and they did not leave under as many other leaders."""
     UNKNOWN = "unknown"
-    """Several leave under several alike: a network, perhaps, or a full stop of a rack."""
+    """Several left under as many leaders: a network problem perhaps, or a full stop of a rack."""
 
 
 class Blame(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Blame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlappingPartition(msgspec.Struct, frozen=True):
-    """A partition whose ISR shrank again and again, and the brokers to blame, worst first."""
+    """A partition whose ISR shrank repeatedly, and the brokers to blame, worst first."""
 
     topic: str
     partition: int
@@ -59,9 +59,9 @@ class IsrFlapping(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     until: int
     partitions: tuple[FlappingPartition, ...]
-    """The one that shrank most often first."""
+    """The one that shrank most often is the first."""
     blames: tuple[Blame, ...]
-    """The brokers to blame over all of them, worst first."""
+    """The brokers to blame over all these partitions, worst first."""
     unexplained: int
 
 
@@ -69,13 +69,13 @@ class ControllerFlapping(msgspec.Struct, frozen=True, kw_only=True):
     """How often the controller was elected within a window."""
 
     elections: int
-    """Those included that only the controller epoch shows."""
+    """Includes elections that only the controller epoch shows."""
     id_changes: int
     flapping: bool
 
 
 _Blamed = tuple[Suspect, int]
-"""Who is to blame, and which broker that is."""
+"""Who is to blame, and that broker's id."""
 _UNEXPLAINED = (Suspect.UNKNOWN, -1)
 
 
@@ -84,7 +84,7 @@ def isr_flapping(
 ) -> IsrFlapping:
     """Return the partitions whose ISR shrank `times` or more in the window, and who is to blame.
 
-    All shrinks in the window are evidence, flapping or not: they show who leaves under whom.
+    All shrinks in the window are evidence, whether their partition flaps or not: they show who left under whom.
     """
     since = now - window_ms
     inside = [event for event in shrinks if since < event.at <= now]
@@ -135,11 +135,11 @@ def controller_flapping(
 
 
 def _judge(shrinks: Iterable[IsrShrunk]) -> Callable[[IsrShrunk, int], _Blamed]:
-    """Return a function that says who is to blame for a replica that left in a shrink.
+    """Return a function that returns who is to blame for a replica that left in a shrink.
 
-    A replica that the controller took out was dead. Of the others, whoever has the more partners
-    explains more with less: a replica that leaves under many leaders, or a leader that many leave.
-    One follower that leaves under one leader is the usual slow replica.
+    A replica that the controller removed was dead. For the others, the larger number decides: the
+    leaders under which the replica left, or the followers that left under the leader. One follower
+    that leaves under one leader is the usual slow replica.
     """
     leaders_of: defaultdict[int, set[int]] = defaultdict(set)
     followers_of: defaultdict[int, set[int]] = defaultdict(set)

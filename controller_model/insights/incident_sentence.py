@@ -15,7 +15,7 @@ _ENDS = {
     "bounced": ("bounced", "bounced"),
     "unknown": ("was lost", "were lost"),
 }
-"""Of one broker, and of several (events.BrokerEnd)."""
+"""The words for one broker and for several, by how the registration ended (events.BrokerEnd)."""
 _BROKERS_NAMED = 5
 
 
@@ -28,7 +28,7 @@ def sentence(incident: Incident) -> str:
     'Broker 3 crashed and came back; 42 leaders moved; 17 partitions offline at once; over after 1 min 12 s.'
     """
     parts = [part for part in (_brokers(incident), _controller(incident)) if part]
-    # What a lost broker does not explain may be what made it last, so it is always named.
+    # Under-replication that no lost broker explains may be why it lasted, so it is always named.
     behind = max(incident.under_replicated_peak - incident.under_replicated_before, 0)
     leaderless = 0 if incident.offline else incident.leaderless
     figures = (
@@ -66,7 +66,7 @@ def _brokers(incident: Incident) -> str:
 
 def _how_they_ended(ends: Mapping[str, int], *, brokers: int) -> str:
     is_several = brokers > 1
-    # How often is stated where it does not follow from how many brokers there are.
+    # How often is only stated if the number of brokers does not already show it.
     with_times = sum(ends.values()) > brokers or (is_several and len(ends) > 1)
     words = [
         _ENDS.get(kind, (kind, kind))[is_several]

@@ -1,9 +1,9 @@
 """What would break if brokers were lost now, and whether one may be stopped.
 
-The rule: the controller is taken at its word. A partition whose leader is lost gets the leader
-that Kafka's offline election chooses (`elections`), lost members leave the ISR, and what is left
-is judged by the same definitions as before the loss. Brokers that stop cleanly and brokers that die end
-alike: a controlled shutdown chooses among the same replicas in the same order, only earlier, so
+The rule: the controller is expected to do what Kafka's controller does. A partition whose leader is
+lost gets the leader that Kafka's offline election chooses (`elections`), lost members leave the ISR, and the
+result is judged by the same definitions as before the loss. A clean stop and a crash end alike: a
+controlled shutdown chooses among the same replicas in the same order, only earlier, so
 one answer serves both (KafkaController.doControlledShutdown, onReplicasBecomeOffline).
 """
 
@@ -23,27 +23,27 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 KINDS_KEPT = 20_000
-"""Twice as many as Kafka's own assigner makes of 100 brokers; some megabytes."""
+"""The most results that are cached: twice as many as Kafka's own assigner makes of 100 brokers; some megabytes."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """What the loss of these brokers would do to partitions that Kafka counts."""
+    """What the loss of these brokers would do to the partitions that Kafka counts."""
 
     brokers: tuple[int, ...]
     offline: tuple[TopicPartition, ...] = ()
-    """Led now, and then without a leader."""
+    """Partitions with a leader now and without one then."""
     stranded: tuple[TopicPartition, ...] = ()
-    """Offline now; an election that is due would bring them back, and then could not."""
+    """Partitions that are offline now, and would come back by an election that is due, but not after the loss."""
     under_min_isr: tuple[TopicPartition, ...] = ()
-    """Led now with enough replicas in sync, and then with too few: acks=all is refused."""
+    """Partitions with a leader and a large enough ISR now, and too small a one then: acks=all is refused."""
     moved: dict[int, int] = {}
     """How many leaders each other broker would get."""
     leaders_after: dict[int, int] = {}
     """How many partitions each broker would lead then."""
     unclean: tuple[TopicPartition, ...] = ()
-    """Those that get a leader from outside the ISR, where the topic allows it: data is lost."""
+    """Partitions that get a leader from outside the ISR, where the topic allows it: data is lost."""
     min_isr_unknown: tuple[TopicPartition, ...] = ()
-    """Those of which members leave the ISR while their min.insync.replicas is not known."""
+    """Partitions that lose ISR members while their min.insync.replicas is not known."""
 
 
 class StopRisk(enum.StrEnum):
@@ -55,7 +55,7 @@ class StopRisk(enum.StrEnum):
     UNCLEAN = "unclean"
     UNDER_MIN_ISR = "under_min_isr"
     MIN_ISR_UNKNOWN = "min_isr_unknown"
-    """Not known to be a risk, and not known to be none."""
+    """It is not known whether there is a risk."""
 
 
 HARM: Mapping[StopRisk, str] = {
@@ -64,13 +64,13 @@ HARM: Mapping[StopRisk, str] = {
     StopRisk.UNCLEAN: "would get a leader that is not in sync: data is lost",
     StopRisk.UNDER_MIN_ISR: "would fall below min.insync.replicas: producers with acks=all are refused",
 }
-"""What a loss may do to partitions, the worst first: the fields of `Loss` that list them, in words."""
+"""The harm that a loss may do to partitions, in words, the worst first; each has its field of `Loss`."""
 
 NOT_KNOWN: Mapping[StopRisk, str] = {
     StopRisk.MIN_ISR_UNKNOWN: "may fall below min.insync.replicas, which is not known: it stands in "
     "the brokers' own files (kcm doctor says how to set min_insync_replicas)",
 }
-"""What is not known of a loss: it proves nothing, neither harm nor safety."""
+"""What may not be known about a loss: it proves neither harm nor safety."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,23 +85,23 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
     """Whether brokers are safe to stop now, and why."""
 
     safe: bool | None
-    """None: there is nothing to stop, since none of them is registered, or what is known shows no
-    harm and something is not known (the reasons say which)."""
+    """None: none of them is registered, so that there is nothing to stop; or no harm is known, but
+    something is not known (the reasons say what)."""
     reasons: tuple[Reason, ...] = ()
     notes: tuple[str, ...] = ()
-    """What will happen, safe or not."""
+    """What will happen, whether it is safe or not."""
 
 
 class Effect(NamedTuple):
     """What a loss does to one partition."""
 
     leader: int | None
-    """Who leads instead; None where the leader stays, and where nobody leads or led."""
+    """The new leader; None if the leader stays, or if there is none before or after the loss."""
     risks: tuple[StopRisk, ...]
 
 
 class _Account:
-    """What one loss does, added up partition by partition."""
+    """The effects of one loss, added up partition by partition."""
 
     def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
         self.brokers = tuple(sorted(brokers))
@@ -112,14 +112,14 @@ class _Account:
         self._moved: Counter[int] = Counter()
 
     def add(self, partition: TopicPartition, effect: Effect) -> None:
-        """Add what the loss does to a partition."""
+        """Add the effect of the loss on a partition."""
         for risk in effect.risks:
             self._found[risk].append(partition)
         if effect.leader is not None:
             self._moved[effect.leader] += 1
 
     def loss(self, leaders: Counter[int]) -> Loss:
-        """Return the sum; `leaders` says how many partitions each broker leads now."""
+        """Return the total; `leaders` holds how many partitions each broker leads now."""
         after = leaders + self._moved
         return Loss(
             brokers=self.brokers,
@@ -132,8 +132,8 @@ class _Account:
 def by_kind(compute: Callable[[PartitionFacts], V]) -> Callable[[PartitionFacts], V]:
     """Return `compute`, called once for all partitions with the same brokers, leader and settings.
 
-    A cluster has few such kinds, since assignments repeat. `compute` may use neither a partition's
-    name nor its epochs.
+    A cluster has few such kinds, because assignments repeat. `compute` must not use a partition's
+    name or its epochs.
     """
     known: dict[Hashable, V] = {}
 
@@ -159,7 +159,7 @@ def by_kind(compute: Callable[[PartitionFacts], V]) -> Callable[[PartitionFacts]
 
 
 def outcome(partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[int]) -> Effect:
-    """Return what becomes of a counted partition once only `rest` live."""
+    """Return the effect on a counted partition when only the brokers in `rest` live."""
     leader, isr, unclean = settled(partition, cluster, rest)
     led_now = partition.leader in cluster.live
     if leader == NO_LEADER:
@@ -177,7 +177,7 @@ def outcome(partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[i
 def _of_min_isr(
     partition: PartitionFacts, cluster: ClusterFacts, leader: int, isr: tuple[int, ...]
 ) -> tuple[StopRisk, ...]:
-    """Return whether a led partition falls below its min.insync.replicas with this leader and ISR."""
+    """Return the risk of a partition that falls below its min.insync.replicas with this leader and ISR."""
     if leader == partition.leader and len(isr) == len(partition.isr):
         return ()
     least, is_under = cluster.min_isr_of(partition, leader), cluster.is_under_min_isr(partition)
@@ -191,9 +191,9 @@ def _of_min_isr(
 def settled(
     partition: PartitionFacts, cluster: ClusterFacts, live: Collection[int]
 ) -> tuple[int, tuple[int, ...], bool]:
-    """Return leader, ISR and uncleanness once the controller has done all it can with `live`.
+    """Return leader, ISR and whether they are unclean, after the controller has done all it can with `live`.
 
-    The leader is NO_LEADER when nobody can be elected; the partition must have a state.
+    The leader is NO_LEADER if nobody can be elected. The partition must have a state.
     """
     leader = partition.written_leader
     if leader in live:
@@ -218,7 +218,7 @@ def lose(
 
 
 def lose_each(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> dict[int, Loss]:
-    """Return for every live broker what its loss alone would do, in one walk."""
+    """Return what the loss of each live broker alone would do, in one pass."""
     return lose_groups(partitions, cluster, {broker: (broker,) for broker in sorted(cluster.live)})
 
 
@@ -227,7 +227,7 @@ def lose_groups(
     cluster: ClusterFacts,
     groups: Mapping[K, Collection[int]],
 ) -> dict[K, Loss]:
-    """Return what the loss of each group of brokers alone would do, in one walk.
+    """Return what the loss of each group of brokers alone would do, in one pass.
 
     A broker may be in several groups, or in none.
     """
@@ -254,7 +254,7 @@ def lose_groups(
 def _effects(
     partition: PartitionFacts, cluster: ClusterFacts, accounts_of: Mapping[int, list[_Account]]
 ) -> list[tuple[_Account, Effect]]:
-    """Return the losses that do something to a partition, and what."""
+    """Return the losses that affect a partition, with their effects."""
     brokers = involved(partition, cluster)
     accounts = {account for broker in brokers for account in accounts_of.get(broker, ())}
     each = [(account, outcome(partition, cluster, account.rest)) for account in accounts]
@@ -267,7 +267,7 @@ _NOTHING = Effect(leader=None, risks=())
 def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:
     """Return the brokers whose loss may change this partition.
 
-    Outside the ISR and without the lead, a replica matters only to an unclean election.
+    A replica that does not lead and is not in the ISR matters only to an unclean election.
     """
     found = {partition.written_leader, *partition.isr}
     return found.union(partition.replicas) if cluster.unclean_of(partition) else found

@@ -1,8 +1,8 @@
-"""Which two brokers must not be lost together: what a pair breaks that neither of them breaks alone.
+"""Which two brokers must not be lost together: what a pair breaks that neither member breaks alone.
 
-The rule: a partition counts for a pair only if both have a part in it, so one walk over the pairs
-of each partition's own brokers finds all pairs, however many brokers there are. The worst of them
-are then asked about as any other loss is, so that their figures are the same.
+The rule: a partition counts for a pair only if both are involved in it, so one pass over the pairs
+of each partition's own brokers finds all pairs, however many brokers there are. The loss of the
+worst pairs is then computed like any other loss, so that the figures agree.
 """
 
 from collections import Counter
@@ -32,14 +32,14 @@ class PairLoss(msgspec.Struct, frozen=True, kw_only=True):
 
     loss: Loss
     beyond: dict[StopRisk, int]
-    """Of each risk, the partitions that it meets though the loss of neither alone would."""
+    """How many partitions each risk affects although the loss of neither broker alone would."""
 
 
 class PairLosses(msgspec.Struct, frozen=True, kw_only=True):
-    """The pairs that break more together than apart."""
+    """The pairs that break more than their members do alone."""
 
     count: int
-    """How many there are."""
+    """The number of such pairs."""
     worst: tuple[PairLoss, ...] = ()
 
 
@@ -50,7 +50,7 @@ def lose_pairs(
 
     Args:
         walk: yields all partitions, and is called twice.
-        cluster: its brokers.
+        cluster: the brokers of the cluster.
         most: how many pairs are listed; all are counted.
     """
     beyond = _beyond(walk(), cluster)
@@ -70,7 +70,7 @@ def lose_pairs(
 def _beyond(
     partitions: Iterable[PartitionFacts], cluster: ClusterFacts
 ) -> dict[Pair, Counter[StopRisk]]:
-    """Return what each pair breaks that neither member breaks alone; nothing: not in it."""
+    """Return what each pair breaks that neither member breaks alone; pairs without that are absent."""
     found: dict[Pair, Counter[StopRisk]] = {}
     of_kind = by_kind(lambda partition: _of_kind(partition, cluster))
     for partition in partitions:
@@ -82,8 +82,8 @@ def _beyond(
 
 
 def _of_kind(partition: PartitionFacts, cluster: ClusterFacts) -> list[tuple[Pair, list[StopRisk]]]:
-    """Return what pairs of its brokers break that neither of a pair breaks alone."""
-    # Only its own brokers decide about a partition: small sets, in a cluster of any size.
+    """Return what pairs of a partition's brokers break that neither member breaks alone."""
+    # Only its own brokers matter to a partition: small sets, in a cluster of any size.
     members = cluster.live.intersection(
         (partition.written_leader, *partition.isr, *partition.replicas)
     )

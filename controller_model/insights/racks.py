@@ -1,6 +1,6 @@
 """Whether all replicas of a partition are in one rack, where the cluster has others.
 
-The rule: what cannot be known (a broker without a rack, one that was never seen) makes no risk.
+The rule: a rack that is not known (a broker without one, or one never seen) is no risk.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from controller_model.insights.cluster_facts import ClusterFacts
 
 _SEVERAL = 2
-"""Racks to spread over, and replicas to be spread."""
+"""The least number of racks to spread over, and of replicas to be spread."""
 
 
 def has_racks_to_spread_over(cluster: ClusterFacts) -> bool:
@@ -18,7 +18,7 @@ def has_racks_to_spread_over(cluster: ClusterFacts) -> bool:
 
 
 def in_one_rack(replicas: tuple[int, ...], racks: Mapping[int, str | None]) -> bool:
-    """Return whether replicas, two or more, are all in one rack; not where a rack is not known.
+    """Return whether two or more replicas are all in one rack; False if a rack is not known.
 
     >>> in_one_rack((1, 2), {1: "a", 2: "a"}), in_one_rack((1, 2), {1: "a", 2: None})
     (True, False)

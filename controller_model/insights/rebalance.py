@@ -1,8 +1,8 @@
-"""Leaders that are not where they should be: the next auto-rebalance, and what to elect by hand.
+"""Leadership away from the preferred replicas: the next automatic rebalance, and what to elect by hand.
 
 The rule: imbalance and candidates are those of KafkaController.checkAndTriggerAutoLeaderRebalance
-(3.9), ratio and strict threshold included; only what a preferred election can elect is ever recommended.
-The settings are the controller's own and not in ZooKeeper: they are options of ours, assumed.
+(3.9), including the ratio and the strict threshold. Only what a preferred election can elect is
+recommended. The settings are the controller's own and not in ZooKeeper: kcm has options for them.
 """
 
 import enum
@@ -17,23 +17,23 @@ from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import TopicPartition
 
 FIRST_CHECK_AFTER_MS = 5_000
-"""After its failover work the controller checks first (KafkaController.onControllerFailover)."""
+"""After its failover work the controller checks first at this delay (KafkaController.onControllerFailover)."""
 
 PARTITIONS_PER_CHUNK = 500
-"""Of a recommendation: an election of this many is one short burst of requests to brokers."""
+"""Partitions in one chunk of a recommendation: their election is one short burst of requests to brokers."""
 
 ELECTION_FILE = "election.json"
-"""What the command calls the file that holds the partitions: `kcm recommend --json` writes it."""
+"""The command's name for the file with the partitions, which `kcm recommend --json` writes."""
 
 
 class AutoRebalance(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that are assumed, under Kafka's names with "_" for "."; Kafka's defaults."""
+    """The assumed settings, under Kafka's names with "_" for "."; the defaults are Kafka's."""
 
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_per_broker_percentage: int = 10
     leader_imbalance_check_interval_seconds: int = 300
     reassignments_block: bool = False
-    """Before KAFKA-10149 (2022) any reassignment under way kept every broker from rebalancing."""
+    """Before KAFKA-10149 (2022) any reassignment in progress kept every broker from rebalancing."""
 
 
 class Blocked(enum.StrEnum):
@@ -44,23 +44,23 @@ class Blocked(enum.StrEnum):
     NOT_IN_ISR = "not_in_isr"
     TOPIC_BEING_DELETED = "topic_being_deleted"
     REASSIGNMENT = "reassignment"
-    """A reassignment is under way, somewhere, and the controller is an old one."""
+    """A reassignment is in progress somewhere, and the controller is an old one."""
     NEWER_CONTROLLER_EPOCH = "newer_controller_epoch"
     """The state was written under a newer controller epoch: the election would be refused."""
 
 
 class BrokerImbalance(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a broker is from leading what it should lead (the ratio rule)."""
+    """How many of the partitions that a broker should lead it does not lead (the ratio rule)."""
 
     broker: int
     preferred: int
-    """Partitions whose first replica it is, topics being deleted excluded."""
+    """Partitions whose first replica it is, except those of topics being deleted."""
     not_led: int
-    """Those of them that have a state and another leader, or none."""
+    """The part of `preferred` that has a state and another leader, or none."""
 
     @property
     def ratio(self) -> float:
-        """The share that it does not lead; 0 without preferred partitions."""
+        """The fraction of `preferred` that it does not lead; 0 without preferred partitions."""
         return self.not_led / self.preferred if self.preferred else 0.0
 
 
@@ -69,13 +69,13 @@ class NextRebalance(msgspec.Struct, frozen=True, kw_only=True):
 
     assumed: AutoRebalance
     brokers: tuple[BrokerImbalance, ...] = ()
-    """Every broker that is preferred somewhere, worst first."""
+    """Every broker that is the preferred replica of a partition, worst first."""
     exceeding: tuple[int, ...] = ()
-    """Those above the threshold, strictly, worst first."""
+    """Brokers strictly above the threshold, worst first."""
     elect: tuple[TopicPartition, ...] = ()
-    """What it would elect; nothing where auto.leader.rebalance.enable is off."""
+    """What it would elect; nothing if auto.leader.rebalance.enable is off."""
     blocked: dict[Blocked, tuple[TopicPartition, ...]] = {}
-    """What it would leave: partitions of exceeding brokers, and of topics being deleted."""
+    """What it would not elect: other partitions of exceeding brokers, and of topics being deleted."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ class BrokerElections(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
-    """Which preferred elections to run, and what they are good for."""
+    """Which preferred elections to run, and what they achieve."""
 
     chunks: tuple[Chunk, ...] = ()
     imbalance_before: int = 0
@@ -112,11 +112,11 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     brokers: tuple[BrokerElections, ...] = ()
     """Worst first."""
     blocked: dict[Blocked, tuple[TopicPartition, ...]] = {}
-    """What is imbalanced and stays so, because no preferred election can mend it now."""
+    """Imbalanced partitions that stay so, because no preferred election can fix them now."""
 
 
 class _Account:
-    """Partitions by their preferred replica's broker, from one walk."""
+    """Partitions by the broker of their preferred replica, from one pass."""
 
     def __init__(self, partitions: Iterable[PartitionFacts]) -> None:
         self.preferred: Counter[int] = Counter()
@@ -128,7 +128,7 @@ class _Account:
         for partition in partitions:
             replicas = partition.replicas
             if replicas and partition.leader == replicas[0] and not partition.adding:
-                # Most are: led as they should be, with nothing to weigh.
+                # The usual case: led by the preferred replica, and nothing to examine.
                 self.reassigning = self.reassigning or bool(partition.removing)
                 if not partition.deleting:
                     preferred[replicas[0]] += 1
@@ -164,10 +164,10 @@ class _Account:
 def blocked_by(
     partition: PartitionFacts, cluster: ClusterFacts, *, reassignment: bool = False
 ) -> Blocked | None:
-    """Return why its preferred replica cannot be elected now; None when it can.
+    """Return why a partition's preferred replica cannot be elected now; None if it can.
 
-    KafkaController.canPreferredReplicaBeLeader and the candidate filter around it, and the check of
-    the state's epoch in ZkPartitionStateMachine.doElectLeaderForPartitions.
+    The rules are KafkaController.canPreferredReplicaBeLeader, the candidate filter around it, and the
+    check of the state's epoch in ZkPartitionStateMachine.doElectLeaderForPartitions.
     """
     if partition.deleting:
         return Blocked.TOPIC_BEING_DELETED
@@ -215,9 +215,9 @@ def next_check_at(
     now: int,
     assumed: AutoRebalance = AutoRebalance(),  # noqa: B008  # frozen: the one value of defaults
 ) -> int | None:
-    """Return when the controller checks next, at the earliest; None if it never does.
+    """Return the earliest time of the controller's next check, in ms since 1970; None if it never checks.
 
-    Failover work and each check take time that ZooKeeper does not show, so it is a lower bound.
+    Failover work and each check take time that ZooKeeper does not show, so this is a lower bound.
 
     >>> next_check_at(1_000, 1_000), next_check_at(1_000, 6_001)
     (6000, 306000)
@@ -238,7 +238,7 @@ def recommend(
 ) -> Recommendation:
     """Return the preferred elections that can be held now, worst broker first, in chunks.
 
-    No threshold: an operator who asks wants the balance, not a tenth of imbalance.
+    There is no threshold: an operator who asks wants full balance, not 10 % of imbalance.
     """
     if partitions_per_chunk < 1:
         raise ModelError(f"a chunk of {partitions_per_chunk} partitions")
@@ -269,9 +269,9 @@ def _elections(before: BrokerImbalance, mended: int) -> BrokerElections:
 
 
 def election_command(server: str | None) -> str:
-    """Return the command that runs an election out of a file; None: no broker's address is known.
+    """Return the command that runs an election from a file; None: no broker's address is known.
 
-    A host is what somebody wrote into a znode, and the command is pasted into a shell: it is quoted.
+    Anybody may have written a host into a znode, and the command is pasted into a shell: it is quoted.
 
     >>> election_command("b1:9092").split(" --")[1]
     'bootstrap-server b1:9092'
@@ -287,7 +287,7 @@ def election_command(server: str | None) -> str:
 def _judged(
     account: _Account, brokers: Iterable[int], cluster: ClusterFacts, *, reassignment: bool = False
 ) -> tuple[list[PartitionFacts], dict[Blocked, tuple[TopicPartition, ...]]]:
-    """Return what these brokers do not lead: what can be elected, and the rest by what blocks it."""
+    """Return what these brokers do not lead: the electable partitions, and the rest by what blocks them."""
     electable: list[PartitionFacts] = []
     blocked: defaultdict[Blocked, list[TopicPartition]] = defaultdict(list)
     for broker in brokers:
@@ -303,6 +303,6 @@ def _judged(
 def _chunks(electable: Sequence[PartitionFacts], imbalance: int, size: int) -> Iterator[Chunk]:
     for start in range(0, len(electable), size):
         part = electable[start : start + size]
-        # One that is still being added counts even when it leads (hasPreferredLeader).
+        # A preferred replica that is still being added counts even if it leads (hasPreferredLeader).
         imbalance -= sum(partition.preferred not in partition.adding for partition in part)
         yield Chunk(partitions=tuple(p.id for p in part), imbalance_after=imbalance)

@@ -1,9 +1,9 @@
-"""The controller elections of the last hours by their times: by which flapping is known from an old story.
+"""The times of the controller elections of the last hours, which distinguish flapping from an old event.
 
 The rule: an election counts at its own time, by ZooKeeper's clock, whenever it is read. So neither a
-watcher that catches up nor an exporter that comes late makes elections of the past recent, and an
-epoch that a rebuilt cluster begins with is none. Of elections that only the jump of the epoch shows,
-it is known after which time they were: they count from that time on, so a count is never too high.
+watcher that catches up nor an exporter that starts late makes past elections recent, and the epoch
+with which a rebuilt cluster begins is not an election. Of elections that only a jump of the epoch
+shows, a time is known after which they were: they count at that time, so a count is never too high.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ WINDOWS_MS: Mapping[str, int] = {"10m": 600_000, "6h": 6 * 3_600_000}
 """The windows that are counted, by their names in Prometheus's notation."""
 
 MOST_KEPT = 200
-"""A controller elected every three seconds fills the short window; each takes 20 bytes of a view."""
+"""The most entries: a controller elected every three seconds fills the short window; each takes 20 bytes of a view."""
 
 Elections = tuple[tuple[int, int], ...]
-"""When elections were, in milliseconds since 1970, and how many at each time, oldest first."""
+"""The times of elections in milliseconds since 1970, each with their number, oldest first."""
 
 
 def noted(elections: Elections, at: int, count: int = 1) -> Elections:
-    """Return the elections with further ones; those that are out of all windows are dropped.
+    """Return the elections with new ones added; those outside all windows are dropped.
 
     >>> noted(((1_000, 1),), 5_000, 2)
     ((1000, 1), (5000, 2))
@@ -30,7 +30,7 @@ def noted(elections: Elections, at: int, count: int = 1) -> Elections:
     newest, longest = together[-1][0], max(WINDOWS_MS.values())
     kept = [each for each in together if each[0] > newest - longest]
     while len(kept) > MOST_KEPT:
-        # Of those in one place none is lost: the two oldest count at the time of the older one.
+        # No election is lost: those of the two oldest entries count at the older time.
         (oldest, first), (_, second), *rest = kept
         kept = [(oldest, first + second), *rest]
     return tuple(kept)

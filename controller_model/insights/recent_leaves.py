@@ -1,11 +1,11 @@
-"""The minutes in which replicas of a broker left ISRs: by which a replica that flaps is known from one that died.
+"""The minutes in which replicas of a broker left ISRs, which distinguish a flapping replica from a dead broker.
 
 The rule: a minute counts once, however many replicas left in it, and at its own time, by ZooKeeper's clock. So a
-broker that dies with a thousand replicas counts as one that lost one, and what is read late is not recent.
+broker that dies with a thousand replicas counts like one that loses a single one, and what is read late is not recent.
 """
 
 WINDOW = "30m"
-"""Holds several rounds of a replica that falls behind and catches up, in Prometheus's notation."""
+"""The window in Prometheus's notation: it holds several rounds of a replica that falls behind and catches up."""
 
 WINDOW_MINUTES = 30
 _MINUTE_MS = 60_000
@@ -15,7 +15,7 @@ Minutes = tuple[int, ...]
 
 
 def noted(minutes: Minutes, at: int) -> Minutes:
-    """Return the minutes with that of a time in milliseconds; those out of the window are dropped.
+    """Return the minutes with the one of `at` (ms since 1970); those outside the window are dropped.
 
     >>> noted((10,), 11 * 60_000)
     (10, 11)
@@ -30,7 +30,7 @@ def noted(minutes: Minutes, at: int) -> Minutes:
 
 
 def within_window(minutes: Minutes, now: int) -> int:
-    """Return in how many minutes of the window up to now replicas left.
+    """Return in how many minutes of the window up to `now` (ms since 1970) replicas left ISRs.
 
     >>> within_window((10, 11, 20), 40 * 60_000)
     2

@@ -1,8 +1,8 @@
-"""Where trouble begins: of each alert, what its figure is compared with, for how long, and how bad it is.
+"""The thresholds of all alerts: what a figure is compared with, for how long, and how severe it is.
 
-The rule: this is the only table of thresholds. The alert rules are made from it, boards draw its limits, and
-the live page judges by it, so that none of them calls well what another calls trouble. An alert's name is
-its key.
+The rule: this is the only table of thresholds. The alert rules are made from it, dashboards draw its limits, and
+the live page judges by it, so that none of them shows as normal what another reports as trouble. The key is the
+alert's name.
 """
 
 import enum
@@ -13,42 +13,42 @@ from typing import NamedTuple
 from controller_model.records.completeness import CLOCKS_DISAGREE_MS, LATE_MS
 
 FLAPPING_ELECTIONS = 3
-"""So many elections within the short window are flapping: the restart of one broker makes one at
-most."""
+"""Elections within the short window that are flapping: the restart of one broker causes at most
+one."""
 
 FLAPPING_LONG_ELECTIONS = 6
-"""So many within the long window: a rolling restart of a small cluster makes fewer, if it ends with
-the controller, as it should."""
+"""Elections within the long window: a rolling restart of a small cluster causes fewer, if it
+restarts the controller last, as it should."""
 
 SKEW_RATIO = 0.5
-"""Half as many leaders again as an even share, or half as many: worth a reassignment."""
+"""50 % more leaders than an even share, or 50 % fewer: enough for a reassignment to pay off."""
 
 LATE_SECONDS = LATE_MS // 1000
-"""A stage without a sign of life for so long is called late by the cluster's status."""
+"""After this long without a sign of life, the cluster's status reports a stage as late."""
 
 CLOCKS_DISAGREE_SECONDS = CLOCKS_DISAGREE_MS // 1000
-"""Clocks that are further apart are a status of their own."""
+"""Clocks that differ by more have a status of their own."""
 
 SLOW_FAILOVER_SECONDS = 60
 """With 10,000 partitions a new controller needs up to 15 s until its first write."""
 
 RESTLESS_MINUTES = 5
-"""In so many minutes of the window: a restart makes two at most, and two restarts four."""
+"""Minutes of the window in which replicas left: a restart causes two at most, and two restarts four."""
 
 BOUNCES = 3
-"""Registrations within the window: a restart makes one."""
+"""Registrations within the window: a restart causes one."""
 
 REASSIGNMENT_SECONDS = 3600
-"""The same as the window in which none has ended."""
+"""As long as the window in which no reassignment has ended."""
 
 DELETION_SECONDS = 900
-"""A controller works off thousands of topics in that time."""
+"""A controller deletes thousands of topics in that time."""
 
 FOLD_RESTARTS = 3
-"""Within an hour: one may be a rare hang, three are a pattern."""
+"""Restarts within an hour: one may be a rare hang, three are a pattern."""
 
 CHECKPOINT_FREE_RATIO = 0.1
-"""Of the volume: a checkpoint grows by less in a day."""
+"""The free part of the volume: a checkpoint grows by less in a day."""
 
 _MINUTE_S = 60
 
@@ -82,13 +82,13 @@ class Threshold(NamedTuple):
 
     severity: Severity
     compare: Compare | None = None
-    """None: that there is a figure means the alert."""
+    """None: the alert fires whenever the figure exists."""
     limit: float = 0
     hold_s: int = 0
-    """For how long it must be so (`for`), in seconds."""
+    """For how many seconds the condition must hold (`for`)."""
 
     def is_met(self, value: float | None) -> bool:
-        """Return whether a figure is trouble; never where it is not known.
+        """Return whether a figure meets the threshold; False if it is not known.
 
         >>> Threshold(Severity.WARNING, Compare.AT_LEAST, 3).is_met(3)
         True
@@ -99,7 +99,7 @@ class Threshold(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """What is compared, as PromQL; empty where nothing is.
+        """The comparison, as PromQL; empty if nothing is compared.
 
         >>> Threshold(Severity.WARNING, Compare.ABOVE, 0.5).condition
         '> 0.5'
@@ -108,7 +108,7 @@ class Threshold(NamedTuple):
 
     @property
     def hold(self) -> str:
-        """The time that it must be so, as Prometheus writes it.
+        """The time for which the condition must hold, as Prometheus writes it.
 
         >>> [Threshold(Severity.WARNING, hold_s=s).hold for s in (0, 30, 600, 3600)]
         ['0s', '30s', '10m', '1h']
@@ -158,4 +158,4 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "KcmMinIsrNotKnown": Threshold(_WARNING, _ABOVE, 0, hold_s=600),
     "KcmIncompleteOrDivergent": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
 }
-"""By the alert's name."""
+"""The threshold of each alert, by the alert's name."""

@@ -1,4 +1,4 @@
-"""Numbers, partitions and times in words, as sentences for operators use them."""
+"""Numbers, partitions and times in words, for sentences that operators read."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from controller_model.kafka.ids import TopicPartition
 
 EXAMPLES_SHOWN = 3
-"""Partitions named in a sentence; the number of all is given with them."""
+"""How many partitions a sentence names; the total is given with them."""
 
 _MS_PER_S, _S_PER_MIN, _MIN_PER_H = 1000, 60, 60
 _YEAR_10000_MS = 253_402_300_800_000
-"""From here on a calendar has no name for a time; a watcher's clock may say anything."""
+"""A time from here on is beyond the calendar; a watcher's clock may report anything."""
 
 
 def named(partitions: Sequence[TopicPartition]) -> str:
-    """Return a few partitions as text, in Kafka's spelling.
+    """Return the first few partitions as text, in Kafka's spelling.
 
     >>> named([TopicPartition("t", n) for n in range(5)])
     't-0, t-1, t-2, ...'
@@ -33,7 +33,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration(milliseconds: int) -> str:
-    """Return a time that something lasted.
+    """Return a duration as text.
 
     >>> duration(98), duration(4200), duration(72_000), duration(7_260_000)
     ('98 ms', '4.2 s', '1 min 12 s', '2 h 1 min')
@@ -50,7 +50,7 @@ def duration(milliseconds: int) -> str:
 
 
 def time_text(milliseconds: int) -> str:
-    """Return a time as people read it; out of the calendar, as milliseconds.
+    """Return a time as people read it; in milliseconds if it is beyond the calendar.
 
     >>> time_text(1795251600123), time_text(10**18)
     ('2026-11-21T09:00:00Z', '1000000000000000000')

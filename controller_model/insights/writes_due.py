@@ -1,8 +1,8 @@
-"""Which writes the controller owes now, partition by partition, and what they would write.
+"""Which writes are due from the controller now, partition by partition, and what they would write.
 
-The rule: the same kinds as in `predictions`, read off partitions instead of totals, so that an
-operator who asks sees names and expected leaders. `since` is when the end of a broker was seen,
-None where nothing in ZooKeeper shows when a write became due.
+The rule: the kinds are those of `predictions`, computed from partitions instead of totals, so that
+an operator sees names and expected leaders. `since` is when the end of a broker was seen; None if
+nothing in ZooKeeper shows when a write became due.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,16 +20,16 @@ from controller_model.records.views import ClusterView
 
 
 class WriteDue(msgspec.Struct, frozen=True):
-    """A write that the controller owes for a partition."""
+    """A write that is due from the controller for a partition."""
 
     kind: Due
     topic: str
     partition: int
     since: Annotated[int, Meta(description="When it became due; null: not known.")] | None = None
     leader: Annotated[int, Meta(description="The leader it would write; -1: none.")] | None = None
-    """None where it stays or goes."""
+    """None if the leader stays."""
     isr: tuple[int, ...] | None = None
-    """The ISR that it would write; None where more than one is possible, or it stays."""
+    """The ISR that it would write; None if several are possible, or it stays."""
     sure: Annotated[
         bool, Meta(description="False: it may not be due (a failed log directory).")
     ] = True
@@ -37,7 +37,7 @@ class WriteDue(msgspec.Struct, frozen=True):
 
 
 def due_writes(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> Iterator[WriteDue]:
-    """Yield the writes that are due, at most one for a partition: the next one."""
+    """Yield the writes that are due, at most one for each partition: the next one."""
     deleting: dict[str, list[PartitionFacts]] = {}
     for partition in partitions:
         if partition.deleting:
@@ -52,13 +52,13 @@ def due_writes(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> I
         if write is not None:
             yield write
     for topic in deleting.values():
-        # TopicDeletionManager.isTopicEligibleForDeletion: one partition halts them all.
+        # TopicDeletionManager.isTopicEligibleForDeletion: one partition halts the whole topic's.
         if not any(_halts_deletion(partition, cluster) for partition in topic):
             yield from filter(None, map(_of_deletion, topic))
 
 
 def health_of(view: ClusterView, status: Status) -> ControllerHealth:
-    """Return the controller's health for a reader: unknown unless the figures are live."""
+    """Return the controller's health for a reader: UNKNOWN unless the figures are live."""
     return view.writes_due.verdict if status is Status.LIVE else ControllerHealth.UNKNOWN
 
 
@@ -68,7 +68,7 @@ def _halts_deletion(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
 
 def _of_deletion(partition: PartitionFacts) -> WriteDue | None:
     if partition.written_leader < 0:
-        return None  # begun: the brokers have to answer before anything else is written
+        return None  # already started: brokers have to answer before anything else is written
     return WriteDue(Due.TOPIC_DELETION, *partition.id, leader=NO_LEADER)
 
 

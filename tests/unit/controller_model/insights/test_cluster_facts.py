@@ -1,4 +1,4 @@
-"""What insights are made of: partitions and brokers, read from views."""
+"""What insights are computed from: partitions and brokers, read from views."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_facts_are_read_from_views() -> None:
 
 
 def test_min_isr_comes_from_the_topic_then_the_leaders_broker_then_the_default() -> None:
-    """Kafka's order of sources, and never more than there are replicas."""
+    """Kafka's order of sources, and at most the number of replicas."""
     cluster = up(1, 2, broker_min_isr={"1": 2}, min_isr_assumed=3)
     assert cluster.min_isr_of(part(min_isr=1)) == 1
     assert cluster.min_isr_of(part()) == 2
@@ -70,7 +70,7 @@ def test_min_isr_comes_from_the_topic_then_the_leaders_broker_then_the_default()
 
 
 def test_min_isr_blocks_by_the_leaders_own_value() -> None:
-    """A broker with a value of its own counts where it leads, and only where Kafka counts it."""
+    """A broker's own value counts where the broker leads, and only for partitions that Kafka counts."""
     cluster = up(1, 2, broker_min_isr={"1": 3, "<default>": 2})
     assert cluster.min_isr_blocks(part())
     assert not cluster.min_isr_blocks(part(leader=2))
@@ -83,7 +83,7 @@ def test_min_isr_blocks_by_the_leaders_own_value() -> None:
 
 
 def test_unclean_comes_from_the_topic_then_the_controllers_broker_then_the_default() -> None:
-    """It is the controller that elects: its own configuration counts, not the leader's."""
+    """The controller elects: its own configuration counts, not the leader's."""
     assert not ALL.unclean_of(part())
     assert up(1, unclean_assumed=True).unclean_of(part())
     assert not up(1, unclean_assumed=True).unclean_of(part(unclean=False))
@@ -95,7 +95,7 @@ def test_unclean_comes_from_the_topic_then_the_controllers_broker_then_the_defau
 
 
 def test_offline_and_under_min_isr_are_kafkas() -> None:
-    """Without a state, or in a topic being deleted, a partition is neither."""
+    """Without a state, or in a topic being deleted, a partition counts as neither."""
     cluster = up(1, min_isr_assumed=2)
     assert cluster.is_offline(part(leader=-1))
     assert cluster.is_offline(part(leader=2))
@@ -122,5 +122,5 @@ def test_offline_and_under_min_isr_are_kafkas() -> None:
 def test_the_gauge_leaves_out_a_preferred_replica_that_is_still_added(
     fields: dict[str, Any], expected: bool
 ) -> None:
-    """hasPreferredLeader: exempt until in the ISR, and then counted even if it leads."""
+    """hasPreferredLeader: left out until in the ISR, and then counted even if it leads."""
     assert part(**fields).has_preferred_leader is expected

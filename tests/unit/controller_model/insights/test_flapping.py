@@ -66,7 +66,7 @@ def test_one_follower_of_one_leader_is_the_slow_one() -> None:
 
 
 def test_many_to_many_is_not_explained() -> None:
-    """Everybody leaves everybody: a network, perhaps; nobody is blamed."""
+    """Everybody leaves everybody's ISR: perhaps a network problem; nobody is blamed."""
     events = [
         shrink(at, leader, *({1, 2, 3} - {leader}), partition=leader)
         for at in (1, 2, 3)
@@ -78,7 +78,7 @@ def test_many_to_many_is_not_explained() -> None:
 
 
 def test_what_the_controller_removed_was_dead() -> None:
-    """A broker that dies again and again is to blame, whoever led; it shows nothing of leaders."""
+    """A broker that dies again and again is to blame, whoever led; its deaths show nothing about leaders."""
     events = [shrink(at, 1, 2, 3, by_controller=True) for at in (1, 2, 3)]
     events += [shrink(at, 1, 4, partition=1) for at in (1, 2, 3)]
     found = isr_flapping(events, now=3, window_ms=10)
@@ -96,7 +96,7 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_only_flapping_partitions_are_blamed_for_but_all_shrinks_are_evidence() -> None:
-    """Shrinks of quiet partitions show that a leader loses many, and count for nobody."""
+    """Shrinks of stable partitions show that a leader loses many followers, and are blamed on nobody."""
     events = [shrink(at, 1, 2) for at in (1, 2, 3)] + [shrink(3, 1, 3, partition=1)]
     found = isr_flapping(events, now=3, window_ms=10)
     assert (shrinks(found), found.blames) == ({T0: 3}, (Blame(broker=1, as_leader=3),))
@@ -115,7 +115,7 @@ def election(at: int, before: int, after: int, missed: int = 0) -> ControllerEle
 
 
 def test_a_controller_flaps_from_the_third_election_in_the_window_on() -> None:
-    """Missed ones count; a change of id counts only where both are known and differ."""
+    """Missed elections count; a change of id counts only if both ids are known and differ."""
     events = [election(100, 0, 1), election(101, -1, 1), election(150, 1, 1), election(200, 1, 2)]
     found = controller_flapping(events, now=200, window_ms=100)
     assert (found.elections, found.id_changes, found.flapping) == (3, 1, True)

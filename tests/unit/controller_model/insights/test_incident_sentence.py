@@ -9,7 +9,7 @@ from controller_model.records.incidents import Incident, IncidentEnd
 
 
 def test_a_time_that_no_calendar_knows_is_reported_as_it_is() -> None:
-    """A watcher's clock may say anything."""
+    """A watcher's clock may show anything."""
     incident = Incident(
         number=1, started_at=0, last_abnormal_at=0, opened_by="BrokerStopped", unsure_since=10**18
     )
@@ -17,7 +17,7 @@ def test_a_time_that_no_calendar_knows_is_reported_as_it_is() -> None:
 
 
 def test_many_brokers_are_named_in_part() -> None:
-    """A sentence stays a sentence."""
+    """The sentence stays short."""
     incident = Incident(
         number=1,
         started_at=0,

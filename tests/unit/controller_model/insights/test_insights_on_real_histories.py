@@ -1,4 +1,4 @@
-"""What insights and predictions say, held against what real Kafka 3.9 clusters then did."""
+"""What insights and predictions say, compared with what real Kafka 3.9 clusters then did."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUIET_HEARTBEATS = 12
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_real_controller_is_never_called_a_ghost(name: str) -> None:
-    """At every quiet point, two minutes long, nothing is due, and no prediction ever fails."""
+    """During two minutes at every quiet point, nothing is due, and no prediction ever fails."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     judged = 0
@@ -48,7 +48,7 @@ def test_a_real_controller_is_never_called_a_ghost(name: str) -> None:
 def test_a_lost_broker_of_a_real_cluster_left_what_was_foretold(name: str) -> None:
     """Killed or stopped: leaders and offline partitions are those of the insight before.
 
-    Failed log directories do not show, and a reassignment goes on meanwhile: those are left out.
+    Failed log directories are not visible, and a reassignment continues meanwhile: those are left out.
     """
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())

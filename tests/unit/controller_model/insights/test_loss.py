@@ -14,7 +14,7 @@ from tests.support.partition_facts import ALL, T0, T1, T2, part, up
 
 
 def test_a_lost_leader_goes_to_the_first_in_sync_replica() -> None:
-    """In the order of the assignment; the dead leave the ISR, the others stay in its order."""
+    """In the order of the assignment; dead members leave the ISR, the others keep its order."""
     assert settled(part(isr=(3, 1, 2)), ALL, {2, 3}) == (2, (3, 2), False)
     assert settled(part(isr=(1, 3)), ALL, {2, 3}) == (3, (3,), False)
     assert settled(part(isr=(1, 3)), ALL, {1, 2}) == (1, (1,), False)
@@ -24,7 +24,7 @@ def test_a_lost_leader_goes_to_the_first_in_sync_replica() -> None:
 
 
 def test_what_a_loss_does_is_reported_partition_by_partition() -> None:
-    """One of each kind."""
+    """One partition for each kind of effect."""
     partitions = [
         part(0),
         part(1, isr=(1,)),
@@ -53,7 +53,7 @@ def test_what_a_loss_does_is_reported_partition_by_partition() -> None:
 
 
 def test_each_kind_of_partition_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names and epochs make no kind, all else does; beyond a number of kinds it starts again."""
+    """Names and epochs do not distinguish kinds, everything else does; above a limit the cache is cleared."""
     seen: list[PartitionFacts] = []
 
     def compute(partition: PartitionFacts) -> PartitionFacts:
@@ -83,7 +83,7 @@ def test_each_kind_of_partition_is_computed_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_rack_and_a_pair_are_lost_together() -> None:
-    """What two brokers cover for each other goes when both do."""
+    """What two brokers cover for each other breaks if both are lost."""
     racks = up(1, 2, 3, racks={1: "a", 2: "a", 3: "b"})
     partitions = [part(0, isr=(1, 2)), part(1, isr=(1, 3))]
     assert lose(partitions, racks, {1}).offline == ()
@@ -94,7 +94,7 @@ def test_a_rack_and_a_pair_are_lost_together() -> None:
 
 
 def test_a_broker_without_a_part_in_a_partition_is_not_blamed_for_it() -> None:
-    """A member that died before leaves the ISR anyway: that is not the doing of another loss."""
+    """A member that died before leaves the ISR anyway: that is not an effect of another loss."""
     dying = part(replicas=(1, 9, 2), isr=(1, 9), min_isr=2)
     assert lose([dying], ALL, {3}) == Loss(brokers=(3,), leaders_after={1: 1})
     assert lose([dying], ALL, {2}) == Loss(brokers=(2,), leaders_after={1: 1})
@@ -102,7 +102,7 @@ def test_a_broker_without_a_part_in_a_partition_is_not_blamed_for_it() -> None:
 
 
 def test_a_replica_out_of_sync_matters_to_an_unclean_election_only() -> None:
-    """It is the last that could lead; what is offline now loses no data and moves no leader."""
+    """It is the last one that could lead; what is offline now loses no data and moves no leader."""
     offline = part(replicas=(9, 1), leader=-1, isr=(9,), unclean=True)
     assert lose([offline], ALL, {1}).stranded == (T0,)
     assert lose_each([offline], ALL)[1].stranded == (T0,)
@@ -113,14 +113,14 @@ def test_a_replica_out_of_sync_matters_to_an_unclean_election_only() -> None:
 
 
 def test_the_new_leaders_own_min_isr_decides() -> None:
-    """A partition may fall below min.insync.replicas because another broker asks for more."""
+    """A partition may fall below min.insync.replicas because the new leader's value is higher."""
     cluster = up(1, 2, 3, broker_min_isr={"2": 3})
     assert lose([part()], cluster, {1}).under_min_isr == (T0,)
     assert lose([part()], cluster, {3}).under_min_isr == ()
 
 
 def test_without_the_setting_nobody_knows_whether_it_falls() -> None:
-    """A topic's own value, a single replica, what goes offline: those are known all the same."""
+    """A topic's own value, a single replica, what becomes offline: those are known all the same."""
     cluster = up(1, 2, 3, min_isr_assumed=None)
     judged = safety(lose([part()], cluster, {3}), cluster)
     assert (judged.safe, [reason.risk for reason in judged.reasons]) == (
@@ -141,7 +141,7 @@ def test_without_the_setting_nobody_knows_whether_it_falls() -> None:
 
 
 def test_safe_to_stop_says_yes_with_what_will_happen() -> None:
-    """No reason against it: yes; that it is the controller, and who leads then, are notes."""
+    """Without a reason against it: yes. That it is the controller, and who leads then, are notes."""
     cluster = up(1, 2, 3, controller=1)
     judged = safety(lose([part(), part(1)], cluster, {1}), cluster)
     assert (judged.safe, judged.reasons) == (True, ())

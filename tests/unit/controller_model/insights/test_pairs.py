@@ -1,4 +1,4 @@
-"""Pairs of brokers that break more together than apart."""
+"""Pairs of brokers that break more together than each alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.partition_facts import ALL, T0, T1, part, up
 
 
 def test_a_pair_counts_for_what_neither_breaks_alone() -> None:
-    """Two replicas of one partition: either may go, both take it offline."""
+    """Two replicas of one partition: each may be lost, both take it offline."""
     partitions = [part(0, replicas=(1, 2), isr=(1, 2)), part(1, replicas=(3,), leader=3, isr=(3,))]
     found = lose_pairs(lambda: partitions, ALL, most=5)
     assert found.count == 1
@@ -23,7 +23,7 @@ def test_a_pair_counts_for_what_neither_breaks_alone() -> None:
 
 
 def test_the_worst_pairs_are_listed_and_all_are_counted() -> None:
-    """Offline first, then the rest, then the smaller ids; figures are those of any other loss."""
+    """Sorted by offline first, then the rest, then the smaller ids; the figures are those of any other loss."""
     cluster = up(1, 2, 3, 4, min_isr_assumed=2)
     partitions = [
         part(0, replicas=(3, 4), leader=3, isr=(3, 4), min_isr=1),

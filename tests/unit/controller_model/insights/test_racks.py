@@ -27,12 +27,12 @@ RACKS = {1: "a", 2: "a", 3: "b", 4: None, 9: "b"}
 def test_two_or_more_replicas_in_a_rack_that_is_known(
     replicas: tuple[int, ...], expected: bool
 ) -> None:
-    """A broker without a rack, or one that was never seen, may be anywhere; a gone one is known."""
+    """A broker without a rack, or one never seen, may be anywhere; the rack of a gone one is known."""
     assert in_one_rack(replicas, RACKS) is expected
 
 
 def test_there_are_racks_to_spread_over_where_live_brokers_are_in_two() -> None:
-    """A rack whose brokers are gone is none to spread over, nor is an unknown one."""
+    """A rack whose brokers are all gone does not count, nor does an unknown one."""
     assert has_racks_to_spread_over(up(1, 2, 3, racks=RACKS))
     assert not has_racks_to_spread_over(up(1, 2, racks=RACKS))
     assert not has_racks_to_spread_over(up(1, 2, 4, racks=RACKS))

@@ -19,7 +19,7 @@ from tests.support.partition_facts import ALL, T0, T1, T2, part, up
 
 
 def test_the_threshold_is_exceeded_strictly() -> None:
-    """One of ten is 10 %: nothing happens; two of ten, and both are elected."""
+    """One of ten is 10 %: nothing happens. With two of ten, both are elected."""
     led_well = [part(number) for number in range(8)]
     one = [*led_well, part(8), part(9, leader=2)]
     two = [*led_well, part(8, leader=3), part(9, leader=-1)]
@@ -68,7 +68,7 @@ def test_what_is_blocked_is_reported_with_its_reason() -> None:
 
 
 def test_a_broker_without_preferred_partitions_is_balanced() -> None:
-    """0 of 0 is no imbalance; partitions without replicas or state are nobody's."""
+    """0 of 0 is no imbalance; partitions without replicas or state are ignored."""
     assert BrokerImbalance(broker=1, preferred=0, not_led=0).ratio == 0.0
     found = next_rebalance([part(replicas=(), leader=-1), part(1, leader=None)], ALL)
     assert found.brokers == (BrokerImbalance(broker=1, preferred=1, not_led=0),)
@@ -79,7 +79,7 @@ def test_a_broker_without_preferred_partitions_is_balanced() -> None:
     [(0, 6_000), (6_000, 6_000), (6_001, 306_000), (306_000, 306_000), (306_001, 606_000)],
 )
 def test_the_next_check_comes_after_5_s_and_then_every_interval(now: int, expected: int) -> None:
-    """Counted from the election; exactly at a check it is that one."""
+    """Counted from the election; at exactly the time of a check it is that check."""
     assert next_check_at(1_000, now) == expected
 
 
@@ -91,7 +91,7 @@ def test_no_check_comes_where_rebalancing_is_off() -> None:
 
 
 def test_a_recommendation_goes_worst_broker_first_in_chunks() -> None:
-    """Broker 2 leads none of its own, broker 1 half: 2 comes first; the tool's JSON."""
+    """Broker 2 leads none of its partitions, broker 1 half: 2 is the first; the JSON is the tool's."""
     partitions = [
         part(0),
         part(1, leader=3),

@@ -1,4 +1,4 @@
-"""Elections of the last hours: each at its own time, none lost, and no more than a view may hold."""
+"""Elections of the last hours: each at its own time, none lost, and no more than fit into a view."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ LONGEST_MS = WINDOWS_MS["6h"]
 
 
 def test_an_election_that_is_read_late_stands_at_its_own_time() -> None:
-    """Before later ones, and beside those of the same time."""
+    """Before later elections, and added to those of the same time."""
     elections = noted(noted(noted((), 9_000), 5_000, 3), 9_000)
     assert elections == ((5_000, 3), (9_000, 1), (9_000, 1))
 
 
 def test_what_is_out_of_the_longest_window_is_dropped() -> None:
-    """Whether the newest comes later or the old one does; at the window's edge it is out."""
+    """Whether the newest or the old one is added last; at the window's edge it is out."""
     assert noted(((1, 1),), LONGEST_MS) == ((1, 1), (LONGEST_MS, 1))
     assert noted(((0, 1),), LONGEST_MS) == ((LONGEST_MS, 1),)
     assert noted(((LONGEST_MS, 1),), 0) == ((LONGEST_MS, 1),)
 
 
 def test_of_many_elections_none_is_lost() -> None:
-    """The two oldest count at the time of the older: never too recent, and the newest stay apart."""
+    """The two oldest entries count at the older time: never too recent, and the newest stay separate."""
     elections: Elections = ()
     for at in range(MOST_KEPT + 3):
         elections = noted(elections, at, 2)
@@ -40,7 +40,7 @@ def test_of_many_elections_none_is_lost() -> None:
 
 @pytest.mark.parametrize(("window", "length_ms"), WINDOWS_MS.items())
 def test_a_window_ends_now(window: str, length_ms: int) -> None:
-    """What is as old as the window is out of it."""
+    """What is as old as the window is outside it."""
     elections = ((1_000, 2), (1_001, 1))
     assert within_windows(elections, 1_000 + length_ms - 1)[window] == 3
     assert within_windows(elections, 1_000 + length_ms)[window] == 1
@@ -48,7 +48,7 @@ def test_a_window_ends_now(window: str, length_ms: int) -> None:
 
 
 def test_an_election_after_now_counts() -> None:
-    """Clocks differ by some milliseconds: what has just been must not be missing."""
+    """Clocks differ by some milliseconds: what has just happened must not be missing."""
     assert within_windows(((2_000, 1),), 1_000) == {"10m": 1, "6h": 1}
 
 

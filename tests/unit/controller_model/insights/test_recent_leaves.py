@@ -8,13 +8,13 @@ MINUTE_MS = 60_000
 
 
 def test_a_minute_counts_once_and_at_its_own_time() -> None:
-    """Also where it is read late, after a later one."""
+    """Also if it is read late, after a later one."""
     minutes = noted(noted(noted((), 5 * MINUTE_MS), 5 * MINUTE_MS + 59_999), 4 * MINUTE_MS)
     assert minutes == (4, 5)
 
 
 def test_what_is_older_than_the_window_is_dropped() -> None:
-    """Whether it is noted before the newest or after it: no more than the window is ever held."""
+    """Whether it is added before or after the newest: no more than the window is ever held."""
     minutes: tuple[int, ...] = ()
     for minute in range(100):
         minutes = noted(minutes, minute * MINUTE_MS)
@@ -23,6 +23,6 @@ def test_what_is_older_than_the_window_is_dropped() -> None:
 
 
 def test_the_window_ends_now() -> None:
-    """The minute that goes on counts; the one that is as old as the window does not."""
+    """The current minute counts; one that is as old as the window does not."""
     assert within_window((10,), (10 + WINDOW_MINUTES) * MINUTE_MS - 1) == 1
     assert within_window((10,), (10 + WINDOW_MINUTES) * MINUTE_MS) == 0

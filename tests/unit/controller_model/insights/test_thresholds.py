@@ -1,4 +1,4 @@
-"""The one table of thresholds: at its limit each comparison says what PromQL says."""
+"""The one table of thresholds: at its limit each comparison gives what PromQL gives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from controller_model.insights.thresholds import THRESHOLDS, Compare, Severity, 
 def test_a_figure_is_compared_as_promql_does(
     compare: Compare | None, *, below: bool, at: bool, above: bool
 ) -> None:
-    """Just below the limit, at it, and above; what is not known is no trouble."""
+    """Just below the limit, at it, and above it; an unknown figure never meets it."""
     threshold = Threshold(Severity.WARNING, compare, 3)
     assert [threshold.is_met(value) for value in (2, 3, 4)] == [below, at, above]
     assert not threshold.is_met(None)
@@ -31,12 +31,12 @@ def test_a_figure_is_compared_as_promql_does(
     ("hold_s", "text"), [(0, "0s"), (30, "30s"), (90, "90s"), (300, "5m"), (3600, "1h"), (5400, "90m")]
 )  # fmt: skip
 def test_a_time_is_written_as_prometheus_reads_it(hold_s: int, text: str) -> None:
-    """In its largest unit that is whole."""
+    """In the largest unit that gives a whole number."""
     assert Threshold(Severity.WARNING, hold_s=hold_s).hold == text
 
 
 def test_what_must_hold_longer_is_worse() -> None:
-    """An alert that follows another on the same figure is critical where that one is a warning."""
+    """Where two alerts share a figure, the later one is critical and the earlier one a warning."""
     for sooner, later in (("KcmBehind", "KcmBehindForLong"), ("KafkaBrokerGone", "KafkaBrokerGoneAtMinIsr")):  # fmt: skip
         first, then = THRESHOLDS[sooner], THRESHOLDS[later]
         assert first.hold_s < then.hold_s

@@ -34,7 +34,7 @@ def test_a_duration_has_two_units_at_most(milliseconds: int, text: str) -> None:
 
 
 def test_a_time_is_read_as_people_read_it() -> None:
-    """To the second, in UTC; what is out of the calendar stays a number."""
+    """To the second, in UTC; a time beyond the calendar stays a number."""
     assert time_text(0) == "1970-01-01T00:00:00Z"
     assert time_text(253_402_300_799_999) == "9999-12-31T23:59:59Z"
     assert time_text(253_402_300_800_000) == "253402300800000"

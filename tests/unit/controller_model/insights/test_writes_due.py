@@ -1,4 +1,4 @@
-"""The writes that the controller owes, partition by partition."""
+"""The writes that are due from the controller, partition by partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def due(*partitions: PartitionFacts, cluster: ClusterFacts = ALL) -> list[WriteD
 
 
 def test_each_due_write_says_what_would_be_written() -> None:
-    """A new leader, none, a removal, a leader that is back, a first state."""
+    """A new leader, none, an ISR removal, a leader that is back, a first state."""
     cluster = up(1, 2, 3, gone_since={8: None, 9: 50, 7: 40})
     assert due(part(leader=9, isr=(9, 3, 2)), cluster=cluster) == [
         WriteDue(Due.NEW_LEADER, *T0, since=50, leader=2, isr=(3, 2))
@@ -45,7 +45,7 @@ def test_each_due_write_says_what_would_be_written() -> None:
 
 
 def test_broker_0_leads_like_any_other() -> None:
-    """Its id is not "no leader": dead it is to be followed, in a deletion it is to be written off."""
+    """Its id does not mean "no leader": if it is dead, a new leader is due; in a deletion, its leadership ends."""
     (write,) = due(part(replicas=(0, 1), leader=0, isr=(0, 1)))
     assert (write.kind, write.leader, write.sure) == (Due.NEW_LEADER, 1, True)
     (deletion,) = due(part(replicas=(0,), leader=0, isr=(0,), deleting=True), cluster=up(0))
@@ -53,7 +53,7 @@ def test_broker_0_leads_like_any_other() -> None:
 
 
 def moving(**fields: Any) -> PartitionFacts:
-    """Return a partition that goes from 1 to 2, its leader epoch the second one."""
+    """Return a partition that moves from 1 to 2, under its second leader epoch."""
     half = {"replicas": (2, 3, 1), "adding": (2,), "removing": (1,), "leader_epoch": 1}
     return part(**{**half, **fields})
 
@@ -70,7 +70,7 @@ def test_a_reassignment_is_due_when_its_target_is_in_sync() -> None:
 
 
 def test_a_deletion_is_due_unless_any_partition_halts_it() -> None:
-    """One dead replica or reassignment makes the whole topic ineligible; others go on."""
+    """One dead replica or reassignment makes the whole topic ineligible; other topics continue."""
     begun = part(1, deleting=True, leader=-1)
     other = part(0, topic="u", deleting=True)
     reported = [
@@ -85,7 +85,7 @@ def test_a_deletion_is_due_unless_any_partition_halts_it() -> None:
 
 
 def test_a_reader_of_old_figures_gives_no_verdict() -> None:
-    """Unless the figures are live, what the controller is worth is unknown."""
+    """Unless the figures are live, the controller's health is unknown."""
     history = small_cluster()
     history.heartbeat()
     fold = Fold()
