@@ -1,7 +1,7 @@
 """The figures of each broker of the watched cluster.
 
-The rule: a broker that is known but gone keeps its series, because its replicas still count; what
-only makes sense for a live one is absent then.
+The rule: a known broker that is gone keeps its series, because its replicas still count; figures
+that only make sense for a live broker are absent then.
 """
 
 from controller_model.kafka.coordinators import Coordinator

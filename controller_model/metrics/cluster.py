@@ -1,8 +1,8 @@
 """The figures of the watched cluster: its controller and its partitions.
 
-The rule: each figure is read from a view as it stands there; what follows from two of them is left
-to queries, unless operators ask for it by name. HELP says what to expect in a healthy cluster,
-and which JMX figure of Kafka's own it corresponds to.
+The rule: each figure is read from a view as it is there. What can be computed from two of them is
+left to queries, unless operators ask for it by name. HELP says what to expect in a healthy cluster,
+and to which of Kafka's own JMX figures it corresponds.
 """
 
 from controller_model.kafka.ids import NO_CONTROLLER
@@ -153,7 +153,7 @@ CONTROLLER: Table[ClusterView] = {
         lambda view: int(view.controller.migrating_to_kraft),
     ),
 }
-"""Of /controller and /controller_epoch."""
+"""The metrics of /controller and /controller_epoch."""
 
 CLUSTER: Table[ClusterView] = {
     "kafka_cluster_info": Samples(
@@ -283,4 +283,4 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.isr_expands,
     ),
 }
-"""Of registrations, assignments and states."""
+"""The metrics of registrations, assignments and states."""

@@ -1,7 +1,7 @@
-"""The figures of incidents and of balance: what the monitor sums up and what it recommends.
+"""The figures of incidents and of balance: what kcm sums up and what it recommends.
 
 The rule: a point in time is absent before the first one, and a recommendation's own figures while
-none stands; counts are there from the start, so that `increase()` sees their first event.
+there is none. Counts exist from the start, so that `increase()` sees their first event.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ def _last_closed(view: ClusterView) -> Iterable[Sample]:
 
 
 def _of_last(text: str, read: Callable[[LastIncident], float | None]) -> Samples[ClusterView]:
-    """Return a figure of the incident that was closed last."""
+    """Return a figure of the last closed incident."""
 
     def value(view: ClusterView) -> float | None:
         last = view.incidents.last_closed

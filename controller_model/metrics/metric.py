@@ -1,7 +1,7 @@
 """What a metric is: its name and meaning, and how its samples are read from a view.
 
-The rule: a metric is data. The exporter renders it, dashboards query it, documentation lists it,
-all from one entry; None in a view makes no sample, and never a zero. Names keep Prometheus's
+The rule: a metric is data. The exporter renders it, dashboards query it and documentation lists it,
+all from one entry. None in a view makes no sample, never a zero. Names keep Prometheus's
 suffixes: `_total` for counters, base units, `_timestamp_seconds` for points in time.
 """
 
@@ -22,16 +22,16 @@ V = TypeVar("V", contravariant=True)  # noqa: PLC0105  # one letter is what the 
 Reader: TypeAlias = Callable[[V], Iterable[Sample]]
 
 _MS_PER_S = 1000
-"""Views count milliseconds, Prometheus seconds."""
+"""Views use milliseconds, Prometheus seconds."""
 
 
 class MetricType(enum.StrEnum):
-    """Prometheus's types, as far as we need them."""
+    """Prometheus's types, as far as kcm needs them."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
     INFO = "info"
-    """A gauge of 1 whose labels are the value; a type of its own in OpenMetrics."""
+    """A gauge of 1 whose labels hold the value; a type of its own in OpenMetrics."""
 
 
 _SUFFIXES = {MetricType.COUNTER: "_total", MetricType.INFO: "_info"}
@@ -40,10 +40,10 @@ _UNITS = ("seconds", "ratio")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Metric(Generic[V]):
-    """One metric, read from a V: a ClusterView, a BrokerView, a Moment; its name says type and unit."""
+    """One metric, read from a V: a ClusterView, a BrokerView or a Moment. Its name gives type and unit."""
 
     name: str
-    """As it stands in samples, suffix included."""
+    """The name as in samples, including the suffix."""
     help: str
     """What an operator should expect to see."""
     labels: tuple[str, ...]
@@ -72,7 +72,7 @@ class Samples(NamedTuple, Generic[V]):
 
     help: str
     labels: tuple[str, ...]
-    """Those after `cluster` (and `broker`)."""
+    """The labels after `cluster` (and `broker`)."""
     read: Reader[V]
 
 
@@ -81,7 +81,7 @@ Table: TypeAlias = Mapping[str, Samples[V]]
 
 
 class TopicTrouble(NamedTuple):
-    """How many partitions of a topic are in trouble."""
+    """How many partitions of a topic are offline, under min.insync.replicas or under-replicated."""
 
     topic: str
     offline: int
@@ -91,36 +91,36 @@ class TopicTrouble(NamedTuple):
 
 
 class WorstTopics(NamedTuple):
-    """The topics that are worst off, the worst first, and as of when; None before they are first computed."""
+    """The topics with the most such partitions, worst first, and when they were counted (None: not yet)."""
 
     at: int | None = None
     topics: tuple[TopicTrouble, ...] = ()
     led_short: tuple[tuple[int, int], ...] = ()
-    """Each live broker, and how many under-replicated partitions it leads."""
+    """Each live broker, and the number of under-replicated partitions that it leads."""
     one_rack: int | None = None
-    """Partitions with all replicas in one rack; None: not counted, or what it takes was denied."""
+    """Partitions with all replicas in one rack; None: not counted, or a path that it needs was denied."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
-    """What depends on the time of the scrape, and so is not cached."""
+    """Values that depend on the time of the scrape, and so are not cached."""
 
     completeness: Completeness
     behind_ms: Mapping[Stage, int]
     clock_skew_ms: Mapping[Stage, int] = dataclasses.field(default_factory=dict)
     vacant_ms: int | None
-    """For how long nobody has held /controller, 0 when somebody holds it; None: it is not known."""
+    """For how many ms nobody has held /controller, 0 while somebody holds it; None: it is not known."""
     recent_elections: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Controller elections by the window that they were in; empty: not known."""
+    """Controller elections within each window; empty: not known."""
     isr_leave_minutes: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """In how many minutes of the window replicas of each broker left an ISR, where it is known."""
+    """In how many minutes of the window replicas of each broker left an ISR, for brokers where it is known."""
     worst: WorstTopics = dataclasses.field(default_factory=WorstTopics)
     next_rebalance_at: int | None = None
-    """When the controller checks the balance next, at the earliest; None where it is not known."""
+    """The earliest time at which the controller checks the balance again; None if it is not known."""
 
 
 def figure(text: str, read: Callable[[V], float | None]) -> Samples[V]:
-    """Return a metric of one figure; no sample for None."""
+    """Return the samples of a metric with one figure; None makes no sample."""
 
     def sample(view: V) -> Iterable[Sample]:
         value = read(view)
@@ -130,7 +130,7 @@ def figure(text: str, read: Callable[[V], float | None]) -> Samples[V]:
 
 
 def metrics(table: Table[V], *, of: tuple[str, ...] = ("cluster",)) -> tuple[Metric[V], ...]:
-    """Return the metrics of a table; `of` are the labels that say whose they are."""
+    """Return the metrics of a table; `of` are the labels that identify the cluster or the broker."""
     return tuple(
         Metric(name=name, help=samples.help, labels=(*of, *samples.labels), read=samples.read)
         for name, samples in table.items()
@@ -138,7 +138,7 @@ def metrics(table: Table[V], *, of: tuple[str, ...] = ("cluster",)) -> tuple[Met
 
 
 def where_readable(path: str, table: Table[ClusterView]) -> Table[ClusterView]:
-    """Return metrics without samples while the watcher may not read what they are made of."""
+    """Return metrics that have no samples while the watcher is denied the path that they depend on."""
 
     def guarded(read: Reader[ClusterView]) -> Reader[ClusterView]:
         return lambda view: () if view.log.is_denied(path) else read(view)
@@ -156,9 +156,9 @@ def seconds(milliseconds: float | None) -> float | None:
 
 
 def each_of(kinds: Iterable[str], counts: Mapping[str, int]) -> list[Sample]:
-    """Return a sample for each kind, 0 where there was none, and for those not known here.
+    """Return a sample for each kind, 0 if it has no count, and for other kinds in `counts`.
 
-    A series that is there from the start lets `increase()` see its first event.
+    A series that exists from the start lets `increase()` see its first event.
 
     >>> each_of(["a", "b"], {"b": 2, "new": 1})
     [(('a',), 0), (('b',), 2), (('new',), 1)]

@@ -1,7 +1,7 @@
-"""The figures that take a walk through the partitions: the worst topics, who leads them, one rack.
+"""The figures that need a pass over all partitions: the worst topics, who leads them, one rack.
 
-The rule: a topic has series only while it is among the worst, and the series say of when they are;
-the sums over all topics are the cluster's own figures.
+The rule: a topic has series only while it is among the worst, and the series show when that was
+counted; the sums over all topics are the cluster's own figures.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The catalogue keeps Prometheus's rules."""
+"""The catalogue follows Prometheus's rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.samples import broker_view, cluster_view
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 def test_names_follow_prometheus(metric: Metric[object]) -> None:
-    """Prefix, suffix of the type, base unit, a `cluster` label, and HELP that ends a sentence."""
+    """Prefix, suffix of the type, base unit, a `cluster` label, and HELP that is a full sentence."""
     prefixes = r"(kafka_(controller|cluster|broker|topic)|kcm_(cluster|broker|clock))"
     assert re.fullmatch(rf"{prefixes}_[a-z0-9_]+", metric.name)
     assert metric.name.endswith("_total") == (metric.type is MetricType.COUNTER)
@@ -35,14 +35,14 @@ def test_names_follow_prometheus(metric: Metric[object]) -> None:
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 def test_help_is_one_sentence(metric: Metric[object]) -> None:
-    """A tired operator reads it once: a capital letter, one full stop, no more than two lines."""
+    """A tired operator reads it once: a capital letter, one full stop, at most two lines."""
     assert re.fullmatch(r"[A-Z][^\n]*[^.]\.", metric.help)
     assert not re.search(r"[.!?] ", metric.help)
     assert len(metric.help) <= 200
 
 
 def test_help_says_when_a_metric_is_absent() -> None:
-    """A cluster and a broker of which nothing is known yet: what has no sample says so."""
+    """For a cluster and a broker of which nothing is known yet, HELP says why a sample is absent."""
     empty = cluster_view(
         controller=ControllerView(),
         log=LogView(),
@@ -57,7 +57,7 @@ def test_help_says_when_a_metric_is_absent() -> None:
 
 
 def test_no_two_metrics_share_a_family() -> None:
-    """OpenMetrics knows families without suffixes: a gauge must not take a counter's."""
+    """OpenMetrics declares families without suffixes: a gauge must not have the family of a counter."""
     families = [metric.family for metric in CATALOGUE]
     assert len(families) == len(set(families))
 

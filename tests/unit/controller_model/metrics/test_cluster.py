@@ -8,7 +8,7 @@ from tests.support.samples import cluster_view
 
 
 def test_exactly_the_controller_is_active() -> None:
-    """One live broker is the active controller, or none; a holder that is not registered counts."""
+    """One live broker is the active controller, or none; a holder that is not registered counts too."""
     name = "kafka_controller_active"
     assert of_cluster(name, cluster_view()) == [(("0",), 1), (("1",), 0)]
     vacant = cluster_view(controller=ControllerView())

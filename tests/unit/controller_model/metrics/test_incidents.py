@@ -8,7 +8,7 @@ from tests.support.metric_samples import of_cluster
 
 
 def test_the_last_closed_one_is_a_sample_and_its_figures_are_samples_of_their_own() -> None:
-    """One at a time, so that boards can show it; no figure is a label; none before the first."""
+    """One at a time, so that dashboards can show it; no figure is a label; none before the first."""
     history, fold = begun()
     last = INCIDENTS["kafka_cluster_incident_last_timestamp_seconds"]
     abnormal = INCIDENTS["kafka_cluster_incident_abnormal_timestamp_seconds"]
@@ -40,7 +40,7 @@ def test_the_last_closed_one_is_a_sample_and_its_figures_are_samples_of_their_ow
 
 
 def test_the_open_incident_is_a_sample_while_it_is_open() -> None:
-    """Its number and the event that opened it; none before and after."""
+    """Its number and the event that opened it; absent before and after."""
     history, fold = begun()
     name = "kafka_cluster_incident_info"
     assert of_cluster(name, fold.cluster_view()) == []

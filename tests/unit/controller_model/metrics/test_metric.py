@@ -1,4 +1,4 @@
-"""What is absent where the watcher may not read."""
+"""What is absent while the watcher is denied it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.support.samples import cluster_view, log_view
 def test_what_the_watcher_may_not_read_has_no_sample(
     denied: tuple[str, ...], controller: int, offline: int
 ) -> None:
-    """An id of -1, or partitions offline for want of a registration, would be wrong numbers."""
+    """An id of -1, or partitions offline because no registration was read, would be wrong figures."""
     view = cluster_view(log=log_view(denied=denied))
     assert len(of_cluster("kafka_controller_id", view)) == controller
     assert len(of_cluster("kafka_cluster_offline_partitions", view)) == offline
     assert of_cluster("kcm_cluster_denied_paths", view) == [((), len(denied))]
-    # What Kafka's own ACLs deny everybody is assumed: else no such cluster were ever complete.
+    # What Kafka's own ACLs deny everybody is assumed: otherwise no such cluster would be complete.
     missed = bool(denied) and denied != ("/config/brokers",)
     assert of_cluster("kcm_cluster_incomplete", view) == [((), int(missed))]
 
@@ -44,6 +44,6 @@ def test_what_the_watcher_may_not_read_has_no_sample(
     ],
 )
 def test_a_name_says_type_family_and_unit(name: str, kind: str, family: str, unit: str) -> None:
-    """As OpenMetrics declares them: a unit ends the family's name, a type's suffix is not of it."""
+    """As OpenMetrics declares them: a unit ends the family's name, a type's suffix is not part of it."""
     metric: Metric[object] = Metric(name=name, help="", labels=(), read=lambda _: ())
     assert (metric.type.value, metric.family, metric.unit) == (kind, family, unit)

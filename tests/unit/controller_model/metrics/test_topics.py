@@ -13,7 +13,7 @@ from tests.support.samples import FRESH, T0, cluster_view
 
 
 def test_only_the_worst_topics_have_series() -> None:
-    """Each has what is wrong with it; before a search there is neither a topic nor a time."""
+    """Each with its problems; before the first count there is neither a topic nor a time."""
     complete = assess(cluster_view(), FRESH, T0)
     found = WorstTopics(T0, (TopicTrouble("lost", 2, 1, 3),), ((0, 3),), one_rack=2)
     searched = Moment(completeness=complete, behind_ms={}, vacant_ms=None, worst=found)
