@@ -1,13 +1,13 @@
-"""The znodes that the fold holds: is a change news, and what do they sum up to.
+"""The znodes that the fold holds: whether a change is new, and the digest over all of them.
 
-The rule: a value is judged by ZooKeeper's own order (mzxid) and never by the time of its arrival;
-after a delete there is no mzxid to compare with, so the zxid that the read was answered at
-decides. Every change of the set of znodes moves the digest with it.
+The rule: values are compared by ZooKeeper's own order (mzxid) and never by their time of arrival.
+After a delete there is no mzxid to compare with, so the zxid of the read's reply decides. Every
+change of the set of znodes changes the digest too.
 
-Why one number is enough for the deletes: within a generation reads are answered in the order in
-which they stand in the log, so their read_zxid never falls; a new generation begins with a resync
-that starts only when the server has caught up with the largest read_zxid that the view holds. A
-read below the newest delete's read_zxid is therefore always an old one.
+Why one number is enough for deletes: within a generation, reads are answered in the order of the
+log, so their read_zxid never falls. A new generation begins with a resync, which starts only when
+the server has caught up with the largest read_zxid that the view holds. So a read below the
+read_zxid of the newest delete is always an old one.
 """
 
 import enum
@@ -18,23 +18,23 @@ from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 
 
 class Freshness(enum.Enum):
-    """What a `set` is, compared with what is held."""
+    """What a `set` is, compared with the value that is held."""
 
     NEWS = enum.auto()
     CONFIRMED = enum.auto()
-    """The value that is held, reported again."""
+    """The same value, reported again."""
     STALE = enum.auto()
-    """An older value: it must not win."""
+    """An older value, which must not win."""
     REPLACED = enum.auto()
     """A value of another history: ZooKeeper was restored from a backup, or rebuilt."""
 
 
 _NEWS = Freshness.NEWS
-"""Python 3.11 finds a member of an Enum by running Python code: once, not with each change."""
+"""Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change."""
 
 
 def judge(log: LogState, stat: ZnodeStat | None, change: ZnodeChange) -> Freshness:
-    """Judge a `set`; what the change does not carry is not checked."""
+    """Compare a `set` with the stat that is held; a field that the change lacks is not checked."""
     rebase = log.resync is not None and log.resync.rebase
     if stat is None:
         late = change.read_zxid is not None and change.read_zxid < log.deletes_read_zxid
@@ -47,14 +47,14 @@ def judge(log: LogState, stat: ZnodeStat | None, change: ZnodeChange) -> Freshne
         return _NEWS
     if mzxid == stat.mzxid and change.czxid in {None, stat.czxid}:
         return Freshness.CONFIRMED
-    # A server that has come to zxid R shows every write up to R: so a read at or after the value
-    # held cannot show an older one, unless that value is of a history that is no more.
+    # A server that has reached zxid R shows every write up to R. So a read at or after the held value
+    # cannot show an older one, unless the held value belongs to a history that was replaced.
     impossible = change.read_zxid is not None and change.read_zxid >= stat.mzxid
     return Freshness.REPLACED if impossible else Freshness.STALE
 
 
 def steps_merged(stat: ZnodeStat, version: int | None) -> int:
-    """Return how many updates of one znode were never seen; 0 where a version is not known.
+    """Return how many updates of one znode were never seen; 0 if a version is not known.
 
     >>> steps_merged(ZnodeStat(mzxid=9, czxid=3, version=4, resync=0), 7)
     2
@@ -65,7 +65,7 @@ def steps_merged(stat: ZnodeStat, version: int | None) -> int:
 
 
 def confirm(log: LogState, path: str, stat: ZnodeStat) -> bool:
-    """Note in the resync under way that a znode was confirmed; return whether the stat moved."""
+    """Count a znode as confirmed in the current resync; return whether the stat changed."""
     if log.resync is None or stat.resync == log.resync_ordinal:
         return False
     stat.resync = log.resync_ordinal
@@ -75,7 +75,7 @@ def confirm(log: LogState, path: str, stat: ZnodeStat) -> bool:
 
 
 def keep(log: LogState, path: str, old: ZnodeStat | None, new: ZnodeStat) -> None:
-    """Move the digests from a znode's old stat to its new one."""
+    """Change the digests from a znode's old stat to its new one."""
     if old is None:
         moved = znode_digest(path, new.mzxid)
         log.znodes += 1
@@ -96,7 +96,7 @@ def keep(log: LogState, path: str, old: ZnodeStat | None, new: ZnodeStat) -> Non
 
 
 def forget(log: LogState, path: str, stat: ZnodeStat) -> None:
-    """Take a deleted znode off the digests."""
+    """Remove a deleted znode from the digests."""
     bits = znode_digest(path, stat.mzxid)
     log.znodes -= 1
     log.digest ^= bits

@@ -1,4 +1,4 @@
-"""What is held of a broker that was ever registered."""
+"""What the fold's state holds of a broker that was ever registered."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from controller_model.insights.recent_leaves import Minutes
 
 
 class BrokerRecord(msgspec.Struct, array_like=True, frozen=True):
-    """A broker that was ever registered. `ControlPlane.put_broker` alone puts another in its place."""
+    """A broker that was ever registered. Only `ControlPlane.put_broker` replaces it by another value."""
 
     epoch: int | None = None
     live: bool = False
@@ -20,17 +20,17 @@ class BrokerRecord(msgspec.Struct, array_like=True, frozen=True):
     rack: str | None = None
     isr_leaves: int = 0
     drained: int = 0
-    """Partitions that the controller took it off while it was registered: a controlled shutdown
+    """Partitions from which the controller removed it while it was registered: a controlled shutdown
     or a failed log directory."""
     log_dir_failures: int = 0
     """Failed log directories that it reported, ever."""
     log_dir_failed: bool = False
-    """One of them since it registered: what the controller took it off is no controlled shutdown."""
+    """It reported one since it registered: then what the controller removed it from shows no controlled shutdown."""
     former_address: str | None = None
-    """Where it was registered before it moved to its present address."""
+    """Its previous address, if it has registered with another one since."""
     endpoints: tuple[str, ...] = ()
     """All its listeners, as registered (BrokerIdZNode.endpoints)."""
     features: Mapping[str, Mapping[str, int]] = {}
-    """What it supports: min_version and max_version by feature."""
+    """The features that it supports: min_version and max_version of each."""
     isr_leave_minutes: Minutes = ()
-    """When its replicas left ISRs of late (`insights.recent_leaves`)."""
+    """When its replicas recently left ISRs (`insights.recent_leaves`)."""

@@ -1,9 +1,9 @@
-"""A cluster while changes are applied to it, and where its topics are kept.
+"""A cluster while changes are applied to it, and the store of its topics.
 
-The rule: topics and partitions are frozen values, and only `ClusterState` puts another one in the
-place of one that is held. Whatever it puts, the totals are new minus old when they are read next: so
-there is nothing to open, to settle or to call in order, and totals can be read at any time. A topic
-is loaded when a change touches it; the totals never need the others.
+The rule: topics and partitions are frozen values, and only `ClusterState` replaces one by another.
+Each replacement moves the totals by new minus old, at the latest when they are next read. So there
+is nothing to open, to settle or to call in order, and totals can be read at any time. A topic is
+loaded when a change touches it; the totals never need the others.
 """
 
 from collections.abc import Iterable
@@ -20,26 +20,26 @@ from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
 _MOST_MOVES = 4096
-"""Kinds of states that wait to be added up: about a megabyte, and more than a storm of one cluster has."""
+"""The most kinds of states that wait to be added up: about a megabyte, more than a storm of one cluster has."""
 
 
 class TopicStore(Protocol):
-    """Where topics are kept; a dict in tests, Spark's state in the fold."""
+    """Where topics are stored: a dict in tests, Spark's state in the fold."""
 
     def get(self, name: str) -> TopicState | None:
         """Return the topic, or None."""
 
     def peek(self, name: str) -> TopicState | None:
-        """Return the topic, or None, and remember nothing of it: for a walk over all topics."""
+        """Return the topic, or None, without caching it: for a pass over all topics."""
 
     def put(self, topic: TopicState) -> None:
-        """Keep the topic."""
+        """Store the topic."""
 
     def remove(self, name: str) -> None:
-        """Forget the topic; nothing happens if there is none."""
+        """Remove the topic; nothing happens if there is none."""
 
     def names(self) -> Iterable[str]:
-        """Return the names of all topics: rare, it may read everything."""
+        """Return the names of all topics; used rarely, because it may read everything."""
 
 
 class MemoryTopicStore:
@@ -57,11 +57,11 @@ class MemoryTopicStore:
         return self._topics.get(name)
 
     def put(self, topic: TopicState) -> None:
-        """Keep the topic."""
+        """Store the topic."""
         self._topics[topic.name] = topic
 
     def remove(self, name: str) -> None:
-        """Forget the topic."""
+        """Remove the topic."""
         self._topics.pop(name, None)
 
     def names(self) -> Iterable[str]:
@@ -70,25 +70,25 @@ class MemoryTopicStore:
 
 
 class ClusterState:
-    """A cluster while changes are applied: the control plane, and the topics at hand."""
+    """A cluster while changes are applied: the control plane, and the topics that they touch."""
 
     def __init__(self, control: ControlPlane, topics: TopicStore) -> None:
         self.control = control
         self.topics = topics
         self.changed: dict[str, set[int] | None] = {}
-        """Topics that changed since the last projection: partitions of which only the state did, or None where
-        more did."""
+        """Topics that changed since the last projection. The value holds the partitions whose state alone changed;
+        None if more changed."""
         self.removed: dict[str, int] = {}
-        """Topics that are gone since the last projection, and how many views each had."""
+        """Topics that were removed since the last projection, and how many views each had."""
 
     def topic(self, name: str) -> TopicState:
-        """Return a topic; an empty one where nothing of it is held."""
+        """Return a topic; an empty one if nothing is held of it."""
         return self.topics.get(name) or TopicState(name)
 
     def put_topic(self, new: TopicState) -> None:
-        """Put a topic in the place of the one of its name; one that holds nothing is removed.
+        """Replace the topic of this name; one that holds nothing is removed.
 
-        Figures that follow from topics move with it: totals, coordinators, topics and reassignments.
+        Figures derived from topics change with it: totals, coordinators, topics and reassignments.
         """
         control, name = self.control, new.name
         old = self.topic(name)
@@ -103,7 +103,7 @@ class ClusterState:
         self._keep(new)
 
     def put_partition(self, name: str, partition: int, new: PartitionRecord | None) -> None:
-        """Put a partition in the place of the one that is held; None: nothing is held of it."""
+        """Replace a partition by a new value, or remove it if that is None."""
         topic = self.topics.get(name) or TopicState(name)
         partitions = cast("dict[int, PartitionRecord]", topic.partitions)
         old = partitions.get(partition)
@@ -116,7 +116,7 @@ class ClusterState:
         self._keep(topic, partition if is_state_alone else None)
 
     def set_deleting(self, name: str, since: int | None) -> None:
-        """Note since when a topic's deletion is requested; None: it is not."""
+        """Set since when a topic's deletion has been requested; None: it is not."""
         topic = self.topics.get(name)
         if topic is not None:
             self._count_topic(topic, -1)
@@ -129,14 +129,14 @@ class ClusterState:
             self.mark_changed(name)
 
     def mark_changed(self, name: str, partition: int | None = None) -> None:
-        """Note that the views of a topic are to be made again: that of a partition, or all of them."""
+        """Mark views of a topic to be made again: that of one partition, or all of them."""
         if partition is None:
             self.changed[name] = None
         elif (partitions := self.changed.setdefault(name, set())) is not None:
             partitions.add(partition)
 
     def note_views(self, topic: TopicState, digests: tuple[int, ...]) -> None:
-        """Note the digests of a topic's views as they were published last."""
+        """Store the digests of a topic's views as last published."""
         self._move_published(topic, digests)
         self.topics.put(msgspec.structs.replace(topic, view_digests=digests))
 
@@ -152,7 +152,7 @@ class ClusterState:
             self.topics.remove(name)
             self._move_published(topic, ())
             self.control.reassigning.pop(name, None)
-            # At least one: a batch that runs again may make and end a topic that was shown before.
+            # At least one: a batch that runs again may create and delete a topic that was shown before.
             self.removed[name] = max(len(topic.view_digests), self.removed.get(name, 1))
         else:
             self.topics.put(topic)
@@ -194,7 +194,7 @@ class ClusterState:
     def _count_partition(
         self, by: int, topic: TopicState, partition: int, record: PartitionRecord
     ) -> None:
-        """Count a partition in or out; one without an assignment is none."""
+        """Count a partition in or out; one without an assignment is not counted."""
         if record.replicas is None:
             return
         added = topic.adding.get(partition, ())
@@ -213,7 +213,7 @@ class ClusterState:
 
 
 def _is_counted_alike(old: TopicState, new: TopicState) -> bool:
-    """Return whether two values of a topic differ in nothing that is counted, as far as is quick to see."""
+    """Return whether two values of a topic count the same; it compares only what is quick to compare."""
     return (
         new.partitions is old.partitions
         and new.adding is old.adding

@@ -1,8 +1,8 @@
-"""A topic's numbers as counts that add up.
+"""The numbers of a topic, as counts that can be added and subtracted.
 
-The rule: a contribution depends on the topic's own znodes and on nothing else, neither on which
-brokers live nor on defaults. Those are applied when totals are read (`figures`), so that a
-broker's death touches no topic, and the totals move by new minus old.
+The rule: a contribution depends on the topic's own znodes only, not on live brokers or defaults.
+Those are applied when totals are read (`figures`), so that a broker's death touches no topic, and
+the totals change by new minus old.
 """
 
 from typing import NamedTuple, TypeVar
@@ -13,17 +13,17 @@ from controller_model.kafka.ids import NO_LEADER, new_tuple
 from controller_model.kafka.replica_assignment import has_preferred_leader
 
 NO_MIN_ISR = 0
-"""In a key: the topic sets no min.insync.replicas of its own."""
+"""In a key: the topic does not set min.insync.replicas itself."""
 
 _Key = TypeVar("_Key")
 
 
 class CountedState(NamedTuple):
-    """What of a partition its state is counted by."""
+    """The part of a partition from which its state is counted."""
 
     replicas: tuple[int, ...]
     leader: int | None
-    """None: without a state."""
+    """None: the partition has no state."""
     isr: tuple[int, ...]
     added: tuple[int, ...]
     min_isr: int
@@ -32,19 +32,19 @@ class CountedState(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What partitions with a state are counted by."""
+    """The key by which partitions with a state are counted."""
 
     leader: int
     replicas: int
     target: int
-    """Replicas without those that are still being added."""
+    """The number of replicas, without those that are still being added."""
     isr: int
     min_isr: int
     """The topic's own min.insync.replicas, or NO_MIN_ISR."""
 
 
 class Membership(NamedTuple):
-    """What the memberships of a broker in an ISR are counted by."""
+    """The key by which a broker's memberships in ISRs are counted."""
 
     leader: int
     replicas: int
@@ -64,15 +64,15 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
     """Partitions by (replication factor, the topic's min.insync.replicas)."""
     shapes: dict[Shape, int] = {}
     members: dict[int, dict[Membership, int]] = {}
-    """By broker: pairs of brokers, and so by far the largest of these tables."""
+    """By broker. The keys are pairs of brokers, so this is by far the largest of these tables."""
     replicas: dict[int, int] = {}
     leaders: dict[int, int] = {}
     preferred: dict[int, int] = {}
     """The ratio rule (checkAndTriggerAutoLeaderRebalance): partitions by first replica."""
     preferred_not_led: dict[int, int] = {}
-    """Those of them that have a state and another leader, or none."""
+    """The part of `preferred` that has a state and another leader, or none."""
     preferred_not_led_in_isr: dict[int, int] = {}
-    """Those of them whose first replica is in the ISR."""
+    """The part of `preferred_not_led` whose first replica is in the ISR."""
 
     def count_partition(self, by: int, state: CountedState, *, is_reassigned: bool) -> None:
         """Count a partition in (`by` 1) or out (`by` -1): its assignment and its state."""
@@ -87,7 +87,7 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
         self.count_state(by, state)
 
     def count_state(self, by: int, state: CountedState) -> None:
-        """Count the state of `by` partitions in, or out where it is negative; assignments stay."""
+        """Count the state of `by` partitions in, or out if it is negative, without their assignments."""
         replicas, leader, isr, added, min_isr, deleting = state
         if leader is None:
             self.without_state += by

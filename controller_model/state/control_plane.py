@@ -1,7 +1,7 @@
-"""The control plane: everything of one cluster but its topics.
+"""The control plane: everything that is held of one cluster except its topics.
 
-The rule: everything that a replay needs stands in the structs of this folder and in nothing else, so
-that a fold can stop anywhere, be packed, and go on as if it had not.
+The rule: everything that a replay needs is in the structs of this sub-package and nowhere else, so
+that a fold can stop anywhere, be packed, and resume as if it had not stopped.
 """
 
 from collections.abc import Set as AbstractSet
@@ -22,66 +22,66 @@ from controller_model.state.znode_stat import ZnodeStat
 
 
 class Assumed(msgspec.Struct, frozen=True, array_like=True):
-    """What ZooKeeper does not hold and our own settings therefore say."""
+    """What kcm's own settings give because ZooKeeper does not hold it."""
 
     min_insync_replicas: int | None = None
-    """None: no setting says it, and what depends on it is not known."""
+    """None: no setting gives it, and what depends on it is not known."""
     leader_imbalance_per_broker_percentage: int = 10
     auto_leader_rebalance: bool = True
     """auto.leader.rebalance.enable."""
 
 
 class PublishedViews(msgspec.Struct, array_like=True):
-    """The digests (`view_digest`) of the views as they were published last."""
+    """The digests (`view_digest`) of the views as last published."""
 
     topics: int = 0
-    """Of the views of all topics, the sum by XOR of what each holds."""
+    """The XOR of the digests of all topics' views."""
     brokers: int = 0
     incidents: int = 0
     recommendation: int = 0
 
     @property
     def digest(self) -> int:
-        """Of all views but the cluster's own."""
+        """The digest over all views except the cluster's own."""
         return self.topics ^ self.brokers ^ self.incidents ^ self.recommendation
 
 
 class ControlPlane(msgspec.Struct, array_like=True, dict=True):
-    """Everything of a cluster but its topics; one value in the fold's state."""
+    """Everything of a cluster except its topics; one value in the fold's state."""
 
     cluster: str
     assumed: Assumed
     counters_since: int
     now: int = 0
-    """The fold's clock: the largest observed_at in the log, corrected where clocks stepped back."""
+    """The fold's clock: the largest observed_at in the log, corrected where clocks went back."""
     log: LogState = msgspec.field(default_factory=LogState)
     controller: ControllerState = msgspec.field(default_factory=ControllerState)
     brokers: dict[int, BrokerRecord] = {}
     stats: dict[str, ZnodeStat] = {}
-    """Of every znode that belongs to no topic, by path."""
+    """The stat of every znode that belongs to no topic, by path."""
     deleting: dict[str, int] = {}
-    """Topics under /admin/delete_topics, and since when."""
+    """Topics under /admin/delete_topics, and since when they are there."""
     reassigning: dict[str, int] = {}
-    """Topics with adding or removing replicas, and since when."""
+    """Topics with adding or removing replicas, and since when they have them."""
     broker_min_isr: dict[str, int] = {}
     """min.insync.replicas of /config/brokers, by id or "<default>"."""
     cluster_id: str | None = None
     counted: Contribution = msgspec.field(default_factory=Contribution)
-    """The sum over all topics but for what `moves` holds: `totals` is to be read, never this."""
+    """The sum over all topics without what `moves` holds: read `totals`, never this."""
     topics: int = 0
     leader_elections: dict[str, int] = {}
     unclean_elections: int = 0
     isr_shrinks: int = 0
     isr_expands: int = 0
     pending_tombstones: dict[str, int] = {}
-    """Keys of views that were deleted, and when: compaction may forget them later."""
+    """Keys of views that were deleted, and when: later a null lets compaction remove them."""
     predictions: PredictionState = msgspec.field(default_factory=PredictionState)
     broker_unclean: dict[str, bool] = {}
     """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
     coordinators: dict[str, dict[int, int]] = {}
-    """Of each topic whose leaders are coordinators: how many partitions each broker leads."""
+    """For each topic whose leaders are coordinators: how many partitions each broker leads."""
     kraft_controller: int | None = None
-    """The KRaft controller that /migration names; None without one."""
+    """The KRaft controller that /migration names; None if it names none."""
     incidents: IncidentState = msgspec.field(default_factory=IncidentState)
     recommendations: RecommendationState = msgspec.field(default_factory=RecommendationState)
     published: PublishedViews = msgspec.field(default_factory=PublishedViews)
@@ -89,7 +89,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
 
     @cached_property
     def touched(self) -> set[int]:
-        """Brokers whose figures may have changed since their views and memberships were written last."""
+        """Brokers whose figures may have changed since their views and memberships were last written."""
         return set()
 
     @cached_property
@@ -98,20 +98,20 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
 
     @cached_property
     def moves(self) -> dict[CountedState, int]:
-        """States that were put and taken since the totals were read last, and how often.
+        """States that were added and removed since the totals were last read, with their net counts.
 
-        Most of what a batch moves cancels out or is alike, so it is added up when somebody asks.
+        Most changes of a batch are alike or cancel each other, so they are added up only on demand.
         """
         return {}
 
     @property
     def totals(self) -> Contribution:
-        """The sum of all topics' numbers, whatever was put before."""
+        """The sum of all topics' numbers, including every change so far."""
         self.add_up()
         return self.counted
 
     def add_up(self) -> None:
-        """Add what was put to what is counted: before totals are read, or packed."""
+        """Add `moves` to `counted`; needed before totals are read or packed."""
         for state, by in self.moves.items():
             self.counted.count_state(by, state)
             self._touch(state)
@@ -128,7 +128,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
             self.touched.add(state.leader)
 
     def put_broker(self, broker: int, record: BrokerRecord) -> None:
-        """Put what is held of a broker in the place of what was."""
+        """Replace what is held of a broker."""
         self.brokers[broker] = record
         self.touched.add(broker)
         if record.live:
@@ -137,12 +137,12 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
             self._live.discard(broker)
 
     def live_brokers(self) -> AbstractSet[int]:
-        """Return the ids that are registered, to read at once: the set moves with the registrations."""
+        """Return the registered ids; read them at once, because the set changes with registrations."""
         return self._live
 
     def min_isr_of(self, topic: int | None, leader: int) -> int | None:
-        """Return min.insync.replicas of a partition by its topic's own value, and its leader.
+        """Return min.insync.replicas of a partition, from its topic's own value and its leader.
 
-        None: it is not known.
+        Returns None if it is not known.
         """
         return min_isr_of(topic, leader, self.broker_min_isr, self.assumed.min_insync_replicas)

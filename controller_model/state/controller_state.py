@@ -1,4 +1,4 @@
-"""Who the controller is, and the account of its elections, as it is held."""
+"""What the fold's state holds of the controller and of its elections."""
 
 import msgspec
 
@@ -9,19 +9,19 @@ from controller_model.records.views import Failover
 
 
 class ControllerState(msgspec.Struct, array_like=True):
-    """Who is the controller, and the account of elections."""
+    """The controller, and the counts of its elections."""
 
     id: int = NO_CONTROLLER
     last_id: int = NO_CONTROLLER
-    """The holder before nobody held it."""
+    """The last holder of /controller before it was vacant."""
     last_holder_epoch: int | None = None
-    """The broker epoch of the last holder when it was elected: distinguishes a bounce from a deletion."""
+    """The broker epoch of the last holder at its election: it distinguishes a bounce from a deletion."""
     czxid: int | None = None
     elected_at: int | None = None
     epoch: int | None = None
     epoch_zxid: int = 0
     base_epoch: int | None = None
-    """The epoch at which counting started, and how many elections stood for it."""
+    """The epoch at which counting started; `base_elections` is the number of elections at that epoch."""
     base_elections: int = 0
     seen: int = 0
     """Creations of /controller seen since counting started."""
@@ -45,17 +45,17 @@ class ControllerState(msgspec.Struct, array_like=True):
     stale_writes: int = 0
     migrating: bool = False
     pending_election: ControllerElected | None = None
-    """An election whose epoch has not been read yet; reported when it is."""
+    """An election whose epoch has not been read yet; it is reported when the epoch is."""
     pending_election_after: int | None = None
-    """The epoch that was known when it was seen."""
+    """The epoch that was known when that election was seen."""
     unresolved_holder: int = NO_CONTROLLER
-    """The former holder, while it is open whether its registration vanished with /controller."""
+    """The former holder, while it is not known whether its registration ended with /controller."""
     failover_due: int = 0
-    """Leader writes that the failover work under way still owes."""
+    """Leader writes that are still due in the failover work under way."""
     timestamp: str | None = None
-    """What the payload of /controller says about when it was written."""
+    """The time at which /controller was written, by its payload."""
     elections_awaiting_epoch: int = 0
-    """Elections whose /controller has been read, and the epoch not yet."""
+    """Elections whose /controller has been read, but whose epoch has not."""
     recent_elections: Elections = ()
     known_before: int | None = None
-    """Until when it was known who holds /controller, before the newest election; None: never."""
+    """The last time before the newest election at which the holder of /controller was known; None: never."""

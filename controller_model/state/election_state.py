@@ -1,4 +1,4 @@
-"""Preferred elections that were asked for and not yet seen, as they are held."""
+"""What the fold's state holds of preferred elections that were requested and not yet seen."""
 
 import msgspec
 
@@ -6,14 +6,14 @@ from controller_model.records.election_requests import ElectionOrigin
 
 
 class AskedElection(msgspec.Struct, array_like=True, frozen=True):
-    """Of one partition: who asked for it, and until when (by the log's clock) it is theirs."""
+    """Who asked for an election of one partition, and until when (log's clock) it is attributed to them."""
 
     by: ElectionOrigin
     until: int
 
 
 class ElectionState(msgspec.Struct, array_like=True):
-    """What was asked for, in the fold's state."""
+    """The requested elections, in the fold's state."""
 
     asked: dict[str, dict[int, AskedElection]] = {}
     """By topic and partition; bounded (tracking.asked_elections)."""

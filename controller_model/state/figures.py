@@ -1,9 +1,9 @@
-"""The numbers: totals, read with the brokers that live and the defaults that hold now.
+"""The figures: totals, combined with the live brokers and the defaults that apply now.
 
-The rule: definitions are Kafka's. A partition is offline when it has a state and its leader is -1
-or not registered (KafkaController.updateMetrics); under-replicated when its ISR is smaller than
-its target replicas; a topic that is being deleted counts in neither. Where min.insync.replicas is
-not known of one partition, a sum over partitions that depends on it is not known: never a part of it.
+The rule: definitions are Kafka's. A partition is offline if it has a state and its leader is -1 or
+not registered (KafkaController.updateMetrics). It is under-replicated if its ISR is smaller than
+its target replicas. Neither counts a topic that is being deleted. If min.insync.replicas of one
+partition is not known, no sum over partitions that depends on it is known: no partial sum is shown.
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ from controller_model.state.contribution import NO_MIN_ISR
 from controller_model.state.control_plane import ControlPlane
 
 SKEW_DIGITS = 3
-"""Of a leader skew: a new topic somewhere moves every broker's share, and must not touch each view
-of a large cluster."""
+"""Digits of a leader skew: a new topic changes every broker's share, and must not change every broker's
+view in a large cluster."""
 
 _NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
 
 
 def leader_writes_due(control: ControlPlane) -> int:
-    """Return how many partitions have a leader that is gone: writes that a controller owes."""
+    """Return how many partitions have a leader that is gone: leader writes due from the controller."""
     live = control.live_brokers()
     return sum(
         count
@@ -78,14 +78,14 @@ def counts(control: ControlPlane) -> Counts:
 
 
 def preferred_share(control: ControlPlane) -> float:
-    """Return how many preferred replicas each live broker would have if all had as many."""
+    """Return how many preferred replicas each live broker would have if all had equally many."""
     return sum(control.totals.preferred.values()) / max(1, len(control.live_brokers()))
 
 
 def leader_skew(control: ControlPlane, broker: int, share: float) -> float | None:
-    """Return how far a live broker is from an even share of the preferred replicas; None: it is gone.
+    """Return how far a live broker is from an even share of the preferred replicas; None if it is gone.
 
-    0 = even, 1 = twice its share, -1 = none; only a reassignment changes it.
+    0 is even, 1 is twice its share, -1 is none. Only a reassignment changes it.
     """
     if broker not in control.live_brokers():
         return None
@@ -93,13 +93,13 @@ def leader_skew(control: ControlPlane, broker: int, share: float) -> float | Non
 
 
 def imbalance_ratio(control: ControlPlane, broker: int) -> float:
-    """Return the share of a broker's preferred partitions that it does not lead; 0 without any."""
+    """Return the fraction of a broker's preferred partitions that it does not lead; 0 without any."""
     preferred = control.totals.preferred.get(broker, 0)
     return control.totals.preferred_not_led.get(broker, 0) / preferred if preferred else 0.0
 
 
 def exceeding(control: ControlPlane) -> tuple[int, ...]:
-    """Return the brokers above the threshold, strictly, worst first (insights.rebalance)."""
+    """Return the brokers strictly above the threshold, worst first (insights.rebalance)."""
     threshold = control.assumed.leader_imbalance_per_broker_percentage / 100
     ratios = {
         broker: imbalance_ratio(control, broker) for broker in control.totals.preferred_not_led
@@ -110,7 +110,7 @@ def exceeding(control: ControlPlane) -> tuple[int, ...]:
 
 
 def electable(control: ControlPlane, brokers: Iterable[int]) -> dict[int, int]:
-    """Return how many partitions an election would give back to each broker; those with some."""
+    """Return how many partitions an election would give back to each broker; brokers without any are absent."""
     live = control.live_brokers()
     in_isr = control.totals.preferred_not_led_in_isr
     return {broker: in_isr[broker] for broker in brokers if broker in live and broker in in_isr}
@@ -131,7 +131,7 @@ def blocked(control: ControlPlane, brokers: Iterable[int]) -> dict[str, int]:
 
 
 def notifications(control: ControlPlane) -> int:
-    """Return how many ISR and log directory notifications wait for the controller."""
+    """Return how many ISR and log directory notifications the controller has yet to process."""
     return sum(path.startswith(_NOTIFICATIONS) for path in control.stats)
 
 
@@ -147,39 +147,39 @@ def is_known(control: ControlPlane, broker: int) -> bool:
 
 
 class LostWith(NamedTuple):
-    """What the loss of one broker would do, as far as totals show."""
+    """What would break if one broker were lost, as far as totals show."""
 
     in_isr: int = 0
-    """ISRs that it is a member of."""
+    """ISRs of which it is a member."""
     offline: int = 0
-    """Led partitions that it alone keeps in sync."""
+    """Partitions with a live leader and no other replica in the ISR."""
     under_min_isr: int | None = 0
-    """Led partitions at their min.insync.replicas of which it is a member, if not the last; None:
-    of some it is not known."""
+    """Partitions with a live leader that are at their min.insync.replicas and have it and others in the
+    ISR; None if min.insync.replicas of some is not known."""
     unsure: bool = False
-    """More may break than is counted."""
+    """More may break than these counts show."""
 
 
 class LossJudge:
-    """Judges what the loss of a broker would do.
+    """Judges what would break if a broker were lost.
 
-    Totals know how large an ISR is, not who else is in it. So while the controller owes a leader,
-    or the removal of members that are gone, the counts are the least that would break. The same
-    where brokers differ in min.insync.replicas: another leader's may ask for more.
+    Totals hold the size of an ISR, not its members. So while the controller has yet to write a
+    leader, or to remove gone members from an ISR, the counts are minimums. They also are where
+    brokers differ in min.insync.replicas: another leader's value may be higher.
     """
 
     def __init__(self, control: ControlPlane) -> None:
-        """Take a cluster as it is now: another judge is needed once something has changed."""
+        """Take a cluster as it is now; after a change, another judge is needed."""
         self._control = control
         self._least = {
             broker: control.min_isr_of(None, broker) for broker in control.live_brokers()
         }
         self._is_differing = len(set(self._least.values())) > 1
         self.is_behind = leader_writes_due(control) > 0 or _removal_due(control)
-        """The controller owes a leader, or the removal of an ISR's member."""
+        """The controller has yet to write a leader, or to remove gone members from an ISR."""
 
     def of(self, broker: int) -> LostWith:
-        """Return what the loss of a broker would do."""
+        """Return what would break if this broker were lost."""
         live = self._control.live_brokers()
         in_isr = offline = 0
         under_min: int | None = 0
@@ -206,7 +206,7 @@ class LossJudge:
 
 
 def _removal_due(control: ControlPlane) -> bool:
-    """Return whether a broker that is gone is in the ISR of a live leader still."""
+    """Return whether a broker that is gone is still in the ISR of a live leader."""
     live, members = control.live_brokers(), control.totals.members
     return any(
         membership.leader in live
@@ -218,10 +218,10 @@ def _removal_due(control: ControlPlane) -> bool:
 def _min_isr_blocking(control: ControlPlane) -> int | None:
     """Return how many partitions have a min.insync.replicas not below their replication factor.
 
-    None: of some it is not known. Sizes know no leader, so the default holds at first. Then
-    partitions are judged again that are led by a broker with a value of its own.
+    Returns None if that of some is not known. Sizes do not hold leaders, so the default is applied
+    first. Then partitions whose leader has its own value are judged again.
     """
-    # By the answer (None: not known), how many partitions get it.
+    # How many partitions get each answer (None: not known).
     found: Counter[bool | None] = Counter()
     for (factor, min_isr), count in control.totals.sizes.items():
         found[min_isr_blocks(factor, control.min_isr_of(min_isr, NO_LEADER))] += count

@@ -1,4 +1,4 @@
-"""The account of incidents, as it is held, and the health samples that move it."""
+"""What the fold's state holds of incidents, and the health samples that change it."""
 
 import msgspec
 
@@ -6,12 +6,12 @@ from controller_model.records.incidents import Incident
 
 
 class IncidentState(msgspec.Struct, array_like=True):
-    """The account of incidents, in the fold's state."""
+    """The open incident, the closed ones, and what is needed to continue them."""
 
     total: int = 0
     open: Incident | None = None
     closed: list[bytes] = []
-    """The last INCIDENTS_KEPT as JSON, newest last: they are read when they are reported only."""
+    """The last INCIDENTS_KEPT as JSON, newest last: they are decoded only when they are reported."""
     last_started_at: int | None = None
     last_closed_at: int | None = None
     total_ms: int = 0
@@ -19,33 +19,33 @@ class IncidentState(msgspec.Struct, array_like=True):
     under_replicated_before: int = 0
     vacant_before: bool = False
     ghost_before: bool = False
-    """As of the last sample at which no incident was open: what was wrong already is of none. That
-    nobody held /controller is over with the next election or end of one."""
+    """Values of the last sample at which no incident was open: what was already wrong then belongs to
+    no incident. `vacant_before` ends with the next election, or the next end of one."""
     vacancy_min_ms: int = 0
     vacancy_max_ms: int = 0
-    """What was counted of the vacancy of /controller that is under way, or that the next election
-    will name."""
+    """How much of the current vacancy of /controller has been counted, or of the one that the next
+    election will report."""
     live: tuple[int, ...] = ()
     """The brokers that were registered at the last sample."""
     sampled_at: int = 0
-    """The fold's time at the last sample; 0: there was none."""
+    """The fold's time at the last sample; 0: there has been none."""
     watched_at: int = 0
-    """The same, or at the last heartbeat in a resync since then, if none of them came late."""
+    """As `sampled_at`, or the last heartbeat in a resync since then, if none of them was late."""
     is_unsure: bool = False
-    """The log was reported to lack something, and no proof has come since."""
+    """The log was reported to lack something, and no proof has followed since."""
     unsure_until: int = 0
-    """Until then nobody could know whether all is well."""
+    """Until this time nobody could know whether all is well."""
     began_at: int = 0
     moved_at: int = 0
     abnormal_at: int = 0
-    """By the fold's clock, which never goes back: when the open one began, when the last thing
-    happened that belongs to it, and when something was abnormal last."""
+    """By the fold's clock, which never goes back: when the open incident began, when something that
+    belongs to it last happened, and when something was last abnormal."""
     revision: int = 0
-    """Grows with each change of what the view shows."""
+    """Rises with each change of what the view shows."""
 
 
 class HealthSample(msgspec.Struct, frozen=True):
-    """What was counted at one place of the log."""
+    """What was counted at one position of the log."""
 
     at: int
     offline: int
@@ -53,13 +53,13 @@ class HealthSample(msgspec.Struct, frozen=True):
     is_vacant: bool
     vacancy_min_ms: int
     vacancy_max_ms: int
-    """For how long nobody has held /controller; 0 where somebody does."""
+    """For how long nobody has held /controller; 0 while somebody does."""
     is_ghost: bool
     live: tuple[int, ...]
     unsure_since: int | None
-    """Since when ZooKeeper is out of sight or changes are known to be missing; None: neither."""
+    """Since when ZooKeeper is not seen or changes are known to be missing; None: neither."""
 
     @property
     def is_sure(self) -> bool:
-        """What was counted is what ZooKeeper holds, as far as anybody knows."""
+        """Whether the figures are what ZooKeeper holds, as far as is known."""
         return self.unsure_since is None

@@ -1,4 +1,4 @@
-"""Where the fold is in the log, as it is held."""
+"""What the fold's state holds of the log: the position, resyncs, proofs and counts of damage."""
 
 import msgspec
 
@@ -16,37 +16,37 @@ class ResyncState(msgspec.Struct, array_like=True):
     znodes: int = 0
     digest: int = 0
     whole: bool = True
-    """No hole since its start: only then may it delete."""
+    """No hole since its start; only such a resync may delete."""
     began: Position = NOWHERE
 
 
 class LogClock(msgspec.Struct, array_like=True):
-    """What the log's clock has to correct, while it has; see `fold/log_clock`."""
+    """What the log's clock corrects at present; see `fold/log_clock`."""
 
     correction: int = 0
-    """What is added to the watcher's clock, so that the log's time does not step back."""
+    """Milliseconds added to the watcher's clock, so that the log's time does not go back."""
     melted_at: int = 0
-    """When a part of the correction was given back last, by the watcher's clock."""
+    """When the correction was last reduced, by the watcher's clock."""
     doubted: int | None = None
-    """A time far ahead that one record has said, and none after it yet."""
+    """A time far ahead in one record that no later record has confirmed yet."""
     absurd: bool = False
-    """The last record's time is none; that has been reported."""
+    """The last record's time cannot be a time; that has been reported."""
 
 
 class LogState(msgspec.Struct, array_like=True):
-    """Where the fold is in the log, and how well it went."""
+    """The fold's position in the log, and what it met on the way."""
 
     position: Position = NOWHERE
     watcher: str = ""
     baseline: bool = False
-    """A resync of this lineage has ended well: from then on changes are news."""
+    """A resync of this lineage has ended well: since then changes are news."""
     resync: ResyncState | None = None
     resync_ordinal: int = 0
     znodes: int = 0
     digest: int = 0
     read_zxid: int = 0
     deletes_read_zxid: int = 0
-    """The read_zxid of the newest delete: older reads cannot bring a znode back."""
+    """The read_zxid of the newest delete: an older read cannot bring a znode back."""
     wanted: ResyncWanted | None = None
     asked: int = 0
     asked_reason: str = ""
@@ -68,7 +68,7 @@ class LogState(msgspec.Struct, array_like=True):
     holes: int = 0
     dropped: int = 0
     dropped_base: int = 0
-    """What this watcher had dropped is counted from here, since each watcher starts at 0."""
+    """Subtracted from what this watcher has dropped, because each watcher starts at 0."""
     not_newer: int = 0
     stale: int = 0
     missed_updates: int = 0
@@ -76,25 +76,25 @@ class LogState(msgspec.Struct, array_like=True):
     anomalies: int = 0
     errors: int = 0
     rebases: int = 0
-    """Histories that took the place of another one, reported by the watcher or found by their zxids."""
+    """How often ZooKeeper's history was replaced, as the watcher reported or zxids showed."""
     rebasing: bool = False
-    """Values of a history that is over may still be held: until a resync has ended well, values
-    win whatever their mzxid."""
+    """Values of a replaced history may still be held: until a resync has ended well, a value wins
+    whatever its mzxid is."""
     views_from: Position = NOWHERE
-    """Where the last whole resync began, which touched all topics that there are: older views of
-    topics are of what is no more."""
+    """Where the last complete resync began. It touched every topic, so older views of topics are of
+    topics that no longer exist."""
     unreadable_znodes: dict[str, int] = {}
-    """Held znodes that the last resync was denied, and their mzxids: they stay as they were read
-    last, and the watcher's proofs know nothing of them."""
+    """Held znodes that the last resync was denied, and their mzxids: their last read value is kept,
+    and the watcher's proofs do not include them."""
     denied_more: int = 0
-    """How many denied znodes are below those in `denied`, not named themselves."""
+    """How many denied znodes are below those in `denied` without being named."""
     clock: LogClock | None = None
-    """None: the watcher's clock is the log's."""
+    """None: the log's clock is the watcher's."""
     beats: bool = False
-    """The watcher sends beats to the views, as its newest heartbeat says it."""
+    """The watcher sends beats to the views, as its newest heartbeat reports."""
 
     def why_incomplete(self) -> str | None:
-        """Return why the figures may lack something; None when nothing is known to be missing."""
+        """Return why the figures may lack something; None if nothing is known to be missing."""
         missed = missed_among(self.denied)
         if self.incomplete_since is not None or not missed:
             return self.incomplete_reason

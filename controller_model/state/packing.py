@@ -1,7 +1,7 @@
-"""The fold's state as bytes, and back.
+"""Pack the fold's state into bytes, and unpack it.
 
 The rule: the first byte is the version of the layout, so that no release misreads what another one
-packed; a checkpoint of another version is rebuilt from the log.
+packed. A checkpoint of another version is rebuilt from the log.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,12 +16,12 @@ from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
 STATE_VERSION = 5
-"""Of the packed values below; a checkpoint of another version is rebuilt from the log."""
+"""The version of the packed values; a checkpoint of another version is rebuilt from the log."""
 
 
 MEMBER_GROUPS = 64
-"""Into how many values memberships are cut, by broker: they are pairs of brokers, and a change touches few
-of those. A storm that touches all brokers writes no more values than this."""
+"""Into how many values memberships are split, by broker: they are pairs of brokers, and a change touches few
+of them. A storm that touches all brokers writes at most this many values."""
 
 
 class UnreadableStateError(ModelError):
@@ -42,7 +42,7 @@ _PREFIX = bytes([STATE_VERSION])
 
 
 def pack_control(control: ControlPlane) -> bytes:
-    """Return the control plane as bytes, but for its memberships (`pack_members`)."""
+    """Return the control plane as bytes, without its memberships (`pack_members`)."""
     control.add_up()
     counted = msgspec.structs.replace(control.counted, members={})
     return _PREFIX + _encoder.encode(msgspec.structs.replace(control, counted=counted))
@@ -51,7 +51,7 @@ def pack_control(control: ControlPlane) -> bytes:
 def pack_members(
     control: ControlPlane, brokers: Iterable[int]
 ) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the groups of memberships that these brokers are in: the number, and the bytes; None: it is empty."""
+    """Yield the number and the bytes of each group with memberships of these brokers; None: the group is empty."""
     groups: dict[int, Members] = {broker % MEMBER_GROUPS: {} for broker in brokers}
     for broker, members in control.totals.members.items() if groups else ():
         if (group := groups.get(broker % MEMBER_GROUPS)) is not None:
@@ -61,7 +61,7 @@ def pack_members(
 
 
 def unpack_control(data: bytes, members: Iterable[bytes] = ()) -> ControlPlane:
-    """Return the control plane, with these groups of memberships; raises UnreadableStateError."""
+    """Return the control plane with these groups of memberships; raises UnreadableStateError."""
     control = _unpack(_control_decoder, data)
     for packed in members:
         group: Members = _unpack(_members_decoder, packed)
@@ -70,9 +70,9 @@ def unpack_control(data: bytes, members: Iterable[bytes] = ()) -> ControlPlane:
 
 
 def pack_topic(topic: TopicState, piece_partitions: int) -> dict[str, bytes]:
-    """Return a topic as values by their keys: one under its name, and of a wide topic its partitions in pieces.
+    """Return a topic as values by key: one under its name, and for a wide topic its partitions in pieces.
 
-    So a change of one partition leaves the bytes of all other pieces as they are.
+    A change of one partition leaves the bytes of all other pieces as they are.
     """
     pieces: dict[int, _Partitions] = {}
     if len(topic.partitions) > piece_partitions:
@@ -86,9 +86,9 @@ def pack_topic(topic: TopicState, piece_partitions: int) -> dict[str, bytes]:
 
 
 def unpack_topic(name: str, read: Callable[[str], bytes | None]) -> TopicState | None:
-    """Return a topic of what `read` finds under its keys; None: nothing is under its name.
+    """Return a topic from what `read` returns for its keys; None if nothing is under its name.
 
-    Raises UnreadableStateError.
+    Raises UnreadableStateError if a value is damaged or of another version.
     """
     data = read(name)
     if data is None:
@@ -104,12 +104,12 @@ def unpack_topic(name: str, read: Callable[[str], bytes | None]) -> TopicState |
 
 
 def is_topic_key(key: str) -> bool:
-    """Return whether a key is a topic's name, and no piece's."""
+    """Return whether a key is a topic's name, not a piece's key."""
     return "/" not in key
 
 
 def _piece_key(name: str, number: int) -> str:
-    """Return where a piece is; no name of a znode has a slash in it."""
+    """Return the key of a piece; no name of a znode contains a slash."""
     return f"{name}/{number}"
 
 

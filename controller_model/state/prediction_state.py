@@ -1,24 +1,24 @@
-"""What the controller owes, as it is held."""
+"""What the fold's state holds of the writes that are due from the controller."""
 
 import msgspec
 
 
 class PredictionState(msgspec.Struct, array_like=True):
-    """What the controller owes, as of the last heartbeat."""
+    """What is due from the controller, as of the last heartbeat."""
 
     at: int | None = None
-    """The last heartbeat; after a longer gap than usual nobody knows what was not seen in it."""
+    """The last heartbeat; after a longer gap than usual it is not known what happened in the gap."""
     known_since: int | None = None
     owed_since: int | None = None
     last_write_at: int | None = None
     holder: int | None = None
-    """czxid of the /controller that the account is about: another controller, another account."""
+    """czxid of the /controller to which these values apply; a new controller starts new ones."""
     written: bool = False
     """A state was written under the current epoch since the last heartbeat."""
     leaderless_zxid: int = 0
     """The largest mzxid of a state that was written without a leader."""
     reassignments: int = 0
-    """Reassignments that can go on to their end."""
+    """Reassignments that the controller can complete."""
     counts: dict[str, int] = {}
     ghost_reported: bool = False
-    """That this controller is a zombie."""
+    """It has been reported that this controller is a zombie."""

@@ -1,7 +1,7 @@
-"""What is held of a topic and its partitions: one packed value a topic.
+"""What the fold's state holds of a topic and its partitions: one packed value for each topic.
 
-The rule: these are values. `ClusterState` alone puts another one in the place of one that is held, so
-that the totals always are the sum of what is held.
+The rule: these are frozen values. Only `ClusterState` replaces one by another, so that the totals
+are always the sum of what is held.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class PartitionRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """One partition: its assignment and, once the controller wrote one, its state."""
 
     replicas: tuple[int, ...] | None = None
-    """None: a state stands without an assignment (the topic is being made or deleted)."""
+    """None: there is a state without an assignment (the topic is being created or deleted)."""
     leader: int | None = None
     """None: no state znode."""
     isr: tuple[int, ...] = ()
@@ -36,9 +36,9 @@ class TopicState(msgspec.Struct, array_like=True, gc=False, frozen=True):
     min_isr: int | None = None
     reassigning_since: int | None = None
     stat: ZnodeStat | None = None
-    """None: the topic's znode does not exist (any more, or yet)."""
+    """None: the topic's znode does not exist (yet, or any more)."""
     config_stat: ZnodeStat | None = None
     unclean: bool | None = None
-    """unclean.leader.election.enable of the topic's own configuration; None when it sets none."""
+    """unclean.leader.election.enable of the topic's own configuration; None if it is not set there."""
     view_digests: tuple[int, ...] = ()
-    """The digests (`view_digest`) of its views as they were published last, one for each."""
+    """The digests (`view_digest`) of its views as last published, one for each."""

@@ -1,4 +1,4 @@
-"""A record may lack what it is not asked for: replay then checks nothing by it, and claims nothing."""
+"""A record may lack fields that are not required: replay then checks nothing by them, and concludes nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reported_without(history: History, path: str, *absent: str) -> None:
 
 
 def begun() -> tuple[History, Fold]:
-    """Return a history and a fold that is through its first resync."""
+    """Return a history and a fold after its first resync."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -48,12 +48,12 @@ def begun() -> tuple[History, Fold]:
 def test_merged_updates_are_counted_where_both_versions_are_known(
     held: int, reported: int | None, merged: int
 ) -> None:
-    """Each version between the two is one that nobody saw."""
+    """Each version between the two is an update that nobody saw."""
     assert steps_merged(ZnodeStat(mzxid=1, czxid=1, version=held, resync=0), reported) == merged
 
 
 def test_an_absent_version_misses_no_update() -> None:
-    """Neither at the record without one nor at the next one."""
+    """Neither at the record without a version nor at the next one."""
     history, fold = begun()
     for _ in range(3):
         history.state("t", 0, leader=0, isr=[0, 1], seen=False)
@@ -65,7 +65,7 @@ def test_an_absent_version_misses_no_update() -> None:
 
 
 def test_an_absent_version_is_no_partition_epoch() -> None:
-    """The view says that it is not known; with the next version it is."""
+    """In the view it is not known; with the next version it is."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
     reported_without(history, state_path("t", 0), "version")
@@ -104,7 +104,7 @@ def test_an_absent_version_is_no_sign_of_a_missing_step() -> None:
     ],
 )
 def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], proved: bool) -> None:
-    """A digest may be absent, since it is ours; what is there must match, or nothing is deleted."""
+    """A digest may be absent, because it is kcm's own; a given one must match, or nothing is deleted."""
     history, fold = begun()
     history.broker_gone(2, seen=False)
     history.start_resync()
@@ -130,7 +130,7 @@ def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], pr
 def test_a_reconciliation_without_a_count_says_nothing(
     fields: dict[str, Any], reported: list[str]
 ) -> None:
-    """It neither proves the figures nor finds fault with them."""
+    """It neither proves nor disproves the figures."""
     history, fold = begun()
     before = fold.state.control.log.verified_at
     history.now += 1_000
@@ -141,7 +141,7 @@ def test_a_reconciliation_without_a_count_says_nothing(
 
 
 def test_a_controller_without_a_czxid_is_reported_again() -> None:
-    """The same holder without an end between is the same election; another one is not."""
+    """The same holder without an end in between is the same election; another holder is not."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(1, seen=False)
@@ -159,7 +159,7 @@ def test_a_controller_without_a_czxid_is_reported_again() -> None:
 def test_the_same_controller_reported_again_without_a_czxid_is_no_other_election(
     lacks: tuple[str, ...],
 ) -> None:
-    """What is not reported is not checked: what is known of it stays."""
+    """An absent field is not checked: the known value stays."""
     history, fold = begun()
     controller = fold.state.control.controller
     known = (controller.czxid, controller.elected_at)
@@ -176,7 +176,7 @@ def test_the_same_controller_reported_again_without_a_czxid_is_no_other_election
 
 
 def test_without_a_czxid_the_payloads_time_tells_another_election() -> None:
-    """Kafka writes the payload once; the same holder at another time was elected again."""
+    """Kafka writes the payload once; the same holder with another timestamp was elected again."""
     history, fold = begun()
     controller = fold.state.control.controller
     for timestamp, seen in (("1795250695636", 1), ("1795250695636", 1), ("1795250695637", 2)):
@@ -188,7 +188,7 @@ def test_without_a_czxid_the_payloads_time_tells_another_election() -> None:
 
 
 def test_a_controller_that_is_reported_with_more_is_known_by_more() -> None:
-    """First a bare id, then all of it: one election, and the next one is reported from it."""
+    """First a bare id, then everything: one election, and the next one is distinguished from it."""
     history, fold = begun()
     controller = fold.state.control.controller
     history.delete("/controller")
@@ -206,7 +206,7 @@ def test_a_controller_that_is_reported_with_more_is_known_by_more() -> None:
 
 
 def test_an_epoch_without_a_zxid_is_not_behind_the_controller() -> None:
-    """A /controller whose czxid is known is then no election more than the epoch reports of."""
+    """A /controller whose czxid is known then adds no election to those that the epoch shows."""
     history = small_cluster()
     history.changes.clear()
     history.seq = 0
@@ -236,7 +236,7 @@ def test_elections_without_any_zxid_are_counted_and_missed_by_the_epoch() -> Non
 def test_the_same_broker_reported_again_without_a_czxid_did_not_bounce(
     lacks: tuple[str, ...],
 ) -> None:
-    """While it lives it is the registration that is known, and keeps its epoch."""
+    """While it lives it is the known registration, and keeps its epoch."""
     history, fold = begun()
     epoch = history.znodes["/brokers/ids/1"].czxid
     history.broker(1, rack="r", seen=False)
@@ -251,7 +251,7 @@ def test_the_same_broker_reported_again_without_a_czxid_did_not_bounce(
 
 
 def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
-    """A life counts though no czxid names it; one that is reported later names that life."""
+    """A registration counts although no czxid identifies it; a czxid that follows later identifies it."""
     history, fold = begun()
     for registrations in (1, 2):
         history.broker(7, seen=False)
@@ -270,7 +270,7 @@ def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
 
 
 def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
-    """Nor is anything of a topic without a czxid: what is not reported is not checked."""
+    """Nor is anything older than a topic without a czxid: an absent field is not checked."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
     reported_without(history, state_path("t", 0), "czxid", "mzxid")
@@ -285,7 +285,7 @@ def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
 
 
 def test_the_account_at_the_end_of_a_log_takes_the_epoch_at_its_word() -> None:
-    """An epoch that nothing follows reports of elections that nobody saw; the controller stays as it is."""
+    """An epoch without a later record shows elections that nobody saw; the controller stays as it is."""
     controller = ControllerState(
         id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,
     )  # fmt: skip

@@ -39,7 +39,7 @@ def with_topic(**fields: object) -> tuple[ClusterState, TopicState]:
 
 
 def test_a_topic_moves_the_totals_with_it() -> None:
-    """It is counted as it comes, and as it goes nothing of it stays."""
+    """It is counted when it is put, and nothing of it is left when it is removed."""
     state, _ = with_topic()
     assert (state.control.topics, state.control.totals.partitions) == (1, 1)
     assert state.control.totals.leaders == {0: 1}
@@ -64,7 +64,7 @@ def test_a_partition_moves_the_totals_as_its_topic_would() -> None:
 def test_many_kinds_of_moves_are_added_up_before_anybody_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is kept of a batch has a bound, and the figures are the same."""
+    """The number of held moves is limited, and the figures are the same."""
     monkeypatch.setattr(cluster, "_MOST_MOVES", 2)
     state, topic = with_topic()
     steps = ((1, (0, 1)), (1, (1,)), (0, (0,)), (0, (0, 1)), (1, (1, 0)))
@@ -79,7 +79,7 @@ def test_many_kinds_of_moves_are_added_up_before_anybody_asks(
 
 
 def test_a_topic_without_anything_left_is_let_go() -> None:
-    """The end of its last partition ends a topic that has no znode."""
+    """The end of its last partition removes a topic that has no znode."""
     state = empty()
     state.put_partition("t", 0, PartitionRecord(stat=STAT))
     assert state.changed == {"t": None}
@@ -89,7 +89,7 @@ def test_a_topic_without_anything_left_is_let_go() -> None:
 
 @pytest.mark.parametrize("since", [5, 0])
 def test_a_deletion_takes_a_topic_out_of_the_health_figures(since: int) -> None:
-    """And its end puts it back, however often it is read meanwhile."""
+    """And the end of the deletion adds it again, however often it is read meanwhile."""
     state, _ = with_topic()
     before = nonzero(state.control.totals.preferred)
     state.set_deleting("t", since)
@@ -101,7 +101,7 @@ def test_a_deletion_takes_a_topic_out_of_the_health_figures(since: int) -> None:
 
 
 def test_a_reassignment_is_listed_while_it_is_under_way() -> None:
-    """With the time since when it has been."""
+    """With the time since when it has been reassigned."""
     state, topic = with_topic(reassigning_since=7)
     assert state.control.reassigning == {"t": 7}
     state.put_topic(msgspec.structs.replace(topic, reassigning_since=None))

@@ -1,4 +1,4 @@
-"""A topic's counts, written out by hand, and the totals that they move."""
+"""A topic's counts, written by hand, and the totals that they change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ONE = Contribution(
     preferred_not_led={1: 1, 3: 1},
     preferred_not_led_in_isr={1: 1, 3: 1},
 )
-"""What `one` counts to."""
+"""The counts of `one`."""
 
 
 def count(*states: CountedState) -> Contribution:
@@ -65,7 +65,7 @@ def test_a_topic_counts_as_written_out_by_hand() -> None:
 
 
 def test_a_topic_that_is_being_deleted_counts_by_its_size_and_leaders_alone() -> None:
-    """It is neither offline nor out of balance, and no loss of a broker hurts it."""
+    """It is neither offline nor imbalanced, and no loss of a broker affects it."""
     assert one(deleting=True) == Contribution(
         partitions=4,
         without_state=1,
@@ -126,7 +126,7 @@ def test_odd_states_count_without_harm() -> None:
 
 
 def test_partitions_alike_add_up() -> None:
-    """Two without a state, two led by broker 0: an id that is false in Python is an id."""
+    """Two without a state, two led by broker 0: an id that is false in Python is still an id."""
     alike = CountedState((0, 1), 0, (0, 1), (), 1, deleting=False)
     stateless = CountedState((0,), None, (), (), 1, deleting=False)
     assert count(alike, alike, stateless, stateless) == Contribution(

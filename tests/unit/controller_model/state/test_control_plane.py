@@ -15,7 +15,7 @@ def control_plane() -> ControlPlane:
 
 
 def test_totals_hold_what_waits_to_be_added_up() -> None:
-    """Once: what was added up does not wait any more."""
+    """Once: what was added up is no longer held."""
     control = control_plane()
     control.moves[LED] = 2
     assert control.counted.leaders == {}
@@ -32,14 +32,14 @@ def test_what_waits_belongs_to_one_cluster() -> None:
 
 
 def test_a_broker_is_live_while_it_is_registered() -> None:
-    """One that was registered before is known, and not live."""
+    """A broker that was registered before is known, and not live."""
     control = control_plane()
     control.brokers = {0: BrokerRecord(live=True), 1: BrokerRecord(live=False)}
     assert control.live_brokers() == {0}
 
 
 def test_min_isr_is_the_topics_then_the_leaders_then_the_assumed_one() -> None:
-    """As Kafka's dynamic configuration has it; a broker's own file is not in ZooKeeper."""
+    """As in Kafka's dynamic configuration; a broker's own file is not in ZooKeeper."""
     control = control_plane()
     assert control.min_isr_of(None, 0) == 2
     control.broker_min_isr = {"<default>": 4, "0": 3}

@@ -1,4 +1,4 @@
-"""The figures of brokers out of the totals."""
+"""The figures of brokers, computed from the totals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.support.histories import begun
 
 
 def test_losing_a_broker_is_foretold() -> None:
-    """Partitions that it alone keeps in sync, and those that would be under their min ISR."""
+    """Partitions with no other replica in the ISR, and those that would be under their min ISR."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0])
     history.state("t", 1, leader=1, isr=[1, 0])
@@ -18,7 +18,7 @@ def test_losing_a_broker_is_foretold() -> None:
 
 
 def test_a_partition_at_min_isr_counts_as_a_loss_only_while_it_lacks_a_replica() -> None:
-    """One whose min.insync.replicas are all of its replicas is at it in good order."""
+    """One whose min.insync.replicas equals its replicas is at it even if all is well."""
     history, fold = begun(t={0: (0, 1)}, s={0: (0,)})
     history.state("t", 0, leader=0, isr=[0, 1])
     history.state("s", 0, leader=0, isr=[0])
@@ -33,7 +33,7 @@ def test_a_partition_at_min_isr_counts_as_a_loss_only_while_it_lacks_a_replica()
 
 
 def test_what_depends_on_a_setting_that_nobody_said_is_not_known() -> None:
-    """min.insync.replicas of the brokers' own files: no figure is made of a value that is assumed."""
+    """min.insync.replicas in the brokers' own files: no figure is computed from an assumed value."""
     history, fold = begun(t={0: (0, 1)}, s={0: (0,)})
     fold.state.control.assumed = Assumed()
     history.state("t", 0, leader=0, isr=[0, 1])
@@ -50,7 +50,7 @@ def test_what_depends_on_a_setting_that_nobody_said_is_not_known() -> None:
 
 
 def test_what_breaks_whatever_the_setting_is_known() -> None:
-    """A broker that alone keeps a partition in sync is not safe to stop, though more is not known."""
+    """A broker that is the only ISR member of a partition is not safe to stop, even if more is not known."""
     history, fold = begun(t={0: (0, 1), 1: (0, 1)})
     fold.state.control.assumed = Assumed()
     history.state("t", 0, leader=0, isr=[0])

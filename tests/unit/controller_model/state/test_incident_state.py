@@ -1,4 +1,4 @@
-"""What is counted at a place of the log is sure only while nothing is out of sight."""
+"""What is counted at a position of the log is sure only while ZooKeeper is seen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controller_model.state.incident_state import HealthSample, IncidentState
 def test_a_sample_is_sure_while_nothing_is_out_of_sight(
     unsure_since: int | None, is_sure: bool
 ) -> None:
-    """Since the beginning of all time is a time, too."""
+    """A time of 0 is a time, too."""
     sample = HealthSample(
         at=9,
         offline=0,
@@ -27,7 +27,7 @@ def test_a_sample_is_sure_while_nothing_is_out_of_sight(
 
 
 def test_accounts_of_two_clusters_share_nothing() -> None:
-    """A worker holds several clusters: an incident of one closes in its own list."""
+    """A worker holds several clusters: each cluster's incidents are in its own list."""
     one, other = IncidentState(), IncidentState()
     one.closed.append(b"{}")
     assert other.closed == []

@@ -6,13 +6,13 @@ from controller_model.state.log_state import LogState
 
 
 def test_nothing_is_known_to_be_missing_at_first() -> None:
-    """Nor where only what Kafka itself keeps from everybody is denied."""
+    """Nor if only what Kafka itself denies everybody is denied."""
     assert LogState().why_incomplete() is None
     assert LogState(denied=("/config/brokers",)).why_incomplete() is None
 
 
 def test_what_is_denied_is_named() -> None:
-    """The first path, and how many more."""
+    """The first path, and the number of the others."""
     one = LogState(denied=("/controller",))
     assert one.why_incomplete() == "READ is denied on /controller: what depends on it is not known"
     more = LogState(denied=("/config/brokers", "/controller", "/brokers", "/admin"))
@@ -20,6 +20,6 @@ def test_what_is_denied_is_named() -> None:
 
 
 def test_lost_changes_come_before_what_is_denied() -> None:
-    """A resync can mend them, and says so when it has."""
+    """A resync can fix them, and reports when it has."""
     log = LogState(denied=("/controller",), incomplete_since=0, incomplete_reason="a hole")
     assert log.why_incomplete() == "a hole"

@@ -1,4 +1,4 @@
-"""The state as bytes."""
+"""The fold's state, packed into bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.histories import begun
 
 
 def test_a_state_of_another_format_is_refused() -> None:
-    """Another first byte, or damage: the fold must start again, and says so."""
+    """Another first byte, or damage: the fold must start again, and the error says so."""
     _, fold = begun()
     data = pack_control(fold.state.control)
     for bad in (b"", b"\x63" + data[1:], data[:-3], data[:1] + b"\xc1"):
@@ -32,7 +32,7 @@ def test_a_state_of_another_format_is_refused() -> None:
 
 
 def test_a_state_of_before_elections_had_origins_is_read() -> None:
-    """What was appended since has its defaults; the layout's version stays, so the fold goes on from its checkpoint."""
+    """Fields appended since then have their defaults; the layout's version is the same, so the fold resumes from its checkpoint."""
     _, fold = begun()
     data = pack_control(fold.state.control)
     fields = ControlPlane.__struct_fields__
@@ -47,7 +47,7 @@ def test_a_state_of_before_elections_had_origins_is_read() -> None:
 
 
 def test_a_change_of_one_partition_of_a_wide_topic_changes_its_piece_alone() -> None:
-    """And the value under its name, which holds no partition then."""
+    """And the value under its name, which then holds no partition."""
     wide = _wide(range(1000))
     moved = msgspec.structs.replace(
         wide, partitions={**wide.partitions, 700: PartitionRecord((1, 2), leader=2)}
@@ -61,7 +61,7 @@ def test_a_change_of_one_partition_of_a_wide_topic_changes_its_piece_alone() -> 
 
 
 def test_a_piece_that_is_lost_is_damage() -> None:
-    """No partition is missed without a word."""
+    """No partition is dropped silently."""
     packed = pack_topic(_wide(range(3)), 2)
     del packed["wide/1"]
     with pytest.raises(UnreadableStateError):
