@@ -1,8 +1,8 @@
-"""Preferred elections that somebody asked for where it can be seen, so that an election is given its origin.
+"""Preferred elections whose request can be seen, so that each election gets its origin.
 
-The rule: the log holds what was asked for before it holds what was elected, so the first preferred election of a
-partition after a request is the request's; no clocks are compared. A request is held by the log's clock, for
-as long as it may take and no longer, and of requests together only so many partitions.
+The rule: the log holds a request before it holds the elections, so the first preferred election of a partition
+after a request belongs to that request; no clocks are compared. A request is held by the log's clock for as long
+as it may take and no longer, and all requests together hold a limited number of partitions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,25 +15,25 @@ from controller_model.state.control_plane import ControlPlane
 from controller_model.state.election_state import AskedElection
 
 MOST_HELD_MS = 600_000
-"""Whatever a request says, and while it stands under /admin."""
+"""How long a request is held at most, whatever it says, and while its znode exists under /admin."""
 
 MOST_ASKED = 10_000
-"""Partitions that are held. Where a request would bring more, those before it are let go: whoever writes
-requests without an end cannot keep the newest one out."""
+"""Partitions that are held. If a request would exceed this, all earlier ones are dropped: somebody who writes
+requests without end cannot keep the newest one out."""
 
 
 def take_request(control: ControlPlane, request: ElectionRequest) -> None:
-    """Take a request of the log's. The log's clock may be late by a heartbeat where it stands."""
+    """Hold a request of the log's. The log's clock may be late by a heartbeat at its position."""
     _hold(control, ElectionOrigin.KCM, request.partitions, min(request.holds_ms, MOST_HELD_MS))
 
 
 def take_znode(control: ControlPlane, partitions: Sequence[tuple[str, int]]) -> None:
-    """Take what stands under /admin/preferred_replica_election."""
+    """Hold the request under /admin/preferred_replica_election."""
     _hold(control, ElectionOrigin.ZNODE, partitions, MOST_HELD_MS)
 
 
 def end_znode(control: ControlPlane) -> None:
-    """Let what stood there go soon: the controller is through, and its writes may be read after the znode's end."""
+    """Let that request expire soon: the controller is done, but its writes may be read after the znode's deletion."""
     until = control.now + LATE_MS
     for partitions in control.elections.asked.values():
         for partition, asked in partitions.items():
@@ -44,7 +44,7 @@ def end_znode(control: ControlPlane) -> None:
 def origin_of(
     control: ControlPlane, topic: str, partition: int, *, at: int
 ) -> ElectionOrigin | None:
-    """Return who asked for the election that a partition has just had, which uses the request up; None: nobody seen."""
+    """Return who asked for the election that a partition has just had, and drop the request; None: none was seen."""
     partitions = control.elections.asked.get(topic)
     asked = None if partitions is None else partitions.pop(partition, None)
     if not partitions:
@@ -53,7 +53,7 @@ def origin_of(
 
 
 def let_go(control: ControlPlane) -> None:
-    """Let go what is held for too long: with each heartbeat, since the state is written with each batch."""
+    """Drop requests held for too long: with each heartbeat, because the state is written with each batch."""
     elections, now = control.elections, control.now
     if elections.asked:
         left = {
@@ -70,7 +70,7 @@ def _hold(
     held_ms: int,
 ) -> None:
     if not control.log.baseline:
-        return  # nothing is reported as elected yet
+        return  # elections are not reported before the baseline
     let_go(control)
     taken = tuple(partitions)[:MOST_ASKED]
     elections = control.elections

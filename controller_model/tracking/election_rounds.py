@@ -1,10 +1,11 @@
-"""Preferred elections that nobody was seen to ask for: whether the controller's own check held them.
+"""Preferred elections without a visible request: whether the controller's own check held them.
 
 The rule: KafkaController.checkAndTriggerAutoLeaderRebalance (3.9) elects, for each broker above
-leader.imbalance.per.broker.percentage, all at once that the broker can get back, and nothing for any other broker. So
-elections towards a broker are the check's if it was above the threshold before them, they follow each other without
-a pause, nothing is left that it could get back, and no election beside them is another's. It is inferred: whoever
-elects the same by hand looks the same. Where auto.leader.rebalance.enable is said to be off nothing is inferred.
+leader.imbalance.per.broker.percentage, all partitions at once that the broker can get back, and none for any other
+broker. So elections for a broker are the check's if the broker was above the threshold before them, they follow each
+other without a pause, nothing is left that it could get back, and no election at the same time has another origin.
+This is inferred: elections of the same partitions by hand look the same. If auto.leader.rebalance.enable is set to
+off, nothing is inferred.
 """
 
 from controller_model.records.election_requests import ElectionOrigin
@@ -14,11 +15,11 @@ from controller_model.state.control_plane import ControlPlane
 from controller_model.state.recommendation_state import ElectionRound, RecommendationState
 
 PAUSE_MS = 5_000
-"""Writes of one check are no further apart, and what is nearer may belong together."""
+"""Writes of one check are not further apart; elections that are closer may belong together."""
 
 
 def take(recommendations: RecommendationState, event: LeadersElected, *, is_watched: bool) -> None:
-    """Take preferred elections; `is_watched`: towards a broker of the recommendation that stands."""
+    """Count preferred elections; `is_watched`: for a broker of the current recommendation."""
     memory = recommendations.brokers.get(event.to_broker)
     above = memory is not None and memory.mendable_since is not None
     if event.by is not None or not above:
@@ -40,7 +41,7 @@ def take(recommendations: RecommendationState, event: LeadersElected, *, is_watc
 
 
 def settle(control: ControlPlane, now: int, *, all_of_them: bool = False) -> None:
-    """Judge the rounds that are over, or all of them, by what is left for their brokers to get back."""
+    """Judge the rounds that are over, or all of them, by what their brokers could still get back."""
     recommendations = control.recommendations
     for broker, found in list(recommendations.rounds.items()):
         if all_of_them or now - found.last_at > PAUSE_MS:
@@ -50,7 +51,7 @@ def settle(control: ControlPlane, now: int, *, all_of_them: bool = False) -> Non
 
 
 def elected_by(recommendations: RecommendationState) -> dict[str, int]:
-    """Return how many elections towards the brokers of a recommendation were whose: together all of them."""
+    """Return how many elections for a recommendation's brokers each origin asked for; the sum is all of them."""
     counts = dict(recommendations.elected_by)
     if left := recommendations.elections - sum(counts.values()):
         counts[ElectionOrigin.OTHER.value] = left

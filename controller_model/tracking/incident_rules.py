@@ -1,8 +1,8 @@
 """What an event means for an incident: whether it opens one, and what it adds to one.
 
-The rule: each kind of event has one entry here; it adds to the incident, and says whether
-something was abnormal up to it. Nothing is read but the event, the incident and what is remembered of the
-last sample, so that the same log gives the same incidents.
+The rule: each kind of event has one entry here. It adds the event to the incident, and returns
+whether something was abnormal until then. Only the event, the incident and the values of the last
+sample are read, so that the same log gives the same incidents.
 """
 
 from collections.abc import Callable
@@ -31,27 +31,27 @@ from controller_model.records.events import (
 from controller_model.records.incidents import CONTROLLERS_KEPT, Incident
 from controller_model.state.incident_state import IncidentState
 
-# Python 3.11 finds a member of an Enum by running Python code: a failover has thousands of events.
+# Python 3.11 looks up a member of an Enum in Python code, and a failover has thousands of events.
 _OFFLINE, _UNCLEAN = LeaderElectionKind.OFFLINE, LeaderElectionKind.UNCLEAN
 _BY_FAILURE = frozenset({_OFFLINE, _UNCLEAN, LeaderElectionKind.CONTROLLED_SHUTDOWN})
-"""Elections that a failure or a stop made; others move leaders because somebody wants it."""
+"""Elections that a failure or a stop caused; others move leaders because somebody wants that."""
 
 
 def opens(incidents: IncidentState, event: AnyEvent) -> bool:
-    """Return whether something goes wrong with it; what ends a trouble of before opens nothing."""
+    """Return whether an event opens an incident; the end of an earlier problem opens none."""
     if isinstance(event, LeadersElected):
         if event.election is _OFFLINE:
-            # Else the former leader was known to be gone: a partition gets one again.
+            # Otherwise the former leader was known to be gone, and the partition gets a leader again.
             return event.from_broker in incidents.live
         return event.election in _BY_FAILURE
     if isinstance(event, ControllerElected):
-        # Without a former holder it is the first that is known.
+        # Without a former holder it is the first election that is known.
         return event.from_broker != NO_CONTROLLER and not incidents.vacant_before
     return type(event) in _OPENERS
 
 
 Rule = Callable[[IncidentState, Incident, Any], bool]
-"""Adds an event to an incident; says whether something was abnormal up to it."""
+"""Adds an event to an incident; returns whether something was abnormal until then."""
 
 
 def _broker_stopped(_incidents: IncidentState, incident: Incident, event: BrokerStopped) -> bool:
@@ -80,7 +80,7 @@ def _controller_elected(
     incident.controllers = incident.controllers[-CONTROLLERS_KEPT:]
     incident.controller_elections += 1 + event.missed_elections
     if not incidents.vacant_before:
-        # What the samples have not counted of it.
+        # Only what the samples have not counted yet.
         incident.vacancy_min_ms += max(0, (event.vacancy_min_ms or 0) - incidents.vacancy_min_ms)
         incident.vacancy_max_ms += max(0, (event.vacancy_max_ms or 0) - incidents.vacancy_max_ms)
     return True
@@ -99,7 +99,7 @@ def _leaders_elected(incidents: IncidentState, incident: Incident, event: Leader
     kinds[kind] = kinds.get(kind, 0) + count
     if election is _UNCLEAN:
         incident.unclean_elections += count
-    # Of one that had no leader PartitionsOnline reports.
+    # For a partition that had no leader, PartitionsOnline reports this.
     if event.from_broker >= 0 and event.from_broker not in incidents.live:
         _move_offline(incident, -count)
     return election in _BY_FAILURE
@@ -110,13 +110,13 @@ def _partitions_offline(
 ) -> bool:
     incident.leaderless += len(event.partitions)
     if event.from_broker in incidents.live:
-        # Else they went offline with their leader, as the sample at its end has counted.
+        # Otherwise they went offline with their leader, and the sample at its end has counted them.
         _move_offline(incident, len(event.partitions))
     return True
 
 
 def _move_offline(incident: Incident, by: int) -> None:
-    """Count on from the last sample; the next one counts again."""
+    """Adjust the number of the last sample; the next sample counts again."""
     incident.offline_last = max(0, incident.offline_last + by)
     incident.offline_peak = max(incident.offline_peak, incident.offline_last)
 
@@ -126,7 +126,7 @@ def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> 
     match event:
         case IsrShrunk():
             incident.isr_shrinks += len(event.partitions)
-            # A leader that drops a slow replica may do so for days: samples show whether it matters.
+            # A leader may remove a slow replica again and again for days: samples show whether it matters.
             return event.by_controller
         case IsrExpanded():
             incident.isr_expands += len(event.partitions)
@@ -143,7 +143,7 @@ def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> 
             incident.stale_writes += len(event.partitions)
         case FailoverWork():
             incident.failover_ms += event.took_ms
-            # Its end may show at the end of a batch only: the writes show when work was done.
+            # Its end may show only at the end of a batch: the writes show when work was done.
             return False
         case _:  # Incomplete, Divergent
             incident.complete = False
@@ -178,4 +178,4 @@ _OPENERS = frozenset(
         StaleControllerWrite,
     }
 )
-"""What opens an incident whatever it says; of elections it depends on which (`opens`)."""
+"""Events that always open an incident; for elections it depends on the kind (`opens`)."""

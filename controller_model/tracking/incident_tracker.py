@@ -1,9 +1,9 @@
 """Incidents, kept while the log is folded: what opens one, what belongs to it, when it is over.
 
-The rule: the account follows from the events in the order in which replay reports them, and from
-health samples, which stand at places of the log: where a broker or /controller changes, at the end
-of a resync that is proved, and at each heartbeat. So an incident does not depend on where a batch
-ends. Nothing is done per change: samples are rare, and events are walked through once, after they
+The rule: incidents depend on the events, in the order in which replay reports them, and on health
+samples. Samples are taken at given positions of the log: where a broker or /controller changes, at
+the end of a resync that is proved, and at each heartbeat. So an incident does not depend on where a
+batch ends. Nothing is done per change: samples are rare, and events are processed once, after they
 were reported.
 """
 
@@ -44,14 +44,14 @@ from controller_model.state.incident_state import HealthSample, IncidentState
 from controller_model.tracking.incident_rules import RULES, Rule, opens
 
 _TURNS = frozenset({ControllerElected, ControllerVacated, Incomplete, Divergent, Verified})
-"""What moves the account whether or not an incident is open."""
+"""Events that change the state whether or not an incident is open."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Incident)
 
 
 def take_sample(state: ClusterState) -> HealthSample | None:
-    """Count what is abnormal now, for `track`; None in a resync, which shows two times at once."""
+    """Count what is abnormal now, for `track`; None in a resync, which mixes two points in time."""
     control = state.control
     log = control.log
     if not log.baseline:
@@ -98,7 +98,7 @@ def _unsure_since(control: ControlPlane) -> int | None:
 def track(
     state: ClusterState, events: Sequence[AnyEvent], sample: HealthSample | None
 ) -> list[AnyEvent]:
-    """Take events, and then the sample after the last change; return what that opens or ends."""
+    """Process events, and then the sample after the last change; return the incidents opened or closed."""
     incidents = state.control.incidents
     rules = RULES
     reported: list[AnyEvent] = []
@@ -122,7 +122,7 @@ def track(
 
 
 def summary(control: ControlPlane) -> IncidentsSummary:
-    """Return what the cluster's view says of its incidents."""
+    """Return the summary of incidents for the cluster's view."""
     incidents = control.incidents
     incident = incidents.open
     last = _decoder.decode(incidents.closed[-1]) if incidents.closed else None
@@ -143,12 +143,12 @@ def _in_short(incident: Incident) -> LastIncident:
 
 
 def newest(control: ControlPlane) -> tuple[Incident, ...]:
-    """Return the incidents that are kept, the newest first, the open one, as it is now, in front."""
+    """Return the stored incidents, the newest first; an open one, as it is now, is the first."""
     incidents = control.incidents
     closed = [_decoder.decode(data) for data in reversed(incidents.closed)]
     if incidents.open is None:
         return tuple(closed)
-    # The account itself moves at its samples only; what is shown is no older than the view.
+    # The stored incident changes only at samples; what is shown is as recent as the view.
     shown = msgspec.structs.replace(incidents.open)
     if control.log.resync is None:
         _note(incidents, shown, _sample(control))
@@ -162,13 +162,13 @@ def _add(incidents: IncidentState, incident: Incident, rule: Rule, event: AnyEve
     incidents.revision += 1
     if rule(incidents, incident, event):
         incident.last_abnormal_at = max(incident.last_abnormal_at, event.at)
-        # A watcher's clock may be set back; the fold's time is that of the last sample at least.
+        # A watcher's clock may be set back; the fold's time is at least that of the last sample.
         incidents.moved_at = max(incidents.moved_at, event.at, incidents.sampled_at)
         incidents.abnormal_at = max(incidents.abnormal_at, incidents.moved_at)
 
 
 def _turn(incidents: IncidentState, event: AnyEvent) -> None:
-    """Note what is another way from here on, whether or not an incident is open."""
+    """Apply an event that changes the state whether or not an incident is open."""
     match event:
         case ControllerElected() | ControllerVacated():
             incidents.vacant_before = False
@@ -227,22 +227,22 @@ def _take_in(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
 
 
 def _remember(incidents: IncidentState, seen: HealthSample) -> None:
-    """Keep what is wrong while no incident is open, to compare with."""
+    """Store what is abnormal while no incident is open, to compare with it later."""
     incidents.offline_before = seen.offline
     incidents.under_replicated_before = seen.under_replicated
     incidents.ghost_before = seen.is_ghost
 
 
 def _remember_vacancy(incidents: IncidentState, seen: HealthSample) -> None:
-    """Keep that nobody holds /controller, although no incident is open that began with it.
+    """Store that nobody holds /controller, although no open incident began with that.
 
-    An election that is seen and not reported yet ends it as it is reported.
+    An election that was seen and is not reported yet ends this when it is reported.
     """
     incidents.vacant_before = incidents.vacant_before or seen.is_vacant
 
 
 def _note(incidents: IncidentState, incident: Incident, seen: HealthSample) -> None:
-    """Put what was counted into an incident."""
+    """Copy the figures of a sample into an incident."""
     incident.offline_last = seen.offline
     incident.offline_peak = max(incident.offline_peak, seen.offline)
     incident.under_replicated_last = seen.under_replicated
@@ -256,7 +256,7 @@ def _note(incidents: IncidentState, incident: Incident, seen: HealthSample) -> N
 
 
 def _uncounted(incidents: IncidentState, seen: HealthSample) -> tuple[int, int]:
-    """Return by how much the vacancy under way has grown; what nobody saw may be none."""
+    """Return by how much the current vacancy has grown; unseen time may have been none."""
     least_ms = max(0, seen.vacancy_min_ms - incidents.vacancy_min_ms) if seen.is_sure else 0
     return least_ms, max(0, seen.vacancy_max_ms - incidents.vacancy_max_ms)
 
@@ -268,7 +268,7 @@ def _count_vacancy(incidents: IncidentState, seen: HealthSample) -> None:
 
 
 def _still(incidents: IncidentState, incident: Incident, seen: HealthSample) -> tuple[str, ...]:
-    """Return what is abnormal that was not before the incident."""
+    """Return what is abnormal and was not before the incident."""
     is_vacant = seen.is_vacant and not incidents.vacant_before
     found = ["nobody holds /controller"] if is_vacant else []
     if seen.is_ghost and not incidents.ghost_before:

@@ -1,9 +1,9 @@
-"""The account of what the controller owes, kept while the log is folded.
+"""The writes that are due from the controller, tracked while the log is folded.
 
-The rule: what is due is read off the totals, so it costs nothing per change; time is the log's and
-moves at its heartbeats, so that a replay finds the same zombies at the same places. Whatever was
-not watched (a hole, a lost session, a resync) restarts the account: silence that nobody
-listened to proves nothing.
+The rule: what is due is computed from the totals, so it costs nothing per change. Time is the log's
+and advances at its heartbeats, so that a replay finds the same zombies at the same positions. After
+any time that was not watched (a hole, a lost session, a resync) the tracking starts again: silence
+in such a time proves nothing.
 """
 
 import itertools
@@ -29,11 +29,11 @@ from controller_model.state.control_plane import ControlPlane
 from controller_model.znodes.znode_kinds import ZnodeKind
 
 REASSIGNING_TOPICS_LOOKED_AT = 100
-"""At a heartbeat: each is a topic to load; one that waits longer is examined when others end."""
+"""Topics examined at a heartbeat: each must be loaded; further ones are examined when others end."""
 
 
 def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Move the account to the log's clock; report a controller that has become a zombie."""
+    """Update what is due at a heartbeat; report a controller that has become a zombie."""
     control = state.control
     predictions = control.predictions
     _move(state)
@@ -80,7 +80,7 @@ def _move(state: ClusterState) -> None:
 
 
 def writes_due(control: ControlPlane) -> WritesDue:
-    """Return what is due now with the controller's health."""
+    """Return what is due now, with the controller's health."""
     predictions = control.predictions
     counts = counts_due(control)
     due = WritesDue(
@@ -95,7 +95,7 @@ def writes_due(control: ControlPlane) -> WritesDue:
 
 
 def can_judge(control: ControlPlane) -> bool:
-    """Return whether somebody holds /controller under ZooKeeper's rules, and all of it is seen."""
+    """Return whether a broker holds /controller under ZooKeeper's rules, and no changes are missing."""
     log, holder = control.log, control.controller
     return (
         holder.id != NO_CONTROLLER
@@ -111,7 +111,7 @@ def can_judge(control: ControlPlane) -> bool:
 def counts_due(control: ControlPlane) -> dict[str, int]:
     """Return how many writes of each kind are due, as far as totals show.
 
-    Reassignments are as of the last heartbeat: totals do not hold which replicas are in the ISR.
+    Reassignments are those of the last heartbeat: totals do not hold which replicas are in the ISR.
     """
     gone = _gone(control)
     counts = {
@@ -129,7 +129,7 @@ def counts_due(control: ControlPlane) -> dict[str, int]:
 
 def _leaders_back(control: ControlPlane) -> int:
     # A replica in a failed log directory cannot lead although its broker lives; its partition was
-    # written leaderless after the broker registered. So only later registrations make it due.
+    # written leaderless after the broker registered. So only a later registration makes a write due.
     written = control.predictions.leaderless_zxid
     if not written:
         return 0
@@ -148,8 +148,8 @@ def _leaders_back(control: ControlPlane) -> int:
 
 
 def _first_states(control: ControlPlane) -> int:
-    # Totals do not hold whose replicas they are: sure only if everybody is there, and nothing is
-    # reassigned (a partition that is, before it has a state, never gets one).
+    # Totals do not hold whose replicas they are. The count is certain only if all brokers are there and
+    # nothing is reassigned (a partition that is reassigned before it has a state never gets one).
     if control.deleting or control.totals.reassigning or not _all_are_live(control):
         return 0
     without_replicas = sum(n for (factor, _), n in control.totals.sizes.items() if factor == 0)
@@ -192,7 +192,7 @@ def _all_are_live(control: ControlPlane) -> bool:
 
 
 def _oldest_at(control: ControlPlane) -> int | None:
-    """Return when the first of the brokers went to whose end a write is due."""
+    """Return the earliest end of a broker that made a write due; None if none is known."""
     gone = _gone(control)
     owed = {shape.leader for shape in control.totals.shapes if shape.leader in gone}
     owed.update(broker for broker, _ in _to_remove(control, gone))
@@ -201,12 +201,12 @@ def _oldest_at(control: ControlPlane) -> int | None:
 
 
 def _gone(control: ControlPlane) -> set[int]:
-    """Return the brokers that lead or are assigned something and are not registered."""
+    """Return the brokers that lead or are assigned something but are not registered."""
     return (control.totals.replicas.keys() | control.totals.leaders.keys()) - control.live_brokers()
 
 
 def _to_remove(control: ControlPlane, gone: set[int]) -> Iterator[tuple[int, int]]:
-    """Yield brokers that are gone and in how many ISRs of live leaders they are still."""
+    """Yield brokers that are gone, and the number of ISRs of live leaders that still contain them."""
     live, members = control.live_brokers(), control.totals.members
     for broker in gone & members.keys():
         for membership, count in members[broker].items():
@@ -215,9 +215,9 @@ def _to_remove(control: ControlPlane, gone: set[int]) -> Iterator[tuple[int, int
 
 
 def _has_worked(control: ControlPlane) -> bool:
-    """Return whether a state was written, or anything went away that was due, since last time.
+    """Return whether a state was written, or something due was done, since the last heartbeat.
 
-    Any write under the epoch counts, a leader's own as well: who writes has heard of it.
+    Any write under the epoch counts, also a leader's own: its writer has heard from this controller.
     """
     predictions = control.predictions
     now = counts_due(control)

@@ -1,9 +1,9 @@
 """Recommendations, kept while the log is folded: when one is made, and what became of it.
 
-The rule: whether there is anything to recommend is read off the totals, at the samples of the
-incident's account; partitions are looked for once, when a recommendation is made. It stands until
-its elections have been watched to the end or nothing is left of it, and is not reported again while
-its brokers stay above the threshold.
+The rule: whether there is anything to recommend is computed from the totals, at the health samples;
+partitions are listed once, when a recommendation is made. It is current until its elections have
+been watched to the end, or nothing of it is left to elect. While its brokers stay above the
+threshold it is repeated only REPEAT_MS after its grade.
 """
 
 import itertools
@@ -46,7 +46,7 @@ from controller_model.state.recommendation_state import BrokerMemory, Recommenda
 from controller_model.tracking import election_rounds
 
 EXAMPLES = 20
-"""Partitions that a grade names; the number of all stands beside."""
+"""Partitions that a grade names; it also holds the number of all."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Grade)
@@ -55,7 +55,7 @@ _decoder = msgspec.json.Decoder(Grade)
 def track(
     state: ClusterState, events: Iterable[AnyEvent], sample: HealthSample | None
 ) -> list[AnyEvent]:
-    """Take events, and then the sample after the last change; return what that makes due."""
+    """Process events, and then the sample after the last change; return recommendations made or graded."""
     recommendations = state.control.recommendations
     if (standing := recommendations.standing) is not None:
         for event in events:
@@ -71,7 +71,7 @@ def track(
 
 
 def summary(control: ControlPlane) -> RebalanceSummary:
-    """Return what the cluster's view says of balance."""
+    """Return the summary of balance for the cluster's view."""
     recommendations = control.recommendations
     standing = recommendations.standing
     exceeding = figures.exceeding(control)
@@ -92,14 +92,14 @@ def summary(control: ControlPlane) -> RebalanceSummary:
 
 
 def standing_now(recommendations: RecommendationState) -> Recommended | None:
-    """Return the recommendation that stands, with whether its elections have begun."""
+    """Return the current recommendation, with the time of its first election."""
     if recommendations.standing is None:
         return None
     return msgspec.structs.replace(recommendations.standing, elected_at=recommendations.elected_at)
 
 
 def newest_grades(recommendations: RecommendationState) -> tuple[Grade, ...]:
-    """Return the grades that are kept, the newest first."""
+    """Return the stored grades, the newest first."""
     return tuple(_decoder.decode(data) for data in reversed(recommendations.grades))
 
 
@@ -144,7 +144,7 @@ def _take_in(state: ClusterState, seen: HealthSample) -> list[AnyEvent]:
     if standing is not None and _is_over(recommendations, standing, due, now):
         events.append(_grade(state, standing, now))
     if due and recommendations.standing is None:
-        # All that is mendable, not only what is due: one command mends it all.
+        # Everything that can be elected, not only for the brokers that are due: one command fixes all.
         events.append(_make(state, mendable, now))
     return events
 
@@ -165,7 +165,7 @@ def _remember(recommendations: RecommendationState, mendable: Collection[int], n
 
 
 def _due(recommendations: RecommendationState, mendable: Collection[int], now: int) -> list[int]:
-    """Return the brokers of which it is time to report."""
+    """Return the brokers for which a recommendation is due."""
     is_free = recommendations.standing is None
     return [
         broker
@@ -183,7 +183,7 @@ def _is_over(
 ) -> bool:
     if recommendations.elected_at is not None:
         return now - recommendations.elected_at >= WATCH_MS
-    # A broker that joins makes another recommendation of it.
+    # A further broker makes a new recommendation necessary.
     return bool(due) or not any(broker in recommendations.brokers for broker in standing.brokers)
 
 
@@ -223,7 +223,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
 def _electable(
     state: ClusterState, brokers: Collection[int]
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions that an election gives back to these live brokers, and to which of them."""
+    """Yield the partitions that an election gives back to these live brokers, and to which of them."""
     for name in sorted(state.topics.names())[:TOPICS_LOOKED_AT]:
         topic = state.topic(name)
         if topic.stat is None or name in state.control.deleting:
@@ -236,9 +236,9 @@ def _electable(
 
 
 def _command(control: ControlPlane, brokers: Sequence[int], count: int) -> str:
-    """Return all that is to be typed: it asks which partitions can be elected by then.
+    """Return the whole command to type: when run, it asks which partitions can be elected then.
 
-    More than one file holds are for `kcm elect`, which runs them in chunks once it is confirmed.
+    More partitions than one file holds are for `kcm elect`, which runs them in chunks once it is confirmed.
     """
     only = f" --broker {brokers[0]}" if len(brokers) == 1 else ""
     cluster = shlex.quote(control.cluster)
@@ -256,7 +256,7 @@ def _command(control: ControlPlane, brokers: Sequence[int], count: int) -> str:
 
 
 def _grade(state: ClusterState, standing: Recommended, now: int) -> RecommendationGraded:
-    """End a recommendation, and report what became of it."""
+    """End a recommendation, and return the event with its grade."""
     recommendations = state.control.recommendations
     _drop_others(state)
     election_rounds.settle(state.control, now, all_of_them=True)
@@ -275,7 +275,7 @@ def _grade(state: ClusterState, standing: Recommended, now: int) -> Recommendati
 
 
 def _graded(control: ControlPlane, standing: Recommended, now: int) -> Grade:
-    """Return the grade of a recommendation, by the partitions that were watched for it."""
+    """Return the grade of a recommendation, from the partitions that were watched for it."""
     recommendations = control.recommendations
     elected_at = recommendations.elected_at
     each = [
@@ -313,7 +313,7 @@ def _graded(control: ControlPlane, standing: Recommended, now: int) -> Grade:
 
 
 def _drop_others(state: ClusterState) -> None:
-    """Leave out partitions that are not to be led by their broker any more."""
+    """Drop watched partitions that are deleted or have another preferred replica now."""
     recommendations = state.control.recommendations
     for name, watched in recommendations.watched.items():
         held = {} if name in state.control.deleting else state.topic(name).partitions

@@ -1,4 +1,4 @@
-"""Who asked for a preferred election: what the log and /admin said before it."""
+"""Who asked for a preferred election, from requests in the log and under /admin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def origins(events: list[AnyEvent]) -> list[tuple[tuple[int, ...], ElectionOrigi
 
 
 def test_the_first_preferred_election_after_a_request_is_its() -> None:
-    """One partition after the other; the next election of the same one is another's."""
+    """For each partition by itself; the next election of the same partition is not the request's."""
     history, fold = begun(t={0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2)})
     lead(history, 1, 0, 1, 2)
     fold.follow(history)
@@ -53,7 +53,7 @@ def test_the_first_preferred_election_after_a_request_is_its() -> None:
 
 
 def test_a_request_names_preferred_elections_alone() -> None:
-    """What a broker's death elects is not what was asked for."""
+    """Elections after a broker's death are not the requested ones."""
     history, fold = begun(t={0: (0, 1, 2)})
     fold.feed([election_request("t", 0)])
     history.broker_gone(0)
@@ -63,7 +63,7 @@ def test_a_request_names_preferred_elections_alone() -> None:
 
 @pytest.mark.parametrize(("beats", "by"), [(8, ElectionOrigin.KCM), (9, None)])
 def test_a_request_is_held_as_long_as_it_says(beats: int, by: ElectionOrigin | None) -> None:
-    """By the log's clock, which may be late by a heartbeat where the request stands."""
+    """By the log's clock, which may be late by a heartbeat at the request's position."""
     history, fold = begun(t={0: (0, 1, 2)})
     lead(history, 1, 0)
     fold.follow(history)
@@ -74,7 +74,7 @@ def test_a_request_is_held_as_long_as_it_says(beats: int, by: ElectionOrigin | N
 
 
 def test_what_is_held_is_bounded_in_time_and_number() -> None:
-    """Whoever writes requests without an end neither fills the state nor keeps the newest out."""
+    """Endless requests neither fill the state nor keep the newest one out."""
     history, fold = begun()
     for number in range(MOST_ASKED // MOST_PARTITIONS):
         fold.feed([election_request(f"t{number}", *range(MOST_PARTITIONS), holds_ms=2**62)])
@@ -88,7 +88,7 @@ def test_what_is_held_is_bounded_in_time_and_number() -> None:
 
 
 def test_a_request_changes_nothing_else() -> None:
-    """Place, clock, digest, counters and views stay as they are; before the baseline it is passed over."""
+    """Position, clock, digest, counters and views stay the same; before the baseline it is ignored."""
     fold = Fold()
     fold.feed([election_request("t", 0)])
     assert fold.state.control.elections.asked == {}
@@ -107,7 +107,7 @@ def test_a_request_changes_nothing_else() -> None:
 
 
 def test_what_stands_under_admin_is_requested_by_znode() -> None:
-    """Until the controller takes it away, and a little longer, since its writes may be read after that."""
+    """Until the controller deletes it, and a little longer, because its writes may be read after that."""
     history, fold = begun(t={0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2)})
     lead(history, 1, 0, 1, 2)
     asked = {"version": 1, "partitions": [{"topic": "t", "partition": p} for p in (0, 1, 2)]}
@@ -124,7 +124,7 @@ def test_what_stands_under_admin_is_requested_by_znode() -> None:
 
 
 def test_the_end_of_a_request_under_admin_leaves_others_alone() -> None:
-    """What `kcm elect` asked for is held as long as it says."""
+    """A request of `kcm elect` is held for as long as it says."""
     history, fold = begun(t={0: (0, 1, 2)})
     lead(history, 1, 0)
     history.set(ADMIN, payload({"version": 1, "partitions": []}))
@@ -137,7 +137,7 @@ def test_the_end_of_a_request_under_admin_leaves_others_alone() -> None:
 
 
 def test_an_election_that_a_resync_finds_is_anybodys() -> None:
-    """When it was held, and with which others, was not seen; what was asked for is known all the same."""
+    """When it was held, and with which others, was not seen; requested elections are known all the same."""
     history = small_cluster(t={0: (0, 1, 2), 1: (0, 1, 2)})
     fold = Fold()
     lead(history, 1, 0, 1)
@@ -152,7 +152,7 @@ def test_an_election_that_a_resync_finds_is_anybodys() -> None:
 
 
 def test_what_is_asked_for_goes_through_a_checkpoint() -> None:
-    """A fold that goes on from bytes names the same elections."""
+    """A fold that resumes from packed bytes attributes the same elections."""
     history, fold = small_cluster(t={0: (0, 1, 2)}), Fold(packed=True)
     lead(history, 1, 0)
     fold.follow(history)
@@ -163,7 +163,7 @@ def test_what_is_asked_for_goes_through_a_checkpoint() -> None:
 
 
 def test_an_end_without_a_request_is_nothing() -> None:
-    """The znode may have come and gone before anybody could read it."""
+    """The znode may have been created and deleted before anybody could read it."""
     _, fold = begun()
     asked_elections.end_znode(fold.state.control)
     assert fold.state.control.elections.asked == {}

@@ -1,4 +1,4 @@
-"""What a grade says of who elected: us, a request by znode, the controller's own check, or another."""
+"""What a grade says about who elected: kcm, a request by znode, the controller's own check, or another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TO_THE_GRADE = WATCH_MS // BEAT_MS + 2
 
 
 def elected_by(history: History, fold: Fold) -> dict[str, int]:
-    """Let the grade come; return what it says, which adds up."""
+    """Wait for the grade; return its counts, whose sum is right."""
     beat(history, fold, TO_THE_GRADE)
     (grade,) = graded(fold)
     assert sum(grade.elected_by.values()) == grade.elections
@@ -28,14 +28,14 @@ def elected_by(history: History, fold: Fold) -> dict[str, int]:
 
 
 def test_all_at_once_is_the_controllers_own_check() -> None:
-    """Of a broker above the threshold, with nothing left that it could get back."""
+    """For a broker above the threshold, with nothing left that it could get back."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3, 5, 7)
     assert elected_by(history, fold) == {"rebalance": 3}
 
 
 def test_where_the_check_is_off_nothing_is_inferred() -> None:
-    """auto.leader.rebalance.enable is false in the brokers' files, our setting says."""
+    """The setting says that auto.leader.rebalance.enable is false in the brokers' files."""
     history, fold = recommended(3, 5, 7)
     fold.state.control.assumed = Assumed(auto_leader_rebalance=False)
     lead(history, 0, 3, 5, 7)
@@ -53,7 +53,7 @@ def test_a_part_of_it_is_anothers() -> None:
     ("pause_ms", "origin"), [(PAUSE_MS - 100, "rebalance"), (PAUSE_MS + 100, "other")]
 )
 def test_two_runs_with_a_pause_are_anothers(pause_ms: int, origin: str) -> None:
-    """Between two heartbeats: the first of them was a part only."""
+    """Between two heartbeats: the first of them elected only a part."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3, 5)
     history.now += pause_ms
@@ -62,7 +62,7 @@ def test_two_runs_with_a_pause_are_anothers(pause_ms: int, origin: str) -> None:
 
 
 def test_two_runs_with_a_heartbeat_between_them_are_judged_apart() -> None:
-    """The second is all that is left, of a broker above the threshold still: it may be the check's."""
+    """The second elects all that is left, for a broker still above the threshold: it may be the check's."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3)
     beat(history, fold, 1)
@@ -71,7 +71,7 @@ def test_two_runs_with_a_heartbeat_between_them_are_judged_apart() -> None:
 
 
 def test_what_brings_the_last_back_of_a_broker_below_the_threshold_is_anothers() -> None:
-    """The check leaves such a broker alone."""
+    """The check does nothing for such a broker."""
     history, fold = recommended(3, 5)
     lead(history, 0, 3)
     beat(history, fold, 1)
@@ -80,7 +80,7 @@ def test_what_brings_the_last_back_of_a_broker_below_the_threshold_is_anothers()
 
 
 def test_beside_an_election_for_a_balanced_broker_it_is_anothers() -> None:
-    """A tool that elects everywhere elects for brokers that the check leaves alone."""
+    """A tool that elects everywhere also elects for brokers for which the check does nothing."""
     history = small_cluster(
         t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(20), (2, 1, 0))
     )
@@ -94,7 +94,7 @@ def test_beside_an_election_for_a_balanced_broker_it_is_anothers() -> None:
 
 
 def test_ours_are_ours_and_what_comes_beside_them_is_anothers() -> None:
-    """A chunk whose request the log did not take is not the controller's."""
+    """A chunk whose request is not in the log is not attributed to the controller."""
     history, fold = recommended(3, 5, 7)
     fold.feed([election_request("t", 3, 5)])
     lead(history, 0, 3, 5, 7)
@@ -102,7 +102,7 @@ def test_ours_are_ours_and_what_comes_beside_them_is_anothers() -> None:
 
 
 def test_what_the_check_elects_after_ours_is_the_checks() -> None:
-    """Ours were a part, and the rest came with the next check, the broker being above the threshold still."""
+    """`kcm elect` elected a part, and the next check the rest, because the broker was still above the threshold."""
     history, fold = recommended(3, 5, 7)
     fold.feed([election_request("t", 3)])
     lead(history, 0, 3)
@@ -122,7 +122,7 @@ def test_a_request_under_admin_is_named() -> None:
 
 
 def test_what_a_resync_finds_is_anothers() -> None:
-    """All at once by then, but nobody knows when each was elected."""
+    """All of them are elected when they are read, but it is not known when each one was."""
     history, fold = recommended(3, 5)
     for partition in (3, 5):
         history.state(
@@ -133,7 +133,7 @@ def test_what_a_resync_finds_is_anothers() -> None:
 
 
 def test_the_counts_add_up_where_an_earlier_release_began_to_count() -> None:
-    """What it did not note is others'; its grades say nothing."""
+    """What that release did not record counts as other; its grades do not say who elected."""
     held = RecommendationState(elections=5, elected_by={"kcm": 2})
     assert election_rounds.elected_by(held) == {"kcm": 2, "other": 3}
     assert election_rounds.elected_by(RecommendationState()) == {}
@@ -146,7 +146,7 @@ def test_the_counts_add_up_where_an_earlier_release_began_to_count() -> None:
 
 
 def test_a_round_that_is_under_way_at_the_grade_is_judged_by_then() -> None:
-    """No election is left out of the counts, however late it comes."""
+    """No election is missing in the counts, however late it was."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3)
     beat(history, fold, WATCH_MS // BEAT_MS - 1)
@@ -157,7 +157,7 @@ def test_a_round_that_is_under_way_at_the_grade_is_judged_by_then() -> None:
 
 
 def test_elections_towards_a_broker_that_nobody_recommended_are_not_counted() -> None:
-    """They are of no recommendation, whoever asked for them."""
+    """They belong to no recommendation, whoever asked for them."""
     held = RecommendationState()
     event = LeadersElected(
         election=LeaderElectionKind.PREFERRED,

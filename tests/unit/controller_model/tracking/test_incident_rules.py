@@ -62,7 +62,7 @@ def test_a_cascade_is_one_record() -> None:
 
 
 def test_the_same_log_in_other_batches_gives_the_same_incident() -> None:
-    """It follows from the log's changes, one by one or all at once."""
+    """It depends on the log's changes only, applied one by one or all at once."""
     history = small_cluster()
     history.heartbeat()
     lose(history, 0)
@@ -82,7 +82,7 @@ def test_the_same_log_in_other_batches_gives_the_same_incident() -> None:
 
 
 def test_an_incident_goes_on_after_a_restart_from_the_bytes() -> None:
-    """All of the account is in the packed state."""
+    """The packed state holds everything of an incident."""
     history, fold = begun()
     lose(history, 0)
     history.elect(1)
@@ -98,7 +98,7 @@ def test_an_incident_goes_on_after_a_restart_from_the_bytes() -> None:
 
 
 def test_a_start_of_the_log_is_no_incident() -> None:
-    """What the first resync finds, and brokers and topics that are new, are normal."""
+    """What the first resync finds, and new brokers and topics, are normal."""
     history, fold = begun()
     history.broker(7)
     history.topic("u", {0: (7,)})
@@ -110,7 +110,7 @@ def test_a_start_of_the_log_is_no_incident() -> None:
 
 
 def test_what_the_first_resync_finds_broken_was_so_before() -> None:
-    """The levels to compare with are those of the baseline, before any heartbeat."""
+    """The levels for comparison are those of the baseline, before any heartbeat."""
     history = History()
     for broker in range(2):
         history.broker(broker, seen=False)
@@ -128,7 +128,7 @@ def test_what_the_first_resync_finds_broken_was_so_before() -> None:
 
 
 def test_the_first_controller_ever_is_no_incident() -> None:
-    """A cluster that is started brings up its controller."""
+    """A cluster that starts elects its controller."""
     history = History()
     history.broker(0, seen=False)
     history.resync()
@@ -139,7 +139,7 @@ def test_the_first_controller_ever_is_no_incident() -> None:
 
 
 def test_a_wanted_move_of_leaders_is_no_incident() -> None:
-    """A preferred election is somebody's will; one inside an incident is counted."""
+    """A preferred election is intended; inside an incident it is counted."""
     history, fold = begun()
     history.state("t", 0, leader=1, isr=[0, 1, 2], leader_epoch=1)
     history.state("t", 0, leader=0, isr=[0, 1, 2], leader_epoch=2)
@@ -153,7 +153,7 @@ def test_a_wanted_move_of_leaders_is_no_incident() -> None:
 
 
 def test_a_controlled_shutdown_begins_with_the_first_leader_that_is_moved_away() -> None:
-    """The moves come before the end of the registration, and belong to it."""
+    """The moves precede the end of the registration, and belong to the incident."""
     history, fold = begun()
     history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
     fold.follow(history)
@@ -166,7 +166,7 @@ def test_a_controlled_shutdown_begins_with_the_first_leader_that_is_moved_away()
 
 
 def test_partitions_offline_open_one_and_its_peak_is_what_the_looks_counted() -> None:
-    """A partition of one replica loses it: written leaderless, and counted as the broker ended."""
+    """A partition loses its only replica: it is written leaderless, and was counted when the broker ended."""
     history, fold = begun(t={0: (0, 1, 2)}, single={0: (2,), 1: (2,)})
     history.broker_gone(2)
     for partition in (0, 1):
@@ -227,7 +227,7 @@ def test_unclean_elections_log_dirs_and_ghosts_are_reported() -> None:
 
 
 def test_slow_followers_alone_are_no_incident() -> None:
-    """A leader that drops and takes back a replica has an alert of its own."""
+    """A leader that removes and adds a replica again and again has an alert of its own."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1])
     history.state("t", 0, leader=0, isr=[0, 1, 2])
@@ -236,7 +236,7 @@ def test_slow_followers_alone_are_no_incident() -> None:
 
 
 def test_an_election_whose_vacancy_was_not_seen_names_the_former_holder() -> None:
-    """/controller may change hands between two reads; a broker that joins meanwhile is no part."""
+    """/controller may change hands between two reads; a broker that joins meanwhile is not part of it."""
     history, fold = begun()
     history.delete("/controller", seen=False)
     history.elect(1)
@@ -249,7 +249,7 @@ def test_an_election_whose_vacancy_was_not_seen_names_the_former_holder() -> Non
 
 
 def test_an_event_of_no_incident_costs_nothing() -> None:
-    """What cannot open one is passed over while none is open."""
+    """An event that cannot open an incident is ignored while none is open."""
     _, fold = begun()
     preferred = LeadersElected(
         at=1,

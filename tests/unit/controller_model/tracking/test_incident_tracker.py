@@ -1,4 +1,4 @@
-"""Incidents: what keeps one open, when it is over, and when nobody can know."""
+"""Incidents: what keeps one open, when it is over, and when that cannot be known."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_was_wrong_before_is_not_of_the_incident() -> None:
 
 
 def test_the_quiet_time_is_to_the_millisecond() -> None:
-    """One millisecond less leaves it open."""
+    """With one millisecond less it stays open."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -56,7 +56,7 @@ def test_the_quiet_time_is_to_the_millisecond() -> None:
 
 
 def test_a_new_failure_within_the_quiet_time_is_of_the_same_incident() -> None:
-    """A controller that comes and goes is one record with all its elections."""
+    """Repeated failures of the controller are one record with all elections."""
     history, fold = begun()
     for _ in range(4):
         history.delete("/controller")
@@ -72,7 +72,7 @@ def test_a_new_failure_within_the_quiet_time_is_of_the_same_incident() -> None:
 
 
 def test_a_vacant_controller_keeps_it_open() -> None:
-    """Nobody holds /controller: that is abnormal at every look."""
+    """Nobody holds /controller: that is abnormal at every sample."""
     history, fold = begun()
     history.delete("/controller")
     fold.follow(history)
@@ -85,7 +85,7 @@ def test_a_vacant_controller_keeps_it_open() -> None:
 
 
 def test_an_incident_that_never_ends_is_cut_after_a_day() -> None:
-    """A broker that bounces every half minute: the next bounce opens another one."""
+    """A broker bounces every half minute: after the cut, the next bounce opens another incident."""
     history, fold = begun()
     for _ in range(LONGEST_MS // 40_000 + 2):
         history.broker_gone(2, seen=False)
@@ -105,7 +105,7 @@ def test_an_incident_that_never_ends_is_cut_after_a_day() -> None:
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
 def test_nobody_calls_it_over_while_zookeeper_is_out_of_sight(session: SessionState) -> None:
-    """The quiet time begins again once it is in sight, and the record says that it may lack."""
+    """The quiet time starts again once ZooKeeper is seen, and the record says that it may be incomplete."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -122,7 +122,7 @@ def test_nobody_calls_it_over_while_zookeeper_is_out_of_sight(session: SessionSt
 
 
 def test_a_watcher_that_was_away_does_not_prove_quiet() -> None:
-    """Without heartbeats nobody looked: the quiet time begins again."""
+    """Without heartbeats nobody watched: the quiet time starts again."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -136,7 +136,7 @@ def test_a_watcher_that_was_away_does_not_prove_quiet() -> None:
 
 
 def test_a_resync_in_full_sight_hides_nothing() -> None:
-    """However long it takes: the watcher reports on while it reads, and its heartbeats prove it."""
+    """However long it takes: the watcher reports while it reads, as its heartbeats prove."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -153,7 +153,7 @@ def test_a_resync_in_full_sight_hides_nothing() -> None:
 
 
 def test_a_resync_in_which_nobody_watched_hides_what_happened() -> None:
-    """A heartbeat that comes late in it counts as none."""
+    """If a heartbeat in it is late, it counts as if there were none."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -169,7 +169,7 @@ def test_a_resync_in_which_nobody_watched_hides_what_happened() -> None:
 
 
 def test_what_a_resync_finds_after_a_time_out_of_sight_is_at_least() -> None:
-    """An incident that is opened by it may lack what happened before, and quiet begins with it."""
+    """An incident that it opens may lack what happened before, and the quiet time starts with it."""
     history, fold = begun()
     history.heartbeat(session=SessionState.LOST)
     history.delete("/brokers/ids/2", seen=False)
@@ -182,7 +182,7 @@ def test_what_a_resync_finds_after_a_time_out_of_sight_is_at_least() -> None:
 
 
 def test_a_hole_inside_an_incident_leaves_its_counts_at_least() -> None:
-    """What is incomplete is not over."""
+    """It does not close while the figures are incomplete."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -198,7 +198,7 @@ def test_a_hole_inside_an_incident_leaves_its_counts_at_least() -> None:
 
 
 def test_a_slow_follower_does_not_keep_an_incident_alive() -> None:
-    """Its coming and going is counted, and moves no clock."""
+    """Its leaving and joining is counted, and does not restart the quiet time."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -212,7 +212,7 @@ def test_a_slow_follower_does_not_keep_an_incident_alive() -> None:
 
 
 def test_what_is_counted_out_of_sight_is_not_what_was_before() -> None:
-    """Levels to compare with are taken while ZooKeeper is in sight only."""
+    """Levels for comparison are only taken while ZooKeeper is seen."""
     history, fold = begun(single={0: (2,)})
     history.heartbeat(session=SessionState.SUSPENDED)
     fold.follow(history)
@@ -221,7 +221,7 @@ def test_what_is_counted_out_of_sight_is_not_what_was_before() -> None:
 
 
 def test_a_clock_that_was_set_back_neither_ends_nor_holds_an_incident() -> None:
-    """Deadlines follow the log's own time, which never goes back and never waits."""
+    """Deadlines follow the log's own time, which never goes back and never stops."""
     history, fold = begun()
     history.heartbeat(after_ms=2 * STANDING_MS)
     history.now -= 2 * STANDING_MS

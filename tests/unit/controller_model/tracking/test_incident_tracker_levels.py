@@ -1,4 +1,4 @@
-"""Incidents: what was so before, what is counted while it lasts, and what nobody can see."""
+"""Incidents: what was abnormal before, what is counted while they last, and what nobody can see."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shown(fold: Fold) -> Incident:
 
 
 def standing(history: History, fold: Fold) -> Incident:
-    """Let an hour pass; return the incident that was closed although something stays wrong."""
+    """Let an hour pass; return the incident that was closed although something is still abnormal."""
     beat(history, fold, STANDING_MS // BEAT_MS + 12)
     incident = closed(fold)
     assert incident.end is IncidentEnd.STANDING
@@ -35,7 +35,7 @@ def standing(history: History, fold: Fold) -> Incident:
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
 def test_out_of_sight_is_not_well(session: SessionState) -> None:
-    """A lost session: since when nobody sees it; once it is in sight again, all is well."""
+    """A lost session: since when ZooKeeper is not seen; once it is seen again, all is well."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -53,7 +53,7 @@ def test_out_of_sight_is_not_well(session: SessionState) -> None:
 
 
 def test_out_of_sight_since_a_time_that_was_not_reported_is_since_the_look() -> None:
-    """An older watcher says no more than that its session is lost."""
+    """An older watcher reports only that its session is lost."""
     history, fold = begun()
     history.delete("/controller")
     history.heartbeat(session=SessionState.LOST)
@@ -63,7 +63,7 @@ def test_out_of_sight_since_a_time_that_was_not_reported_is_since_the_look() -> 
 
 
 def test_a_hole_that_is_not_answered_is_not_well() -> None:
-    """For as long as nothing proves what the log lacked."""
+    """Until a proof covers what the log lacked."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -76,7 +76,7 @@ def test_a_hole_that_is_not_answered_is_not_well() -> None:
 
 
 def test_in_a_resync_what_is_missing_is_said_too() -> None:
-    """Nothing is counted in it, but that something is missing is known at once."""
+    """In it nothing is counted, but that something is missing is known at once."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -89,7 +89,7 @@ def test_in_a_resync_what_is_missing_is_said_too() -> None:
 
 
 def test_an_incident_that_is_cut_out_of_sight_says_so() -> None:
-    """Whether something was left when it was closed nobody can know."""
+    """Whether something was still abnormal when it was closed cannot be known."""
     cut = Incident(
         number=1,
         started_at=0,
@@ -103,7 +103,7 @@ def test_an_incident_that_is_cut_out_of_sight_says_so() -> None:
 
 
 def test_the_time_without_a_controller_is_counted_while_it_lasts() -> None:
-    """At each look, in the record that is closed, and not again with the election."""
+    """At each sample and in the closed record, but not again with the election."""
     history, fold = begun()
     history.delete("/controller")
     fold.follow(history)
@@ -123,7 +123,7 @@ def test_the_time_without_a_controller_is_counted_while_it_lasts() -> None:
 
 
 def test_a_vacancy_that_an_incident_ended_with_is_no_other_ones() -> None:
-    """The closed record holds it; the election that ends it opens nothing."""
+    """The closed record contains it; the election that ends it opens no incident."""
     history, fold = begun()
     history.delete("/controller")
     fold.follow(history)
@@ -145,7 +145,7 @@ def test_a_vacancy_that_an_incident_ended_with_is_no_other_ones() -> None:
 
 
 def test_what_may_have_been_a_vacancy_out_of_sight_is_at_most() -> None:
-    """Nobody saw that /controller stayed vacant meanwhile."""
+    """Nobody saw whether /controller stayed vacant meanwhile."""
     history, fold = begun()
     history.delete("/controller")
     beat(history, fold, 1)
@@ -157,7 +157,7 @@ def test_what_may_have_been_a_vacancy_out_of_sight_is_at_most() -> None:
 
 
 def test_a_broker_that_comes_back_after_an_hour_is_no_incident() -> None:
-    """Its partitions get their leader again: that lowers what was wrong, and opens nothing."""
+    """Its partitions get their leader again: that reduces what was abnormal, and opens nothing."""
     history, fold = begun(t={0: (0, 1, 2)}, single={0: (2,), 1: (2,)})
     history.broker_gone(2)
     for partition in (0, 1):
@@ -175,7 +175,7 @@ def test_a_broker_that_comes_back_after_an_hour_is_no_incident() -> None:
 
 
 def test_an_unclean_election_after_an_hour_is_an_incident() -> None:
-    """Records are lost now, whatever was wrong before."""
+    """Records are lost now, whatever was abnormal before."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.broker_gone(0)
     history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)
@@ -189,7 +189,7 @@ def test_an_unclean_election_after_an_hour_is_an_incident() -> None:
 
 
 def test_an_election_away_from_a_broker_that_lives_is_an_incident() -> None:
-    """A failed log directory takes its leaders, however late the controller acts on it."""
+    """A failed log directory loses its leaders, however late the controller reacts."""
     history, fold = begun()
     reported = "/log_dir_event_notification/log_dir_event_0000000001"
     history.set(reported, {"version": 1, "broker": 0, "event": 1})
@@ -205,7 +205,7 @@ def test_an_election_away_from_a_broker_that_lives_is_an_incident() -> None:
 
 
 def test_partitions_that_are_offline_between_two_looks_are_counted() -> None:
-    """A log directory takes them; most are back before the next heartbeat."""
+    """A log directory loses them; most have a leader again before the next heartbeat."""
     history, fold = begun(t=dict.fromkeys(range(50), (0, 1)))
     for partition in range(50):
         history.state("t", partition, leader=-1, isr=[0], leader_epoch=1)
@@ -219,7 +219,7 @@ def test_partitions_that_are_offline_between_two_looks_are_counted() -> None:
 
 
 def test_partitions_that_went_offline_with_their_leader_are_counted_once() -> None:
-    """At its end; that the controller writes so of some, and elects others, adds none."""
+    """When the leader ends; the controller's later writes of no leader, and its elections, add none."""
     history, fold = begun(t={0: (2, 1), 1: (2, 1)}, single={0: (2,), 1: (2,)})
     history.broker_gone(2)
     for partition in (0, 1):
@@ -232,7 +232,7 @@ def test_partitions_that_went_offline_with_their_leader_are_counted_once() -> No
 
 
 def test_partitions_that_lose_their_leader_while_fewer_are_offline_are_reported() -> None:
-    """Their number is reported where no level rose above the one before."""
+    """Their number is reported although no level rose above the one before."""
     incident = Incident(
         number=1,
         started_at=0,
@@ -247,7 +247,7 @@ def test_partitions_that_lose_their_leader_while_fewer_are_offline_are_reported(
 
 @pytest.mark.parametrize("session", [SessionState.CONNECTED, SessionState.LOST])
 def test_a_vacancy_of_before_is_of_no_incident(session: SessionState) -> None:
-    """Nobody held /controller at the baseline, whoever looked; a broker bounces meanwhile."""
+    """Nobody held /controller at the baseline; a broker bounces during that vacancy."""
     history = History()
     history.heartbeat(session=session)
     for broker in range(3):
@@ -275,7 +275,7 @@ def test_a_vacancy_of_before_is_of_no_incident(session: SessionState) -> None:
 
 
 def test_a_ghost_of_before_is_of_no_incident() -> None:
-    """It owed its work for an hour; the next incident is of what came after."""
+    """Its writes were due for an hour; the next incident contains only what followed."""
     history, fold = begun()
     history.broker_gone(1)
     fold.follow(history)
@@ -290,7 +290,7 @@ def test_a_ghost_of_before_is_of_no_incident() -> None:
 
 
 def test_what_made_an_incident_last_is_reported_beside_what_opened_it() -> None:
-    """A controller that was gone for a moment, and a replica that stays behind for an hour."""
+    """A controller that was gone for a moment, and a replica that stays out of the ISR for an hour."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -304,7 +304,7 @@ def test_what_made_an_incident_last_is_reported_beside_what_opened_it() -> None:
 
 
 def test_the_view_tells_the_last_closed_one_in_short() -> None:
-    """For metrics, with the last abnormal thing of the newest."""
+    """For metrics, with the last abnormal moment of the newest."""
     history, fold = begun()
     assert fold.cluster_view().incidents.last_closed is None
     assert fold.cluster_view().incidents.last_abnormal_at is None

@@ -1,4 +1,4 @@
-"""What incidents and recommendations say of what happened to real Kafka 3.9 clusters."""
+"""What incidents and recommendations say about what happened to real Kafka 3.9 clusters."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.support.znode_log import ZnodeLog
 RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
 HEARTBEAT_MS = 10_000
 QUIET_HEARTBEATS = 14
-"""Two minutes, a tenth of which may give a correction back: longer than the quiet time, and than a
+"""Two minutes, of which a clock correction may take a tenth: longer than the quiet time, and than a
 recommendation waits."""
 
 
 class Step(NamedTuple):
-    """An operation on a real cluster, and what the accounts said of it within two minutes."""
+    """An operation on a real cluster, and what was tracked within two minutes after it."""
 
     operation: ScriptedOperation
     reported: list[AnyEvent]
@@ -47,7 +47,7 @@ class Step(NamedTuple):
 def steps(name: str, fold: Fold) -> Iterator[Step]:
     """Play a recording, with heartbeats after each operation.
 
-    They run ahead of the recording's own clock, as if the watcher's clock were set back each time.
+    They are ahead of the recording's own clock, as if the watcher's clock were set back each time.
     """
     log = ZnodeLog("prod")
     fold.feed(log.resync())
@@ -60,14 +60,14 @@ def steps(name: str, fold: Fold) -> Iterator[Step]:
 
 
 def watchers_time(fold: Fold) -> int:
-    """Return what the watcher's clock showed last: the log's time without its correction."""
+    """Return the last time of the watcher's clock: the log's time without its correction."""
     clock = fold.state.control.log.clock
     return fold.state.control.now - (clock.correction if clock else 0)
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_what_was_done_to_a_real_cluster_is_in_its_incidents(name: str) -> None:
-    """A broker that was killed, stopped or bounced is named; all that failed is in one of them."""
+    """A broker that was killed, stopped or bounced is named; every failure is in one of the incidents."""
     fold = Fold()
     closed: list[Incident] = []
     for step in steps(name, fold):
@@ -88,7 +88,7 @@ def test_what_was_done_to_a_real_cluster_is_in_its_incidents(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_real_cluster_that_is_well_again_has_no_open_incident(name: str) -> None:
-    """What is closed within two minutes is closed because all is as it was before."""
+    """An incident closed within two minutes is closed because everything is as it was before."""
     fold = Fold()
     for step in steps(name, fold):
         for event in step.reported:
@@ -107,7 +107,7 @@ def test_a_real_cluster_that_is_well_again_has_no_open_incident(name: str) -> No
 
 
 def test_a_real_preferred_election_is_graded() -> None:
-    """Recommended after a restart, run, and mended; the partitions are those that Kafka elected."""
+    """Recommended after a restart, run, and graded as mended; the partitions are those that Kafka elected."""
     fold = Fold()
     made: RecommendationMade | None = None
     run: RecommendationMade | None = None

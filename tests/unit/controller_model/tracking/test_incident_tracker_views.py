@@ -1,4 +1,4 @@
-"""Incidents: what the views and events say of them."""
+"""Incidents: what the views and events contain of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.histories import kinds
 
 
 def test_only_so_many_holders_are_kept() -> None:
-    """A controller that flaps all night makes no endless record."""
+    """A controller that flaps all night does not make an endless record."""
     history, fold = begun()
     for turn in range(40):
         history.delete("/controller")
@@ -21,7 +21,7 @@ def test_only_so_many_holders_are_kept() -> None:
 
 
 def test_the_view_holds_the_newest_and_counts_all() -> None:
-    """The last so many, newest first, the open one in front."""
+    """A limited number, newest first, the open one in front."""
     history, fold = begun()
     for _ in range(INCIDENTS_KEPT + 3):
         history.delete("/controller")
@@ -44,7 +44,7 @@ def test_the_view_holds_the_newest_and_counts_all() -> None:
 
 
 def test_the_view_is_sent_when_it_changed_and_after_each_proof() -> None:
-    """A fold that went on from an older checkpoint may have reported another one."""
+    """A fold that resumed from an older checkpoint may have reported another incident."""
     history, fold = begun()
     assert "prod/incidents" in fold.views()
     beat(history, fold, 1)
@@ -58,7 +58,7 @@ def test_the_view_is_sent_when_it_changed_and_after_each_proof() -> None:
 
 
 def test_an_open_incident_is_shown_as_it_is_now() -> None:
-    """Not as it was at the last heartbeat: the account moves there, the view with each batch."""
+    """Not as it was at the last heartbeat: the incident changes at samples, the view with each batch."""
     history, fold = begun(single={0: (2,)})
     history.broker_gone(2)
     history.state("single", 0, leader=-1, isr=[2], leader_epoch=1)
@@ -83,7 +83,7 @@ def test_an_open_incident_is_shown_as_it_is_now() -> None:
 
 
 def test_events_say_where_they_were_reported() -> None:
-    """The opening stands at the first abnormal change, the end at the look that found it."""
+    """The opening has the position of the first abnormal change, the end that of the sample that found it."""
     history, fold = begun()
     history.delete("/controller")
     vacated = history.seq

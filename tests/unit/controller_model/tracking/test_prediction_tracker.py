@@ -1,4 +1,4 @@
-"""Writes that are due while a log is folded, and what is said of the controller."""
+"""Writes that are due while a log is folded, and the controller's health by them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.histories import (
 
 
 def followed(history: History) -> Fold:
-    """Return a fold that has seen two heartbeats, so that verdicts can be given."""
+    """Return a fold after two heartbeats, so that it can judge."""
     fold = Fold()
     history.heartbeat()
     history.heartbeat()
@@ -30,7 +30,7 @@ def followed(history: History) -> Fold:
 
 
 def health(fold: Fold) -> ControllerHealth:
-    """Return what the cluster's view says."""
+    """Return the writes due in the cluster's view."""
     return fold.cluster_view().writes_due.verdict
 
 
@@ -42,7 +42,7 @@ def beats(history: History, fold: Fold, count: int) -> list[PredictionFailed]:
 
 
 def test_nothing_is_due_in_a_healthy_cluster() -> None:
-    """All is well: no write is due, whatever the time."""
+    """No write is due, however long it lasts."""
     history = small_cluster()
     fold = followed(history)
     assert beats(history, fold, 50) == []
@@ -57,7 +57,7 @@ def test_nothing_is_due_in_a_healthy_cluster() -> None:
 
 
 def test_a_controller_that_does_nothing_is_a_ghost_once() -> None:
-    """A broker dies, nothing is written: reported once after the write timeout, with the evidence."""
+    """A broker dies and nothing is written: reported once after the write timeout, with the evidence."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -76,7 +76,7 @@ def test_a_controller_that_does_nothing_is_a_ghost_once() -> None:
 
 
 def test_a_ghost_that_works_again_and_stops_again_is_reported_again() -> None:
-    """Work ends the episode; the next silence is another one."""
+    """A write ends the episode; the next silence is another one."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -93,7 +93,7 @@ def test_a_ghost_that_works_again_and_stops_again_is_reported_again() -> None:
 
 
 def test_a_trickle_is_slow() -> None:
-    """One leader every 20 s with many due: the controller is slow and no zombie."""
+    """One leader every 20 s while many are due: the controller is slow, not a zombie."""
     history = small_cluster(t=dict.fromkeys(range(12), (1, 0, 2)))
     fold = followed(history)
     history.broker_gone(1)
@@ -105,7 +105,7 @@ def test_a_trickle_is_slow() -> None:
 
 
 def test_leaders_written_as_none_are_work() -> None:
-    """A controller that can only write that there is no leader works as well."""
+    """A controller that can only write that there is no leader works, too."""
     history = small_cluster(t=dict.fromkeys(range(12), (1,)))
     fold = followed(history)
     history.broker_gone(1)
@@ -127,7 +127,7 @@ def test_a_failover_in_time_makes_no_zombie() -> None:
 
 
 def test_an_account_is_about_one_controller() -> None:
-    """A new controller gets the whole write timeout, however long the old one was silent."""
+    """A new controller gets the whole write timeout, however long the previous one was silent."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -140,7 +140,7 @@ def test_an_account_is_about_one_controller() -> None:
 
 
 def test_nobody_is_judged_while_controller_is_vacant() -> None:
-    """Without a holder the verdict is unknown and no prediction fails."""
+    """Without a holder the health is unknown and no prediction fails."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(0)
@@ -151,7 +151,7 @@ def test_nobody_is_judged_while_controller_is_vacant() -> None:
 
 
 def test_nobody_is_judged_during_a_migration_to_kraft() -> None:
-    """A controller of KRaft answers to other rules."""
+    """For a KRaft controller other rules apply."""
     history = small_cluster()
     fold = followed(history)
     history.set("/controller", controller_payload(3000, kraft_epoch=5))
@@ -162,7 +162,7 @@ def test_nobody_is_judged_during_a_migration_to_kraft() -> None:
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
 def test_nobody_is_judged_while_the_watcher_sees_nothing(session: SessionState) -> None:
-    """Silence that nobody listened to proves nothing; listening starts the account again."""
+    """Silence while nobody watches proves nothing; watching again restarts the tracking."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -175,7 +175,7 @@ def test_nobody_is_judged_while_the_watcher_sees_nothing(session: SessionState) 
 
 
 def test_nobody_is_judged_after_a_hole_or_in_a_resync() -> None:
-    """Figures that may lack changes give no verdict."""
+    """Figures that may lack changes give no health."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -190,7 +190,7 @@ def test_nobody_is_judged_after_a_hole_or_in_a_resync() -> None:
 
 
 def test_a_divergent_view_gives_no_verdict() -> None:
-    """Figures that a reconciliation has disproved judge nobody."""
+    """Figures that a reconciliation has disproved give no health."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -200,7 +200,7 @@ def test_a_divergent_view_gives_no_verdict() -> None:
 
 
 def test_a_log_that_slept_starts_the_account_anew() -> None:
-    """After a gap between heartbeats nobody knows what was not yet read."""
+    """After a gap between heartbeats it is not known what has not been read yet."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -212,7 +212,7 @@ def test_a_log_that_slept_starts_the_account_anew() -> None:
 
 
 def test_a_heartbeat_that_is_only_late_changes_nothing() -> None:
-    """A gap of 25 s is what heartbeats do; a millisecond more is a sleep."""
+    """A gap of 25 s is normal for heartbeats; one more millisecond is not."""
     for gap, silent_since in ((25_000, 10_000), (25_001, 0)):
         history = small_cluster()
         fold = followed(history)
@@ -226,7 +226,7 @@ def test_a_heartbeat_that_is_only_late_changes_nothing() -> None:
 
 
 def test_without_heartbeats_nothing_is_judged() -> None:
-    """A log that is only changes has no clock: the verdict stays unknown."""
+    """A log that holds only changes has no clock: the health stays unknown."""
     history = small_cluster()
     history.broker_gone(1)
     fold = Fold()
@@ -236,7 +236,7 @@ def test_without_heartbeats_nothing_is_judged() -> None:
 
 
 def test_a_preferred_election_and_notifications_are_to_be_taken() -> None:
-    """The controller takes these znodes away: while they stand, that is due."""
+    """The controller deletes these znodes: while they exist, a write is due."""
     history = small_cluster()
     fold = followed(history)
     history.set(
@@ -261,7 +261,7 @@ def test_a_preferred_election_and_notifications_are_to_be_taken() -> None:
 
 
 def test_new_partitions_are_due_only_when_everybody_is_there() -> None:
-    """Totals do not say whose replicas wait, so one dead broker makes it unknown."""
+    """Totals do not show whose replicas are waiting, so one dead broker makes it unknown."""
     history = small_cluster()
     fold = followed(history)
     history.topic("n", {0: (0, 1), 1: (1, 2), 2: ()})
@@ -276,7 +276,7 @@ def test_new_partitions_are_due_only_when_everybody_is_there() -> None:
 
 
 def test_new_partitions_wait_while_any_topic_is_being_deleted() -> None:
-    """A topic that is deleted loses its states before its znode: that is no new partition."""
+    """A topic that is deleted loses its states before its znode: its partitions are not new ones."""
     history = small_cluster()
     fold = followed(history)
     history.topic("n", {0: (0, 1)})
@@ -286,7 +286,7 @@ def test_new_partitions_wait_while_any_topic_is_being_deleted() -> None:
 
 
 def test_a_topic_deletion_is_due_until_it_has_begun() -> None:
-    """Partitions of topics to be deleted that are still led; then the brokers have to answer."""
+    """Partitions of topics to be deleted that still have a leader; after that the brokers have to answer."""
     history = small_cluster(t={0: (0, 1), 1: (1, 2)}, u={0: (0, 1)})
     fold = followed(history)
     history.set("/admin/delete_topics/t", b"")
@@ -316,7 +316,7 @@ def test_a_halted_topic_deletion_is_not_due(halt: str) -> None:
 
 
 def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
-    """Adding 2 for 1: due from 2's joining on, no more when 2 is gone or the topic is deleted."""
+    """Adding 2 for 1: due once 2 is in the ISR, no longer when 2 is gone or the topic is deleted."""
     history = small_cluster(t={0: (0, 1), 1: (1, 0)}, u={0: (0,)})
     fold = followed(history)
     history.topic("t", {0: (2, 0, 1), 1: (1, 0)}, adding={0: (2,)}, removing={0: (1,)})
@@ -333,7 +333,7 @@ def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
 
 
 def test_only_so_many_reassigning_topics_are_looked_at() -> None:
-    """A hundred at a heartbeat, the first ones."""
+    """A hundred at each heartbeat, the first ones."""
     topics: dict[str, dict[int, tuple[int, ...]]] = {f"t{n}": {0: (0, 1)} for n in range(101)}
     history = small_cluster(**topics)
     for topic in topics:
@@ -345,7 +345,7 @@ def test_only_so_many_reassigning_topics_are_looked_at() -> None:
 
 @pytest.mark.parametrize("path", ["/brokers/ids/2", "/brokers/ids/0", "/admin/delete_topics/t"])
 def test_a_reassignment_that_is_halted_is_not_due(path: str) -> None:
-    """A dead target or leader has to be dealt with first; a topic that is deleted stays."""
+    """A dead target or leader has to be handled first; a topic that is being deleted stays as it is."""
     history = small_cluster(t={0: (2, 0, 1)})
     history.topic("t", {0: (2, 0, 1)}, adding={0: (2,)}, removing={0: (1,)})
     history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
@@ -360,7 +360,7 @@ def test_a_reassignment_that_is_halted_is_not_due(path: str) -> None:
 
 
 def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
-    """No leader, its only in-sync replica registered since: due. Before: a failed directory."""
+    """No leader, and its only ISR member registered since then: due. Before then: a failed log directory."""
     history = small_cluster(t={0: (1,), 1: (0,)})
     fold = followed(history)
     history.broker_gone(1)
@@ -381,7 +381,7 @@ def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
 
 
 def test_a_leaderless_partition_of_another_topic_is_no_deletion() -> None:
-    """Only partitions of topics to be deleted are counted, and of these those that are led."""
+    """Only partitions of topics to be deleted are counted, and of these only those with a leader."""
     history = small_cluster(t={0: (0, 1)}, u={0: (1, 0), 1: (0, 1)})
     fold = followed(history)
     history.state("u", 0, leader=-1, isr=(1,), leader_epoch=1)
@@ -391,7 +391,7 @@ def test_a_leaderless_partition_of_another_topic_is_no_deletion() -> None:
 
 
 def test_broker_0_that_leads_alone_is_not_waited_for() -> None:
-    """Registered after a state was written without a leader, it leads its own partition still."""
+    """It registered after a leaderless state was written, but it still leads its own partition."""
     history = small_cluster(t={0: (1,), 1: (0,)})
     fold = followed(history)
     history.broker_gone(1)
@@ -403,7 +403,7 @@ def test_broker_0_that_leads_alone_is_not_waited_for() -> None:
 
 
 def test_a_state_without_an_assignment_is_no_reassignment() -> None:
-    """It may be left over while its topic is being made or deleted."""
+    """It may be there while its topic is being created or deleted."""
     history = small_cluster(t={0: (0, 1)})
     history.topic("t", {0: (0, 1)}, adding={0: (1,), 1: (1,)})
     for partition in (0, 1):
@@ -413,7 +413,7 @@ def test_a_state_without_an_assignment_is_no_reassignment() -> None:
 
 
 def test_the_newest_leaderless_state_counts_in_whatever_order_it_is_reported() -> None:
-    """A resync reports states by path, not by zxid."""
+    """A resync reads states by path, not by zxid."""
     history = small_cluster(t={0: (1,), 1: (0,)})
     history.state("t", 1, leader=-1, isr=(0,), leader_epoch=1, seen=False)
     history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1, seen=False)
@@ -425,7 +425,7 @@ def test_the_newest_leaderless_state_counts_in_whatever_order_it_is_reported() -
 
 
 def test_nobody_is_judged_without_a_controller_epoch() -> None:
-    """Writes under an epoch that is not known cannot be known from older ones."""
+    """Whether a write is under an unknown epoch cannot be judged by older epochs."""
     history = History()
     history.broker(0)
     history.set("/controller", controller_payload(0), ephemeral_owner=1)
@@ -439,7 +439,7 @@ def test_nobody_is_judged_without_a_controller_epoch() -> None:
 
 
 def test_what_was_owed_before_it_was_out_of_sight_is_owed_anew() -> None:
-    """The account before a resync, or a lost session, does not go on after it."""
+    """The tracking before a resync, or a lost session, does not continue after it."""
     for blind in ("resync", "session"):
         history = small_cluster()
         fold = followed(history)
@@ -457,7 +457,7 @@ def test_what_was_owed_before_it_was_out_of_sight_is_owed_anew() -> None:
 
 
 def test_what_is_owed_after_a_pause_is_owed_since_then() -> None:
-    """Work done closes the account; the next failure opens another one."""
+    """Done work ends the episode; the next failure begins another one."""
     history = small_cluster(t={0: (1, 0), 1: (2, 0)})
     fold = followed(history)
     history.broker_gone(1)
@@ -471,7 +471,7 @@ def test_what_is_owed_after_a_pause_is_owed_since_then() -> None:
 
 
 def test_reassignments_are_not_shown_as_due_while_nobody_looks() -> None:
-    """They are looked up at heartbeats of a cluster that can be judged, and forgotten else."""
+    """They are counted at heartbeats of a cluster that can be judged, and dropped otherwise."""
     history = small_cluster(t={0: (2, 0, 1)})
     history.topic("t", {0: (2, 0, 1)}, adding={0: (2,)}, removing={0: (1,)})
     history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
@@ -482,7 +482,7 @@ def test_reassignments_are_not_shown_as_due_while_nobody_looks() -> None:
 
 
 def test_a_stale_write_is_no_work_of_this_controller() -> None:
-    """A zombie that elects under an older epoch does not make the holder a worker."""
+    """Elections of a zombie under an older epoch are not work of the current holder."""
     history = small_cluster(t=dict.fromkeys(range(3), (1, 0, 2)))
     history.delete("/controller")
     history.elect(2)
@@ -512,7 +512,7 @@ def test_the_account_survives_a_restart_of_the_fold() -> None:
 
 
 def test_the_oldest_write_due_is_the_first_death() -> None:
-    """Of two dead brokers the one that went first; one that was never registered reports nothing."""
+    """Of two dead brokers the one that ended first; one that was never registered has no time."""
     history = small_cluster(t={0: (1, 0), 1: (2, 0), 2: (0, 7)})
     fold = followed(history)
     history.broker_gone(2)

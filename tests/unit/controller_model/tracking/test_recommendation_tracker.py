@@ -1,4 +1,4 @@
-"""Recommendations: when one is made, when it is not reported again, and how it is graded."""
+"""Recommendations: when one is made, when it is not repeated, and how it is graded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.recommended_cluster import (
 
 
 def test_a_broker_above_the_threshold_is_reported_once_it_has_stayed_there() -> None:
-    """With the partitions, how many they are, and the exact command."""
+    """With the partitions, their number, and the exact command."""
     history, fold = begun()
     lead(history, 1, 3, 5)
     beat(history, fold, SETTLE_MS // BEAT_MS)
@@ -69,7 +69,7 @@ def test_a_broker_above_the_threshold_is_reported_once_it_has_stayed_there() -> 
 
 
 def test_at_the_threshold_nothing_is_reported() -> None:
-    """Kafka acts above it, strictly: one of ten is not above ten percent."""
+    """Kafka acts strictly above it: one of ten is not above ten percent."""
     history, fold = begun()
     lead(history, 1, 3)
     beat(history, fold, 20)
@@ -78,7 +78,7 @@ def test_at_the_threshold_nothing_is_reported() -> None:
 
 
 def test_the_threshold_is_what_is_assumed() -> None:
-    """Our option stands for leader.imbalance.per.broker.percentage."""
+    """The setting replaces leader.imbalance.per.broker.percentage."""
     history, fold = begun()
     fold.state.control.assumed = Assumed(leader_imbalance_per_broker_percentage=5)
     lead(history, 1, 3)
@@ -88,7 +88,7 @@ def test_the_threshold_is_what_is_assumed() -> None:
 
 
 def test_what_no_election_can_mend_is_not_recommended() -> None:
-    """The preferred replica is gone, or out of sync: reported as blocked."""
+    """The preferred replica is gone, or not in the ISR: reported as blocked."""
     history, fold = begun()
     lead(history, 1, 1, 2, isr=(1, 2))
     beat(history, fold, 10)
@@ -102,7 +102,7 @@ def test_what_no_election_can_mend_is_not_recommended() -> None:
 
 
 def test_one_that_stands_is_not_reported_again() -> None:
-    """Not after an hour, and not when more partitions of the same broker join it."""
+    """Not after an hour, and not if more partitions of the same broker are added."""
     history, fold = recommended(3, 5)
     lead(history, 1, 7)
     beat(history, fold, 2 * REPEAT_MS // BEAT_MS)
@@ -122,7 +122,7 @@ def test_a_short_dip_neither_makes_nor_withdraws_one() -> None:
 
 
 def test_one_of_which_nothing_is_left_is_withdrawn() -> None:
-    """The replicas fell out of sync; when they are back it is reported again."""
+    """The replicas left the ISR; when they are back there is a new recommendation."""
     history, fold = recommended(3, 5)
     lead(history, 1, 3, 5, isr=(1, 2))
     beat(history, fold, CLEAR_MS // BEAT_MS + 1)
@@ -139,7 +139,7 @@ def test_one_of_which_nothing_is_left_is_withdrawn() -> None:
 
 
 def test_another_broker_that_joins_makes_another_one() -> None:
-    """The first is withdrawn; the new one holds both brokers' partitions."""
+    """The first is withdrawn; the new one contains both brokers' partitions."""
     history = small_cluster(
         t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(5), (2, 1, 0))
     )
@@ -157,7 +157,7 @@ def test_another_broker_that_joins_makes_another_one() -> None:
 
 
 def test_elections_are_graded_after_they_were_watched() -> None:
-    """Who regained leadership, after how long."""
+    """Which leaderships were regained, and after how long."""
     history, fold = recommended(3, 5)
     lead(history, 0, 3)
     first = history.now + 1
@@ -180,7 +180,7 @@ def test_elections_are_graded_after_they_were_watched() -> None:
 
 
 def test_what_was_not_regained_makes_it_partly() -> None:
-    """It is reported again after an hour, if it stands then."""
+    """It is repeated after an hour, if it is still needed then."""
     history, fold = recommended(1, 2, 3)
     lead(history, 0, 1)
     beat(history, fold, WATCH_MS // BEAT_MS)
@@ -196,7 +196,7 @@ def test_what_was_not_regained_makes_it_partly() -> None:
 
 
 def test_what_stood_for_long_is_not_reported_again_right_after_its_grade() -> None:
-    """The hour begins with the grade, however long nobody elected."""
+    """The hour starts with the grade, however long nobody elected."""
     history, fold = recommended(1, 2, 3)
     beat(history, fold, REPEAT_MS // BEAT_MS)
     lead(history, 0, 1)
@@ -206,7 +206,7 @@ def test_what_stood_for_long_is_not_reported_again_right_after_its_grade() -> No
 
 
 def test_a_topic_that_is_deleted_while_it_is_watched_is_gone() -> None:
-    """Made again under the same name it is another one: neither regained nor lost again."""
+    """A topic created again under the same name is another one: neither regained nor lost again."""
     history, fold = recommended(3, 5)
     lead(history, 0, 3, 5)
     history.topic_gone("t")
@@ -223,7 +223,7 @@ def test_a_topic_that_is_deleted_while_it_is_watched_is_gone() -> None:
 
 
 def test_partitions_of_another_preferred_replica_are_gone() -> None:
-    """A reassignment that put another broker first lost no leader; a deletion that is due, neither."""
+    """A reassignment to another preferred replica lost no leader; neither did a pending deletion."""
     history = small_cluster(
         t=dict.fromkeys(range(5), (0, 1, 2)), u={0: (0, 1, 2)}, v={0: (0, 1, 2)}
     )
@@ -245,7 +245,7 @@ def test_partitions_of_another_preferred_replica_are_gone() -> None:
 
 
 def test_leaders_that_are_lost_again_make_it_a_relapse() -> None:
-    """To another broker, or to none; partitions that nobody watched do not count."""
+    """To another broker, or to none; partitions that are not watched do not count."""
     history, fold = recommended(1, 2, 3, 4)
     lead(history, 0, 1, 2, 3)
     lead(history, 1, 1)
@@ -261,7 +261,7 @@ def test_leaders_that_are_lost_again_make_it_a_relapse() -> None:
 
 
 def test_elections_towards_other_brokers_are_not_of_it() -> None:
-    """Only its own brokers' start the watch."""
+    """Only elections for its own brokers start the watching."""
     history = small_cluster(
         t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(20), (2, 1, 0))
     )
@@ -278,7 +278,7 @@ def test_elections_towards_other_brokers_are_not_of_it() -> None:
 
 
 def test_a_list_is_bounded_and_the_number_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many partitions are listed and watched, out of so many topics that are looked at."""
+    """A limited number of partitions is listed and watched, from a limited number of topics."""
     monkeypatch.setattr(recommendation_tracker, "MOST_PARTITIONS", 2)
     monkeypatch.setattr(recommendation_tracker, "TOPICS_LOOKED_AT", 1)
     history = small_cluster(
@@ -313,7 +313,7 @@ def test_topics_that_go_and_new_partitions_are_not_listed() -> None:
 
 
 def test_nothing_is_recommended_out_of_sight() -> None:
-    """Figures that may lack changes are no ground for an election."""
+    """Figures that may lack changes are no basis for an election."""
     history, fold = begun()
     lead(history, 1, 3, 5)
     history.seq += 1
@@ -322,7 +322,7 @@ def test_nothing_is_recommended_out_of_sight() -> None:
 
 
 def test_a_cluster_without_addresses_gets_a_command_to_fill_in() -> None:
-    """Brokers that listen nowhere we know of."""
+    """No broker has a known address."""
     _, fold = recommended(3, 5)
     control = fold.state.control
     for broker, record in list(control.brokers.items()):
@@ -331,7 +331,7 @@ def test_a_cluster_without_addresses_gets_a_command_to_fill_in() -> None:
 
 
 def test_a_command_of_several_brokers_asks_for_all_and_quotes_the_cluster() -> None:
-    """One file mends them all; a name is pasted into a shell."""
+    """One file fixes all of them; the name is quoted because it is pasted into a shell."""
     _, fold = recommended(3, 5)
     fold.state.control.cluster = "a b"
     command = recommendation_tracker._command(fold.state.control, [0, 1], 2)
@@ -339,7 +339,7 @@ def test_a_command_of_several_brokers_asks_for_all_and_quotes_the_cluster() -> N
 
 
 def test_the_view_holds_the_one_that_stands_and_the_newest_grades() -> None:
-    """The newest first, bounded."""
+    """The newest first, up to a limit."""
     history, fold = begun()
     for _ in range(GRADES_KEPT + 2):
         lead(history, 1, 3, 5)
@@ -359,7 +359,7 @@ def test_the_view_holds_the_one_that_stands_and_the_newest_grades() -> None:
 
 
 def test_the_same_log_in_other_batches_recommends_and_grades_the_same() -> None:
-    """Also when it goes on from packed bytes in between."""
+    """Also if it resumes from packed bytes in between."""
     history, fold = begun()
     lead(history, 1, 3, 5)
     beat(history, fold, 5)
@@ -376,32 +376,32 @@ def test_the_same_log_in_other_batches_recommends_and_grades_the_same() -> None:
 
 
 class BrokenTopics:
-    """A store that fails."""
+    """A topic store that fails."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
     def get(self, name: str) -> TopicState | None:
-        """Fail."""
+        """Raise."""
         raise self.error from KeyError(name)
 
     peek = get
 
     def put(self, topic: TopicState) -> None:
-        """Keep nothing."""
+        """Store nothing."""
 
     def remove(self, name: str) -> None:
-        """Forget nothing."""
+        """Remove nothing."""
 
     def names(self) -> list[str]:
-        """Fail."""
+        """Raise."""
         raise self.error
 
 
 def broken(
     error: Exception, **options: tuple[type[BaseException], ...]
 ) -> tuple[EventBatch, HealthSample | None]:
-    """Return a batch and a sample at which a recommendation falls due over a store that fails."""
+    """Return a batch, and a sample at which a recommendation is due, over a store that fails."""
     history, fold = begun()
     lead(history, 1, 3, 5)
     beat(history, fold, SETTLE_MS // BEAT_MS)
@@ -412,7 +412,7 @@ def broken(
 
 
 def test_a_mistake_of_ours_in_an_account_is_reported_and_stops_nothing() -> None:
-    """It is counted; what replay reported goes out all the same."""
+    """It is counted; the events of replay are published all the same."""
     batch, sample = broken(ValueError("no such thing"))
     batch.add([], sample)
     (reported,) = batch.take()
