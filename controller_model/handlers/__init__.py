@@ -1,5 +1,5 @@
-"""What a znode's new value means: one file for each family of znodes.
+"""What a znode's new value means: one module for each family of znodes.
 
-A handler changes the state and emits events. It may use `tracking`, `state` and what stands below
-them.
+A handler changes the state and emits events. It may use `tracking`, `state` and the sub-packages
+below them.
 """

@@ -1,7 +1,7 @@
-"""What is concluded about brokers that no znode says: their states, and whom they coordinate for.
+"""What is inferred about brokers because no znode holds it: their states, and what they coordinate.
 
-The rule: nothing is kept here. Each conclusion is drawn from what the state holds, each time, and is
-called inferred where others would fit the same znodes.
+The rule: nothing is stored here. Each conclusion is computed from the state whenever it is needed,
+and is called inferred if the same znodes would allow another one.
 """
 
 from controller_model.kafka.broker_states import BrokerState, infer_state
@@ -26,7 +26,7 @@ def is_in_sync_with_others(control: ControlPlane, broker: int) -> bool:
 
 
 def inferred_state(control: ControlPlane, broker: int) -> BrokerState | None:
-    """Return the state that a broker most likely is in; None if it was never registered."""
+    """Return the state that a broker is most likely in; None if it was never registered."""
     record = control.brokers.get(broker)
     if record is None:
         return None
@@ -37,7 +37,7 @@ def inferred_state(control: ControlPlane, broker: int) -> BrokerState | None:
 def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:
     """Return how many partitions a broker coordinates, for groups and for transactions.
 
-    An internal topic that does not exist (yet) has no entry: nobody coordinates.
+    An internal topic that does not exist (yet) has no entry, because nobody coordinates it.
     """
     counts: dict[Coordinator, int] = {
         COORDINATOR_OF[topic]: leaders.get(broker, 0)

@@ -1,8 +1,8 @@
 """Brokers: registrations, and how they ended.
 
-The rule: a broker's life is its registration in /brokers/ids, named by its czxid (the broker
-epoch). The payload's timestamp is not the session. How a registration ended is inferred from what
-the controller did before, and called so.
+The rule: a broker's life is its registration in /brokers/ids, identified by its czxid (the broker
+epoch). The payload's timestamp does not identify the session. How a registration ended is inferred
+from what the controller did before, and is called inferred.
 """
 
 from msgspec.structs import replace
@@ -26,13 +26,13 @@ from controller_model.znodes.payloads import BrokerZnode, decode_broker, decode_
 from controller_model.znodes.znode_kinds import Znode
 
 TO_AND_FRO_MS = 3_600_000
-"""Two moves of one id within this time, back to where it was, are no move of a machine."""
+"""Two moves of one id within this time, back to the first address, are not the move of a machine."""
 
 
 def set_broker(
     state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Take a registration: a new broker, one that came back, a bounce, or new endpoints."""
+    """Apply a registration: a new broker, one that came back, a bounce, or new endpoints."""
     registration = decode_broker(payload)
     broker = int(znode.name)
     record = state.control.brokers.get(broker, BrokerRecord())
@@ -64,7 +64,7 @@ def set_broker(
 
 
 def _is_to_and_fro(record: BrokerRecord, address: str | None, change: ZnodeChange) -> bool:
-    """Return whether a broker is back at its former address, sooner than a machine is moved."""
+    """Return whether a broker is back at its former address sooner than a machine can be moved."""
     soon = (change.ctime or 0) - (record.since or 0) < TO_AND_FRO_MS
     return record.former_address == address and soon
 
@@ -72,7 +72,7 @@ def _is_to_and_fro(record: BrokerRecord, address: str | None, change: ZnodeChang
 def _registered(
     record: BrokerRecord, registration: BrokerZnode, moved_from: str | None
 ) -> BrokerRecord:
-    """Return a broker as a registration says that it is."""
+    """Return a broker with the values of a registration."""
     host, port = _address(registration)
     return replace(
         record,
@@ -87,8 +87,8 @@ def _registered(
 
 
 def _incarnation(record: BrokerRecord, change: ZnodeChange) -> BrokerRecord:
-    """Return a broker with a new registration; what was known of the one before ends with that."""
-    # Without a czxid it is another one than before by the end that was seen.
+    """Return a broker with a new registration; what was held of the previous one is reset."""
+    # Without a czxid, the end that was seen shows that it is another registration.
     is_new = change.czxid is None or record.epoch != change.czxid
     return replace(
         record,
@@ -101,7 +101,7 @@ def _incarnation(record: BrokerRecord, change: ZnodeChange) -> BrokerRecord:
 
 
 def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    """Take the end of a registration."""
+    """Apply the end of a registration."""
     broker = int(znode.name)
     record = state.control.brokers.get(broker)
     if record is None or not record.live:
@@ -117,9 +117,9 @@ def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[A
 def set_log_dir_event(
     state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Take a broker's word that a log directory failed; a controller deletes it when it has acted.
+    """Apply a broker's report that a log directory failed; the controller deletes it once it has acted.
 
-    What a resync finds was reported before, or happened before anybody watched: it is no news.
+    What a resync finds was reported before, or happened before anybody watched: it is not reported.
     """
     event = decode_log_dir_event(payload)
     record = state.control.brokers.get(event.broker)
@@ -138,9 +138,9 @@ def set_log_dir_event(
 def _how_it_ended(
     state: ClusterState, broker: int, record: BrokerRecord, change: ZnodeChange
 ) -> BrokerEnd:
-    """Infer the end: the controller first empties a broker that shuts down, then its znode goes."""
+    """Infer the end: the controller first empties a broker that shuts down, then its znode is deleted."""
     if state.control.log.resync is not None or change.kind is not ChangeKind.DELETED:
-        return BrokerEnd.UNKNOWN  # found by a resync: what came before it was not seen
+        return BrokerEnd.UNKNOWN  # found by a resync: what preceded it was not seen
     if is_in_sync_with_others(state.control, broker):
         return BrokerEnd.CRASHED
     return BrokerEnd.CONTROLLED_SHUTDOWN if is_drained(record) else BrokerEnd.UNKNOWN
@@ -149,7 +149,7 @@ def _how_it_ended(
 def _end(
     state: ClusterState, broker: int, record: BrokerRecord, change: ZnodeChange, end: BrokerEnd
 ) -> tuple[BrokerRecord, list[AnyEvent]]:
-    """Return a broker with its end counted, and what is reported of it."""
+    """Return a broker with its end counted, and the events that report it."""
     if not state.control.log.baseline:
         return record, []
     ends = {**record.ends, end.value: record.ends.get(end.value, 0) + 1}
@@ -168,7 +168,7 @@ def _to_and_fro(
 
 
 def _text(host: str | None, port: int | None) -> str | None:
-    """Return an address in one text; None where there is none.
+    """Return an address as one text; None if there is none.
 
     >>> _text("b1", 9092), _text("b1", None), _text(None, None)
     ('b1:9092', 'b1', None)
@@ -179,7 +179,7 @@ def _text(host: str | None, port: int | None) -> str | None:
 
 
 def _address(registration: BrokerZnode) -> tuple[str | None, int | None]:
-    """Return where the broker listens: the plaintext address of old clients, else the first one.
+    """Return where the broker listens: the plaintext address for old clients, else the first one.
 
     >>> _address(BrokerZnode(version=2, jmx_port=-1, port=-1, endpoints=("SASL_SSL://[::1]:9093",)))
     ('::1', 9093)

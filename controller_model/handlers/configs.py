@@ -1,7 +1,7 @@
-"""Configurations of topics and brokers: the two settings that decide over leaders and writes.
+"""Configurations of topics and brokers: the two settings that affect leaders and writes.
 
-The rule: a value counts as Kafka reads it, or not at all: one that Kafka would refuse makes the
-whole configuration unreadable, and the last good one stays.
+The rule: a value counts as Kafka reads it, or not at all. A value that Kafka would reject makes the
+whole configuration unreadable, and the last good one is kept.
 """
 
 import re
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"\+?[0-9]{1,10}")
 def set_broker_config(
     state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Take the configuration of a broker, or of all of them (<default>)."""
+    """Apply the configuration of a broker, or of all of them (<default>)."""
     min_isr, unclean = _config_in(payload)
     _put(state.control.broker_min_isr, znode.name, min_isr)
     _put(state.control.broker_unclean, znode.name, unclean)
@@ -36,7 +36,7 @@ def set_broker_config(
 
 
 def end_broker_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
-    """Forget a configuration of brokers."""
+    """Apply the deletion of a configuration of brokers."""
     state.control.broker_min_isr.pop(znode.name, None)
     state.control.broker_unclean.pop(znode.name, None)
     return []
@@ -45,7 +45,7 @@ def end_broker_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -
 def set_topic_config(
     state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
-    """Take a topic's configuration; it may be read before the topic."""
+    """Apply a topic's configuration; it may be read before the topic."""
     min_isr, unclean = _config_in(payload)
     topic = state.topic(znode.name)
     new = msgspec.structs.replace(topic, min_isr=min_isr, unclean=unclean, config_stat=stat)
@@ -54,7 +54,7 @@ def set_topic_config(
 
 
 def end_topic_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
-    """Forget a topic's configuration."""
+    """Apply the deletion of a topic's configuration."""
     topic = state.topic(znode.name)
     new = msgspec.structs.replace(topic, min_isr=None, unclean=None, config_stat=None)
     state.put_topic(new)

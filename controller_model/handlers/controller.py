@@ -1,10 +1,10 @@
-"""Who the controller is, and the exact account of its elections.
+"""Who the controller is, and the exact count of its elections.
 
 The rule: the controller epoch grows by one per election, so the count follows the epoch, and an
 election that nobody watched is still counted. Since Kafka 2.1 /controller and /controller_epoch
-change in one transaction (KafkaZkClient.registerControllerAndIncrementControllerEpoch) but are
-read one after the other: the count runs ahead of the epoch by the elections whose /controller has
-been read and whose epoch has not, and never falls.
+change in one transaction (KafkaZkClient.registerControllerAndIncrementControllerEpoch), but they are
+read one after the other. So the count is ahead of the epoch by the elections whose /controller has
+been read and whose epoch has not. The count never falls.
 """
 
 import msgspec
@@ -32,13 +32,13 @@ from controller_model.znodes.payloads import (
 from controller_model.znodes.znode_kinds import Znode
 
 ELECTION_PENDING_AT_MOST_MS = 2_000
-"""How long an election waits for its epoch to be read before it is reported without."""
+"""How long an election waits for its epoch to be read before it is reported without one."""
 
 
 def set_controller(
     state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Take a new value of /controller."""
+    """Apply a new value of /controller."""
     holder = decode_controller(payload)
     controller = state.control.controller
     was_migrating = controller.migrating
@@ -84,9 +84,9 @@ def _is_migrating(holder: ControllerZnode) -> bool:
 def _resolve_cause(
     state: ClusterState, before: int, change: ZnodeChange, *, changed_hands: bool
 ) -> ElectionCause:
-    """Return why there was an election, and note whether the former holder's end may still show it."""
+    """Return the election's cause, and remember the former holder while its end may still show another."""
     controller = state.control.controller
-    # Where the end was not seen by itself, the end of the holder's registration may be read yet.
+    # If /controller was not seen to be deleted, the end of the holder's registration may be read later.
     unsure = controller.id != NO_CONTROLLER or state.control.log.resync is not None
     cause = ElectionCause.MIGRATION
     if not changed_hands:
@@ -97,7 +97,7 @@ def _resolve_cause(
 
 
 def _begin_election(controller: ControllerState, before: int) -> None:
-    """Count a creation of /controller, of which the epoch may be read later."""
+    """Count a creation of /controller, whose epoch may be read later."""
     controller.seen += 1
     controller.id_changes += before not in {NO_CONTROLLER, controller.id}
     awaiting = controller.elections_awaiting_epoch + 1 if _epoch_is_behind(controller) else 0
@@ -106,18 +106,18 @@ def _begin_election(controller: ControllerState, before: int) -> None:
 
 
 def _note_election(controller: ControllerState, change: ZnodeChange) -> None:
-    """Note when the present controller was elected."""
+    """Store when the current controller was elected."""
     at = change.observed_at if change.ctime is None else change.ctime
     controller.recent_elections = noted(controller.recent_elections, at)
 
 
 def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    """Take the end of /controller."""
+    """Apply the deletion of /controller."""
     controller = state.control.controller
     events = _report_pending(controller)
     gone = controller.id
     if gone == NO_CONTROLLER:
-        return events  # its last value was unreadable: it stays vacant for us
+        return events  # its last value was unreadable, so it already counts as vacant
     controller.last_id = gone
     controller.id = NO_CONTROLLER
     controller.czxid = None
@@ -128,7 +128,7 @@ def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> l
         return events
     controller.vacant_since = change.observed_at
     if change.kind is ChangeKind.DELETED and state.control.log.resync is None:
-        controller.held_until = change.observed_at  # else it may have gone at any time since then
+        controller.held_until = change.observed_at  # otherwise it may have ended at any time since
     vacated = ControllerVacated(**where(change), from_broker=gone, epoch=controller.epoch)
     return [*events, vacated]
 
@@ -136,7 +136,7 @@ def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> l
 def set_epoch(
     state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Take a new controller epoch."""
+    """Apply a new controller epoch."""
     epoch = decode_controller_epoch(payload)
     log = state.control.log
     controller = state.control.controller
@@ -148,18 +148,18 @@ def set_epoch(
     both_read = controller.czxid == controller.epoch_zxid
     replaced = log.resync is not None and log.resync.rebase
     if before is None or epoch < before or replaced or (controller.migrating and both_read):
-        # A history that was replaced, an epoch that could not be read before, or one that KRaft
-        # gave: what has been counted stands, and counting goes on from here.
+        # The history was replaced, the epoch could not be read before, or KRaft set it: what has
+        # been counted is kept, and counting continues from this epoch.
         _count_from(controller, epoch)
     elif epoch > before + 1 and not both_read:
-        # Elections in a row, or KRaft taking over: the value of /controller will show which.
+        # Several elections, or KRaft taking over: the value of /controller will show which.
         return _report_if_epoch_is_read(controller)
     _count(controller)
     return _report_if_epoch_is_read(controller)
 
 
 def baseline(state: ClusterState, change: ZnodeChange) -> None:
-    """Start counting: a present controller stands for one election."""
+    """Start counting: a controller that is there counts as one election."""
     controller = state.control.controller
     controller.elections_awaiting_epoch = int(_epoch_is_behind(controller))
     controller.base_epoch = (
@@ -176,7 +176,7 @@ def baseline(state: ClusterState, change: ZnodeChange) -> None:
 
 
 def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Settle the account at a heartbeat: both znodes of any election before it have been read."""
+    """Bring the counts up to date at a heartbeat: both znodes of any earlier election have been read."""
     controller = state.control.controller
     if not state.control.log.baseline or state.control.log.resync is not None:
         return []
@@ -193,9 +193,9 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 
 
 def account(controller: ControllerState) -> tuple[int, int]:
-    """Return (elections, missed ones) if the log ends here.
+    """Return (elections, missed ones) as if the log ended here.
 
-    No /controller is then going to be read after the epoch: what only the epoch shows is missed.
+    Then no /controller will be read after the epoch, so what only the epoch shows is missed.
     """
     settled = msgspec.structs.replace(controller)
     _count(settled)
@@ -204,7 +204,7 @@ def account(controller: ControllerState) -> tuple[int, int]:
 
 
 def holder_registered(state: ClusterState, broker: int, epoch: int | None) -> None:
-    """Remember with which registration /controller is held, if that was read after it."""
+    """Remember under which registration a broker holds /controller, if that is read later."""
     controller = state.control.controller
     if controller.id != broker or controller.czxid is None or epoch is None:
         return
@@ -213,7 +213,7 @@ def holder_registered(state: ClusterState, broker: int, epoch: int | None) -> No
 
 
 def holder_died(state: ClusterState, broker: int, change: ZnodeChange) -> None:
-    """Take the end of a registration that an election may have been about."""
+    """Apply the end of a registration that may be the cause of an election."""
     controller = state.control.controller
     if broker != controller.unresolved_holder:
         return
@@ -228,7 +228,7 @@ def holder_died(state: ClusterState, broker: int, change: ZnodeChange) -> None:
 
 
 def move_due(state: ClusterState, change: ZnodeChange, by: int) -> list[AnyEvent]:
-    """Note that a partition's state made leader writes due, or did one that was."""
+    """Count leader writes that a partition's state made due (`by` > 0) or did (`by` < 0)."""
     controller = state.control.controller
     if controller.failover is not Failover.UNDER_WAY or not by:
         return []
@@ -239,7 +239,7 @@ def move_due(state: ClusterState, change: ZnodeChange, by: int) -> list[AnyEvent
 
 
 def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
-    """End the failover work if no leader write is due any more: all that are due are counted again."""
+    """End the failover work if no leader write is due any more, by a new count of those due."""
     controller = state.control.controller
     if controller.failover is not Failover.UNDER_WAY:
         return []
@@ -263,17 +263,17 @@ def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
 
 
 def _is_known(controller: ControllerState, holder: ControllerZnode, change: ZnodeChange) -> bool:
-    """Return whether this is the /controller that is held; take what was not known of it.
+    """Return whether this /controller is already held, and add what was not known of it.
 
-    What a record lacks is not checked.
+    A field that a record lacks is not checked.
     """
     if holder.brokerid != controller.id:
         return False
-    # A cluster that was rebuilt may come to the same zxids, at another time.
+    # A cluster that was rebuilt may reach the same zxids, at another time.
     if differ(controller.czxid, change.czxid) or differ(controller.elected_at, change.ctime):
         return False
     timestamp = _timestamp(holder)
-    # Kafka never rewrites the payload: without a czxid, its time shows the next election.
+    # Kafka never rewrites the payload: without a czxid, its timestamp shows the next election.
     if None in {controller.czxid, change.czxid} and differ(controller.timestamp, timestamp):
         return False
     controller.czxid = change.czxid if controller.czxid is None else controller.czxid
@@ -312,7 +312,7 @@ def _cause(state: ClusterState, before: int, change: ZnodeChange, *, unsure: boo
 
 
 def _is_first(state: ClusterState, change: ZnodeChange) -> bool:
-    """Return whether nobody was elected before: found vacant, and under no epoch but this one's."""
+    """Return whether nobody was elected before: vacant so far, and no epoch before this election's."""
     controller = state.control.controller
     if controller.vacant_since is None:
         return False
@@ -323,12 +323,12 @@ def _is_first(state: ClusterState, change: ZnodeChange) -> bool:
 
 
 def _close_vacancy(state: ClusterState, change: ZnodeChange) -> int | None:
-    """Add the vacancy that this election ends; return it when both its ends were seen."""
+    """Add the vacancy that this election ends; return its length if both its ends were seen."""
     controller = state.control.controller
     seen_live = controller.vacant_since is not None and state.control.log.resync is None
-    # Nobody held it for at least as long as that was seen, and at most since it was last known
-    # to be held: the same, where both its ends were seen as they happened. Of one that began
-    # before anybody watched nobody knows the most; the sums are of the time that is watched.
+    # The minimum is the time in which it was seen to be vacant; the maximum, the time since it was
+    # last known to be held. They are equal if both ends were seen live. If it began before anybody
+    # watched, the maximum is not known, and the sums contain only the watched time.
     known_ms = _since(controller.vacant_since, change)
     most_ms = None if controller.held_until is None else _since(controller.held_until, change)
     counted_ms = known_ms if most_ms is None else most_ms
@@ -357,14 +357,14 @@ def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
 
 
 def _count(controller: ControllerState) -> None:
-    """Count elections up to what is known now; missed ones once both znodes of the last are read."""
+    """Count elections up to what is known now, and missed ones once both znodes of the last are read."""
     by_epoch = _elections_by_epoch(controller)
     counted = controller.base_elections + max(by_epoch, controller.seen)
     controller.elections = max(controller.elections, counted)
     if controller.czxid is None or controller.czxid != controller.epoch_zxid:
         return
     if controller.base_epoch is not None:
-        # Counting may have begun between the two reads of an election: from here on they agree.
+        # Counting may have begun between the two reads of an election: from here on both agree.
         controller.base_epoch -= max(0, controller.seen - by_epoch)
     _count_missed(controller)
 
@@ -384,7 +384,7 @@ def _count_from(controller: ControllerState, epoch: int) -> None:
 
 
 def _skip_epochs(controller: ControllerState) -> None:
-    """Leave out the epochs that KRaft skipped: its own epoch becomes the controller's."""
+    """Leave out the epochs that KRaft skipped: its own epoch becomes the controller epoch."""
     if controller.epoch is None or controller.base_epoch is None:
         return
     if controller.base_elections + controller.epoch - controller.base_epoch > controller.elections:
@@ -404,7 +404,7 @@ def _count_missed(controller: ControllerState) -> None:
 
 
 def _epoch_is_behind(controller: ControllerState) -> bool:
-    """Return whether /controller is newer than the epoch: its election's epoch is not read yet."""
+    """Return whether /controller is newer than the epoch: its election's epoch has yet to be read."""
     return controller.czxid is not None and 0 < controller.epoch_zxid < controller.czxid
 
 
@@ -424,7 +424,7 @@ def _report_pending(controller: ControllerState) -> list[AnyEvent]:
         return []
     missed = controller.missed - controller.missed_reported
     controller.missed_reported = controller.missed
-    # Before 2.1 the epoch is set after /controller; a wider jump holds later elections' epochs.
+    # Before 2.1 the epoch is set after /controller; a larger jump includes epochs of later elections.
     exact = pending_election.zxid == controller.epoch_zxid
     after = controller.pending_election_after
     followed = after is not None and controller.epoch == after + 1

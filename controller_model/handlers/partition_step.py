@@ -1,8 +1,8 @@
-"""What one step of a partition's state means: which election made its leader, who left its ISR.
+"""What one step of a partition's state means: which election chose its leader, who left its ISR.
 
-The rule: an event is read off the step from the old state to the new one. Where ZooKeeper merged
-several steps into one, the step that is left is reported as it is, and classed "unknown" if it fits
-no election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9).
+The rule: an event is derived from the step from the old state to the new one. If ZooKeeper merged
+several steps into one, that one is reported as it is, and its kind is "unknown" if it fits no
+election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9).
 """
 
 import msgspec
@@ -30,7 +30,7 @@ from controller_model.tracking import asked_elections
 from controller_model.znodes.payloads import PartitionStateZnode
 from controller_model.znodes.znode_kinds import ZnodeKind
 
-# Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
+# Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
 _OFFLINE = LeaderElectionKind.OFFLINE
 _UNCLEAN = LeaderElectionKind.UNCLEAN
 _PREFERRED = LeaderElectionKind.PREFERRED
@@ -43,7 +43,7 @@ _REASSIGN_PARTITIONS = ZnodeKind.REASSIGN_PARTITIONS.value
 def count_election(control: ControlPlane, kind: LeaderElectionKind) -> None:
     """Count a partition that got a leader by this kind of election."""
     elections = control.leader_elections
-    # A member is found as its text is; to make the text, which is slow, is left to the first one.
+    # A member finds the key of its text; only the first one makes the text, which is slow.
     try:
         elections[kind] += 1
     except KeyError:
@@ -51,7 +51,7 @@ def count_election(control: ControlPlane, kind: LeaderElectionKind) -> None:
 
 
 class PartitionStep(msgspec.Struct, gc=False):
-    """One partition's step from the state that is held to a new one."""
+    """One partition's step from the held state to a new one."""
 
     control: ControlPlane
     topic: TopicState
@@ -76,7 +76,7 @@ class PartitionStep(msgspec.Struct, gc=False):
         if new.leader != self.old_leader:
             self._emit_leader(events)
         before = self.old.isr
-        # Another order is no change: the preferred replica is the assignment's first, not the ISR's.
+        # A different order is no change: the preferred replica is the assignment's first, not the ISR's.
         if new.isr != before and set(new.isr) != set(before):
             self._emit_isr(events)
 
@@ -143,8 +143,8 @@ class PartitionStep(msgspec.Struct, gc=False):
     def _election(self) -> LeaderElectionKind:
         new = self.new
         if new.leader not in self.old.isr:
-            # Only an unclean election leads with a replica that was not in sync. One that rejoined
-            # unseen before it was elected looks the same, unless a step is missing.
+            # Only an unclean election chooses a replica that was not in the ISR. One that rejoined
+            # unseen before it was elected looks the same, but then a step is missing.
             clean_possible = (
                 self._steps_are_missing() and new.leader_recovery_state == 0 and len(new.isr) > 1
             )
@@ -159,7 +159,7 @@ class PartitionStep(msgspec.Struct, gc=False):
         if old_leader in self.topic.removing.get(self.partition, ()):
             return _REASSIGNMENT
         if old_leader in self.old.isr and old_leader not in self.new.isr:
-            # In a resync the old leader may be gone as well: only its end will show it.
+            # In a resync the old leader may be gone as well, which only its end will show.
             if self.control.log.resync is not None:
                 return _UNKNOWN
             failed = self.control.brokers[old_leader].log_dir_failed
@@ -175,7 +175,7 @@ class PartitionStep(msgspec.Struct, gc=False):
         control = self.control
         asked = asked_elections.origin_of(control, self.topic.name, self.partition, at=self.at)
         if asked is None and control.log.resync is not None:
-            # Nobody knows when it was elected, and with what.
+            # It is not known when it was elected, nor what happened at the same time.
             return ElectionOrigin.OTHER
         return asked
 
@@ -222,8 +222,8 @@ class PartitionStep(msgspec.Struct, gc=False):
         record = self.control.brokers.get(broker)
         if record is None:
             return
-        # A replica that a reassignment takes away leaves the ISR as well; so does one that it has
-        # taken away, where the assignment is read before the state.
+        # A replica that a reassignment removes leaves the ISR as well. So does one that it has
+        # already removed, if the assignment is read before the state.
         replicas = self.old.replicas
         removed = broker in self.topic.removing.get(self.partition, ())
         if removed or (replicas is not None and broker not in replicas):
@@ -241,11 +241,11 @@ class PartitionStep(msgspec.Struct, gc=False):
         )
 
     def _is_as_it_was(self, record: BrokerRecord) -> bool:
-        """Return whether a broker is registered as it was when the old state was written.
+        """Return whether a broker still has the registration that it had when the old state was written.
 
-        To a controller, one that lost its session and came back is a dead broker and then a new
-        one (KafkaController.processBrokerChange): what it led and was in sync for ended with its
-        former registration. A controller that was elected since took it over as it stood.
+        To a controller, a broker that lost its session and came back is a dead broker and then a new
+        one (KafkaController.processBrokerChange): its leaderships and ISR memberships ended with its
+        former registration. A controller that was elected since then took it over as it was.
         """
         if not record.live:
             return False

@@ -1,8 +1,8 @@
 """Topics and partitions: assignments, leaders and ISRs.
 
-The rule: a topic's znode says which replicas there are, a partition's own who leads and who is in
-sync. Either may be read first; what states say ends with their topic, since ZooKeeper holds no
-znode without its parents.
+The rule: a topic's znode holds its replicas, a partition's own znode its leader and ISR. Either may
+be read first. The states of a topic end with it, because ZooKeeper holds no znode without its
+parents.
 """
 
 import msgspec
@@ -38,7 +38,7 @@ from controller_model.znodes.payloads import (
 )
 from controller_model.znodes.znode_kinds import Znode
 
-# Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
+# Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
 _UNDER_WAY = Failover.UNDER_WAY
 _INITIAL = LeaderElectionKind.INITIAL
 
@@ -48,7 +48,7 @@ _NOTHING = PartitionRecord()
 def set_topic(
     state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
-    """Take a topic's assignment."""
+    """Apply a topic's assignment."""
     assignment = decode_topic(payload)
     old = state.topic(znode.name)
     new = msgspec.structs.replace(
@@ -71,7 +71,7 @@ def set_topic(
 def _topic_events(
     old: TopicState, new: TopicState, change: ZnodeChange, *, requested: bool
 ) -> list[AnyEvent]:
-    """Return what a new assignment says: a topic created, re-created or expanded, and reassignments."""
+    """Return the events of a new assignment: a topic created, recreated or expanded, and reassignments."""
     about = where(change)
     before, count = _assigned_count(old), _assigned_count(new)
     events: list[AnyEvent]
@@ -91,7 +91,7 @@ def _assigned_count(topic: TopicState) -> int:
 
 
 def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    """Take the end of a topic's znode: its states are gone, their stats go with their own znodes."""
+    """Apply the deletion of a topic's znode: its states are gone; each stat ends with its own znode."""
     old = state.topic(znode.name)
     left = {
         partition: PartitionRecord(stat=record.stat)
@@ -117,12 +117,12 @@ def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[An
 def set_partition_state(
     state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
-    """Take a partition's leader and ISR."""
+    """Apply a partition's leader and ISR."""
     new = decode_partition_state(payload)
     control = state.control
     topic = state.topic(znode.name)
     old = topic.partitions.get(znode.partition, _NOTHING)
-    # Only failover work under way counts what is due, and a state of a partition does not begin it.
+    # Due writes are counted only during failover work, and a partition's state does not begin it.
     counting = control.controller.failover is _UNDER_WAY
     due = counting and _is_due(state, topic, old)
     events: list[AnyEvent] = []
@@ -131,7 +131,7 @@ def set_partition_state(
     elif old.leader is None or _is_another(old.stat, change):
         count_election(control, _INITIAL)
     else:
-        # By place, and without `where`: both cost a part of a microsecond with each change.
+        # By position, and without `where`: each saves a part of a microsecond for each change.
         PartitionStep(
             control,
             topic,
@@ -182,7 +182,7 @@ def _coordinators_moved(
 
 
 def _note_work(control: ControlPlane, new: PartitionStateZnode, change: ZnodeChange) -> None:
-    """Note for the predictions that a state was written under the epoch, and any without a leader."""
+    """Note for the predictions that a state was written under the epoch, or without a leader."""
     predictions = control.predictions
     epoch = control.controller.epoch
     if epoch is not None and new.controller_epoch >= epoch:
@@ -192,7 +192,7 @@ def _note_work(control: ControlPlane, new: PartitionStateZnode, change: ZnodeCha
 
 
 def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    """Take the end of a partition's state."""
+    """Apply the deletion of a partition's state."""
     topic = state.topic(znode.name)
     old = topic.partitions.get(znode.partition, _NOTHING)
     due = _is_due(state, topic, old)
@@ -202,14 +202,14 @@ def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) 
 
 
 def _is_another(stat: ZnodeStat | None, change: ZnodeChange) -> bool:
-    """Return whether a znode was deleted and made again between two reads."""
+    """Return whether a znode was deleted and created again between two reads."""
     if stat is None or stat.czxid == change.czxid:
         return False
     return bool(stat.czxid and change.czxid)
 
 
 def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> bool:
-    """Return whether the controller owes this partition a leader (figures.leader_writes_due)."""
+    """Return whether a leader write is due for this partition (figures.leader_writes_due)."""
     if record.replicas is None or record.leader is None or record.leader < 0:
         return False
     broker = state.control.brokers.get(record.leader)
@@ -219,9 +219,9 @@ def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> 
 def _assigned(old: TopicState, new: TopicZnode, *, born: int) -> dict[int, PartitionRecord]:
     """Return a topic's partitions under a new assignment.
 
-    What states of a former topic of this name said is forgotten: none is older than its topic.
-    ZooKeeper deletes no znode that has children, so they are gone; their stats stay until that is
-    seen as well.
+    A state that is older than its topic belongs to a former topic of this name and is dropped.
+    ZooKeeper deletes no znode that has children, so such states are gone; their stats are kept
+    until their deletion is seen as well.
     """
     partitions: dict[int, PartitionRecord] = {}
     for partition, record in old.partitions.items():

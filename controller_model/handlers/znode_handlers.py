@@ -1,8 +1,8 @@
-"""Which handler takes which znode, and where each znode's stat is kept.
+"""The handler of each kind of znode, and the place of each znode's stat.
 
-The rule: a table from ZnodeKind to a handler for a value, total over the kinds that are published,
-and one for an end; where an end has no entry the stat's end is all it means. Stats of topic znodes
-live in the topic, so that a topic is one value; all others live in the control plane.
+The rule: one table maps every published ZnodeKind to a handler for a new value, another maps kinds
+to a handler for a deletion; for kinds without an entry there, only the stat is removed. Stats of topic
+znodes are in the topic, so that a topic is one value; all others are in the control plane.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ _IN_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.PARTITION_STATE, ZnodeKind.TOP
 def set_znode(
     state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
-    """Take a znode's new value and stat; raises UnreadableZnodeError before anything has changed."""
+    """Apply a znode's new value and stat; raise UnreadableZnodeError before anything has changed."""
     kind = znode.kind
     if kind in _IN_TOPIC:
         return _SET_IN_TOPIC[kind](state, znode, change, payload, stat)
@@ -54,7 +54,7 @@ def set_znode(
 
 
 def delete_znode(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    """Take a znode's end."""
+    """Apply a znode's deletion."""
     handler = _DELETE.get(znode.kind)
     events = handler(state, znode, change) if handler else []
     if znode.kind not in _IN_TOPIC:
@@ -63,7 +63,7 @@ def delete_znode(state: ClusterState, znode: Znode, change: ZnodeChange) -> list
 
 
 def find_stat(state: ClusterState, znode: Znode, path: str) -> ZnodeStat | None:
-    """Return what is remembered of a znode."""
+    """Return the stat that is held of a znode; None if there is none."""
     kind = znode.kind
     if kind not in _IN_TOPIC:
         return state.control.stats.get(path)
@@ -75,7 +75,7 @@ def find_stat(state: ClusterState, znode: Znode, path: str) -> ZnodeStat | None:
 
 
 def keep_stat(state: ClusterState, znode: Znode, path: str, stat: ZnodeStat) -> None:
-    """Remember a znode."""
+    """Store the stat of a znode."""
     kind = znode.kind
     if kind not in _IN_TOPIC:
         state.control.stats[path] = stat
@@ -91,10 +91,10 @@ def keep_stat(state: ClusterState, znode: Znode, path: str, stat: ZnodeStat) -> 
 
 
 def every_stat(state: ClusterState) -> Iterator[tuple[str, ZnodeStat]]:
-    """Yield all that is held, topic by topic, so that a large cluster is never in memory as a whole.
+    """Yield all held paths and stats, topic by topic, so that a large cluster is never in memory as a whole.
 
-    In the order in which Kafka takes them away: states before topics, requests of deletion last. What
-    is yielded may be deleted meanwhile.
+    The order is that in which Kafka deletes them: states before topics, requests of deletion last.
+    The caller may delete what has been yielded.
     """
     control = list(state.control.stats.items())
     last = "/admin/delete_topics/"
@@ -173,7 +173,7 @@ def _end_preferred_election(
 def _set_reassign_partitions(
     state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Report what a legacy tool asks for; the controller takes partitions off as it has done them."""
+    """Report what a legacy tool requests; the controller removes partitions from it when they are done."""
     asked = decode_reassign_partitions(payload)
     known = state.control.stats.get(change.path)
     rewritten = known is not None and known.czxid == change.czxid
@@ -197,7 +197,7 @@ def _end_migration(state: ClusterState, _znode: Znode, _change: ZnodeChange) -> 
 def _only_read(
     _state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Read a payload that changes nothing, so that damage is reported; see ONLY_REMEMBERED."""
+    """Decode a payload that changes nothing, so that damage is reported; see ONLY_REMEMBERED."""
     DECODERS[znode.kind](payload)
     return []
 
@@ -208,7 +208,7 @@ ONLY_REMEMBERED: dict[ZnodeKind, str] = {
     ZnodeKind.CONFIG_CHANGE: "the configuration that it names is watched",
     ZnodeKind.FEATURE: "no feature of a ZooKeeper cluster changes what its controller does",
 }
-"""Kinds whose payload reaches no state, and why; a stat is kept of each."""
+"""Kinds whose payload changes no state, and why; their stats are held."""
 
 _SET: dict[ZnodeKind, SetHandler] = {
     ZnodeKind.CONTROLLER: controller.set_controller,
@@ -228,7 +228,7 @@ _SET_IN_TOPIC: dict[ZnodeKind, SetInTopicHandler] = {
     ZnodeKind.PARTITION_STATE: topics.set_partition_state,
     ZnodeKind.TOPIC_CONFIG: configs.set_topic_config,
 }
-"""A topic is one value, its stats among it: these put the new stat with the new value."""
+"""A topic is one value that includes its stats: these handlers store the new stat with the new value."""
 
 _DELETE: dict[ZnodeKind, DeleteHandler] = {
     ZnodeKind.CONTROLLER: controller.end_controller,

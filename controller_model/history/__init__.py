@@ -1,4 +1,4 @@
-"""A recorded log outside of the pipeline: replayed, as snapshots, and compared.
+"""A recorded log outside of the pipeline: its replay, snapshots, and what differs between them.
 
-It may use every room of this package.
+It may use every sub-package of this package.
 """

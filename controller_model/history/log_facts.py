@@ -1,7 +1,7 @@
-"""A replayed cluster as the facts that insights and rehearsals are made of.
+"""The facts of a replayed cluster, from which insights and rehearsals are computed.
 
-The rule: the same facts as of the views that the fold would have made at this place of the log
-(`cluster_facts`), without the views.
+The rule: they are the facts that the fold's views would hold at this position of the log
+(`cluster_facts`), without making the views.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from controller_model.state.topic_state import PartitionRecord, TopicState
 
 
 def facts_of(state: ClusterState) -> ClusterFacts:
-    """Return the brokers of a replayed cluster, and the defaults that hold in it."""
+    """Return the brokers of a replayed cluster, and the defaults that apply in it."""
     control = state.control
     return ClusterFacts(
         live=frozenset(control.live_brokers()),

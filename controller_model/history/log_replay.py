@@ -1,11 +1,11 @@
-"""A whole log through the replay, outside of the pipeline: the flight recorder.
+"""Replay a whole log outside of the pipeline, and take snapshots at given points.
 
-The rule: the fold asks for a resync where it does not know enough; a recording cannot be asked. So
-a log that does not begin with a resync is taken from its first change on, and the snapshot says
-that it is incomplete; a first resync that cannot be proved is where counting starts all the same.
-The pipeline's own logs need neither, and give what the fold gives. What the fold drops moves
-nothing here either. A record that cannot be read leaves a hole, which the next change shows by its
-seq; where none does, as at the log's end, the snapshot is incomplete.
+The rule: where the fold does not know enough it requests a resync, which a recording cannot answer.
+So a log that does not begin with a resync is applied from its first change on, and the snapshot says
+that it is incomplete. If the first resync cannot be proved, counting starts at its end all the same.
+The pipeline's own logs need neither, and give what the fold gives. What the fold drops has no effect
+here either. A record that cannot be read leaves a hole, which the next change shows by its seq; if
+none does, as at the log's end, the snapshot is incomplete.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,21 +40,21 @@ from controller_model.state.log_state import LogState
 CUT = "the log does not begin with a resync: what was there before it is not known"
 UNPROVED = "the first resync of the log could not be proved: something may be missing"
 FINISH_AFTER_CHANGES = 2_000
-"""How often a failover is ended whose work went away without a write. A change that does its work
-ends it at once; a recording has no batches, whose ends would show the rest."""
+"""After how many changes a failover is ended whose work disappeared without a write. A change that does
+its work ends it at once; the fold ends the rest at the ends of batches, which a recording does not have."""
 
 UNREADABLE = "a record could not be read, and none after it shows that it held nothing new"
 
 
 class Point(msgspec.Struct, frozen=True):
-    """A place in the log: up to a position, or up to a time; the end of the log with neither."""
+    """A point in the log: up to a position, or up to a time; the end of the log with neither."""
 
     until: Position | None = None
     at: int | None = None
     """Milliseconds since 1970, by the log's clock (observed_at)."""
 
     def is_before(self, change: ZnodeChange) -> bool:
-        """Return whether the change is after this place."""
+        """Return whether the change is after this point."""
         if self.until is not None:
             return change.position > self.until
         return self.at is not None and change.observed_at > self.at
@@ -63,26 +63,26 @@ class Point(msgspec.Struct, frozen=True):
 END = Point()
 
 AssumedOf = Callable[[str], Assumed]
-"""What the own files of a cluster's brokers say, by the cluster's name; empty: no record names it."""
+"""Returns the settings in the own files of a cluster's brokers, by the cluster's name; empty: no record names it."""
 
 
 class Sampler(Protocol):
-    """Takes what is known of the cluster at moments of the log's clock."""
+    """Takes samples of the cluster's state at given times of the log's clock."""
 
     next_at: int
-    """The next moment, in milliseconds since 1970."""
+    """The next of these times, in milliseconds since 1970."""
 
     def take(self, state: ClusterState, until: int) -> None:
-        """Take a sample of each moment before `until`, at which the next change comes.
+        """Take a sample for each time before `until`, which is the time of the next change.
 
-        It may project the state, which nobody else does here.
+        It may project the state; nothing else here does.
         """
 
 
 class LogReplay:
-    """One cluster's log, change by change; snapshots at the places that were asked for.
+    """One cluster's log, applied change by change; it takes snapshots at the requested points.
 
-    Without a cluster's name the first one that the log names is taken; `clusters` then shows
+    Without a cluster's name, the first one that the log names is taken; `clusters` then shows
     whether there are more.
     """
 
@@ -97,11 +97,11 @@ class LogReplay:
         self.cluster = cluster
         """The cluster that is replayed; None while no record has named one."""
         self.clusters: set[str] = set()
-        """Every name that the log has shown."""
+        """Every cluster's name in the log so far."""
         self.first: ZnodeChange | None = None
         """The first change of the cluster, applied or not."""
         self.snapshots: dict[Point, Snapshot | None] = {}
-        """By point; None where the log begins after it."""
+        """The snapshot at each point; None if the log begins after it."""
         self._assumed = assumed or (lambda _: Assumed())
         self._sampler = sampler
         control = ControlPlane(
@@ -113,18 +113,18 @@ class LogReplay:
         self._ahead = list(dict.fromkeys(points))
         self._unreadable_before: list[tuple[int, str]] = []
         self._is_unread = False
-        """Whether records could not be read since the last change: nothing shows what they held."""
+        """Whether records could not be read since the last change, and nothing shows what they held."""
         self._cut = False
         self._unfinished = 0
-        """Changes applied since a failover could end by itself."""
+        """Changes applied since an open failover was last examined."""
 
     @property
     def is_done(self) -> bool:
-        """Whether all snapshots are taken: nothing that follows would change them."""
+        """Whether all snapshots are taken, so that nothing that follows would change them."""
         return not self._ahead
 
     def take(self, changes: Iterable[LooseChange]) -> list[AnyEvent]:
-        """Apply the changes of one line; return what happened, one event per cause."""
+        """Apply the changes of one line; return their events, one per cause."""
         for change in changes:
             if self._is_ours(change) and self._ahead:
                 self._take_one(change)
@@ -135,17 +135,17 @@ class LogReplay:
         return self._take_events()
 
     def take_requests(self, requests: Iterable[ElectionRequest]) -> None:
-        """Take what was asked for at this place; no cluster is known by it."""
+        """Hold the election requests at this position; they do not name the cluster to replay."""
         for request in requests:
             if request.cluster == self.cluster and self.first is not None and self._ahead:
                 self._batch.take_request(request)
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
-        """Count records that could not be read."""
+        """Count records that could not be read; return the events that report them."""
         if self.first is None:
             self._unreadable_before.append((records, reason))
             return []
-        control = self.state.control  # a position that is reached already cannot lack them
+        control = self.state.control  # a point that is reached already cannot lack them
         reached = [point for point in self._ahead if point.until == control.log.position]
         self._take_snapshots(reached)
         if not self._ahead:
@@ -155,11 +155,11 @@ class LogReplay:
         return self._take_events()
 
     def drops(self, loose: LooseChange) -> bool:
-        """Return whether a change of the cluster says nothing: it is not newer, or another watcher's."""
+        """Return whether replay drops a change of the cluster: it is not newer, or another watcher's."""
         return self.first is not None and is_dropped(self._log, self._complete(loose))
 
     def finish(self) -> list[AnyEvent]:
-        """End the log: take the snapshots that are left; return what was reported last."""
+        """End the log: take the snapshots that are left, and return the last events."""
         if self._is_unread:
             self._miss(UNREADABLE)
         self._batch.finish_failover()
@@ -174,8 +174,8 @@ class LogReplay:
         return self.state.control.log
 
     def _take_events(self) -> list[AnyEvent]:
-        """Return what happened since the last line, one event per cause."""
-        if self._sampler is None:  # nobody projects views
+        """Return the events since the last line, one per cause."""
+        if self._sampler is None:  # no views are projected
             self.state.changed.clear()
             self.state.removed.clear()
         return coalesce(self._batch.take())
@@ -199,7 +199,7 @@ class LogReplay:
         is_first = self.first is None
         if not is_first:
             if is_dropped(self._log, change):
-                self._batch.apply(change)  # it counts it
+                self._batch.apply(change)  # this counts it as dropped
                 return
             if self._is_unread and not (loose.has_place and _is_next(self._log, change)):
                 self._miss(UNREADABLE)
@@ -215,14 +215,14 @@ class LogReplay:
         self._apply(change)
 
     def _sample_before(self, change: ZnodeChange, sampler: Sampler) -> None:
-        """Let the moments be taken that lie between what is known and the next change."""
+        """Take the samples whose times are before the next change."""
         clock = self._log.clock
         correction = 0 if clock is None else clock.correction
-        if change.observed_at + correction <= sampler.next_at:  # time goes no further than that
+        if change.observed_at + correction <= sampler.next_at:  # the log's time will not pass it
             return
         until = time_after(self.state, change)
         if until > sampler.next_at:
-            self._batch.finish_failover()  # as the end of each of the fold's batches does
+            self._batch.finish_failover()  # as at the end of each of the fold's batches
             sampler.take(self.state, until)
 
     def _take_snapshots(self, points: Sequence[Point]) -> None:
@@ -231,7 +231,7 @@ class LogReplay:
         self._ahead = [point for point in self._ahead if point not in points]
 
     def _begin(self, first: ZnodeChange) -> None:
-        """Start at the first change: nothing before it is missed but where it is no resync."""
+        """Start at the first change; if it does not begin a resync, what was before it is missing."""
         control = self.state.control
         if is_time(first.observed_at):
             control.counters_since = control.now = first.observed_at
@@ -250,7 +250,7 @@ class LogReplay:
         events, sample = self._batch.replay(change)
         ends_resync = change.kind is ChangeKind.RESYNC_FINISHED
         if ends_resync and not log.baseline:
-            # The fold would ask for this resync to be done again; here counting starts with it.
+            # The fold would request this resync again; here counting starts with it.
             log.baseline = True
             log.incomplete_reason = UNPROVED
             controller.baseline(self.state, change)
@@ -262,7 +262,7 @@ class LogReplay:
         self._batch.add(events, sample)
 
     def _miss(self, reason: str, position: Position | None = None) -> None:
-        """Call the figures incomplete, and report it, unless they are; nobody can be asked."""
+        """Mark the figures as incomplete and report that, unless they are; no resync can be requested."""
         log, now = self._log, self.state.control.now
         if log.incomplete_since is not None:
             return
@@ -272,7 +272,7 @@ class LogReplay:
 
 
 _JUST_BEFORE = Position(1, 0)
-"""What the first record follows, if it does not say where it is."""
+"""The position before the first record, if that record does not hold one."""
 
 
 def _is_next(log: LogState, change: ZnodeChange) -> bool:
@@ -280,7 +280,7 @@ def _is_next(log: LogState, change: ZnodeChange) -> bool:
 
 
 def _is_found(event: AnyEvent) -> bool:
-    """Return whether the first resync of a cut log reports this of what it only finds."""
+    """Return whether the first resync of a cut log reports this only because it finds what was there."""
     if isinstance(event, ControllerElected):
         return event.from_broker == NO_CONTROLLER
     return isinstance(event, BrokerStarted | TopicCreated | TopicExpanded)

@@ -1,6 +1,6 @@
-"""Everything that is known of a cluster at one place of its log, as one record: the snapshot.
+"""Everything that is known of a cluster at one position of its log, as one record: the snapshot.
 
-The rule: its names and definitions are a promise to others; fields may be added, none may change.
+The rule: its names and definitions are a stable interface; fields may be added, none may change.
 A snapshot is made from the fold's own state and figures, so it cannot disagree with the views. In
 it None (null) means that there is nothing, or that it is not known; never zero.
 """
@@ -24,25 +24,25 @@ from controller_model.state.topic_state import PartitionRecord, TopicState
 
 
 class AsOfLog(msgspec.Struct, frozen=True, kw_only=True):
-    """The last change of the log that the snapshot holds."""
+    """The position of the last change that the snapshot includes."""
 
     generation: int
     seq: int
 
 
 class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is the controller, and the account of elections."""
+    """The controller, and the counts of its elections."""
 
     id: int | None
     """None: nobody holds /controller."""
     epoch: int | None
     elections: int
-    """Creations of /controller seen, and those that only the epoch shows; a controller that was
-    there at the baseline stands for one."""
+    """Creations of /controller seen, and those that only the epoch shows; a controller that existed
+    at the baseline counts as one."""
     changes: int
     """Elections after the first."""
     id_changes: int
-    """Elections won by another id than the one before."""
+    """Elections won by another broker than the one before."""
     missed_elections: int
 
 
@@ -51,15 +51,15 @@ class BrokerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     live: bool
     epoch: int | None
-    """The czxid of its registration, also of the last one of a dead broker."""
+    """The czxid of its registration, of the last one for a dead broker."""
     registrations: int
     """Distinct czxids seen."""
     leaders: int
     replicas: int
     preferred: int
-    """Partitions whose first replica it is; topics that are being deleted excluded."""
+    """Partitions whose first replica it is, except those of topics being deleted."""
     imbalance_ratio: float
-    """The part of them that it does not lead (0..1); 0 without any."""
+    """The fraction of `preferred` that it does not lead (0..1); 0 without any."""
 
 
 class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,15 +69,15 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     adding: tuple[int, ...]
     removing: tuple[int, ...]
     leader: int | None
-    """As it is written: -1 stays -1."""
+    """As written: -1 stays -1."""
     isr: tuple[int, ...] | None
     leader_epoch: int | None
     controller_epoch: int | None
     partition_epoch: int | None
-    """The state znode's version when it said this: damage that was written since is not counted."""
+    """The version of the state znode from which this was read; a later unreadable version is not counted."""
     leader_recovery_state: int | None
     state: PartitionState
-    """As a new controller would take it from what ZooKeeper holds (states.partition_state_of)."""
+    """The state that a new controller would derive from what ZooKeeper holds (states.partition_state_of)."""
 
 
 class TopicSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class TopicSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster's figures (views.Counts), and how well the log went."""
+    """The cluster's figures (views.Counts), and what was missed or damaged in the log."""
 
     topics: int
     partitions: int
@@ -97,7 +97,7 @@ class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     under_replicated: int
     under_min_isr: int | None
     at_min_isr: int | None
-    """Both None: min.insync.replicas of some partition is not known."""
+    """Both None if min.insync.replicas of some partition is not known."""
     preferred_imbalance: int
     reassigning: int
     deleting_topics: int
@@ -107,7 +107,7 @@ class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Which requests stand in ZooKeeper."""
+    """The requests that exist in ZooKeeper."""
 
     preferred_election: bool
     reassign_partitions: bool
@@ -115,28 +115,28 @@ class PendingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster at one place of its log."""
+    """A cluster at one position of its log."""
 
     cluster: str | None
     """None: no record of the log names it."""
     as_of: AsOfLog
     at: int
-    """The log's time there: its largest observed_at, in milliseconds since 1970."""
+    """The log's time at that position: its largest observed_at, in milliseconds since 1970."""
     controller: ControllerSnapshot
     brokers: dict[int, BrokerSnapshot]
     topics: dict[str, TopicSnapshot]
     counts: CountsSnapshot
     pending: PendingSnapshot
     complete: bool
-    """Whether the log has reported everything that ZooKeeper held then, as far as it can know."""
+    """Whether the log has reported everything that ZooKeeper held then, as far as the log can show."""
     incomplete_reason: str | None
-    """Why not; None when it is complete."""
+    """Why it is not complete; None if it is."""
     denied: tuple[str, ...]
     """Paths that the watcher may not read: what depends on them is not known."""
 
     @property
     def position(self) -> Position:
-        """The last change that it holds."""
+        """The position of the last change that it includes."""
         return Position(self.as_of.generation, self.as_of.seq)
 
 
@@ -144,7 +144,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def snapshot(state: ClusterState) -> Snapshot:
-    """Return what the state holds."""
+    """Return a snapshot of the state."""
     control = state.control
     reason = _why_incomplete(control)
     live = control.live_brokers()
@@ -175,7 +175,7 @@ def encode_snapshot(taken: Snapshot) -> bytes:
 
 
 def _why_incomplete(control: ControlPlane) -> str | None:
-    # In the order of completeness.assess, which judges the views that the fold makes of the same.
+    # In the order of completeness.assess, which judges the fold's views of the same state.
     log = control.log
     if log.session not in {None, SessionState.CONNECTED}:
         return f"the watcher had no ZooKeeper session: {log.session}"
@@ -188,7 +188,7 @@ def _why_incomplete(control: ControlPlane) -> str | None:
 
 def _controller(held: ControllerState, *, baseline: bool) -> ControllerSnapshot:
     present = held.id != NO_CONTROLLER
-    # Before the baseline nothing is counted: a controller that is there will stand for one.
+    # Before the baseline nothing is counted: a controller that exists will count as one.
     elections, missed = controller.account(held) if baseline else (int(present), 0)
     return ControllerSnapshot(
         id=held.id if present else None,

@@ -1,8 +1,8 @@
 """What differs between two snapshots of a cluster, field by field.
 
-The rule: a difference names the path of a field in the snapshot's JSON, and its two values. What
-is only on one side is one difference, however much it holds. Where in the log the snapshots were
-taken is no difference.
+The rule: a difference names the path of a field in the snapshot's JSON, and its two values. Something
+that exists on one side only is one difference, however much it contains. The positions of the
+snapshots in the log are not compared.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One field, or one thing that only one side has."""
 
     path: tuple[str, ...]
-    """From the outside in, such as topics, t, partitions, 0, leader."""
+    """The keys from the outside in, such as topics, t, partitions, 0, leader."""
     before: Any
-    """None also where there is nothing."""
+    """None also if there is nothing."""
     after: Any
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one of the snapshots was taken."""
+    """The position and the time of one of the snapshots."""
 
     as_of: AsOfLog
     at: int
@@ -77,7 +77,7 @@ def _compare(path: tuple[str, ...], before: Any, after: Any) -> Iterator[Differe
 
 
 def _parts(value: Any) -> dict[Any, Any] | None:
-    """Return what a value is made of; None for a plain one, such as a list of replicas."""
+    """Return the parts of a value; None for a plain one, such as a list of replicas."""
     if isinstance(value, dict):
         return value
     if isinstance(value, msgspec.Struct):

@@ -1,4 +1,4 @@
-"""What the fold concludes of brokers."""
+"""What the fold infers about brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ S = BrokerState
 
 
 def test_generated_ids_are_counted_from_the_znodes_version() -> None:
-    """Without the znode none; each set of it is one more; a log that reports no version knows none."""
+    """None without the znode; each set of it adds one; without a version in the log none is known."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
     assert fold.cluster_view().generated_broker_ids == 0
@@ -32,7 +32,7 @@ def test_generated_ids_are_counted_from_the_znodes_version() -> None:
 
 
 def test_states_are_inferred_from_the_fold() -> None:
-    """Running; emptied by the controller: pending; in sync with others again: running; gone."""
+    """Running; emptied by the controller: pending; in an ISR with others again: running; gone."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
     control = fold.state.control
@@ -68,19 +68,19 @@ def test_an_id_that_is_only_assigned_has_no_state() -> None:
 
 
 def test_a_record_begins_without_a_failed_directory() -> None:
-    """Nothing is concluded of a broker that nothing is known of."""
+    """Nothing is inferred about a broker of which nothing is known."""
     assert (BrokerRecord().log_dir_failed, BrokerRecord().log_dir_failures) == (False, 0)
 
 
 def test_a_broker_without_replicas_runs() -> None:
-    """Nothing was taken from it, and nothing can be."""
+    """Nothing was moved away from it, and nothing can be."""
     history, fold = small_cluster(t={0: (0, 1)}), Fold()
     fold.follow(history)
     assert fold.broker_view(2).inferred_state == "RunningAsBroker"
 
 
 def test_one_isr_with_one_other_is_enough_to_run() -> None:
-    """A controlled shutdown leaves no ISR that others are in."""
+    """A controlled shutdown leaves the broker in no ISR that has other members."""
     history, fold = small_cluster(t={0: (0, 1)}, kept={0: (0, 1)}), Fold()
     fold.follow(history)
     history.state("t", 0, leader=0, isr=[0], leader_epoch=1)

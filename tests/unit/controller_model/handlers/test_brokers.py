@@ -47,7 +47,7 @@ def came_back(broker: int, **topics: dict[int, tuple[int, ...]]) -> tuple[Histor
 
 
 def test_a_broker_that_vanishes_from_full_isrs_crashed() -> None:
-    """Nobody emptied it before: a crash; broker 0 is a broker like all others."""
+    """Nobody emptied it before: a crash. Broker 0 is a broker like all others."""
     history, fold = begun()
     history.broker_gone(0)
     assert end_of(fold.follow(history)) == "crashed"
@@ -66,7 +66,7 @@ def test_a_broker_that_the_controller_emptied_shut_down() -> None:
 
 
 def test_a_bounce_in_one_change_is_an_end_and_a_start() -> None:
-    """The same id with a larger czxid: the end between was not seen, but it was."""
+    """The same id with a larger czxid: the end in between was not seen, but there was one."""
     history, fold = begun()
     history.broker_gone(2, seen=False)
     history.broker(2)
@@ -77,7 +77,7 @@ def test_a_bounce_in_one_change_is_an_end_and_a_start() -> None:
 
 
 def test_an_end_found_by_a_resync_is_unknown() -> None:
-    """What came before the end was not seen, so nothing is inferred, live or swept."""
+    """What preceded the end was not seen, so nothing is inferred, whether read in the resync or swept."""
     history, fold = begun()
     history.broker_gone(2, seen=False)
     history.resync()
@@ -85,7 +85,7 @@ def test_an_end_found_by_a_resync_is_unknown() -> None:
 
 
 def test_a_reassignment_is_not_a_shutdown() -> None:
-    """A replica that a reassignment takes away leaves the ISR; its broker was not emptied."""
+    """A replica that a reassignment removes leaves the ISR; its broker was not emptied."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.topic("t", {0: [0, 1, 2]}, removing={0: [2]})
     history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
@@ -98,7 +98,7 @@ def test_a_reassignment_is_not_a_shutdown() -> None:
 
 
 def test_a_broker_that_lost_its_session_for_a_moment_was_not_shut_down() -> None:
-    """What it led and was in sync for was its former registration's: a death, as to Kafka."""
+    """Its leaderships and ISR memberships ended with the former registration: a death, as for Kafka."""
     history, fold = came_back(1, t={0: (1, 2)}, u={0: (2, 1)})
     history.state("t", 0, leader=2, isr=[2], leader_epoch=1)
     history.state("u", 0, leader=2, isr=[2], leader_epoch=1)
@@ -109,7 +109,7 @@ def test_a_broker_that_lost_its_session_for_a_moment_was_not_shut_down() -> None
 
 
 def test_a_broker_that_rejoined_after_it_lost_its_session_is_shut_down_like_any() -> None:
-    """States that were written since it registered are of this registration."""
+    """States that were written after it registered belong to this registration."""
     history, fold = came_back(1, t={0: (1, 2)})
     history.state("t", 0, leader=2, isr=[2], leader_epoch=1)
     history.state("t", 0, leader=2, isr=[2, 1], leader_epoch=1)
@@ -136,7 +136,7 @@ def is_reported(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
 
 
 def test_a_failed_log_directory_is_reported_and_explains_why_a_broker_is_emptied() -> None:
-    """The same trace as a controlled shutdown, but the broker said why: its end is unknown."""
+    """The same writes as in a controlled shutdown, but the broker reported the reason: its end is unknown."""
     history, fold = begun()
     history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
     history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
@@ -168,7 +168,7 @@ def test_a_log_directory_of_a_broker_that_is_not_there_is_no_news() -> None:
 
 @pytest.mark.parametrize("at_first", [True, False])
 def test_a_log_directory_that_a_resync_finds_is_no_news(at_first: bool) -> None:
-    """It happened at some time before; but it explains what follows."""
+    """It failed at some time before; but it explains what follows."""
     history, fold = small_cluster(), Fold()
     if not at_first:
         fold.follow(history)
@@ -182,7 +182,7 @@ def test_a_log_directory_that_a_resync_finds_is_no_news(at_first: bool) -> None:
 
 
 def test_a_broker_that_comes_back_elsewhere_says_where_it_was() -> None:
-    """New endpoints in one registration are no move of another one."""
+    """New endpoints within one registration are not a move."""
     history, fold = begun()
     registered_at(history, 1, "moved", 1)
     assert kinds(fold.follow(history)) == []
@@ -199,7 +199,7 @@ def test_a_broker_that_comes_back_elsewhere_says_where_it_was() -> None:
 
 
 def test_a_new_broker_comes_from_nowhere() -> None:
-    """Its first registration moves nothing; one without an address neither."""
+    """Its first registration is not a move; nor is one without an address."""
     history, fold = begun()
     registered_at(history, 7, None)
     assert only(fold.follow(history), BrokerStarted).moved_from is None
@@ -210,7 +210,7 @@ def test_a_new_broker_comes_from_nowhere() -> None:
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_two_processes_with_one_broker_id_are_reported(seen: bool) -> None:
-    """The registration goes to and fro between two addresses, seen as ends or as bounces."""
+    """The registration alternates between two addresses, seen as ends or as bounces."""
     history, fold = begun()
     reported: list[list[Anomaly]] = []
     for host in ("other", "b1", "other"):
@@ -228,7 +228,7 @@ def test_two_processes_with_one_broker_id_are_reported(seen: bool) -> None:
 
 @pytest.mark.parametrize(("later_ms", "anomalies"), [(0, 1), (1, 0)])
 def test_a_move_back_after_an_hour_is_a_move(later_ms: int, anomalies: int) -> None:
-    """Machines move back, too; two processes do so at once."""
+    """A machine may be moved back, too; two processes alternate faster."""
     history, fold = begun()
     history.broker_gone(1)
     registered_at(history, 1, "other")

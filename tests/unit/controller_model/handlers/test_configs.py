@@ -1,4 +1,4 @@
-"""Configurations of topics and brokers, as Kafka reads them or not at all."""
+"""Configurations of topics and brokers count as Kafka reads them, or not at all."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_min_isr_comes_from_topic_broker_default_or_us() -> None:
 def test_unclean_elections_may_be_allowed_by_topic_broker_and_default(
     text: str, value: bool
 ) -> None:
-    """Read as Kafka's ConfigDef reads a boolean; gone with the configuration."""
+    """Read as Kafka's ConfigDef reads a boolean; the value ends with the configuration."""
     history, fold = begun()
     paths = ("/config/topics/t", "/config/brokers/1", "/config/brokers/<default>")
     for path in paths:
@@ -78,7 +78,7 @@ def test_unclean_elections_may_be_allowed_by_topic_broker_and_default(
     ],
 )  # fmt: skip
 def test_a_value_that_kafka_refuses_keeps_the_last_good_one(key: str, value: str) -> None:
-    """Neither of the two settings moves when one of them is unreadable."""
+    """Neither of the two settings changes if one of them is unreadable."""
     good = {"unclean.leader.election.enable": "true", "min.insync.replicas": "2147483647"}
     history, fold = begun()
     history.set("/config/topics/t", encode_config(good))

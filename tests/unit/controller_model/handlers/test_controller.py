@@ -1,4 +1,4 @@
-"""The account of controller elections, vacancies and failover work, by written-out histories."""
+"""The counts of controller elections, vacancies and failover work, in written-out histories."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_deleted_controller_is_reported_from_a_lost_one() -> None:
 
 
 def test_elections_in_a_row_that_one_read_shows_are_missed_ones() -> None:
-    """Three elections merged into one read count three, two of them missed."""
+    """Three elections merged into one read count as three, two of them missed."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -67,7 +67,7 @@ def test_elections_in_a_row_that_one_read_shows_are_missed_ones() -> None:
 
 
 def test_elections_are_kept_with_their_own_times() -> None:
-    """Each that was seen counts at its ctime, those that were missed since the last sign before."""
+    """Each election seen counts at its ctime; missed ones count at the last known time before."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -91,7 +91,7 @@ def test_elections_are_kept_with_their_own_times() -> None:
 
 
 def test_an_epoch_that_a_rebuilt_cluster_begins_with_is_no_election() -> None:
-    """Another history's epoch, far above, leaves one recent election: the one that was held."""
+    """After another history's epoch, far above, there is one recent election: that of the current controller."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -106,7 +106,7 @@ def test_an_epoch_that_a_rebuilt_cluster_begins_with_is_no_election() -> None:
 
 
 def test_an_election_is_not_reported_with_a_later_ones_epoch() -> None:
-    """/controller read at one election and the epoch at the third: the first has no epoch reported."""
+    """/controller read at one election and the epoch at the third: the first is reported without an epoch."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -123,7 +123,7 @@ def test_an_election_is_not_reported_with_a_later_ones_epoch() -> None:
 
 
 def test_the_epoch_may_be_read_first() -> None:
-    """The order of the two reads of one transaction changes no count."""
+    """The order in which one transaction's two znodes are read changes no count."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -151,7 +151,7 @@ def test_before_2_1_the_epoch_follows() -> None:
 
 
 def test_an_election_without_a_readable_epoch_is_reported_at_a_heartbeat() -> None:
-    """An epoch that cannot be read delays the news by seconds, not for ever."""
+    """An epoch that cannot be read delays the report by seconds, not forever."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -163,7 +163,7 @@ def test_an_election_without_a_readable_epoch_is_reported_at_a_heartbeat() -> No
 
 
 def test_a_smaller_epoch_lets_no_counter_fall() -> None:
-    """An ensemble built again starts at epoch 1: what was counted stands, counting goes on."""
+    """A rebuilt ensemble starts at epoch 1: the count so far is kept, and counting continues."""
     history = small_cluster()
     for broker in (1, 2):
         history.delete("/controller")
@@ -183,7 +183,7 @@ def test_a_smaller_epoch_lets_no_counter_fall() -> None:
 
 
 def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
-    """A migration to KRaft writes KRaft's own epoch: a jump that stands for one election."""
+    """A migration to KRaft writes KRaft's own epoch: a jump that counts as one election."""
     for epoch_first in (True, False):
         history = small_cluster()
         fold = Fold()
@@ -202,7 +202,7 @@ def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
 
 
 def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None:
-    """The dead controller's broker is swept last: until then nothing says why it went."""
+    """The dead controller's broker is swept last: until then nothing shows why /controller ended."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -217,7 +217,7 @@ def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None
 
 
 def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
-    """Vacated unseen, elected live: at least since it was found, at most since it was held."""
+    """Vacated unseen, elected live: at least since the vacancy was found, at most since it was last held."""
     history = small_cluster()
     history.heartbeat(session=SessionState.CONNECTED)
     held_at = history.now
@@ -241,7 +241,7 @@ def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
 
 
 def test_an_unreadable_end_keeps_the_last_holder() -> None:
-    """A damaged /controller that goes again reports no second vacancy."""
+    """A damaged /controller that is then deleted reports no second vacancy."""
     history = small_cluster()
     history.delete("/controller")
     history.set("/controller", "{")
@@ -253,7 +253,7 @@ def test_an_unreadable_end_keeps_the_last_holder() -> None:
 
 
 def test_failover_is_not_needed_when_no_leader_is_gone() -> None:
-    """/controller deleted by hand: nothing is due, and that is reported."""
+    """/controller deleted by hand: no leader write is due, and that is reported."""
     history = small_cluster()
     history.delete("/controller")
     history.elect(1)
@@ -286,7 +286,7 @@ def test_failover_work_ends_at_the_write_that_was_last_due() -> None:
 
 
 def test_failover_work_ends_when_the_leader_comes_back() -> None:
-    """A broker that returns before the controller wrote anything leaves nothing to do."""
+    """A broker that returns before the controller wrote anything leaves no work."""
     history = small_cluster()
     history.broker_gone(0)
     history.elect(1)
@@ -297,7 +297,7 @@ def test_failover_work_ends_when_the_leader_comes_back() -> None:
 
 
 def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
-    """/controller read only when held again, then the old holder's end: a lost session."""
+    """/controller read only once it is held again, then the old holder's end: a lost session."""
     history = small_cluster()
     history.broker_gone(0, seen=False)
     history.elect(1, seen=False)
@@ -310,7 +310,7 @@ def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
 
 
 def test_an_end_before_the_baseline_is_no_vacancy_of_ours() -> None:
-    """/controller goes while the first resync is under way: nobody was watching yet."""
+    """/controller ends during the first resync: nobody was watching yet."""
     history = small_cluster()
     history.changes.clear()
     history.seq = 0
@@ -327,7 +327,7 @@ def test_an_end_before_the_baseline_is_no_vacancy_of_ours() -> None:
 
 
 def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
-    """Epoch read, then an election, then /controller read: the baseline stands for it already."""
+    """Epoch read, then an election, then /controller read: the baseline already includes it."""
     history = small_cluster()
     history.changes.clear()
     history.seq = 0
@@ -350,7 +350,7 @@ def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
 
 
 def test_a_registration_after_the_election_is_not_the_one_that_was_elected() -> None:
-    """The holder bounced and /controller still stands: when it goes, a session was lost."""
+    """The holder bounced while /controller still exists: when it is deleted, a session was lost."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -365,7 +365,7 @@ def test_a_registration_after_the_election_is_not_the_one_that_was_elected() -> 
 
 
 def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
-    """A merged election while another broker's leaders are due; then the old holder's end."""
+    """A merged election while leader writes of another broker are due; then the old holder's end."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -383,7 +383,7 @@ def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
 
 
 def test_a_write_that_makes_more_work_is_no_work() -> None:
-    """A state with a leader that is gone, written during a failover, prolongs it."""
+    """A state whose leader is gone, written during a failover, prolongs it."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -400,7 +400,7 @@ def test_a_write_that_makes_more_work_is_no_work() -> None:
 
 
 def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
-    """Nothing to skip, nothing to count by: the election that was seen counts."""
+    """Without an epoch there is nothing to skip or to count by: the election seen counts."""
     history = small_cluster()
     history.set("/controller_epoch", "?", seen=False)
     history.changes.clear()
@@ -422,7 +422,7 @@ def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
 def test_a_log_that_ends_with_an_epoch_has_missed_the_elections_it_tells_of(
     epochs: tuple[int, ...], elections: int, missed: int
 ) -> None:
-    """Whether the epoch came in one step or in several, no creation of /controller was seen."""
+    """Whether the epoch grew in one step or in several, no creation of /controller was seen."""
     history, fold = small_cluster(), Fold()
     for epoch in epochs:
         history.set("/controller_epoch", str(epoch))
@@ -435,7 +435,7 @@ def test_a_log_that_ends_with_an_epoch_has_missed_the_elections_it_tells_of(
 
 
 def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
-    """/controller, then an epoch two higher than its own, then the next election: two missed."""
+    """/controller, then an epoch two above its own, then the next election: two missed."""
     history, fold = small_cluster(), Fold()
     history.delete("/controller")
     history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
@@ -452,7 +452,7 @@ def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
 
 
 def vacant_from_the_start(*, epoch: str | None) -> tuple[History, Fold]:
-    """Return a cluster that nobody controls when it is read first, and a fold that has read it."""
+    """Return a cluster without a controller when it is first read, and a fold that has read it."""
     history = small_cluster()
     history.delete("/controller", seen=False)
     if epoch is None:
@@ -468,7 +468,7 @@ def vacant_from_the_start(*, epoch: str | None) -> tuple[History, Fold]:
 
 
 def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
-    """What was seen of it is the least, and all that the sums count; its cause is unknown."""
+    """The part that was seen is the minimum, and all that the sums count; the cause is unknown."""
     history, fold = vacant_from_the_start(epoch="3")
     history.epoch = 3
     history.now += 51_000 - 10
@@ -486,7 +486,7 @@ def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
 
 
 def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
-    """Nobody saw the election: of the time that is watched all may have been without a controller."""
+    """Nobody saw the election: during all of the watched time there may have been no controller."""
     history, fold = vacant_from_the_start(epoch="3")
     history.epoch = 3
     history.elect(1, seen=False)
@@ -515,7 +515,7 @@ def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
 def test_only_an_election_under_the_first_epoch_is_the_first(
     epoch: str | None, cause: ElectionCause, epoch_first: bool
 ) -> None:
-    """Kafka makes /controller_epoch with 0, or with its first election; either is read first."""
+    """Kafka creates /controller_epoch with 0, or with its first election; either may be read first."""
     history, fold = vacant_from_the_start(epoch=epoch)
     history.epoch = int(epoch or 0) if epoch != "?" else 8
     history.elect(1, seen=False)
@@ -525,7 +525,7 @@ def test_only_an_election_under_the_first_epoch_is_the_first(
 
 
 def test_a_log_that_begins_with_an_election_does_not_call_it_the_first() -> None:
-    """Before a first resync has ended nobody knows who was there."""
+    """Before a first resync has ended it is not known who was controller."""
     history, fold = History(), Fold()
     fold.state.control.log.baseline = True
     history.elect(1)
@@ -534,7 +534,7 @@ def test_a_log_that_begins_with_an_election_does_not_call_it_the_first() -> None
 
 @pytest.mark.parametrize("is_swept", [True, False])
 def test_the_most_of_a_vacancy_reaches_over_a_resync(is_swept: bool) -> None:
-    """Whether the resync sweeps /controller or its end is read inside: it may have gone since it was held last."""
+    """Whether the resync sweeps /controller or its end is read inside: the vacancy may reach back to the last time held."""
     history = small_cluster()
     history.heartbeat(session=SessionState.CONNECTED)
     held_at = history.now

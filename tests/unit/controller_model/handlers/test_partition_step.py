@@ -1,4 +1,4 @@
-"""What the observer concludes, held against what was really done to real Kafka 3.9 clusters."""
+"""What the fold concludes from steps, compared with what was really done to Kafka 3.9 clusters."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ELECTIONS: dict[type[ScriptedOperation], set[LeaderElectionKind]] = {
     scripted.FailLogDir: {Kind.OFFLINE},
 }
 """How leaders can be elected after each operation. A broker that starts brings offline partitions
-back, what waited for it goes on, and the balance with it; a new controller mends the balance. All
+back, waiting work continues, and the balance is restored; a new controller restores the balance. All
 others elect nobody."""
 
 Story = list[tuple[ScriptedOperation, list[AnyEvent]]]
@@ -63,14 +63,14 @@ REQUESTS: dict[type[ScriptedOperation], type[AnyEvent]] = {
     scripted.ElectPreferredByZnode: PreferredElectionRequested,
     scripted.ReassignByZnode: ReassignmentRequested,
 }
-"""What is reported of each request that stands in a znode, once each."""
+"""What is reported once of each request that exists as a znode."""
 
 
 @pytest.fixture(scope="module", params=RECORDINGS)
 def story(request: pytest.FixtureRequest) -> Story:
-    """Return the operations of a recording, each with what a fold reported that follows it.
+    """Return the operations of a recording, each with what a fold of that recording reported.
 
-    What Kafka refused left no commit, and is left out.
+    Operations that Kafka refused made no commit, and are left out.
     """
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
@@ -85,7 +85,7 @@ def test_the_end_of_a_registration_is_what_it_was(
 ) -> None:
     """A stop is a controlled shutdown, a kill or a lost session a crash; nothing else is an end.
 
-    Where no ISR shows it, or a failed log directory explains it as well, it is unknown.
+    The end is unknown if no ISR shows it, or if a failed log directory explains it as well.
     """
     shows = {
         did.StopBroker: BrokerEnd.CONTROLLED_SHUTDOWN,
@@ -101,7 +101,7 @@ def test_the_end_of_a_registration_is_what_it_was(
 
 
 def test_what_the_script_did_to_brokers_is_never_unknown() -> None:
-    """Where replicas are in sync and no disk fails, each end is reported for what it was."""
+    """If replicas are in sync and no disk fails, each end is reported as what it was."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     for _, commits in load_recording("real_kafka_3_9").segments():
@@ -113,7 +113,7 @@ def test_what_the_script_did_to_brokers_is_never_unknown() -> None:
 def test_a_broker_that_started_is_reported_and_no_other(
     story: Story,
 ) -> None:
-    """Also the one that bounced; none of them is said to have moved."""
+    """Also the one that bounced; none of them is reported as moved."""
     for operation, reported in story:
         started = [(e.broker, e.moved_from) for e in reported if isinstance(e, BrokerStarted)]
         match operation:
@@ -128,7 +128,7 @@ def test_a_broker_that_started_is_reported_and_no_other(
 def test_leaders_were_elected_for_the_reason_that_is_reported(
     story: Story,
 ) -> None:
-    """No election is of a kind that the operation cannot cause, and none is unknown."""
+    """No election has a kind that the operation cannot cause, and none is unknown."""
     for operation, reported in story:
         kinds = {event.election for event in reported if isinstance(event, LeadersElected)}
         assert kinds <= ELECTIONS.get(type(operation), set()), operation
@@ -137,7 +137,7 @@ def test_leaders_were_elected_for_the_reason_that_is_reported(
 def test_controllers_were_elected_for_the_reason_that_is_reported(
     story: Story,
 ) -> None:
-    """/controller deleted by hand, its broker's session lost, or the first of all."""
+    """/controller deleted by hand, its broker's session lost, or the first of all elections."""
     for index, (operation, reported) in enumerate(story):
         elected = [event for event in reported if isinstance(event, ControllerElected)]
         causes = [event.cause for event in elected]
@@ -158,7 +158,7 @@ def test_controllers_were_elected_for_the_reason_that_is_reported(
 
 
 def test_requests_are_reported_once(story: Story) -> None:
-    """Each that stands in a znode, by the operation that made it and by no other one."""
+    """Each request with a znode, by the operation that made it and by no other one."""
     for operation, reported in story:
         requests = [type(e) for e in reported if isinstance(e, tuple(REQUESTS.values()))]
         expected = REQUESTS.get(type(operation))
@@ -168,7 +168,7 @@ def test_requests_are_reported_once(story: Story) -> None:
 def test_a_deletion_is_completed_with_its_topic(
     story: Story,
 ) -> None:
-    """Every request comes to its end, at once or when a dead replica is back."""
+    """Every request is completed, at once or when a dead replica is back."""
     asked = {o.topic for o, _ in story if isinstance(o, did.DeleteTopic)}
     done = [e for _, reported in story for e in reported if isinstance(e, TopicDeletionCompleted)]
     assert {event.topic for event in done} == asked
@@ -178,7 +178,7 @@ def test_a_deletion_is_completed_with_its_topic(
 def test_a_slow_follower_is_dropped_by_its_leader(
     story: Story,
 ) -> None:
-    """A stall takes the broker out of ISRs, and no controller did it."""
+    """A stalled broker leaves the ISRs, and no controller removed it."""
     stalls = [(o, reported) for o, reported in story if isinstance(o, scripted.StallBroker)]
     for operation, reported in stalls:
         shrunk = [event for event in reported if isinstance(event, IsrShrunk)]
@@ -198,7 +198,7 @@ def test_failed_log_directories_are_reported(story: Story) -> None:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_at_rest_a_broker_runs_or_does_not(name: str) -> None:
-    """A shutdown that is over is none; what is registered at a quiet point is running."""
+    """A shutdown that has ended is not pending; what is registered at a quiet point is running."""
     at_rest = {BrokerState.RUNNING_AS_BROKER, BrokerState.NOT_RUNNING}
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
@@ -210,7 +210,7 @@ def test_at_rest_a_broker_runs_or_does_not(name: str) -> None:
 
 
 def test_a_failed_log_directory_is_no_controlled_shutdown() -> None:
-    """The broker that lives on lost its leaders to an offline election; so says the simulator."""
+    """The live broker lost its leaders to an offline election; the simulator shows the same."""
     cluster, log, fold = ScriptedSimulator(), ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     partitions = (TopicPartition("t", 0), TopicPartition("t", 1))

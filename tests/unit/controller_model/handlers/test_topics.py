@@ -1,4 +1,4 @@
-"""Brokers, topics, partitions: what one change reports, by written-out histories."""
+"""Brokers, topics, partitions: what one change reports, in written-out histories."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def elected(events: list[AnyEvent]) -> str:
 def test_leader_elections_are_classified(
     before: tuple[int, list[int], int], after: tuple[int, list[int], int], kind: str
 ) -> None:
-    """The step from one state to the next names the election; where it fits none: unknown."""
+    """The step from one state to the next shows the election; if it fits none, it is unknown."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.state("t", 0, leader=before[0], isr=before[1], leader_epoch=before[2])
     fold.follow(history)
@@ -63,7 +63,7 @@ def test_leader_elections_are_classified(
 
 
 def test_a_replica_that_rejoined_unseen_and_leads_is_not_unclean() -> None:
-    """The ISR grew in an update that was merged away: the version reports, not the leader epoch."""
+    """The ISR grew in an update that was merged away: the version shows that, the leader epoch does not."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
     fold.follow(history)
@@ -74,7 +74,7 @@ def test_a_replica_that_rejoined_unseen_and_leads_is_not_unclean() -> None:
 
 
 def test_updates_that_were_merged_away_add_up() -> None:
-    """Each update that nobody saw counts, wherever it was; those that were seen do not."""
+    """Each update that nobody saw counts, wherever it was; updates that were seen do not."""
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     for partition, unseen in ((0, 2), (1, 1)):
         for n in range(unseen):
@@ -87,7 +87,7 @@ def test_updates_that_were_merged_away_add_up() -> None:
 
 
 def test_a_reassignment_moves_the_leader_off_a_replica_that_goes() -> None:
-    """Only then; a preferred election during a reassignment stays one."""
+    """Only then; a preferred election during a reassignment is still reported as one."""
     history, fold = begun(t={0: (0, 1, 2)}, u={0: (1, 0, 2)})
     history.topic("t", {0: [1, 2, 0]}, removing={0: [0]})
     history.state("t", 0, leader=1, isr=[0, 1, 2], leader_epoch=1)
@@ -107,7 +107,7 @@ def came_back(broker: int, **topics: dict[int, tuple[int, ...]]) -> tuple[Histor
 
 
 def test_a_controller_that_is_elected_later_takes_leaders_over_as_they_stand() -> None:
-    """All sessions lost at once: states stay as they are, and are of the new registrations."""
+    """All sessions lost at once: states stay as they are, and belong to the new registrations."""
     history, fold = came_back(1, t={0: (1, 2)})
     history.delete("/controller")
     history.elect(0)
@@ -118,7 +118,7 @@ def test_a_controller_that_is_elected_later_takes_leaders_over_as_they_stand() -
 
 
 def test_a_resync_that_finds_a_dead_brokers_leaders_moved_calls_it_unknown() -> None:
-    """The broker is swept after the states: until then it looks like a controlled shutdown."""
+    """The broker is swept after the states: until then its end looks like a controlled shutdown."""
     history, fold = begun(t={0: (2, 1, 0)})
     history.broker_gone(2, seen=False)
     history.state("t", 0, leader=1, isr=[1, 0], leader_epoch=1, seen=False)
@@ -128,7 +128,7 @@ def test_a_resync_that_finds_a_dead_brokers_leaders_moved_calls_it_unknown() -> 
 
 @pytest.mark.parametrize("assignment_first", [False, True])
 def test_a_replica_that_a_reassignment_takes_away_is_not_to_blame(assignment_first: bool) -> None:
-    """Nor where the finished assignment is read before the state, as a resync does."""
+    """Nor if the finished assignment is read before the state, as in a resync."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.topic("t", {0: [0, 1, 2]}, removing={0: [2]})
     fold.follow(history)
@@ -145,7 +145,7 @@ def test_a_replica_that_a_reassignment_takes_away_is_not_to_blame(assignment_fir
 
 
 def test_leaves_of_one_minute_count_once_and_those_of_an_hour_ago_not() -> None:
-    """A broker that dies with many replicas is no replica that flaps."""
+    """A broker that dies with many replicas is not a flapping replica."""
     history, fold = begun(t={0: (0, 1), 1: (0, 1)})
     first = history.now // 60_000
     for partition in (0, 1):
@@ -161,7 +161,7 @@ def test_leaves_of_one_minute_count_once_and_those_of_an_hour_ago_not() -> None:
 
 
 def test_a_replica_whose_assignment_is_not_known_is_to_blame() -> None:
-    """What is not known explains nothing."""
+    """An unknown assignment excuses nothing."""
     history, fold = begun()
     history.state("new", 0, leader=0, isr=[0, 1])
     history.state("new", 0, leader=0, isr=[0])
@@ -170,7 +170,7 @@ def test_a_replica_whose_assignment_is_not_known_is_to_blame() -> None:
 
 
 def test_isr_changes_tell_a_dead_follower_from_a_slow_one() -> None:
-    """The controller bumps the leader epoch, a leader that drops a slow replica does not."""
+    """The controller raises the leader epoch; a leader that removes a slow replica does not."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.state("t", 0, leader=0, isr=[0, 1])
     assert not only(fold.follow(history), IsrShrunk).by_controller
@@ -183,7 +183,7 @@ def test_isr_changes_tell_a_dead_follower_from_a_slow_one() -> None:
 
 
 def test_a_write_of_a_deposed_controller_is_reported_but_not_a_leaders_isr_change() -> None:
-    """Older controller epoch, newer than the epoch's own znode, and the leader moved."""
+    """An older controller epoch, written after the epoch's own znode, and the leader moved."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.delete("/controller")
     history.elect(1)
@@ -215,14 +215,14 @@ def test_a_topics_life_is_reported() -> None:
 
 
 def test_a_deletion_that_nobody_asked_for_is_reported_apart() -> None:
-    """A topic's znode taken away by hand."""
+    """A topic's znode deleted by hand."""
     history, fold = begun()
     history.topic_gone("t")
     assert not only(fold.follow(history), TopicDeleted).requested
 
 
 def test_a_deletion_done_during_an_outage_was_requested() -> None:
-    """The sweep takes requests of deletion last, so the topic's end still knows of it."""
+    """The sweep deletes requests of deletion last, so the topic's end still sees its request."""
     history, fold = begun()
     history.set("/admin/delete_topics/t", b"")
     history.topic_gone("t", seen=False)
@@ -232,7 +232,7 @@ def test_a_deletion_done_during_an_outage_was_requested() -> None:
 
 
 def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
-    """Deleted and made again between two reads: no unclean election, no expansion."""
+    """Deleted and created again between two reads: no unclean election, no expansion."""
     history, fold = begun(t={0: (0, 1)})
     history.topic_gone("t", seen=False)
     history.topic("t", {0: [2]})
@@ -244,7 +244,7 @@ def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
 
 
 def test_a_record_without_czxid_leaves_the_one_that_is_known() -> None:
-    """So a topic that is made again after it is still reported as another."""
+    """So a topic that is created again after it is still reported as another one."""
     history, fold = begun(t={0: (0, 1)})
     history.set("/brokers/topics/t", {"version": 3, "partitions": {"0": [1, 0]}})
     history.changes[-1] = replaced(history.changes[-1], czxid=None)
@@ -255,7 +255,7 @@ def test_a_record_without_czxid_leaves_the_one_that_is_known() -> None:
 
 @pytest.mark.parametrize("end_seen", [False, True])
 def test_a_topic_that_is_made_anew_inherits_no_leader(end_seen: bool) -> None:
-    """Its former states are gone with it, though their ends are reported later; the digest holds them."""
+    """Its former states end with it, although their deletes are reported later; until then the digest holds them."""
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     history.topic_gone("t", seen=False)
     if end_seen:
@@ -282,7 +282,7 @@ def test_a_topic_that_is_made_anew_inherits_no_leader(end_seen: bool) -> None:
 
 
 def test_a_state_of_a_new_topic_that_is_read_before_it_stays() -> None:
-    """It is younger than its topic, though another topic had this name before."""
+    """It is newer than its topic, although another topic had this name before."""
     history, fold = begun(t={0: (0, 1)})
     history.topic_gone("t", seen=False)
     history.topic("t", {0: [2, 1]}, seen=False)
@@ -295,7 +295,7 @@ def test_a_state_of_a_new_topic_that_is_read_before_it_stays() -> None:
 
 
 def test_a_state_may_be_read_before_its_assignment() -> None:
-    """It counts once the topic is known, and nowhere before."""
+    """It counts once the topic is known, and not before."""
     history, fold = begun()
     history.topic("new", {0: [2, 1]}, seen=False)
     history.state("new", 0, leader=2, isr=[2, 1])
@@ -307,7 +307,7 @@ def test_a_state_may_be_read_before_its_assignment() -> None:
 
 
 def test_a_topic_that_was_unreadable_at_first_is_created_when_it_is_read() -> None:
-    """Its znode counts at once, its partitions when they are known."""
+    """Its znode counts at once, its partitions once they are known."""
     history, fold = begun()
     history.set("/brokers/topics/new", "{")
     assert kinds(fold.follow(history)) == ["Anomaly"]
@@ -317,7 +317,7 @@ def test_a_topic_that_was_unreadable_at_first_is_created_when_it_is_read() -> No
 
 
 def test_an_unreadable_state_keeps_the_last_good_value() -> None:
-    """Damage is counted and reported with its path; the leader stays what it was."""
+    """Damage is counted and reported with its path; the leader stays the same."""
     history, fold = begun(t={0: (0, 1)})
     history.set(state_path("t", 0), '{"leader":"0"}')
     history.reconciled()
@@ -328,7 +328,7 @@ def test_an_unreadable_state_keeps_the_last_good_value() -> None:
 
 
 def test_offline_and_online_are_reported() -> None:
-    """Leader -1 and back; the figure counts a dead leader too, before the controller wrote."""
+    """Leader -1 and back; the figure counts a dead leader too, before the controller has written."""
     history, fold = begun(t={0: (2,)})
     history.broker_gone(2)
     fold.follow(history)
@@ -343,7 +343,7 @@ def test_offline_and_online_are_reported() -> None:
 
 
 def test_a_partition_without_a_leader_goes_offline_once() -> None:
-    """From none (-1) to the leader of a deletion (-2) nothing is reported: it was offline before."""
+    """From none (-1) to the leader during a deletion (-2) nothing is reported: it was already offline."""
     history, fold = begun(t={0: (2,)})
     history.state("t", 0, leader=-1, isr=[2], leader_epoch=1)
     assert kinds(fold.follow(history)) == ["PartitionsOffline"]
@@ -353,7 +353,7 @@ def test_a_partition_without_a_leader_goes_offline_once() -> None:
 
 
 def test_the_two_imbalance_rules_differ_while_a_preferred_replica_is_added() -> None:
-    """The gauge exempts it until it is in the ISR, and then counts it though it leads."""
+    """The gauge leaves it out until it is in the ISR, and then counts it although it leads."""
     history, fold = begun(t={0: (0, 1)})
     history.topic("t", {0: [2, 0, 1]}, adding={0: [2]}, removing={0: [1]})
     fold.follow(history)
@@ -366,7 +366,7 @@ def test_the_two_imbalance_rules_differ_while_a_preferred_replica_is_added() -> 
 
 
 def test_an_adding_replica_makes_nothing_under_replicated() -> None:
-    """Under-replicated compares the ISR with the replicas that are not being added."""
+    """Under-replicated compares the ISR with the replicas except those being added."""
     history, fold = begun(t={0: (0, 1)})
     history.topic("t", {0: [0, 1, 2]}, adding={0: [2]})
     fold.follow(history)
@@ -376,7 +376,7 @@ def test_an_adding_replica_makes_nothing_under_replicated() -> None:
 def test_a_topic_that_ends_before_the_baseline_is_no_news() -> None:
     """Nothing is reported of it."""
     history, fold = small_cluster(), Fold()
-    history.changes.pop()  # the resync goes on
+    history.changes.pop()  # the resync continues
     history.seq -= 1
     history.topic_gone("t")
     assert fold.follow(history) == []
@@ -384,7 +384,7 @@ def test_a_topic_that_ends_before_the_baseline_is_no_news() -> None:
 
 
 def test_a_leader_that_moves_for_no_known_reason_is_an_unknown_election() -> None:
-    """From a live replica to another that is not preferred, nobody leaving the ISR."""
+    """From a live replica to another that is not preferred, while nobody leaves the ISR."""
     history, fold = small_cluster(t={0: (0, 1, 2)}), Fold()
     fold.follow(history)
     history.state("t", 0, leader=2, isr=(0, 1, 2), leader_epoch=1)
@@ -393,7 +393,7 @@ def test_a_leader_that_moves_for_no_known_reason_is_an_unknown_election() -> Non
 
 
 def test_a_reassignment_of_the_old_tools_explains_a_moved_leader() -> None:
-    """While /admin/reassign_partitions stands."""
+    """While /admin/reassign_partitions exists."""
     history, fold = small_cluster(t={0: (0, 1, 2)}), Fold()
     fold.follow(history)
     history.set("/admin/reassign_partitions", {"version": 1, "partitions": []})
@@ -403,7 +403,7 @@ def test_a_reassignment_of_the_old_tools_explains_a_moved_leader() -> None:
 
 
 def test_an_assignment_that_shrinks_leaves_only_states_that_stand() -> None:
-    """Kafka never writes one; a partition without a state is forgotten, another waits for its end."""
+    """Kafka never writes one; a partition without a state is dropped, another stays until its state ends."""
     history, fold = begun(t={0: (0, 1), 1: (1, 2)})
     history.topic("t", {0: (0, 1), 1: (1, 2), 2: (2, 0)})
     history.topic("t", {0: (0, 1)})
@@ -416,7 +416,7 @@ def test_an_assignment_that_shrinks_leaves_only_states_that_stand() -> None:
 
 
 def test_states_without_a_topic_give_no_view() -> None:
-    """Its znode is gone and a state stands yet: nothing is shown of it."""
+    """The topic's znode is gone and a state still exists: nothing is shown of it."""
     history, fold = begun(t={0: (0, 1)})
     history.delete("/brokers/topics/t")
     fold.follow(history)
@@ -426,7 +426,7 @@ def test_states_without_a_topic_give_no_view() -> None:
 
 
 def test_a_broker_that_was_never_registered_may_leave_an_isr() -> None:
-    """Nobody is blamed for it."""
+    """It counts as no leave of a broker."""
     history, fold = begun(t={0: (0, 9)})
     history.state("t", 0, leader=0, isr=(0,), leader_epoch=0)
     event = only(fold.follow(history), IsrShrunk)
@@ -435,7 +435,7 @@ def test_a_broker_that_was_never_registered_may_leave_an_isr() -> None:
 
 
 def test_a_reassignment_is_as_old_as_zookeeper_says() -> None:
-    """By the time of the write that began it, whenever the watcher read that and whatever came after."""
+    """By the time of the write that began it, whenever the watcher read it and whatever followed."""
     history, fold = begun(t={0: (0, 1)})
     history.topic("t", {0: (0, 1, 2)}, adding={0: (2,)}, seen=False)
     began = history.now
@@ -453,7 +453,7 @@ def test_a_reassignment_is_as_old_as_zookeeper_says() -> None:
 
 
 def test_a_reassignment_without_a_time_of_zookeepers_is_as_old_as_its_record() -> None:
-    """A log that does not hold mtime says when the watcher read it."""
+    """A log without mtime gives the time at which the watcher read it."""
     history, fold = begun(t={0: (0, 1)})
     history.topic("t", {0: (0, 1, 2)}, adding={0: (2,)})
     history.changes[-1] = replaced(history.changes[-1], mtime=None)

@@ -65,7 +65,7 @@ def is_reported(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
 
 
 def test_every_published_kind_has_a_handler() -> None:
-    """The tables are total and share no kind; what only leaves its stat says why."""
+    """The tables are total and have no kind in common; a kind that only keeps its stat has a reason."""
     assert set(_SET) | set(_SET_IN_TOPIC) == set(ZnodeKind) - {ZnodeKind.OTHER}
     assert set(_SET).isdisjoint(_SET_IN_TOPIC)
     assert set(_DELETE) < set(_SET) | set(_SET_IN_TOPIC)
@@ -102,7 +102,7 @@ def test_a_damaged_payload_of_any_kind_is_reported_with_path_and_reason(path: st
 
 
 def test_notifications_are_pending_until_they_are_deleted() -> None:
-    """ISR changes and log directories are counted together, changes of configurations not."""
+    """ISR changes and log directories are counted together, configuration changes are not."""
     history, fold = begun()
     history.set("/isr_change_notification/isr_change_1", encode_partitions([]))
     history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
@@ -116,7 +116,7 @@ def test_notifications_are_pending_until_they_are_deleted() -> None:
 
 
 def test_a_reassignment_is_asked_for_once() -> None:
-    """The controller takes off what it has done; only a new znode is a new request."""
+    """The controller removes what is done from it; only a new znode is a new request."""
     history, fold = begun()
     both = {TopicPartition("t", 1): (0, 1), TopicPartition("t", 0): (2, 1)}
     history.set(REASSIGN, encode_reassign_partitions(both))
@@ -135,7 +135,7 @@ def test_a_reassignment_is_asked_for_once() -> None:
 
 
 def test_requests_that_the_baseline_finds_are_pending_and_no_news() -> None:
-    """What was asked for before anybody looked is not reported as asked for now."""
+    """A request from before anybody watched is not reported as a new one."""
     history = small_cluster()
     history.set(REASSIGN, encode_reassign_partitions({}), seen=False)
     history.set("/admin/preferred_replica_election", encode_partitions([]), seen=False)
@@ -149,7 +149,7 @@ def test_requests_that_the_baseline_finds_are_pending_and_no_news() -> None:
 
 
 def test_a_preferred_election_tells_its_partitions() -> None:
-    """In the order in which they were asked for."""
+    """In the order of the request."""
     history, fold = begun()
     asked = [TopicPartition("t", 1), TopicPartition("t", 0)]
     history.set("/admin/preferred_replica_election", encode_partitions(asked))
@@ -171,7 +171,7 @@ def test_coordinators_move_with_the_leaders_of_their_topic() -> None:
 
 
 def test_coordinators_stop_with_their_partition_and_begin_with_it() -> None:
-    """No leader: to -1, and from -1 when there is one again."""
+    """Without a leader: to -1, and from -1 once there is one again."""
     history, fold = begun(**{OFFSETS: {0: (0, 1)}})
     history.state(OFFSETS, 0, leader=-1, isr=[0], leader_epoch=1)
     reported = fold.follow(history)
@@ -186,7 +186,7 @@ def test_coordinators_stop_with_their_partition_and_begin_with_it() -> None:
 
 
 def test_an_isr_change_moves_no_coordinator() -> None:
-    """Nor does the first leader of a new partition: nobody's groups were there before."""
+    """Nor does the first leader of a new partition: it had no groups before."""
     history, fold = begun(**{OFFSETS: {0: (0, 1)}})
     history.state(OFFSETS, 0, leader=0, isr=[0])
     history.topic(OFFSETS, {0: (0, 1), 1: (1, 0)})
@@ -196,7 +196,7 @@ def test_an_isr_change_moves_no_coordinator() -> None:
 
 
 def test_a_migration_is_a_cause_of_its_own() -> None:
-    """KRaft takes over, and a rollback gives back; what KRaft does in between is unknown."""
+    """KRaft takes over, and a rollback returns it; what KRaft does in between is unknown."""
     history, fold = begun()
     causes = []
     for epoch, (broker, kraft) in enumerate(((3000, 0), (3001, 1), (1, -1)), 2):
@@ -210,7 +210,7 @@ def test_a_migration_is_a_cause_of_its_own() -> None:
 
 
 def test_the_kraft_controller_of_a_migration_is_shown() -> None:
-    """As /migration names it, until the znode is gone."""
+    """The one that /migration names, until the znode is deleted."""
     history, fold = begun()
     assert fold.cluster_view().kraft_controller is None
     state = encode_migration(
@@ -226,7 +226,7 @@ def test_the_kraft_controller_of_a_migration_is_shown() -> None:
 
 
 def test_another_cluster_id_is_reported_and_the_same_one_is_not() -> None:
-    """Two clusters under one name: the id is the new one's from then on."""
+    """Two clusters under one name: from then on the id is the new one's."""
     history, fold = begun()
     for cluster_id in ("a", "a", "b"):
         history.set("/cluster/id", {"version": "1", "id": cluster_id})
@@ -237,7 +237,7 @@ def test_another_cluster_id_is_reported_and_the_same_one_is_not() -> None:
 
 
 def test_a_topic_is_asked_to_go_once_whether_it_is_there_or_not() -> None:
-    """The request of a topic that is unknown is a request; written again it is none."""
+    """A request for an unknown topic is a request; if it is written again, it is not a new one."""
     history, fold = begun()
     history.set("/admin/delete_topics/nowhere", b"")
     history.set("/admin/delete_topics/nowhere", b"")
@@ -272,7 +272,7 @@ def test_a_resync_sweeps_whatever_is_left_of_a_topic() -> None:
 
 
 def test_a_broker_that_goes_before_the_baseline_ended_before_counting_began() -> None:
-    """It is known and gone, and no end is reported."""
+    """It is known as gone, and no end is reported."""
     history = small_cluster()
     history.changes.clear()
     history.seq = 0
@@ -287,7 +287,7 @@ def test_a_broker_that_goes_before_the_baseline_ended_before_counting_began() ->
 
 
 def test_the_end_of_a_registration_that_was_never_read_is_no_end() -> None:
-    """A damaged registration makes no broker live, so its znode's end stops none."""
+    """A damaged registration makes no broker live, so the end of its znode stops none."""
     history, fold = begun()
     history.set("/brokers/ids/7", b"{")
     history.broker_gone(7)
@@ -318,7 +318,7 @@ def test_a_request_that_goes_alone_was_turned_down(topic: str) -> None:
 
 
 def test_a_request_from_before_the_baseline_is_no_news() -> None:
-    """Nor is its end, while the first resync is under way; its topic is being deleted."""
+    """Nor is its end, during the first resync; its topic is being deleted."""
     history = small_cluster()
     for topic in ("t", "u"):
         history.set(f"/admin/delete_topics/{topic}", b"", seen=False)
@@ -335,7 +335,7 @@ def test_a_request_from_before_the_baseline_is_no_news() -> None:
 
 
 def test_the_end_of_a_request_that_could_not_be_taken_is_no_completion() -> None:
-    """Its payload stayed behind, so it was never noted."""
+    """Its payload was left out, so the request was never stored."""
     history, fold = begun()
     asked = history.set("/admin/delete_topics/t", b"")
     assert asked is not None
@@ -345,7 +345,7 @@ def test_the_end_of_a_request_that_could_not_be_taken_is_no_completion() -> None
 
 
 def test_a_store_may_name_a_topic_that_is_gone() -> None:
-    """What cannot be loaded holds no znode that a resync could miss."""
+    """A topic that cannot be loaded holds no znode that a resync could miss."""
     _, fold = begun()
     store = fold.state.topics
     names = [*store.names(), "gone"]
@@ -358,7 +358,7 @@ def test_a_store_may_name_a_topic_that_is_gone() -> None:
 
 
 def test_a_sweep_keeps_only_the_topics_that_it_deletes() -> None:
-    """The others are looked at one by one, however many there are."""
+    """The others are examined one by one, however many there are."""
     topics: dict[str, dict[int, tuple[int, ...]]] = {f"t{n}": {0: (0, 1)} for n in range(5)}
     history = small_cluster(**topics)
     fold = Fold()
@@ -376,7 +376,7 @@ def test_a_sweep_keeps_only_the_topics_that_it_deletes() -> None:
 
 
 def test_what_a_broker_registered_is_shown() -> None:
-    """All its listeners and features, as registered last, also when it is gone."""
+    """All its listeners and features, as last registered, also when it is gone."""
     history, fold = begun()
     ends = [("CLIENT", "SSL", "h", 9093), ("PLAINTEXT", "PLAINTEXT", "i", 9092)]
     content = encode_broker(ends, timestamp=17, rack="r", features={"f": (1, 2)})
@@ -393,7 +393,7 @@ def test_what_a_broker_registered_is_shown() -> None:
     ("others", "end"), [((), "controlled_shutdown"), ((0,), "crashed"), ((0, 1), "crashed")]
 )
 def test_who_else_is_in_sync_tells_a_crash(others: tuple[int, ...], end: str) -> None:
-    """One other replica in an ISR is enough: the controller would have taken the broker out."""
+    """One other replica in an ISR is enough: a shutdown would have removed the broker from that ISR."""
     history, fold = begun(t={0: (0, 1, 2)}, last={0: (2, *others)})
     history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
     history.broker_gone(2)
@@ -402,7 +402,7 @@ def test_who_else_is_in_sync_tells_a_crash(others: tuple[int, ...], end: str) ->
 
 
 def test_ends_are_counted_by_kind() -> None:
-    """The second crash is the second one."""
+    """The second crash is counted as the second."""
     history, fold = begun()
     for _ in range(2):
         history.state("t", 0, leader=0, isr=[0, 1, 2])
@@ -427,7 +427,7 @@ def test_ends_are_counted_by_kind() -> None:
 def test_the_address_of_a_broker(
     content: dict[str, object], address: tuple[str | None, int | None]
 ) -> None:
-    """The plaintext one that old clients take, else the first listener."""
+    """The plaintext one for old clients, else the first listener."""
     history, fold = begun()
     history.set("/brokers/ids/7", {"version": 5, **content}, ephemeral_owner=1)
     fold.follow(history)
@@ -449,7 +449,7 @@ def test_the_reason_names_the_broker_and_both_places() -> None:
 
 
 def test_a_topic_that_is_being_deleted_leaves_the_figures_and_comes_back() -> None:
-    """With its request and without it: the totals are those of a count from scratch."""
+    """With its request and without it, the totals equal those of a count from scratch."""
     history, fold = begun(t={0: (0, 1)}, u={0: (0, 1)})
     for topic in ("t", "u"):
         history.state(topic, 0, leader=-1, isr=[0], leader_epoch=1)
@@ -464,7 +464,7 @@ def test_a_topic_that_is_being_deleted_leaves_the_figures_and_comes_back() -> No
 
 
 def test_a_request_for_no_topic_shows_no_topic() -> None:
-    """Nothing is made up that a view would have to take back."""
+    """No view is made that would have to be deleted again."""
     history, fold = begun()
     fold.views()
     history.set("/admin/delete_topics/nowhere", b"")

@@ -1,4 +1,4 @@
-"""A replayed cluster gives the facts that the views of it give."""
+"""A replayed cluster gives the same facts as its views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE = '{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]
 
 
 def test_facts_are_those_of_the_views() -> None:
-    """At every quiet point of a real cluster's history: brokers, partitions, topics that go."""
+    """At every quiet point of a real cluster's history: brokers, partitions, topics being deleted."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     deleting = 0
@@ -23,14 +23,14 @@ def test_facts_are_those_of_the_views() -> None:
         partitions, cluster = facts(fold)
         mine = facts_of(fold.state)
         assert list(partitions_of(fold.state)) == sorted(partitions, key=lambda p: p.id), operation
-        # When a broker was last seen is of no use to whoever asks what comes next.
+        # When a broker was last seen does not matter to a prediction of what comes next.
         assert mine == msgspec.structs.replace(cluster, gone_since={}, racks=mine.racks), operation
         deleting += any(partition.deleting for partition in partitions)
     assert deleting
 
 
 def test_requests_that_stand_are_facts() -> None:
-    """While a znode of an older tool is there, and no longer."""
+    """While a znode of an older tool exists, and no longer."""
     history, fold = History(), Fold()
     history.resync()
     seen = []
@@ -47,7 +47,7 @@ def test_requests_that_stand_are_facts() -> None:
 
 
 def test_what_is_no_partition_of_a_topic_is_left_out() -> None:
-    """States whose assignment is not known: of a topic that is not there, of a partition that it lacks."""
+    """States without a known assignment: of a missing topic, and of a partition that the topic lacks."""
     history, fold = History(), Fold()
     history.resync()
     for topic, number in (("gone", 0), ("t", 7)):

@@ -1,4 +1,4 @@
-"""A log outside of the pipeline: any beginning, any cluster, snapshots at any place."""
+"""A log outside of the pipeline: any beginning, any cluster, snapshots at any point."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ from tests.support.histories import (
 
 
 def loose(changes: Iterable[ZnodeChange]) -> tuple[LooseChange, ...]:
-    """Return changes as a line of a log gives them."""
+    """Return changes as the lines of a log give them."""
     return decode_line(encode_changes(tuple(changes))).changes
 
 
 def of(*records: dict[str, Any]) -> tuple[LooseChange, ...]:
-    """Return records that may lack anything."""
+    """Return records in which any field may be missing."""
     return decode_line(json.dumps(records).encode()).changes
 
 
 def at_end(changes: Iterable[LooseChange], **options: Any) -> tuple[Snapshot, list[AnyEvent]]:
-    """Replay changes one by one; return the snapshot at the end and all that happened.
+    """Replay changes one by one; return the snapshot at the end and all events.
 
-    What sums up others (incidents, recommendations) is left out.
+    Events that summarise others (incidents, recommendations) are left out.
     """
     recording = LogReplay(**options)
     events = [event for change in changes for event in recording.take((change,))]
@@ -64,7 +64,7 @@ def at_end(changes: Iterable[LooseChange], **options: Any) -> tuple[Snapshot, li
 
 
 def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
-    """From its first resync on, the snapshot is the same, and so is what happened."""
+    """From its first resync on, the snapshot and the events are the same."""
     history = small_cluster()
     history.broker_gone(0)
     history.elect(1)
@@ -77,7 +77,7 @@ def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
 
 
 def test_a_log_whose_first_change_says_no_time_counts_from_the_next_that_does() -> None:
-    """No clock means such a number: nothing is said to have happened then."""
+    """No clock can show such a number: no event has it as its time."""
     history = small_cluster()
     first, *rest = history.changes
     timeless = msgspec.structs.replace(first, observed_at=2**62)
@@ -87,7 +87,7 @@ def test_a_log_whose_first_change_says_no_time_counts_from_the_next_that_does() 
 
 
 def test_a_log_that_begins_with_a_later_resync_misses_nothing() -> None:
-    """A generation's first resync need not be there: any resync begins a log, and no hole is reported."""
+    """A generation's first resync need not be in it: any resync begins a log, and no hole is reported."""
     history = small_cluster()
     history.heartbeat()
     start = len(history.changes)
@@ -99,7 +99,7 @@ def test_a_log_that_begins_with_a_later_resync_misses_nothing() -> None:
 
 
 def test_a_bare_log_of_paths_and_data_is_replayed() -> None:
-    """Numbers, times, kinds and marks are absent: facts and elections are there all the same."""
+    """Numbers, times, kinds and control records are absent: facts and elections are complete all the same."""
     history = small_cluster()
     bare = [
         {"path": change.path, "data": change.data}
@@ -131,7 +131,7 @@ def test_a_bare_log_of_paths_and_data_is_replayed() -> None:
 
 
 def test_a_bare_controller_that_is_reported_again_is_no_election() -> None:
-    """Without a czxid, the same holder without a deletion between is the same election."""
+    """Without a czxid, the same holder without a deletion in between is the same election."""
     record = {"path": "/controller", "data": json.dumps(controller_payload(0))}
     assert at_end(of(record, record))[0].controller.elections == 1
     deleted = {"path": "/controller", "kind": "deleted"}
@@ -139,7 +139,7 @@ def test_a_bare_controller_that_is_reported_again_is_no_election() -> None:
 
 
 def test_a_cut_log_counts_from_its_first_change_and_says_so() -> None:
-    """What changes is news from the first change on; the first thing reported is that it is incomplete."""
+    """Events are reported from the first change on; the first event is that the figures are incomplete."""
     history = small_cluster()
     start = len(history.changes)
     history.broker_gone(0)
@@ -152,7 +152,7 @@ def test_a_cut_log_counts_from_its_first_change_and_says_so() -> None:
 
 
 def test_the_first_resync_of_a_cut_log_makes_it_complete_and_tells_no_beginnings() -> None:
-    """Brokers, topics and a controller that it only finds did not start: a baseline is reported."""
+    """Brokers, topics and a controller that it only finds have not started: a baseline is reported."""
     history = small_cluster()
     start = len(history.changes)
     history.heartbeat()
@@ -169,7 +169,7 @@ def test_the_first_resync_of_a_cut_log_makes_it_complete_and_tells_no_beginnings
 
 
 def test_a_later_resync_of_a_cut_log_tells_what_went_unseen() -> None:
-    """After its baseline a cut log is like any other: a broker that a resync finds did start."""
+    """After its baseline a cut log is like any other: a broker that a resync finds has started."""
     history = small_cluster()
     start = len(history.changes)
     history.heartbeat()
@@ -182,7 +182,7 @@ def test_a_later_resync_of_a_cut_log_tells_what_went_unseen() -> None:
 
 
 def test_a_change_that_a_cut_log_knew_of_is_reported_by_its_resync() -> None:
-    """An election between what was read and what the resync finds did happen."""
+    """An election between what was read before and what the resync finds has happened."""
     history = small_cluster()
     start = len(history.changes)
     history.report("/controller")
@@ -196,7 +196,7 @@ def test_a_change_that_a_cut_log_knew_of_is_reported_by_its_resync() -> None:
 
 
 def test_a_cut_log_stays_cut_until_a_resync_is_proved() -> None:
-    """A first resync that does not match is no baseline."""
+    """A first resync that does not match is not a baseline."""
     history = small_cluster()
     start = len(history.changes)
     history.heartbeat()
@@ -209,7 +209,7 @@ def test_a_cut_log_stays_cut_until_a_resync_is_proved() -> None:
 
 
 def test_counting_starts_at_a_first_resync_without_proof() -> None:
-    """Count and digest may be absent: what follows is counted, and called incomplete."""
+    """Count and digest may be absent: what follows is counted, and marked as incomplete."""
     history = small_cluster()
     end = history.changes[-1]
     history.changes[-1] = msgspec.structs.replace(end, znodes=None, digest=None)
@@ -222,14 +222,14 @@ def test_counting_starts_at_a_first_resync_without_proof() -> None:
 
 
 def test_a_resync_with_its_count_alone_is_proved() -> None:
-    """The digest is ours; others' logs may lack it."""
+    """The digest is kcm's own; logs of other programs may lack it."""
     history = small_cluster()
     history.changes[-1] = msgspec.structs.replace(history.changes[-1], digest=None)
     assert at_end(loose(history.changes))[0].complete
 
 
 def test_the_first_cluster_is_taken_and_the_others_are_named() -> None:
-    """Without a choice the first named cluster is replayed; none of another's changes is applied."""
+    """Without a chosen name the first named cluster is replayed; no change of another one is applied."""
     prod, test = small_cluster(), History(cluster="test")
     test.resync()
     recording = LogReplay()
@@ -244,7 +244,7 @@ def test_the_first_cluster_is_taken_and_the_others_are_named() -> None:
 
 
 def test_a_cluster_that_was_chosen_is_taken() -> None:
-    """Others are seen and left out, also when they come first."""
+    """Others are noted and left out, also if they come first."""
     prod, test = small_cluster(), History(cluster="test")
     test.resync()
     recording = LogReplay("prod")
@@ -256,7 +256,7 @@ def test_a_cluster_that_was_chosen_is_taken() -> None:
 
 
 def test_records_without_a_name_belong_to_the_cluster() -> None:
-    """An absent name is not checked: the log's name may come later, or be given."""
+    """An absent name is not checked: the log's name may follow later, or be given."""
     unnamed = {"path": "/controller_epoch", "data": "3"}
     named = {"path": "/brokers/ids/1", "kind": "deleted", "cluster": "prod"}
     assert at_end(of(unnamed, named))[0].cluster == "prod"
@@ -265,7 +265,7 @@ def test_records_without_a_name_belong_to_the_cluster() -> None:
 
 
 def test_nothing_of_the_cluster_is_no_snapshot() -> None:
-    """An empty log, and one of others, have a snapshot of None, and nothing is applied."""
+    """An empty log, and a log of other clusters, have None as their snapshot, and nothing is applied."""
     test = History(cluster="test")
     test.resync()
     recording = LogReplay("prod")
@@ -290,7 +290,7 @@ def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
 
 
 def test_what_cannot_be_read_is_counted_wherever_it_stands() -> None:
-    """Before the first change as well; each time it is reported with its reason, and the end is open."""
+    """Before the first change as well; each one is reported with its reason, and the end is incomplete."""
     history = small_cluster()
     recording = LogReplay()
     assert recording.count_unreadable(2, "line 1") == []
@@ -306,7 +306,7 @@ def test_what_cannot_be_read_is_counted_wherever_it_stands() -> None:
 
 
 def doubted(changes: Iterable[LooseChange], after: int, **options: Any) -> LogReplay:
-    """Return a replay of changes with a record among them that cannot be read."""
+    """Return a replay of changes with an unreadable record among them."""
     recording = LogReplay(**options)
     for number, change in enumerate(changes, 1):
         recording.take((change,))
@@ -317,7 +317,7 @@ def doubted(changes: Iterable[LooseChange], after: int, **options: Any) -> LogRe
 
 
 def test_what_could_not_be_read_is_in_doubt_until_the_next_change() -> None:
-    """The change that follows the last one shows that nothing was missed: no word of it."""
+    """If the next change follows the last one, nothing was missed, and nothing is reported."""
     history = small_cluster()
     changes = loose(history.changes)
     for after in range(1, history.seq):
@@ -330,7 +330,7 @@ def test_what_could_not_be_read_is_in_doubt_until_the_next_change() -> None:
 
 
 def test_a_hole_that_follows_what_could_not_be_read_is_reported_once() -> None:
-    """The log is incomplete from the damage on, and says what is missing."""
+    """The log is incomplete from the damage on, and reports what is missing."""
     history = small_cluster()
     history.heartbeat()
     history.heartbeat()
@@ -351,7 +351,7 @@ def test_a_hole_that_follows_what_could_not_be_read_is_reported_once() -> None:
 
 @pytest.mark.parametrize("lacking", [("seq",), ("generation",), ("seq", "generation")])
 def test_a_change_without_a_place_of_its_own_shows_nothing(lacking: tuple[str, ...]) -> None:
-    """What it lacks is filled in, so it would follow whatever was left out before it."""
+    """Its position is filled in, so it would follow whatever was left out before it."""
     history = small_cluster()
     history.heartbeat()
     (last,) = loose(history.changes[-1:])
@@ -365,7 +365,7 @@ def test_a_change_without_a_place_of_its_own_shows_nothing(lacking: tuple[str, .
 
 
 def test_a_new_generation_does_not_show_that_the_old_one_was_whole() -> None:
-    """What could not be read may have been the old one's last change; its resync makes up for it."""
+    """The unreadable record may have been the old generation's last change; the new one's resync makes up for it."""
     history = small_cluster()
     before = history.seq
     history.new_generation("w2")
@@ -379,7 +379,7 @@ def test_a_new_generation_does_not_show_that_the_old_one_was_whole() -> None:
 
 
 def test_what_is_dropped_resolves_no_doubt() -> None:
-    """A duplicate or another watcher's change reports nothing of what could not be read."""
+    """A duplicate or another watcher's change shows nothing about the unreadable record."""
     history = small_cluster()
     changes = loose(history.changes)
     foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=history.seq + 1)
@@ -390,7 +390,7 @@ def test_what_is_dropped_resolves_no_doubt() -> None:
 
 
 def test_a_log_that_is_incomplete_already_keeps_its_reason() -> None:
-    """A cut log stays cut: the first thing that is missing is reported."""
+    """A cut log stays cut: the first reason is reported."""
     history = small_cluster()
     start = len(history.changes)
     history.heartbeat()
@@ -400,7 +400,7 @@ def test_a_log_that_is_incomplete_already_keeps_its_reason() -> None:
 
 
 def test_what_a_replay_drops_changes_nothing_but_its_count() -> None:
-    """Another watcher's end of the first resync does not make counting start, nor is it applied."""
+    """Another watcher's end of the first resync neither starts the counting nor is applied."""
     history = small_cluster()
     changes = loose(history.changes)
     foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=changes[3].seq + 1)
@@ -434,7 +434,7 @@ def test_events_of_one_line_and_one_cause_are_one() -> None:
 
 
 def test_the_assumed_options_are_used() -> None:
-    """min.insync.replicas is ours where ZooKeeper says nothing."""
+    """A setting gives min.insync.replicas where ZooKeeper does not."""
     history = small_cluster(t={0: (0, 1)})
     changes = loose(history.changes)
     assert at_end(changes)[0].counts.at_min_isr is None
@@ -445,7 +445,7 @@ def test_the_assumed_options_are_used() -> None:
 
 
 def test_what_a_projection_would_need_is_let_go() -> None:
-    """Nobody projects views of a recording: the names of changed and removed topics do not pile up."""
+    """No views are made of a recording, so the names of changed and removed topics must not pile up."""
     history = small_cluster()
     recording = LogReplay()
     recording.take(loose(history.changes))
@@ -457,7 +457,7 @@ def test_what_a_projection_would_need_is_let_go() -> None:
 
 
 def test_an_error_of_ours_costs_one_change_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replay that raises does not end the recording's."""
+    """An exception in replay does not end the replay of the recording."""
 
     def failing(state: Any, change: ZnodeChange) -> Any:
         if change.path == "/controller":
@@ -475,7 +475,7 @@ def test_an_error_of_ours_costs_one_change_and_is_reported(monkeypatch: pytest.M
 
 
 def test_a_failover_ends_by_itself_after_so_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the first line with which 3 changes have come in one, and at the end of the log."""
+    """At the first line after which 3 changes have been applied in it, and at the end of the log."""
     ended_at = []
 
     def finish(batch: EventBatch) -> None:
@@ -487,7 +487,7 @@ def test_a_failover_ends_by_itself_after_so_many_changes(monkeypatch: pytest.Mon
     start = history.seq
     recording = LogReplay()
     recording.take(loose(history.changes))
-    assert ended_at == []  # no failover is under way
+    assert ended_at == []  # there is no failover
     history.broker_gone(0)
     history.elect(1)
     recording.take(loose(history.changes[start:]))
@@ -501,7 +501,7 @@ def test_a_failover_ends_by_itself_after_so_many_changes(monkeypatch: pytest.Mon
 
 
 def test_a_request_names_elections_as_in_the_fold_and_makes_no_cluster() -> None:
-    """One before the first change, or of another cluster, is passed over."""
+    """A request before the first change, or of another cluster, is ignored."""
     history = small_cluster()
     history.state("t", 0, leader=1, isr=(0, 1, 2), leader_epoch=1)
     recording = LogReplay()

@@ -1,4 +1,4 @@
-"""Places in a log, by position and by time: what is in a snapshot there, and what is not."""
+"""Points in a log, by position and by time: what the snapshot there includes, and what it does not."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.support.histories import History, encode_changes, small_cluster
 
 
 def loose(changes: Iterable[ZnodeChange]) -> tuple[LooseChange, ...]:
-    """Return changes as a line of a log gives them."""
+    """Return changes as the lines of a log give them."""
     return decode_line(encode_changes(tuple(changes))).changes
 
 
 def of(*records: dict[str, Any]) -> tuple[LooseChange, ...]:
-    """Return records that may lack anything."""
+    """Return records in which any field may be missing."""
     return decode_line(json.dumps(records).encode()).changes
 
 
 def points_of(history: History, *points: Point) -> list[Snapshot | None]:
-    """Return the snapshots at several places, by one replay."""
+    """Return the snapshots at several points, by one replay."""
     recording = LogReplay(points=points)
     for change in loose(history.changes):
         recording.take((change,))
@@ -52,7 +52,7 @@ def test_a_position_is_inclusive() -> None:
 
 
 class _Moments:
-    """Notes at which moments it could sample, and what was known there."""
+    """Records at which times it could sample, and what was known then."""
 
     def __init__(self, every_ms: int, first_at: int) -> None:
         self.next_at = first_at
@@ -60,14 +60,14 @@ class _Moments:
         self._every_ms = every_ms
 
     def take(self, state: ClusterState, until: int) -> None:
-        """Note each moment with the position that is shown."""
+        """Record each time with the position that is shown."""
         while self.next_at < until:
             self.taken.append((self.next_at, state.control.log.position.seq))
             self.next_at += self._every_ms
 
 
 def test_a_sampler_sees_each_moment_once_with_all_changes_up_to_it() -> None:
-    """It sees no change of after the moment, and the last moments once the log has ended."""
+    """It sees no change from after the time, and gets the last times once the log has ended."""
     history = small_cluster()
     began = history.now + 1
     history.heartbeat()
@@ -85,7 +85,7 @@ def test_a_sampler_sees_each_moment_once_with_all_changes_up_to_it() -> None:
 
 
 def test_a_clock_that_steps_back_repeats_no_moment() -> None:
-    """The moments follow the log's time, which goes on where a watcher's clock does not."""
+    """The times follow the log's time, which continues where a watcher's clock goes back."""
     history = small_cluster()
     began = history.now + 1
     history.heartbeat(after_ms=60_000)
@@ -102,7 +102,7 @@ def test_a_clock_that_steps_back_repeats_no_moment() -> None:
 
 
 def test_a_leap_that_one_record_says_makes_no_moment() -> None:
-    """The log's time follows once a second record says so, and no moment is lost."""
+    """The log's time follows once a second record confirms it, and no time is left out."""
     history = small_cluster()
     began = history.now + 1
     history.heartbeat(after_ms=2 * LEAP_MS)
@@ -117,7 +117,7 @@ def test_a_leap_that_one_record_says_makes_no_moment() -> None:
 
 
 def test_a_sampler_stops_where_the_replay_does() -> None:
-    """After the last place that was asked for nothing is sampled, whatever the log holds."""
+    """After the last requested point nothing is sampled, whatever the log holds."""
     history = small_cluster()
     end = history.now + 25_000
     for _ in range(6):
@@ -132,7 +132,7 @@ def test_a_sampler_stops_where_the_replay_does() -> None:
 
 
 def test_a_time_is_inclusive() -> None:
-    """What was observed at the time is in the snapshot, what was later is not."""
+    """What was observed at that time is in the snapshot, what was observed later is not."""
     history = small_cluster()
     history.heartbeat()
     history.heartbeat()
@@ -143,7 +143,7 @@ def test_a_time_is_inclusive() -> None:
 
 
 def test_a_clock_that_goes_back_does_not_bring_a_later_change_in() -> None:
-    """The first change after the time ends it: what follows is later, whatever its clock says."""
+    """The first change after the time ends it: what follows is later, whatever its clock shows."""
     history = small_cluster()
     history.heartbeat(after_ms=100)
     seq, now = history.seq, history.now
@@ -153,7 +153,7 @@ def test_a_clock_that_goes_back_does_not_bring_a_later_change_in() -> None:
 
 
 def with_late_ones() -> tuple[History, list[LooseChange]]:
-    """Return a history and its log, in which late writers whose clocks are ahead stand as well."""
+    """Return a history and its log, which also holds late writes of watchers whose clocks are ahead."""
     history = small_cluster()
     half = history.seq
     history.heartbeat()
@@ -167,7 +167,7 @@ def with_late_ones() -> tuple[History, list[LooseChange]]:
 
 
 def test_what_is_dropped_moves_no_place() -> None:
-    """A deposed watcher's late write, another watcher's, a duplicate: none is a place in the log."""
+    """A deposed watcher's late write, another watcher's, a duplicate: none moves a point of the log."""
     history, changes = with_late_ones()
     last = history.changes[-1]
     wanted = [Point(at=last.observed_at), Point(until=last.position), Point(until=Position(1, 99))]
@@ -183,7 +183,7 @@ def test_what_is_dropped_moves_no_place() -> None:
 
 
 def test_a_place_in_what_could_not_be_read_is_incomplete() -> None:
-    """The damaged change may be of before the place; a place that was reached before knows all."""
+    """The damaged change may be from before the point; a point that was reached before is complete."""
     history = small_cluster()
     for _ in range(3):
         history.heartbeat()
@@ -205,7 +205,7 @@ def test_a_place_in_what_could_not_be_read_is_incomplete() -> None:
 
 
 def test_points_may_come_in_any_order_and_be_the_same() -> None:
-    """Each is answered by itself."""
+    """Each gets its own snapshot."""
     history = small_cluster()
     early, late = Point(until=Position(1, 3)), Point(until=Position(1, 7))
     assert seqs(points_of(history, late, early, late)) == [7, 3, 7]

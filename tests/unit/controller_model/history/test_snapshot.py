@@ -1,4 +1,4 @@
-"""The snapshot: every name and definition that others count on, by written-out histories."""
+"""The snapshot: every name and definition that others depend on, in written-out histories."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_nothing_is_null_and_not_zero() -> None:
 
 
 def test_a_vacancy_has_no_id_and_keeps_the_epoch() -> None:
-    """Nobody holds /controller: the id is null, the account stands."""
+    """Nobody holds /controller: the id is null, the counts are kept."""
     history = small_cluster()
     history.delete("/controller")
     controller = reported(history)["controller"]
@@ -143,7 +143,7 @@ def test_a_vacancy_has_no_id_and_keeps_the_epoch() -> None:
 
 
 def test_elections_changes_and_changes_of_the_id() -> None:
-    """0 at the baseline, then 0 again, 1, 2: four elections, three changes, two to another id."""
+    """0 at the baseline, then 0 again, 1, 2: four elections, three changes, two of them to another id."""
     history = small_cluster()
     for winner in (0, 1, 2):
         history.delete("/controller")
@@ -154,7 +154,7 @@ def test_elections_changes_and_changes_of_the_id() -> None:
 
 
 def test_elections_that_only_the_epoch_tells_of() -> None:
-    """Three elections of which one was read: two are missed."""
+    """Three elections, of which one was read: two are missed."""
     history = small_cluster()
     for winner in (1, 2):
         history.delete("/controller", seen=False)
@@ -166,7 +166,7 @@ def test_elections_that_only_the_epoch_tells_of() -> None:
 
 
 def test_an_epoch_that_jumps_at_the_end_of_a_log_is_counted() -> None:
-    """Before 2.1 the epoch is written by itself: without another change it reports all there is."""
+    """Before 2.1 the epoch is written separately: if no change follows, it still counts."""
     history = small_cluster()
     history.set("/controller_epoch", "4")
     controller = reported(history)["controller"]
@@ -190,7 +190,7 @@ def test_before_the_baseline_a_controller_stands_for_one_election() -> None:
 
 
 def test_a_dead_broker_keeps_its_epoch() -> None:
-    """Its czxid stays, what it led stays its own, and its ratio counts what it does not lead."""
+    """Its czxid stays, what it led still counts as its own, and its ratio counts what it does not lead."""
     history = small_cluster()
     history.broker_gone(1)
     broker = reported(history)["brokers"]["1"]
@@ -206,7 +206,7 @@ def test_a_dead_broker_keeps_its_epoch() -> None:
 
 
 def test_registrations_are_distinct_czxids() -> None:
-    """A broker that came back counts twice; one that was reported again does not."""
+    """A broker that came back counts twice; one that was read again does not."""
     history = small_cluster()
     history.report("/brokers/ids/1")
     history.broker_gone(2)
@@ -217,7 +217,7 @@ def test_registrations_are_distinct_czxids() -> None:
 
 
 def test_an_assigned_id_that_was_never_registered_is_a_broker() -> None:
-    """It is known by the assignment alone: not live, without an epoch."""
+    """It is known from the assignment alone: not live, without an epoch."""
     history = small_cluster(t={0: (9, 0)})
     broker = reported(history)["brokers"]["9"]
     assert (broker["live"], broker["epoch"], broker["registrations"]) == (False, None, 0)
@@ -234,7 +234,7 @@ def test_the_imbalance_ratio_is_a_part_of_the_preferred() -> None:
 
 
 def test_a_partition_without_a_state_is_new() -> None:
-    """Leader, ISR and epochs are null; the assignment is there."""
+    """Leader, ISR and epochs are null; the assignment is in the snapshot."""
     history = small_cluster()
     history.topic("n", {0: (1, 2)})
     assert partition(history, "n") == {
@@ -270,7 +270,7 @@ def test_a_leader_that_is_gone_makes_a_partition_offline() -> None:
 
 
 def test_the_isr_keeps_its_order_and_the_recovery_state_is_reported() -> None:
-    """A replica that came back is appended; an unclean leader is recovering."""
+    """A replica that came back is the last; an unclean leader is recovering."""
     history = small_cluster()
     history.state("t", 0, leader=2, isr=[2, 0], leader_epoch=1, recovery=1)
     facts = partition(history)
@@ -291,7 +291,7 @@ def test_a_state_whose_version_the_log_did_not_tell_has_no_partition_epoch() -> 
 
 
 def test_a_reassignment_shows_what_comes_and_what_goes() -> None:
-    """Adding and removing replicas are those of the partition, and it is counted once."""
+    """Adding and removing replicas are the partition's own, and it is counted once."""
     history = small_cluster(t={0: (0, 1), 1: (1, 2)})
     history.topic("t", {0: (2, 0, 1), 1: (1, 2)}, adding={0: (2,)}, removing={0: (1,)})
     facts = reported(history)
@@ -302,7 +302,7 @@ def test_a_reassignment_shows_what_comes_and_what_goes() -> None:
 
 
 def test_a_topic_that_is_being_deleted_is_marked() -> None:
-    """It stays until its znode goes, and is not offline."""
+    """It stays until its znode is deleted, and is not offline."""
     history = small_cluster()
     history.set("/admin/delete_topics/t", b"")
     history.broker_gone(0)
@@ -312,7 +312,7 @@ def test_a_topic_that_is_being_deleted_is_marked() -> None:
 
 
 def test_a_topic_without_its_znode_is_none() -> None:
-    """States that are left behind, and a configuration alone, make no topic."""
+    """States without a topic, and a configuration alone, make no topic."""
     history = small_cluster()
     history.delete("/brokers/topics/t")
     history.set("/config/topics/u", {"version": 1, "config": {}})
@@ -321,14 +321,14 @@ def test_a_topic_without_its_znode_is_none() -> None:
 
 
 def test_a_state_without_an_assignment_is_no_partition() -> None:
-    """A partition is there when the topic's znode names it."""
+    """A partition exists once the topic's znode names it."""
     history = small_cluster(t={0: (0, 1)})
     history.state("t", 5, leader=0, isr=[0])
     assert list(reported(history)["topics"]["t"]["partitions"]) == ["0"]
 
 
 def test_partitions_and_brokers_are_in_order_of_their_numbers() -> None:
-    """Readers see 2 before 10."""
+    """Readers get 2 before 10."""
     history = small_cluster(t={10: (10, 0), 2: (0, 10)})
     facts = reported(history)
     assert list(facts["topics"]["t"]["partitions"]) == ["2", "10"]
@@ -337,7 +337,7 @@ def test_partitions_and_brokers_are_in_order_of_their_numbers() -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_after_damage_all_of_the_last_good_state_stays(*, packed: bool) -> None:
-    """Its partition epoch too, however often; the next good state has its own, and none was missed."""
+    """Its partition epoch too, after any number of damages; the next good state has its own, and none was missed."""
     history, fold = small_cluster(), Fold(packed=packed)
     path = state_path("t", 0)
     history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
@@ -359,7 +359,7 @@ def test_after_damage_all_of_the_last_good_state_stays(*, packed: bool) -> None:
 
 
 def test_damage_without_a_good_state_before_it_has_no_partition_epoch() -> None:
-    """There is nothing that could stay: neither in the snapshot nor in the view."""
+    """There is no value to keep: neither in the snapshot nor in the view."""
     history, fold = small_cluster(t={0: (0, 1)}), Fold()
     history.delete(state_path("t", 0))
     for damage in (b"{", b"["):

@@ -34,7 +34,7 @@ def changed(history: History, seq: int) -> dict[str, tuple[Any, Any]]:
 
 
 def test_nothing_differs_where_nothing_changed() -> None:
-    """Another place and another time in the log are no difference."""
+    """Another position and another time in the log are not a difference."""
     history = small_cluster()
     seq = history.seq
     history.heartbeat()
@@ -65,7 +65,7 @@ def test_a_field_that_changed_is_one_difference() -> None:
 
 
 def test_what_only_one_side_has_is_one_difference() -> None:
-    """A new topic and one that is gone come whole, whatever is in them."""
+    """A new topic and a deleted one are each one difference, whatever they contain."""
     history = small_cluster()
     seq = history.seq
     history.topic_gone("t")
@@ -82,7 +82,7 @@ def test_what_only_one_side_has_is_one_difference() -> None:
 
 
 def test_a_value_that_comes_or_goes_is_null_on_one_side() -> None:
-    """A vacancy takes the controller's id away, and a state gives a partition its ISR."""
+    """In a vacancy the controller's id is null; a partition gets an ISR with its state."""
     history = small_cluster()
     history.topic("n", {0: (1,)})
     seq = history.seq

@@ -1,4 +1,4 @@
-"""The snapshot's figures, pending requests and completeness, by written-out histories."""
+"""The snapshot's figures, pending requests and completeness, in written-out histories."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def partition(history: History, topic: str = "t", number: int = 0) -> dict[str, 
 
 
 def test_the_counts_are_the_clusters_figures() -> None:
-    """Offline, under-replicated, at and under min ISR, imbalance: each its own number."""
+    """Offline, under-replicated, at and under min ISR, imbalance: each has its own number."""
     history = small_cluster(
         t={0: (0, 1, 2), 1: (1, 2, 0), 2: (2, 0, 1), 3: (1, 0, 2)}, u={0: (0, 1)}
     )
@@ -98,7 +98,7 @@ def test_pending_requests_are_there_while_their_znodes_are() -> None:
     ],
 )
 def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
-    """A hole in the log, a reconciliation that differs, no session: reported with its reason, until mended."""
+    """A hole in the log, a failed reconciliation, no session: reported with the reason, until it is fixed."""
     history = small_cluster()
     if trouble == "hole":
         history.seq += 3
@@ -116,7 +116,7 @@ def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
 
 
 def test_what_the_watcher_may_not_read_is_named() -> None:
-    """The rest goes on; what depends on it is not known, so the figures are not complete."""
+    """The rest continues; what depends on it is not known, so the figures are not complete."""
     history = small_cluster()
     history.start_resync()
     for path in history.znodes:
@@ -128,7 +128,7 @@ def test_what_the_watcher_may_not_read_is_named() -> None:
 
 
 def test_what_kafkas_own_acls_deny_everybody_is_assumed_and_not_missed() -> None:
-    """A cluster with zookeeper.set.acl=true is as complete as any."""
+    """A cluster with zookeeper.set.acl=true is as complete as any other."""
     history = small_cluster()
     history.start_resync()
     for path in history.znodes:
@@ -139,7 +139,7 @@ def test_what_kafkas_own_acls_deny_everybody_is_assumed_and_not_missed() -> None
 
 
 def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
-    """Nobody knows that they are gone; reconciliations, which cannot see them either, still prove the rest."""
+    """Nobody knows whether they are deleted; reconciliations, which cannot read them either, still prove the rest."""
     history = small_cluster()
     held = history.znodes.pop("/controller")
     history.start_resync()
@@ -161,7 +161,7 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
 
 
 def test_a_denied_znode_that_was_deleted_is_gone_with_the_next_resync_that_may_read() -> None:
-    """It leaves no trace in the digest."""
+    """It leaves no part in the digest."""
     history = small_cluster()
     del history.znodes["/brokers/ids/2"]
     history.start_resync()
@@ -176,7 +176,7 @@ def test_a_denied_znode_that_was_deleted_is_gone_with_the_next_resync_that_may_r
 
 
 def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
-    """One of three that are not reported is denied: that one stays, those before and after it go."""
+    """One of three znodes that are not read is denied: that one is kept, those before and after it are deleted."""
     history = small_cluster()
     for broker in range(3):
         del history.znodes[f"/brokers/ids/{broker}"]
@@ -194,7 +194,7 @@ def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
 def test_nothing_is_gone_below_a_list_that_may_be_cut(
     named: int, more: int | None, kept: bool
 ) -> None:
-    """An older watcher names the first hundred; one that says how many it does not name covers all."""
+    """An older watcher names the first hundred; a newer one says how many it does not name, which covers all."""
     history = small_cluster()
     del history.znodes["/brokers/ids/2"]
     history.start_resync()
@@ -206,7 +206,7 @@ def test_nothing_is_gone_below_a_list_that_may_be_cut(
 
 
 def test_a_tree_that_is_denied_from_its_root_stays_as_it_was_read_last() -> None:
-    """Nothing of it is below another path."""
+    """The root covers everything: nothing of the tree is deleted."""
     history = small_cluster()
     before = reported(history)
     history.start_resync()
@@ -217,7 +217,7 @@ def test_a_tree_that_is_denied_from_its_root_stays_as_it_was_read_last() -> None
 
 @pytest.mark.parametrize("reason", [None, "the session was lost"])
 def test_a_resync_after_a_time_out_of_sight_asks_for_no_other(reason: str | None) -> None:
-    """It is the answer itself; its own reason is reported."""
+    """It answers the request itself; its own reason is reported."""
     history, fold = small_cluster(), Fold()
     history.heartbeat(session=SessionState.LOST)
     history.start_resync(reason=reason)
@@ -232,7 +232,7 @@ def test_a_resync_after_a_time_out_of_sight_asks_for_no_other(reason: str | None
 def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ended(
     lost: str,
 ) -> None:
-    """What is held may be of before; a resync in full sight, such as the daily one, changes nothing."""
+    """The held values may be old; a resync without a gap before it, such as the daily one, changes nothing."""
     history = small_cluster()
     history.start_resync()
     assert reported(history)["complete"]
@@ -255,7 +255,7 @@ def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ende
 
 
 def test_a_right_that_is_taken_between_resyncs_is_reported_by_the_next_heartbeat() -> None:
-    """And one that is given; within a resync the watcher does not know yet, and its end reports."""
+    """And one that is granted; within a resync the watcher does not know it yet, and the resync's end reports it."""
     history = small_cluster()
     history.heartbeat(denied=("/brokers/topics",))
     assert reported(history)["denied"] == ["/brokers/topics"]
@@ -272,7 +272,7 @@ def test_a_right_that_is_taken_between_resyncs_is_reported_by_the_next_heartbeat
 
 
 def test_a_bare_controller_of_old_is_read() -> None:
-    """The 0.8 betas' /controller is an id like any other, and id 0 is an id."""
+    """The /controller of the 0.8 betas is an id like any other, and id 0 is an id."""
     history = small_cluster()
     history.delete("/controller")
     history.set("/controller", "0")
