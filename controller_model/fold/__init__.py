@@ -1,4 +1,4 @@
 """The fold: replay of changes, control records of the log, and projection to views.
 
-It may use every room of this package but `history`.
+It may use every sub-package of this package except `history`.
 """

@@ -1,7 +1,7 @@
-"""From the fold's state to the views of brokers, of which a batch makes those that may have changed.
+"""Make the views of brokers from the fold's state: in each batch, those that may have changed.
 
-The rule: a view follows from figures of its own broker, which a change marks as touched, and from a
-basis that all brokers share. While the basis is the same only touched brokers are looked at; else all.
+The rule: a view depends on figures of its own broker, which a change marks as touched, and on a basis
+that all brokers share. While the basis stays the same, only touched brokers are examined; else all are.
 """
 
 from collections.abc import Iterator
@@ -29,27 +29,27 @@ _NEVER_REGISTERED = BrokerRecord()
 
 
 class _Basis(NamedTuple):
-    """What the views of all brokers depend on besides figures of their own."""
+    """What the views of all brokers depend on in addition to their own figures."""
 
     verified_at: int | None
-    """The time of the last proof: all are sent again after each. A fold that went on from an older
-    checkpoint may have sent them under an as_of below the one that readers have, and later batches may
-    end elsewhere."""
+    """The time of the last proof: after each proof all views are sent again. A fold that resumed from an
+    older checkpoint may have sent them under an as_of below the one that readers have, and its later
+    batches may end at other positions."""
     live: frozenset[int]
     preferred: int
-    """Partitions with a preferred leader: a broker's share is of them."""
+    """The number of preferred replicas, from which an even share is computed."""
     assumed: Assumed
     broker_min_isr: frozenset[tuple[str, int]]
     is_behind: bool
     is_missed: bool
-    """Something that the watcher was denied may hold more."""
+    """The watcher is denied some znodes, so that more may break than is counted."""
     coordinators: frozenset[str]
 
 
 class BrokerViews:
-    """The views of a cluster's brokers as they were sent last.
+    """The views of a cluster's brokers as last sent.
 
-    Forgetting it means that all are sent again, which changes nothing.
+    Without it all views are sent again, which changes nothing.
     """
 
     def __init__(self) -> None:
@@ -57,20 +57,20 @@ class BrokerViews:
         self._basis: _Basis | None = None
         self._digests: dict[int, int] = {}
         self.digest = 0
-        """The sum by XOR of the digests (`view_digest`) of all."""
+        """The XOR of the digests (`view_digest`) of all views."""
 
     def changed(
         self, control: ControlPlane, as_of: AsOf
     ) -> Iterator[tuple[str, BrokerView | Deleted, bytes]]:
-        """Yield the views that are other than those sent last: the key, the view, and its JSON.
+        """Yield the views that differ from those last sent: the key, the view, and its JSON.
 
-        Whoever reads all of it has been sent all; `control.touched` is for others to clear.
+        Once all of them are consumed, all count as sent. `control.touched` is cleared elsewhere.
         """
         judge = figures.LossJudge(control)
         basis = _basis_of(control, judge)
         touched: AbstractSet[int] = control.touched
         if basis != self._basis or control is not self._control:
-            # Of another value of the same cluster it is not known what was touched.
+            # For another value of the same cluster it is not known what was touched.
             touched = figures.known_brokers(control) | self._digests.keys()
         is_newly_proved = self._basis is None or basis.verified_at != self._basis.verified_at
         share = figures.preferred_share(control)
@@ -79,7 +79,7 @@ class BrokerViews:
             self.digest ^= before or 0
             if not figures.is_known(control, broker):
                 if before is not None:
-                    # It was assigned and never registered, and is assigned no more.
+                    # It was assigned but never registered, and is no longer assigned.
                     gone = Deleted(v=VERSION, cluster=control.cluster, as_of=as_of)
                     yield broker_key(control.cluster, broker), gone, encode_view(gone)
                 continue

@@ -1,7 +1,7 @@
-"""What a change means that is no znode's: resyncs, reconciliations and heartbeats, and what they leave unknown.
+"""Control records of the log: what resyncs, reconciliations and heartbeats change, and what they leave unknown.
 
-The rule: only a proof completes the figures. A resync deletes what it did not hold only if its count and
-digest are ours; whatever else comes between makes the figures incomplete and asks for another.
+The rule: only a proof makes the figures complete. A resync deletes what it did not name only if its count
+and digest equal the fold's. Anything else makes the figures incomplete and requests another resync.
 """
 
 from collections.abc import Callable, Collection
@@ -35,12 +35,12 @@ from controller_model.tracking import asked_elections, incident_tracker, predict
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
 
 _CUT_AT = 100
-"""Where watchers that do not say `denied_more` cut their list of denied paths."""
+"""The length at which watchers that do not send `denied_more` cut their list of denied paths."""
 
 _OF_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.TOPIC_CONFIG, ZnodeKind.PARTITION_STATE})
 
 Reported = tuple[list[AnyEvent], HealthSample | None]
-"""Events, and the health sample that was taken after them, if one was."""
+"""Events, and the health sample that was taken after them, if there was one."""
 
 
 def _start_resync(state: ClusterState, change: ZnodeChange) -> Reported:
@@ -66,7 +66,7 @@ def _start_resync(state: ClusterState, change: ZnodeChange) -> Reported:
         log.wanted = None
     out_of_sight = log.session not in {None, SessionState.CONNECTED}
     if log.baseline and (change.seq == 1 or out_of_sight):
-        # What is held is of before; nobody knows what happened since, until all is read again.
+        # The held values are old; what happened since is not known until everything is read again.
         reason = f"a resync is under way after a time out of sight: {change.reason or 'no reason'}"
         return miss(state, at=change.observed_at, reason=reason, ask=False), None
     return [], None
@@ -92,7 +92,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
         controller.baseline(state, change)
         events.append(baseline(state, change))
     if resync.rebase and was_counting:
-        # Here, after all that differs: among that, what the first value that differed reported is out of sight.
+        # Here, after all that differs: what the first differing value reported is hard to find among that.
         reason = (
             "ZooKeeper's history was replaced: it was restored or rebuilt, and all is read again"
         )
@@ -102,7 +102,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
 
 
 def baseline(state: ClusterState, change: ZnodeChange) -> Baseline:
-    """Return the event that counting starts with."""
+    """Return the event with which counting starts."""
     control = state.control
     holder = control.controller
     return Baseline(
@@ -111,7 +111,7 @@ def baseline(state: ClusterState, change: ZnodeChange) -> Baseline:
 
 
 def _fail(state: ClusterState, *, at: int, reason: str) -> Reported:
-    """Note that a resync was in vain."""
+    """Report that a resync failed, and request another one."""
     _ask(state.control.log, reason, again=True)
     return miss(state, at=at, reason=reason, ask=False), None
 
@@ -119,13 +119,13 @@ def _fail(state: ClusterState, *, at: int, reason: str) -> Reported:
 def _is_proved(change: ZnodeChange, znodes: int, digest: int) -> bool:
     """Return whether a control record's count and digest are these.
 
-    One of another watcher may lack the digest, which is ours; without a count nothing is proved.
+    A record of another program may lack the digest, which is kcm's own; without a count nothing is proved.
     """
     return change.znodes == znodes and change.digest in {None, digest_text(digest)}
 
 
 def _sweep(state: ClusterState, change: ZnodeChange, resync: ResyncState) -> list[AnyEvent]:
-    """Delete what a whole resync did not name: it is gone, unseen; what it was denied may be there."""
+    """Delete what a complete resync did not name, except below what it was denied, which may exist."""
     log = state.control.log
     events: list[AnyEvent] = []
     denied = _denied_by(change)
@@ -140,20 +140,20 @@ def _sweep(state: ClusterState, change: ZnodeChange, resync: ResyncState) -> lis
         if is_below(path, denied):
             znode = classify(path)
             if resync.rebase:
-                # It is of a history that is over, and no value of this one may count as older.
+                # It is of a replaced history, and no value of the new one may count as older.
                 log.digest ^= moved_digest(path, stat.mzxid, 0)
                 stat.mzxid = 0
                 znode_handlers.keep_stat(state, znode, path, stat)
             log.unreadable_znodes[path] = stat.mzxid
             if znode.kind in _OF_TOPIC:
-                # Its views are older than this resync: readers would drop them.
+                # Its views are older than this resync, so readers would drop them.
                 state.mark_changed(znode.name)
             continue
         gone = msgspec.structs.replace(change, path=path)
         events += znode_handlers.delete_znode(state, classify(path), gone)
         forget(log, path, stat)
-    # The server of this resync had come to what it named, and did not hold these any more: a server
-    # that has not come as far yet, such as one in a minority, must not bring them back.
+    # The server of this resync had reached what it named, and no longer held these znodes: a server
+    # that has not reached that point yet, such as one in a minority, must not bring them back.
     log.deletes_read_zxid = max(log.deletes_read_zxid, newest)
     return events
 
@@ -163,14 +163,14 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> Reported:
     log.reconciliations += 1
     at = change.observed_at
     if log.resync is not None:
-        # A watcher reconciles between resyncs only: the end of this one is lost.
+        # A watcher reconciles only between resyncs: the end of this one is lost.
         log.resync = None
         return _fail(state, at=at, reason="a resync whose end is missing")
     if not log.baseline or change.znodes is None:
         return [], None
     denied = _denied_by(change)
     if any(not is_below(path, denied) for path in log.unreadable_znodes):
-        # Nothing keeps the watcher from them any more, and it did not meet them.
+        # The watcher is no longer denied these znodes, and did not find them.
         return _fail(state, at=at, reason="znodes that were denied are not there any more")
     znodes, digest = log.znodes - len(log.unreadable_znodes), log.digest
     for path, mzxid in log.unreadable_znodes.items():
@@ -194,7 +194,7 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> Reported:
     log.zookeeper = change.zookeeper
     log.beats = change.beats
     if log.resync is None:
-        # A right may be taken, or given, at any time; a resync's end says what it was denied.
+        # A permission may change at any time; the end of a resync reports what it was denied.
         _note_denied(log, change, still=_still_held(log, change))
     if change.session is not None:
         log.session = change.session
@@ -226,7 +226,7 @@ def _verify(state: ClusterState, at: int) -> list[AnyEvent]:
 
 
 def _still_held(log: LogState, change: ZnodeChange) -> set[str]:
-    """Return what is denied no more, and was when znodes below it were read last: they are not proved."""
+    """Return paths no longer denied, below which znodes are held that were denied when last read: not proved."""
     over = set(log.denied).difference(change.denied)
     return {each for each in over if any(is_below(path, (each,)) for path in log.unreadable_znodes)}
 
@@ -242,12 +242,12 @@ def _denied_by(change: ZnodeChange) -> tuple[str, ...]:
 
 
 def _names_all_denied(change: ZnodeChange) -> bool:
-    """Return whether every denied path is named, or is below one that is."""
+    """Return whether every denied path is named, or is below one that is named."""
     return change.denied_more is not None or len(change.denied) < _CUT_AT
 
 
 def miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:
-    """Call the figures incomplete; ask for a resync unless one is on its way."""
+    """Mark the figures as incomplete; with `ask`, request a resync unless one is requested already."""
     log = state.control.log
     if ask:
         _ask(log, reason.partition(":")[0])
@@ -260,23 +260,23 @@ def miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEve
 
 
 def _ask(log: LogState, reason: str, *, again: bool = False) -> None:
-    """Ask for a resync, with a new number; back off while one reason comes again and again.
+    """Request a resync, under a new number; back off while the same reason repeats.
 
-    A request that is open stays as it is, unless `again`: a resync or a reconciliation that ends in vain
-    shows that the watcher has not heard it, or that its answer was lost.
+    An open request stays as it is, unless `again`: a resync or a reconciliation that failed shows that the
+    watcher has not received the request, or that its answer was lost.
     """
     if log.wanted is not None and not again:
         return
     log.asked_times = log.asked_times + 1 if reason == log.asked_reason else 1
     log.asked_reason = reason
     if log.asked_times & (log.asked_times - 1):
-        return  # asked the 1st, 2nd, 4th, 8th time in a row; reported at the others
+        return  # requested the 1st, 2nd, 4th, 8th time in a row; the other times are only reported
     log.asked += 1
     log.wanted = ResyncWanted(number=log.asked, reason=reason)
 
 
 def anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
-    """Count something odd that the log or a znode holds, and return the event that reports it."""
+    """Count something odd in the log or in a znode, and return the event that reports it."""
     state.control.log.anomalies += 1
     return Anomaly(at=at, position=state.control.log.position, path=path, reason=reason)
 
@@ -287,4 +287,4 @@ CONTROL_RECORDS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange], Reported
     ChangeKind.RECONCILED: _reconcile,
     ChangeKind.HEARTBEAT: _heartbeat,
 }
-"""What a change that is no znode's does."""
+"""The handler of each kind of control record."""

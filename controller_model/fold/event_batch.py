@@ -1,8 +1,8 @@
 """One batch of changes: the events that they make, and what the trackers make of those.
 
-The rule: changes go in one after the other, and all that they report comes out in that order. A health
-sample is tracked right after the change that it was taken at: so incidents and recommendations are
-the same however the log is cut into batches.
+The rule: changes are applied one after the other, and what they report is collected in that order. A
+health sample is tracked right after the change at which it was taken, so that incidents and
+recommendations are the same however the log is cut into batches.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ class EventBatch:
     """Applies changes to a cluster and collects their events.
 
     Args:
-        state: The cluster, which the changes are applied to.
-        fatal: Errors of whoever holds the topics: they are raised. Any other error is a mistake of
-            ours, which is counted and reported, and must not stop the fold.
+        state: The cluster to which the changes are applied.
+        fatal: Exceptions of the topic store: they are raised. Any other exception is a bug of kcm; it
+            is counted and reported, and must not stop the fold.
     """
 
     def __init__(self, state: ClusterState, *, fatal: tuple[type[BaseException], ...] = ()) -> None:
         self.state = state
         self.errors = 0
-        """Changes that met a mistake of ours."""
+        """Changes that raised an unexpected exception, which is a bug of kcm."""
         self._fatal = fatal
         self._events: list[AnyEvent] = []
         self._tracked = 0
@@ -40,17 +40,17 @@ class EventBatch:
         self.add(*self.replay(change))
 
     def replay(self, change: ZnodeChange) -> Reported:
-        """Apply one change and return what it reports, for a caller who adds only a part of it."""
+        """Apply one change and return what it reports, for a caller that adds only a part of it."""
         try:
             return replay(self.state, change)
         except self._fatal:
             raise
-        except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is reported
+        except Exception as error:  # noqa: BLE001  # a bug of kcm must not stop the fold: it is reported
             self.errors += 1
             return count_error(self.state, change, _in_words(error)), None
 
     def take_request(self, request: ElectionRequest) -> None:
-        """Take what `kcm elect` is about to ask for: it reports nothing, and moves neither place nor time."""
+        """Hold a request that `kcm elect` is about to make; it reports nothing, and moves neither position nor time."""
         asked_elections.take_request(self.state.control, request)
 
     def count_unreadable(self, records: int, *, at: int, reason: str) -> None:
@@ -59,14 +59,14 @@ class EventBatch:
         self.add([anomaly(self.state, at=at, path="", reason=reason)])
 
     def add(self, events: Sequence[AnyEvent], sample: HealthSample | None = None) -> None:
-        """Add what was reported, and track it where a sample was taken."""
+        """Add reported events, and track them if a sample was taken."""
         if events:
             self._events += events
         if sample is not None:
             self._track(sample)
 
     def take(self) -> list[AnyEvent]:
-        """Return the events since the last time, the trackers' own among them."""
+        """Return the events since the last call, including those of the trackers."""
         self._track(None)
         events, self._events = self._events, []
         self._tracked = 0
@@ -78,9 +78,9 @@ class EventBatch:
         return self.take()
 
     def finish_failover(self) -> None:
-        """End a failover whose work went away without a write: only the end of a batch shows it.
+        """End a failover whose work disappeared without a write, which only the end of a batch shows.
 
-        All else is reported by the change that shows it, so that no event depends on where a batch ends.
+        Everything else is reported by the change that shows it, so that no event depends on where a batch ends.
         """
         self.add(controller.finish_failover(self.state, self.state.control.now))
 
@@ -91,7 +91,7 @@ class EventBatch:
                 self._events += track(self.state, news, sample)
             except self._fatal:
                 raise
-            except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is reported
+            except Exception as error:  # noqa: BLE001  # a bug of kcm must not stop the fold: it is reported
                 self._events.append(self._mistake(error))
         self._tracked = len(self._events)
 

@@ -1,9 +1,9 @@
-"""The log's clock: what time a change stands for, whatever the watcher's clock says.
+"""The log's clock: the time of each change, whatever the watcher's clock says.
 
-The rule: time never steps back and never stops. A watcher whose clock is set back, or one that takes
-over with a clock that is behind, goes on from the log's time: what it says is corrected by what it
-lacks, so that deadlines go on. The correction is given back slowly, as long as time goes on. What one record alone
-says, or what no clock can mean, does not move the time.
+The rule: time never goes back and never stops. If a watcher's clock is set back, or a watcher takes
+over with a clock that is behind, the log's time continues: what the clock lacks is added to its times as a
+correction, so that deadlines keep running. The correction is reduced slowly while time passes. A time that only
+one record holds, or that no clock can show, does not move the log's time.
 """
 
 import msgspec
@@ -14,21 +14,21 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogClock
 
 STEP_MS = 5_000
-"""A clock that is behind by no more waits until the time has come to it."""
+"""A clock that is behind by at most this much is not corrected: the log's time waits for it."""
 
 LEAP_MS = 86_400_000
-"""A leap ahead by more must be said twice in a row: the first time it does not move the clock."""
+"""A jump ahead by more must be in two records in a row: the first one does not move the clock."""
 
 LATEST_MS = 4_102_444_800_000
-"""The year 2100: nothing said beyond it, or before 1970, is a time."""
+"""The year 2100: a value beyond it, or before 1970, is not a time."""
 
 _MELT_EVERY_MS = 1_000
 _MELTS = 10
-"""That many times slower than it came about a correction goes away."""
+"""A correction is reduced by the time that passes, divided by this."""
 
 
 def is_time(said: int) -> bool:
-    """Return whether a clock may mean this.
+    """Return whether a clock may show this value.
 
     >>> is_time(1_700_000_000_000), is_time(2**62), is_time(-1)
     (True, False, False)
@@ -37,7 +37,7 @@ def is_time(said: int) -> bool:
 
 
 def take_time(state: ClusterState, change: ZnodeChange) -> tuple[ZnodeChange, str | None]:
-    """Move the log's clock by a change; return the change at the log's time, and what is odd of it."""
+    """Advance the log's clock by a change; return the change at the log's time, and what is odd about it."""
     control = state.control
     now, said = control.now, change.observed_at
     clock = control.log.clock or LogClock()
@@ -50,7 +50,7 @@ def take_time(state: ClusterState, change: ZnodeChange) -> tuple[ZnodeChange, st
 
 
 def time_after(state: ClusterState, change: ZnodeChange) -> int:
-    """Return the log's time once a change will have been applied; nothing moves."""
+    """Return what the log's time will be after a change, without advancing it."""
     control = state.control
     clock = msgspec.structs.replace(control.log.clock or LogClock())
     _judge(clock, control.now, change.observed_at)
@@ -58,13 +58,13 @@ def time_after(state: ClusterState, change: ZnodeChange) -> int:
 
 
 def _moved(clock: LogClock, now: int, said: int) -> int:
-    """Return the time that follows, by a clock that has been judged."""
+    """Return the log's time after a record's time, with a clock that `_judge` has adjusted."""
     is_believed = is_time(said) and clock.doubted is None
     return max(now, said + clock.correction) if is_believed else now
 
 
 def _judge(clock: LogClock, now: int, said: int) -> str | None:
-    """Set the clock by what a record says; return what is odd about it."""
+    """Adjust the clock to a record's time; return what is odd about that time."""
     if not is_time(said):
         again, clock.absurd = clock.absurd, True
         return None if again else f"a record says that it is of {said}, which is no time"
@@ -87,7 +87,7 @@ def _judge(clock: LogClock, now: int, said: int) -> str | None:
 
 
 def _melt(clock: LogClock, said: int, ahead: int) -> None:
-    """Give back a part of a correction, or all that a gap in the log holds; the gap stays to be seen."""
+    """Reduce a correction by a part, or by a gap in the log, of which enough is left to be seen."""
     gap = ahead - LATE_MS - 1
     passed = said - clock.melted_at
     if gap > 0:

@@ -1,8 +1,8 @@
-"""From the fold's state to the views that changed.
+"""Make the views that changed from the fold's state.
 
 The rule: all views of a batch carry one `as_of`, and the cluster view comes last, so that a reader
-who swaps at it never shows half a batch. What was sent before is remembered only to save work and the
-topic; forgetting it means sending again, which changes nothing.
+that swaps at it never shows half a batch. What was sent before is remembered only to save work and
+space in the topic; without it views are sent again, which changes nothing.
 """
 
 import itertools
@@ -52,17 +52,17 @@ FORGET_AFTER_MS = 3_600_000
 """How long a deleted view's key stays published as deleted: readers lag by seconds, not by an hour."""
 
 _PATH_CHARACTERS = 1_000
-"""Of the path of an unreadable znode that a cluster's view names: Kafka's own have 300. A view that is too large for
-Kafka is not published, and without the cluster's none of its batches is complete."""
+"""The most characters of an unreadable znode's path in a cluster's view: Kafka's own have 300. A view that is too large
+for Kafka is not published, and without the cluster's view none of its batches is complete."""
 
 
 @dataclass
 class SentViews:
-    """What is known of the views that were sent; a new one knows of none."""
+    """What is known of the views that were sent; a new object knows of none."""
 
     brokers: BrokerViews = field(default_factory=BrokerViews)
     accounts: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """The revision of each account, and the proof after which it was sent: as for brokers."""
+    """The revision of incidents and of recommendations, and the proof after which each was sent: as for brokers."""
 
 
 class Projected(NamedTuple):
@@ -70,7 +70,7 @@ class Projected(NamedTuple):
 
     key: str
     view: AnyView | None
-    """None is Kafka's tombstone: the key was reported as deleted long ago."""
+    """None is Kafka's tombstone: the key was reported as deleted long before."""
     value: bytes | None
     """The view as JSON."""
 
@@ -78,7 +78,7 @@ class Projected(NamedTuple):
 def project(
     state: ClusterState, *, as_of: AsOf, folded_at: int, sent: SentViews
 ) -> Iterator[Projected]:
-    """Yield everything that changed since the last projection."""
+    """Yield all views that changed since the last projection, the cluster's last."""
     control = state.control
     tombstones = control.pending_tombstones
     for changed in _changed_views(state, as_of, sent):
@@ -95,7 +95,7 @@ def project(
 
 
 def published_keys(state: ClusterState) -> Iterator[str]:
-    """Yield the keys under which views of a cluster may stand, its watcher's beats among them; the cluster's last."""
+    """Yield the keys of a cluster's views that may exist, including its watcher's beats; the cluster's own last."""
     control = state.control
     cluster = control.cluster
     for name in state.topics.names():
@@ -127,7 +127,7 @@ def _changed_views(state: ClusterState, as_of: AsOf, sent: SentViews) -> Iterato
 def _account_views(
     control: ControlPlane, as_of: AsOf, sent: dict[str, tuple[int, int | None]]
 ) -> Iterator[Projected]:
-    """Yield the incidents and the recommendation, where their accounts have moved."""
+    """Yield the views of incidents and of recommendations, if they changed or a new proof arrived."""
     cluster, incidents, advice = control.cluster, control.incidents, control.recommendations
     proved_at = control.log.verified_at
     if _is_news(sent, "incidents", (incidents.revision, proved_at)):
@@ -181,7 +181,7 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
 
 
 def _parts(topic: TopicState) -> list[list[int]]:
-    """Return the partitions of each of a topic's views; no view while its znode is not there."""
+    """Return the partitions of each of a topic's views; no view while its znode does not exist."""
     if topic.stat is None:
         return []
     assigned = sorted(p for p, record in topic.partitions.items() if record.replicas is not None)
@@ -192,9 +192,9 @@ def _parts(topic: TopicState) -> list[list[int]]:
 def _changed_chunks(
     parts: Sequence[Sequence[int]], partitions: AbstractSet[int] | None, published: Sequence[int]
 ) -> Iterable[int]:
-    """Return which of a topic's views are other than those published: where only some partitions changed, theirs.
+    """Return which of a topic's views may differ from those published: those of the changed partitions.
 
-    Each says how many there are: where that is another number, all are.
+    All of them, if more than states changed, or if the number of views did, which each view holds.
     """
     if partitions is None or len(parts) != len(published):
         return range(len(parts))
@@ -244,7 +244,7 @@ _COLUMNS = (
 
 
 def _row(record: PartitionRecord) -> tuple[Any, ...]:
-    """Return what one partition says, in the order of _COLUMNS; None where it has no state."""
+    """Return the values of one partition, in the order of _COLUMNS; None where it has no state."""
     replicas, epoch = record.replicas or (), partition_epoch(record)
     if record.leader is None:
         return replicas, None, None, None, None, epoch, None
@@ -260,7 +260,7 @@ def _row(record: PartitionRecord) -> tuple[Any, ...]:
 
 
 def partition_epoch(record: PartitionRecord) -> int | None:
-    """Return the version of the state that is held; None without one, or where the log gives none."""
+    """Return the version of the held state; None without a state, or if the log holds no version."""
     if record.stat is None or record.stat.value_version == UNKNOWN_VERSION:
         return None
     return record.stat.value_version
@@ -305,7 +305,7 @@ def _controller_view(controller: ControllerState) -> ControllerView:
 
 
 def pending(control: ControlPlane) -> Pending:
-    """Return the requests that wait in ZooKeeper for the controller."""
+    """Return the requests in ZooKeeper that wait for the controller."""
     return Pending(
         preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.stats,
         reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.stats,

@@ -1,8 +1,8 @@
-"""Apply the log to a cluster, one change after the other: the observer.
+"""Apply the log to a cluster, one change after the other.
 
-The rule: `replay` never raises on what ZooKeeper or the log may hold. It judges each change by its
-place in the log (position) and by ZooKeeper's own order (zxids), hands it to the handler of its
-znode, and keeps the digest by which the whole can be proved equal to ZooKeeper.
+The rule: `replay` never raises because of what ZooKeeper or the log holds. It compares each change by
+its position in the log and by ZooKeeper's own order (zxids), passes it to the handler of its znode,
+and updates the digest by which the whole can be proved equal to ZooKeeper.
 """
 
 from controller_model.fold.control_records import CONTROL_RECORDS, Reported, anomaly, miss
@@ -20,13 +20,13 @@ from controller_model.tracking import incident_tracker
 from controller_model.znodes.payloads import decode_cluster_id
 from controller_model.znodes.znode_kinds import Znode, ZnodeKind, classify
 
-# Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
+# Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
 _SET, _DELETED = ChangeKind.SET, ChangeKind.DELETED
 _OTHER = ZnodeKind.OTHER
 _NEWS = Freshness.NEWS
 
 _SAMPLED = frozenset({ZnodeKind.CONTROLLER, ZnodeKind.BROKER})
-"""Where a change of one of these is applied, the health of the cluster is sampled."""
+"""Kinds of znodes: after a change of one, the health of the cluster is sampled."""
 
 
 def replay(state: ClusterState, change: ZnodeChange) -> Reported:
@@ -67,11 +67,11 @@ def replay(state: ClusterState, change: ZnodeChange) -> Reported:
 
 
 def _note_read(log: LogState, read_zxid: int) -> None:
-    """Keep the newest zxid that a read was answered at; no resync of older reads is believed.
+    """Store the newest zxid at which a read was answered; no resync of older reads is trusted.
 
-    A generation's first resync starts when its server has come to all that was read before. Its
-    messages may still come late, behind newer ones of the watcher that it deposed: then what it
-    does not name may have been created since.
+    A generation's first resync starts when its server has reached all that was read before. Its
+    messages may still arrive late, behind newer ones of the watcher that it deposed: then a znode
+    that it does not name may have been created since.
     """
     if read_zxid > log.read_zxid:
         log.read_zxid = read_zxid
@@ -80,7 +80,7 @@ def _note_read(log: LogState, read_zxid: int) -> None:
 
 
 def count_error(state: ClusterState, change: ZnodeChange, error: str) -> list[AnyEvent]:
-    """Count a mistake of ours that a change met: the figures are incomplete from here on."""
+    """Count an unexpected exception (a bug of kcm) of a change: the figures are incomplete from here on."""
     state.control.log.errors += 1
     reason = f"an error of the monitor's own in {change.kind} {change.path}: {error}"
     return [
@@ -90,7 +90,7 @@ def count_error(state: ClusterState, change: ZnodeChange, error: str) -> list[An
 
 
 def is_dropped(log: LogState, change: ZnodeChange) -> bool:
-    """Return whether `replay` drops a change: it is not newer than the last, or another watcher's."""
+    """Return whether `replay` drops a change: it is not after the last one, or is another watcher's."""
     if change.position <= log.position:
         return True
     # One watcher per generation: the first to write it owns it.
@@ -109,7 +109,7 @@ def _jump(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
             log.watcher = change.watcher
             log.dropped_base += log.dropped
             log.dropped = 0
-        # Whatever the deposed watcher was in the middle of will not be finished.
+        # What the deposed watcher had begun will not be finished.
         log.resync = None
         if begins and change.seq == 1:
             return []
@@ -141,7 +141,7 @@ def _apply(state: ClusterState, change: ZnodeChange) -> Reported:
 
 
 def _set(state: ClusterState, znode: Znode, change: ZnodeChange, old: ZnodeStat | None) -> Reported:
-    """Take a value that is news; one that cannot be read leaves the last good one in its place."""
+    """Apply a value that is new; if it cannot be read, the last good one is kept."""
     log = state.control.log
     _note_change(log, change)
     log.missed_updates += _updates_missed(old, change)
@@ -159,14 +159,14 @@ def _set(state: ClusterState, znode: Znode, change: ZnodeChange, old: ZnodeStat 
     else:
         if znode.kind in _SAMPLED:
             sample = incident_tracker.take_sample(state)
-    # Last: should a handler fail, the digest must not claim a znode that is not held.
+    # Last: if a handler raises, the digest must not include a znode that is not held.
     keep(log, change.path, old, new)
     return events, sample
 
 
 def _updates_missed(old: ZnodeStat | None, change: ZnodeChange) -> int:
-    """Return how many updates of a znode were never seen between the one held and this one."""
-    # The next version has nothing merged into it, and is what comes nearly always.
+    """Return how many updates of a znode between the held one and this one were never seen."""
+    # Nearly always it is the next version, into which nothing was merged.
     if old is None or old.czxid != change.czxid or change.version == old.version + 1:
         return 0
     return steps_merged(old, change.version)
@@ -175,7 +175,7 @@ def _updates_missed(old: ZnodeStat | None, change: ZnodeChange) -> int:
 def _stat_of(
     log: LogState, change: ZnodeChange, old: ZnodeStat | None, good_version: int | None
 ) -> ZnodeStat:
-    """Return what is to be held of a znode; `good_version`: of the value that stays, if one does."""
+    """Return the stat to hold of a znode; `good_version` is that of the last good value, if it is kept."""
     return ZnodeStat(
         change.mzxid or 0,
         change.czxid or (0 if old is None else old.czxid),
@@ -192,7 +192,7 @@ def _refuse(
     stat: ZnodeStat | None,
     freshness: Freshness,
 ) -> list[AnyEvent]:
-    """Take note of a value that is no news."""
+    """Count a value that is not new: confirmed, stale, or of another history."""
     log = state.control.log
     another = freshness is Freshness.CONFIRMED and _is_another_cluster(state, znode, change)
     if freshness is Freshness.CONFIRMED and stat is not None and not another:
@@ -204,9 +204,9 @@ def _refuse(
 
 
 def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) -> bool:
-    """Return whether another cluster's id came with the zxid of the one that is held.
+    """Return whether another cluster's id has the zxid of the one that is held.
 
-    A new ensemble begins with the same zxids, so they alone do not show it.
+    A new ensemble begins with the same zxids, so zxids alone do not show it.
     """
     if znode.kind is not ZnodeKind.CLUSTER_ID:
         return False
@@ -217,10 +217,10 @@ def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) 
 
 
 def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Note that a value proves another history; where its zxids went on, the watcher cannot know.
+    """Note that a value proves another history; if its zxids continued, the watcher cannot know that.
 
-    Only a resync can meet it, since a watcher reads another history on another connection. The
-    value does not win yet: this resync is of two histories, and the next one replaces all.
+    Only a resync can read such a value, because a watcher reads another history on another connection.
+    The value does not win yet: this resync mixes two histories, and the next one replaces everything.
     """
     log = state.control.log
     if log.resync is None:
@@ -237,7 +237,7 @@ def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 def _delete(
     state: ClusterState, znode: Znode, change: ZnodeChange, stat: ZnodeStat | None
 ) -> Reported:
-    """Take the end of a znode, unless the value that is held is newer."""
+    """Apply the deletion of a znode, unless the held value is newer."""
     log = state.control.log
     log.deletes_read_zxid = max(log.deletes_read_zxid, change.read_zxid or 0)
     if stat is None:

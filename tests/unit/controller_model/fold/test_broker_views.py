@@ -1,4 +1,4 @@
-"""Which views of brokers a batch publishes: those that it touched, or all where all may have changed."""
+"""Which views of brokers a batch publishes: those of touched brokers, or all if all may have changed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Published:
         return sent
 
     def view(self, broker: int) -> BrokerView:
-        """Return a broker's view, made of nothing but the state."""
+        """Return a broker's view, computed from the state alone."""
         made = {view.id: view for _, view, _ in BrokerViews().changed(self.control, PLACE)}  # type: ignore[union-attr]  # a new one deletes nothing
         found = made[broker]
         assert isinstance(found, BrokerView)
@@ -64,14 +64,14 @@ def published() -> Published:
 
 
 def test_a_quiet_batch_sends_nothing(published: Published) -> None:
-    """Nor does one that touched a broker and left its view as it is, at a later place of the log."""
+    """Nor does a batch that touched a broker without changing its view, at a later position of the log."""
     assert published.batch(LATER) == []
     published.control.touched.add(1)
     assert published.batch(LATER) == []
 
 
 def test_only_what_was_touched_is_looked_at(published: Published) -> None:
-    """What a change did not mark is not seen: that is what a batch saves."""
+    """A change that does not mark a broker is not seen: that is what saves work."""
     changed(published.control, 0, 5)
     changed(published.control, 2, 5)
     published.control.touched.discard(0)
@@ -79,12 +79,12 @@ def test_only_what_was_touched_is_looked_at(published: Published) -> None:
 
 
 def deny(control: ControlPlane) -> None:
-    """Let the watcher be denied what may hold more."""
+    """Deny the watcher a path below which more may be held."""
     control.log.denied = ("/brokers/topics/u",)
 
 
 def owe(control: ControlPlane) -> None:
-    """Let a broker die that leads partitions: the controller owes them a leader."""
+    """Let a broker die that leads partitions, so that leader writes are due from the controller."""
     control.put_broker(0, msgspec.structs.replace(control.brokers[0], live=False))
     control.touched.clear()
 
@@ -103,7 +103,7 @@ def configure(control: ControlPlane) -> None:
 def test_what_all_brokers_share_is_looked_at_for_all(
     change: Callable[[ControlPlane], None], published: Published
 ) -> None:
-    """Though nobody is marked: each view that is another one then is sent, and no more."""
+    """No broker is marked: every view that differs is sent, and no other."""
     before = dict(published.held)
     change(published.control)
     sent = published.batch()
@@ -117,7 +117,7 @@ def test_what_all_brokers_share_is_looked_at_for_all(
 
 
 def test_a_proof_has_all_sent_again(published: Published) -> None:
-    """Though none is another one: readers may hold views of a later fold, under a later place."""
+    """No view differs: but readers may hold views of a later fold, with a later as_of."""
     assert published.control.log.verified_at is not None
     published.control.log.verified_at += 1
     assert published.batch(LATER) == [0, 1, 2]
@@ -125,7 +125,7 @@ def test_a_proof_has_all_sent_again(published: Published) -> None:
 
 
 def test_another_value_of_the_cluster_is_looked_at_whole(published: Published) -> None:
-    """What was touched in it is not known; only what differs is sent."""
+    """It is not known which brokers were touched in it; only views that differ are sent."""
     published.control = repacked(published.control)
     assert published.batch() == []
     published.control = repacked(published.control)
@@ -137,7 +137,7 @@ def test_another_value_of_the_cluster_is_looked_at_whole(published: Published) -
 def test_a_batch_that_was_not_read_to_its_end_is_looked_at_whole_again(
     published: Published,
 ) -> None:
-    """The basis of a proof is taken over with its last view, not with its first."""
+    """The basis of a proof is stored after the last view of a batch, not after its first."""
     assert published.control.log.verified_at is not None
     published.control.log.verified_at += 1
     _, first, _ = next(published.views.changed(published.control, PLACE))
@@ -146,7 +146,7 @@ def test_a_batch_that_was_not_read_to_its_end_is_looked_at_whole_again(
 
 
 def test_a_broker_that_is_assigned_no_more_and_never_registered_is_deleted() -> None:
-    """With its digest; one that is gone and was registered is kept, whatever it holds."""
+    """Its digest is removed too; a broker that is gone but was registered is kept, whatever it holds."""
     history, fold = begun(t={0: (0, 9), 1: (1, 2)})
     published = Published(fold.state.control)
     assert published.batch() == [0, 1, 2, 9]
@@ -164,7 +164,7 @@ def test_a_broker_that_is_assigned_no_more_and_never_registered_is_deleted() -> 
 
 
 def test_the_digest_is_of_the_views_that_are_held(published: Published) -> None:
-    """Whatever came, changed and went: a sum by XOR, without their places in the log."""
+    """Whatever was added, changed and removed: it is the XOR of all views without their as_of."""
 
     def summed() -> int:
         return reduce(xor, (view_digest(value, PLACE) for value in published.held.values()))
@@ -180,7 +180,7 @@ def test_the_digest_is_of_the_views_that_are_held(published: Published) -> None:
 
 
 def test_a_view_of_a_broker_that_is_not_live_gives_nothing_back() -> None:
-    """An election cannot; what it is the preferred replica of is said all the same."""
+    """No election can; how many partitions prefer it is shown all the same."""
     history, fold = begun(t={0: (0, 1), 1: (0, 1)})
     history.state("t", 0, leader=1, isr=[1, 0], leader_epoch=1)
     fold.follow(history)
@@ -193,7 +193,7 @@ def test_a_view_of_a_broker_that_is_not_live_gives_nothing_back() -> None:
 
 
 def test_a_broker_without_replicas_has_none() -> None:
-    """It is live, and its loss breaks nothing; of one that never registered no state is inferred."""
+    """It is live, and its loss breaks nothing; no state is inferred of a broker that never registered."""
     _, fold = begun(t={0: (0, 9)})
     view = Published(fold.state.control).view(2)
     assert (view.leaders, view.replicas, view.preferred, view.preferred_not_led) == (0, 0, 0, 0)
@@ -204,7 +204,7 @@ def test_a_broker_without_replicas_has_none() -> None:
 
 
 def test_more_may_break_where_the_watcher_may_not_look(published: Published) -> None:
-    """Of every broker, one without a replica included; what Kafka's own ACLs keep is made up by settings."""
+    """For every broker, also one without replicas; settings replace what Kafka's own ACLs deny."""
     published.control.log.denied = ("/config/brokers",)
     assert not published.view(0).more_if_lost
     deny(published.control)

@@ -1,4 +1,4 @@
-"""What the log's rules report and count, to the last word: events, reasons, counters, clocks."""
+"""What control records report and count, in every detail: events, reasons, counters, clocks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.histories import (
 )
 
 ZNODES = 8
-"""Of the small cluster."""
+"""The znodes of the small cluster."""
 
 BEGAN = Position(1, 10)
 """Where its first resync ends."""
@@ -49,7 +49,7 @@ def last(history: History) -> ZnodeChange:
 
 
 def test_a_baseline_tells_what_it_found() -> None:
-    """How many znodes, which controller under which epoch; and that they are verified."""
+    """It holds the number of znodes, the controller and its epoch; then the figures are verified."""
     history, fold = small_cluster(), Fold()
     events = fold.follow(history)
     at = last(history).observed_at
@@ -62,7 +62,7 @@ def test_a_baseline_tells_what_it_found() -> None:
 
 
 def test_a_hole_is_reported_and_counted_each_time() -> None:
-    """The first is an event; all are counted; the newest is the reason."""
+    """The first hole is an event; all holes are counted; the newest is the reason."""
     history, fold, log = begun()
     history.seq += 2
     history.heartbeat()
@@ -84,7 +84,7 @@ def test_a_hole_is_reported_and_counted_each_time() -> None:
 
 
 def test_a_generation_without_its_beginning_says_which() -> None:
-    """By number; a resync's start that is not the first record is not the beginning either."""
+    """It gives the generation's number; a resync's start that is not its first record is not its beginning."""
     history, fold, log = begun()
     history.new_generation("w2")
     history.heartbeat()
@@ -99,7 +99,7 @@ def test_a_generation_without_its_beginning_says_which() -> None:
 
 
 def test_an_event_of_the_change_that_shows_a_hole_comes_with_it() -> None:
-    """The hole is reported first, then what the change says."""
+    """The hole is reported first, then the change's own event."""
     history, fold, _ = begun()
     history.seq += 1
     history.broker_gone(2)
@@ -130,7 +130,7 @@ def test_what_no_watcher_publishes_is_an_anomaly_and_nothing_else() -> None:
 
 
 def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
-    """Each is counted; the znode is held, its meaning is the last good one."""
+    """Each is counted; the znode is held, with its last good value."""
     history, fold, log = begun()
     for times in (1, 2):
         history.set("/brokers/ids/2", b"{" * times)
@@ -146,7 +146,7 @@ def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
 
 
 def test_an_unreadable_value_is_one_of_the_znode_that_is_held() -> None:
-    """A record that does not say when the znode was created means the same one: the next step counts."""
+    """A record without the znode's czxid is of the same znode: its next version counts as one step."""
     history, fold, log = begun()
     held = history.znodes["/brokers/ids/2"]
     place = {"path": "/brokers/ids/2", "read_zxid": history.zxid + 1}
@@ -161,7 +161,7 @@ def test_an_unreadable_value_is_one_of_the_znode_that_is_held() -> None:
 
 
 def test_updates_are_missed_between_two_values_of_one_znode_alone() -> None:
-    """One that was created again counts its versions anew, however many it has had before."""
+    """A znode that was created again counts its versions anew, however many it had before."""
     history, fold, log = begun()
     history.delete("/brokers/ids/2", seen=False)
     for _ in range(4):
@@ -187,7 +187,7 @@ def test_records_that_cannot_be_read_belong_to_no_path() -> None:
 
 
 def test_an_error_of_ours_is_reported_in_full_and_asks_for_a_resync() -> None:
-    """As an anomaly of the change, and as what makes the figures incomplete; each is counted."""
+    """As an anomaly of the change, and as the reason why the figures are incomplete; each is counted."""
     history, fold, log = begun()
     change = replaced(last(history), kind=ChangeKind.SET, path="/controller", observed_at=9)
     assert count_error(fold.state, change, "boom") == [
@@ -205,7 +205,7 @@ def test_an_error_of_ours_is_reported_in_full_and_asks_for_a_resync() -> None:
 
 
 def failed(fold: Fold, history: History) -> tuple[AnyEvent, ResyncWanted | None]:
-    """Return how a resync's failure was reported, and what was asked for."""
+    """Return how the failure of a resync was reported, and what was requested."""
     event = only(fold.follow(history), Incomplete)
     assert event.at == last(history).observed_at
     assert event.position == last(history).position
@@ -213,7 +213,7 @@ def failed(fold: Fold, history: History) -> tuple[AnyEvent, ResyncWanted | None]
 
 
 def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
-    """No start, a hole, the wrong proof, no end, a right that came too late: asked for by those words."""
+    """No start, a hole, a wrong proof, no end, a permission granted too late: each requests with its reason."""
     history, fold, _ = begun()
     history.finish_resync()
     assert failed(fold, history)[1] == ResyncWanted(
@@ -254,7 +254,7 @@ def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
 
 
 def test_marks_without_an_id_belong_together() -> None:
-    """A log of another watcher may lack it; a start without one is not an end's with one."""
+    """Another program's log may lack the id; a start without an id does not match an end with one."""
     history, fold, log = begun()
     history.start_resync(reason=None)
     history.changes[-1] = replaced(last(history), resync=None)
@@ -270,7 +270,7 @@ def test_marks_without_an_id_belong_together() -> None:
 
 
 def test_resyncs_and_reconciliations_are_counted_one_by_one() -> None:
-    """And a resync that is under way says why."""
+    """And while a resync is in progress, its reason is shown."""
     history, fold, log = begun()
     history.reconciled()
     history.reconciled()
@@ -291,7 +291,7 @@ def test_resyncs_and_reconciliations_are_counted_one_by_one() -> None:
 
 
 def test_a_divergence_is_reported_with_both_sides() -> None:
-    """Once, with counts and digests; each reconciliation that finds it asks again."""
+    """Once, with counts and digests; each reconciliation that finds it requests a resync again."""
     history, fold, log = begun()
     history.reconciled(znodes=3, digest="0" * 16)
     change = last(history)
@@ -316,7 +316,7 @@ def test_a_divergence_is_reported_with_both_sides() -> None:
 
 
 def test_another_reason_is_asked_for_at_once() -> None:
-    """Backing off counts one reason in a row; a request that is open is not repeated."""
+    """The backoff counts one reason in a row; an open request is not repeated."""
     history, fold, log = begun()
     for _ in range(3):
         history.reconciled(digest="0" * 16)
@@ -332,7 +332,7 @@ def test_another_reason_is_asked_for_at_once() -> None:
 
 
 def test_the_resync_that_names_a_request_closes_it() -> None:
-    """Its number or a higher one; a lower one, or none, leaves it open."""
+    """By its number or a higher one; a lower one, or none, leaves it open."""
     for answers, closed in ((None, False), (1, False), (2, True), (3, True)):
         history, fold, log = begun()
         history.reconciled(digest="0" * 16)
@@ -343,7 +343,7 @@ def test_the_resync_that_names_a_request_closes_it() -> None:
 
 
 def test_a_heartbeat_is_a_sign_of_life_with_its_circumstances() -> None:
-    """Its time, the server, the session and since when; an absent session leaves the last one."""
+    """Its time, the server, the session and since when; without a session in it the last one is kept."""
     history, fold, log = begun()
     history.heartbeat(session_since=5, zookeeper="zk1:2181", dropped=4, beats=True)
     fold.follow(history)
@@ -357,7 +357,7 @@ def test_a_heartbeat_is_a_sign_of_life_with_its_circumstances() -> None:
 
 
 def test_what_watchers_dropped_adds_up_over_three_of_them() -> None:
-    """Each counts from zero, also before its first heartbeat."""
+    """Each watcher counts from zero, also before its first heartbeat."""
     history, fold, log = begun()
     for number, dropped in enumerate((5, 2, 1)):
         history.heartbeat(dropped=dropped)
@@ -369,7 +369,7 @@ def test_what_watchers_dropped_adds_up_over_three_of_them() -> None:
 
 
 def test_the_clocks_of_the_newest_change_are_kept() -> None:
-    """The watcher's and ZooKeeper's; a change without mtime leaves ZooKeeper's as it was."""
+    """The watcher's and ZooKeeper's; a change without mtime does not change ZooKeeper's."""
     history, fold, log = begun()
     history.broker(7)
     fold.follow(history)
@@ -381,7 +381,7 @@ def test_the_clocks_of_the_newest_change_are_kept() -> None:
 
 
 def test_stale_values_and_deletes_are_counted_one_by_one() -> None:
-    """A delete that was read at the zxid of the value that is held is none: it wins."""
+    """A delete read at the zxid of the held value is not stale: it wins."""
     history, fold, log = begun()
     for _ in range(2):
         history.record(ChangeKind.SET, path="/brokers/ids/2", data="{}", czxid=1, mzxid=1)
@@ -396,7 +396,7 @@ def test_stale_values_and_deletes_are_counted_one_by_one() -> None:
 
 
 def test_in_a_rebase_a_delete_wins_whenever_it_was_read() -> None:
-    """Zxids of another history say nothing about the value that is held."""
+    """Zxids of another history cannot be compared with the held value's."""
     history, fold, log = begun()
     history.start_resync(rebase=True)
     history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=1)
@@ -408,7 +408,7 @@ def test_in_a_rebase_a_delete_wins_whenever_it_was_read() -> None:
 
 
 def test_zxids_that_a_record_does_not_carry_count_as_none() -> None:
-    """They are not checked and raise nothing."""
+    """Absent zxids are not checked and raise nothing."""
     history, fold, log = begun()
     before = log.read_zxid
     history.record(ChangeKind.DELETED, path="/brokers/ids/9")
@@ -420,7 +420,7 @@ def test_zxids_that_a_record_does_not_carry_count_as_none() -> None:
 
 
 def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> None:
-    """Its stat names no resync: what the next one does not name is gone, with its own path."""
+    """Its stat names no resync: if the next resync does not name it, it is deleted, under its own path."""
     history, fold, _ = begun()
     history.broker(7)
     fold.follow(history)
@@ -433,7 +433,7 @@ def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> N
 
 
 def test_another_history_is_reported_with_the_value_that_proves_it() -> None:
-    """Once for a resync, with its path; the second history is the second one counted."""
+    """Once for each resync, with the value's path; the second history is counted as the second one."""
     history, fold, log = begun()
     for rebases in (1, 2):
         history.zxid += 100
@@ -460,7 +460,7 @@ def test_another_history_is_reported_with_the_value_that_proves_it() -> None:
 
 
 def test_a_history_that_took_anothers_place_is_reported_when_all_of_it_is_read() -> None:
-    """Of the cluster as a whole, before it counts as verified; the first one of a lineage is no news."""
+    """For the cluster as a whole, before it counts as verified; the first history of a lineage is not reported."""
     history, fold, _ = begun()
     history.resync(rebase=True)
     ended = last(history)
@@ -474,7 +474,7 @@ def test_a_history_that_took_anothers_place_is_reported_when_all_of_it_is_read()
 
 
 def test_a_stale_value_in_a_resync_is_no_other_history() -> None:
-    """It was read before the value that is held: a lagging server, not a restored one."""
+    """It was read before the held value: the server lags, it was not restored."""
     history, fold, log = begun()
     history.start_resync()
     history.record(ChangeKind.SET, path="/brokers/ids/2", data="{}", czxid=1, mzxid=1, read_zxid=2)
@@ -485,7 +485,7 @@ def test_a_stale_value_in_a_resync_is_no_other_history() -> None:
 
 
 def test_only_a_connected_watchers_heartbeat_settles_an_election() -> None:
-    """While it is cut off, the epoch may be on its way; later it will not come any more."""
+    """While the watcher is cut off, the epoch may still arrive; afterwards it will not."""
     history, fold, _ = begun()
     history.broker_gone(0)
     history.elect(1, epoch_seen=False)
@@ -499,7 +499,7 @@ TOPIC = "/brokers/topics/t"
 
 
 def denied_resync(history: History, *, rebase: bool = False) -> None:
-    """Read all again but topic `t` and what is below it, which may not be read any more."""
+    """Read everything again except topic `t` and what is below it, which may no longer be read."""
     history.start_resync(rebase=rebase)
     for path in history.znodes:
         if not path.startswith(TOPIC):
@@ -509,7 +509,7 @@ def denied_resync(history: History, *, rebase: bool = False) -> None:
 
 @pytest.mark.parametrize("rebase", [False, True])
 def test_what_a_resync_was_denied_stays_and_is_proved_without(*, rebase: bool) -> None:
-    """It is held as it was read last, out of the watcher's counts and digests, in a new history as well."""
+    """It keeps its last read value and is not in the watcher's counts and digests, in a new history as well."""
     history, fold, log = begun()
     digest = log.digest
     denied_resync(history, rebase=rebase)
@@ -527,7 +527,7 @@ def test_what_a_resync_was_denied_stays_and_is_proved_without(*, rebase: bool) -
 
 
 def test_a_topic_that_a_resync_was_denied_is_shown_again() -> None:
-    """Its view would count as one from before the resync, of what is no more."""
+    """Otherwise its view would count as one from before the resync, of a topic that no longer exists."""
     history, fold, _ = begun()
     fold.views()
     denied_resync(history)
@@ -541,7 +541,7 @@ def topic_views(fold: Fold) -> list[str]:
 
 
 def test_a_right_that_is_given_again_counts_from_the_next_resync_on() -> None:
-    """What is below it was read last before it was taken; a right to what is not held counts at once."""
+    """What is below it was last read before it was denied; a permission below which nothing is held counts at once."""
     history, fold, log = begun()
     denied_resync(history)
     history.heartbeat(denied=(TOPIC, "/admin/delete_topics"), denied_more=3)
@@ -559,7 +559,7 @@ def test_a_right_that_is_given_again_counts_from_the_next_resync_on() -> None:
 
 
 def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> None:
-    """And with each heartbeat: other znodes change too often, and often several at once."""
+    """And at each heartbeat: other znodes change too often, and often several at once."""
     history, fold, _ = begun()
     history.broker(7)
     history.delete("/brokers/ids/7")
@@ -574,6 +574,6 @@ def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> N
 
 
 def taken(history: History, fold: Fold) -> list[Reported]:
-    """Return what the changes that the fold has not seen yet report, one by one."""
+    """Return what each change that the fold has not seen yet reports."""
     seen = fold.state.control.log.position
     return [replay(fold.state, change) for change in history.changes if change.position > seen]

@@ -1,4 +1,4 @@
-"""A batch of changes: what it collects, and whose errors end it."""
+"""A batch of changes: what it collects, and which exceptions end it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.histories import begun, kinds
 
 
 def failing(*_: Any) -> Any:
-    """Fail as a mistake of ours, or a store of topics, would."""
+    """Raise as a bug of kcm, or a topic store, would."""
     raise ZeroDivisionError("a bug")
 
 
 def test_events_are_taken_once() -> None:
-    """In the order of their changes; the next batch begins without them."""
+    """In the order of their changes; the next batch starts without them."""
     history, fold = begun()
     batch = EventBatch(fold.state)
     history.broker_gone(2)
@@ -46,7 +46,7 @@ def test_a_mistake_of_ours_costs_its_change_alone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_mistake_of_a_tracker_costs_its_account_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The events that it was to track are reported all the same."""
+    """The events that it should have tracked are reported all the same."""
     history, fold = begun()
     batch = EventBatch(fold.state)
     monkeypatch.setattr(incident_tracker, "track", failing)
@@ -67,7 +67,7 @@ def test_a_mistake_of_a_tracker_costs_its_account_alone(monkeypatch: pytest.Monk
 def test_errors_of_whoever_holds_the_topics_are_raised(
     place: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No change is to blame for them."""
+    """They are not caused by the changes."""
     history, fold = begun()
     batch = EventBatch(fold.state, fatal=(ZeroDivisionError,))
     monkeypatch.setattr(*place, failing)

@@ -1,4 +1,4 @@
-"""The log's time goes on whatever a watcher's clock says, and what is odd about that is reported."""
+"""The log's time continues whatever a watcher's clock says, and what is odd about it is reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEAT_MS = 10_000
 
 
 def begun() -> tuple[History, Fold]:
-    """Return a cluster that is folded, with its first heartbeat."""
+    """Return a cluster that is folded, after its first heartbeat."""
     history, fold = small_cluster(), Fold()
     history.heartbeat()
     fold.follow(history)
@@ -32,7 +32,7 @@ def anomalies(fold: Fold) -> list[str]:
 
 
 def beat(history: History, fold: Fold, ms: int) -> None:
-    """Let the watcher live for a while."""
+    """Send heartbeats for a while."""
     for _ in range(ms // BEAT_MS + 1):
         history.heartbeat()
     fold.follow(history)
@@ -40,7 +40,7 @@ def beat(history: History, fold: Fold, ms: int) -> None:
 
 @pytest.mark.parametrize("takes_over", [False, True])
 def test_a_zombie_is_found_after_a_step_back(takes_over: bool) -> None:
-    """An hour ahead for one heartbeat, or from a watcher to the next: silence is found as soon."""
+    """After one heartbeat an hour ahead, or a change of watchers: silence is found as soon as otherwise."""
     history, fold = begun()
     history.heartbeat(after_ms=HOUR_MS)
     history.now -= HOUR_MS
@@ -58,7 +58,7 @@ def test_a_zombie_is_found_after_a_step_back(takes_over: bool) -> None:
 
 
 def test_the_time_after_a_change_can_be_asked_for() -> None:
-    """It is the time that the change then makes, on clocks that step, leap and say nonsense."""
+    """It equals the time after the change, with clocks that step, jump and show nonsense."""
     history, fold = begun()
     for step_ms in (0, 1, -20_000, 500, 2 * LEAP_MS, 1_000, 10**15, 30_000, -(10**15), 60_000):
         history.now += step_ms
@@ -69,7 +69,7 @@ def test_the_time_after_a_change_can_be_asked_for() -> None:
 
 
 def test_an_incident_ends_after_a_step_back() -> None:
-    """It does not wait until the clock has come to where it was."""
+    """It does not wait until the clock has reached its earlier time."""
     history, fold = begun()
     history.heartbeat(after_ms=HOUR_MS)
     history.now -= HOUR_MS
@@ -86,7 +86,7 @@ def test_an_incident_ends_after_a_step_back() -> None:
 
 
 def test_time_never_falls_and_a_correction_goes_away() -> None:
-    """A tenth of the time that passes is given back, until the log's time is the watcher's."""
+    """It is reduced by a tenth of the time that passes, until the log's time is the watcher's."""
     history, fold = begun()
     history.heartbeat(after_ms=60_000)
     history.now -= 60_000
@@ -104,7 +104,7 @@ def test_time_never_falls_and_a_correction_goes_away() -> None:
 
 
 def test_a_gap_gives_a_correction_back_and_stays_a_gap() -> None:
-    """Watchers whose clocks differ take over in turns: the log's time does not run away."""
+    """Watchers whose clocks differ take over in turns: the log's time does not drift away."""
     history, fold = begun()
     began = history.now
     for _ in range(5):
@@ -121,7 +121,7 @@ def test_a_gap_gives_a_correction_back_and_stays_a_gap() -> None:
 
 
 def test_small_steps_are_waited_for() -> None:
-    """A clock behind by no more than that is no step: time stands, and nothing is reported."""
+    """A clock that is behind by no more than that is not a step: time waits, and nothing is reported."""
     history, fold = begun()
     now = fold.state.control.now
     history.heartbeat(after_ms=-STEP_MS)
@@ -136,7 +136,7 @@ def test_small_steps_are_waited_for() -> None:
 
 @pytest.mark.parametrize("said", [2**62, -(2**63), 2**63 - 1, LATEST_MS + 1, -1])
 def test_what_no_clock_can_mean_moves_nothing(said: int) -> None:
-    """The change is taken at the log's time; it is reported once, however many there are in a row."""
+    """The change is applied at the log's time; one report covers any number of them in a row."""
     history, fold = begun()
     now = fold.state.control.now
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_what_no_clock_can_mean_moves_nothing(said: int) -> None:
 
 
 def test_a_hole_is_reported_at_the_logs_time() -> None:
-    """Whatever the record says that shows it."""
+    """Whatever time the record shows that reveals the hole."""
     history, fold = begun()
     history.seq += 1
     history.heartbeat()
@@ -162,7 +162,7 @@ def test_a_hole_is_reported_at_the_logs_time() -> None:
 
 
 def test_a_log_that_begins_with_no_time_has_one_from_the_next_record_on() -> None:
-    """The leap from nowhere to now is not doubted."""
+    """The jump from no time to now is not doubted."""
     history, fold = small_cluster(), Fold()
     history.changes[0] = msgspec.structs.replace(history.changes[0], observed_at=2**62)
     fold.follow(history)
@@ -171,7 +171,7 @@ def test_a_log_that_begins_with_no_time_has_one_from_the_next_record_on() -> Non
 
 
 def test_one_record_far_ahead_does_not_take_the_time_with_it() -> None:
-    """In the year 2099, and then as before: nothing has moved, and it is reported."""
+    """One in the year 2099, then as before: the time has not moved, and it is reported."""
     history, fold = begun()
     now = fold.state.control.now
     honest = history.now
@@ -199,7 +199,7 @@ def test_a_long_time_without_a_watcher_is_believed_the_second_time() -> None:
 
 
 def test_a_late_election_is_reported_after_a_step_back() -> None:
-    """What waits for the log's time waits for no clock."""
+    """A deadline by the log's time does not wait for the watcher's clock."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(1, epoch_seen=False)

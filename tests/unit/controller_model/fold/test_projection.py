@@ -1,4 +1,4 @@
-"""Which views a batch sends, in which order, and what it takes back."""
+"""Which views a batch sends, in which order, and which it deletes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.histories import begun
 
 
 def test_all_brokers_are_reported_again_after_each_proof() -> None:
-    """A reader may hold newer views of a fold that then went on from an older checkpoint."""
+    """A reader may hold newer views of a fold that then resumed from an older checkpoint."""
     history, fold = begun()
     fold.views()
     history.heartbeat()
@@ -31,7 +31,7 @@ def test_all_brokers_are_reported_again_after_each_proof() -> None:
 
 
 def test_the_view_tells_where_the_last_whole_resync_began() -> None:
-    """Views of topics from before it are of what is no more."""
+    """Views of topics from before it are of topics that no longer exist."""
     history, fold = begun()
     first = fold.cluster_view().views_from
     assert first == (1, 1)
@@ -46,7 +46,7 @@ def test_the_view_tells_where_the_last_whole_resync_began() -> None:
 
 
 def test_the_cluster_view_comes_last_and_unchanged_brokers_do_not_come() -> None:
-    """It is the commit marker; a view that says nothing new is not sent again."""
+    """It is the commit marker; a view without changes is not sent again."""
     history, fold = begun()
     first = list(fold.views())
     assert first[-1] == "prod/cluster"
@@ -57,7 +57,7 @@ def test_the_cluster_view_comes_last_and_unchanged_brokers_do_not_come() -> None
 
 
 def test_large_topics_come_in_chunks_and_shrunk_ones_take_views_back() -> None:
-    """1,000 partitions a view; what is no more is reported as deleted."""
+    """1,000 partitions a view; a view that is no longer needed is reported as deleted."""
     history, fold = begun()
     history.topic("big", {p: [0] for p in range(2_001)})
     fold.follow(history)
@@ -72,7 +72,7 @@ def test_large_topics_come_in_chunks_and_shrunk_ones_take_views_back() -> None:
 
 
 def test_a_broker_that_was_only_assigned_is_forgotten_with_its_assignment() -> None:
-    """Its view is taken back; a broker that ever registered stays known."""
+    """Its view is deleted; a broker that ever registered stays known."""
     history, fold = begun()
     history.topic("x", {0: [9]})
     fold.follow(history)
@@ -83,7 +83,7 @@ def test_a_broker_that_was_only_assigned_is_forgotten_with_its_assignment() -> N
 
 
 def test_compaction_may_forget_what_was_reported_as_deleted_an_hour_ago() -> None:
-    """One tombstone, after the readers had their hour, and none for a name that came back."""
+    """One tombstone, an hour after the report, and none for a name that was created again."""
     history, fold = begun()
     for topic in ("x", "y"):
         history.topic(topic, {0: [1]})
@@ -107,7 +107,7 @@ def test_compaction_may_forget_what_was_reported_as_deleted_an_hour_ago() -> Non
 
 
 def test_what_is_the_last_good_value_is_named_where_it_is_shown() -> None:
-    """A partition in its topic's view, a topic's own znodes there, all else in the cluster's view."""
+    """A partition in its topic's view, a topic's own znodes there too, all others in the cluster's view."""
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     assert fold.cluster_view().unreadable_count == 0
     paths = ("/brokers/ids/1", "/controller_epoch", "/controller")
@@ -138,7 +138,7 @@ def test_what_is_the_last_good_value_is_named_where_it_is_shown() -> None:
 
 
 def test_a_view_names_so_many_unreadable_znodes_and_counts_all() -> None:
-    """However many there are, the view fits into a record, with the controller's own in front."""
+    """However many there are, the view fits into a record; those of the controller are the first."""
     history, fold = begun()
     for number in range(UNREADABLE_NAMED + 5):
         history.set(f"/brokers/ids/{number + 10}", "damaged")
@@ -162,7 +162,7 @@ def test_a_view_fits_into_a_record_however_long_the_names_of_znodes_are() -> Non
 
 
 def test_a_rebase_is_reported_after_all_that_differs() -> None:
-    """A hundred states that changed with the history do not push it out of sight."""
+    """Even after a hundred changed states it is still reported."""
     history, fold = begun(t=dict.fromkeys(range(150), (0, 1)))
     for number in range(150):
         history.state("t", number, leader=0, isr=(0,), leader_epoch=1, seen=False)
@@ -173,7 +173,7 @@ def test_a_rebase_is_reported_after_all_that_differs() -> None:
 
 
 def test_no_null_is_written_for_a_view_that_is_held() -> None:
-    """Over any story of topics that come, go, and come again while hours pass, worker by worker."""
+    """In any sequence of topics created, deleted and created again over hours, worker by worker."""
     draws = random.Random(5)  # noqa: S311  # a play, not a secret
     nulls = 0
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""Histories of real Kafka clusters, recorded once: the simulator and the fold against them."""
+"""Recorded histories of real Kafka clusters, compared with the simulator and the fold."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def test_the_simulator_writes_what_kafka_wrote(agreement: Agreement) -> None:
 
 
 def test_what_was_reported_is_little(agreement: Agreement) -> None:
-    """Of all writes more than 93 % were predicted with nothing reported; each other has its reason."""
+    """More than 93 % of all writes were predicted without a report; each other one has its reason."""
     assert set(agreement.given) <= set(Reason)
     assert agreement.predicted_share > 0.93
 
 
 @pytest.mark.parametrize("name", sorted(RECORDINGS.keys() - {"real_kafka_3_9_log_dirs"}))
 def test_what_comes_next_follows_from_zookeeper_alone(name: str) -> None:
-    """Taken over at any quiet point, with nothing but its znodes, a cluster goes on as Kafka did."""
+    """Loaded at any quiet point, from its znodes alone, a cluster continues as Kafka did."""
     assert agree_from_each_point(load_recording(name), RECORDINGS[name]) == []
 
 
 def test_failed_log_directories_are_not_in_zookeeper() -> None:
-    """Only the controller's memory has them: what follows one cannot be known from the znodes."""
+    """Only the controller's memory holds them: what follows such a failure cannot be known from the znodes."""
     found = agree_from_each_point(load_recording("real_kafka_3_9_log_dirs"))
     assert {reported.partition("(")[0] for reported in found} <= {
         "ElectPreferred", "DeleteTopic", "StopBroker", "StartBroker",
@@ -70,7 +70,7 @@ def test_failed_log_directories_are_not_in_zookeeper() -> None:
 
 
 def test_a_difference_is_seen() -> None:
-    """A simulator that is set otherwise differs in writes, in their order, in zxids, in snapshots."""
+    """A simulator with other settings differs in writes, in their order, in zxids, in snapshots."""
     recording = load_recording("real_kafka_3_9")
     old = agree(recording, SimulatorSettings(leader_recovery_supported=False)).differences
     assert any("only real" in reported and "leader_recovery_state" in reported for reported in old)
@@ -82,7 +82,7 @@ def test_a_difference_is_seen() -> None:
 
 
 def with_refused(recording: Recording, place: int, *, count: int = 1) -> Recording:
-    """Return a recording in which so many requests were refused before the commit at a place."""
+    """Return a recording in which so many requests were refused before the commit at an index."""
     after = recording.commits[place].zxid
     return Recording(
         tuple(
@@ -97,7 +97,7 @@ def with_refused(recording: Recording, place: int, *, count: int = 1) -> Recordi
 
 
 def writes_of(recording: Recording, path: str) -> list[int]:
-    """Return the places of the commits that write this path."""
+    """Return the indices of the commits that write this path."""
     return [
         place
         for place, commit in enumerate(recording.commits)
@@ -106,7 +106,7 @@ def writes_of(recording: Recording, path: str) -> list[int]:
 
 
 def test_a_refused_request_is_seen() -> None:
-    """One more than simulated shows in the zxids, though it wrote nothing."""
+    """One more refusal than simulated shows in the zxids, although it wrote nothing."""
     recording = load_recording("real_kafka_3_9")
     (reported,) = agree(
         with_refused(recording, writes_of(recording, "/brokers/topics/a")[0])
@@ -116,7 +116,7 @@ def test_a_refused_request_is_seen() -> None:
 
 
 def test_who_loses_an_election_may_be_refused_late() -> None:
-    """Each of two others once, at any place behind the election; no third request."""
+    """Each of the two others once, at any index after the election; there is no third request."""
     recording = load_recording("real_kafka_3_9")
     elected = writes_of(recording, "/controller")[-1]
     late = elected + 4  # in the middle of the failover
@@ -128,7 +128,7 @@ def test_who_loses_an_election_may_be_refused_late() -> None:
 
 
 def observed(name: str) -> list[AnyEvent]:
-    """Return what a fold reports that follows a recording, with heartbeats every 10 s."""
+    """Return what a fold reports on a recording, with heartbeats every 10 s."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     for commit in load_recording(name).commits:
@@ -143,13 +143,13 @@ def observed(name: str) -> list[AnyEvent]:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
-    """Through all failures of brokers no controller is called a ghost, nothing is an anomaly."""
+    """In all failures of brokers, no controller is called a ghost, and nothing is an anomaly."""
     alarms = (Anomaly, PredictionFailed, StaleControllerWrite)
     assert [event for event in observed(name) if isinstance(event, alarms)] == []
 
 
 def test_the_rebalance_of_a_real_controller_is_inferred() -> None:
-    """Its own checks elected all that two brokers could get back; the log waits for them, and for the grades."""
+    """Its own check elected all that two brokers could get back; the log continues until the check and the grades."""
     name = "real_kafka_3_9_rebalance"
     elected = {
         event.zxid

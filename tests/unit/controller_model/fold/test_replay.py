@@ -1,4 +1,4 @@
-"""The log's rules: holes, resyncs, reconciliations, staleness, and the views that come of it."""
+"""The rules of the log: holes, resyncs, reconciliations, staleness, and the views that result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.histories import Fold, History, begun, kinds, payload, replac
 
 
 def test_a_whole_resync_deletes_what_it_did_not_tell() -> None:
-    """A broker and a topic that went unseen are gone when count and digest match."""
+    """A broker and a topic that were deleted unseen are removed if count and digest match."""
     history, fold = begun()
     history.broker_gone(2, seen=False)
     history.topic_gone("t", seen=False)
@@ -28,7 +28,7 @@ def test_a_whole_resync_deletes_what_it_did_not_tell() -> None:
 
 @pytest.mark.parametrize("wrong", [{"znodes": 3}, {"digest": "0" * 16}, {"znodes": None}])
 def test_a_resync_that_does_not_match_deletes_nothing_and_asks(wrong: dict[str, object]) -> None:
-    """A wrong count or digest, or none: all that was held is held, a new resync is wanted."""
+    """With a wrong count or digest, or none, everything stays held, and a new resync is requested."""
     history, fold = begun()
     history.broker_gone(2, seen=False)
     history.start_resync()
@@ -41,7 +41,7 @@ def test_a_resync_that_does_not_match_deletes_nothing_and_asks(wrong: dict[str, 
 
 
 def test_a_hole_in_a_resync_forbids_its_deletes() -> None:
-    """Even with the right digest: what was in the hole may have been a set."""
+    """Even with the right digest: the missing record may have been a set."""
     history, fold = begun()
     history.broker_gone(2, seen=False)
     history.start_resync()
@@ -58,7 +58,7 @@ def test_a_hole_in_a_resync_forbids_its_deletes() -> None:
 
 
 def test_changes_during_a_resync_count_in_it() -> None:
-    """Changed, created and deleted between its marks, before and after they were reported."""
+    """Changed, created and deleted during the resync, before and after they were read."""
     history, fold = begun()
     history.start_resync()
     paths = list(history.znodes)
@@ -77,7 +77,7 @@ def test_changes_during_a_resync_count_in_it() -> None:
 
 
 def test_the_third_time_a_reason_is_reported_not_asked() -> None:
-    """Two requests with one reason; then the view says incomplete and nobody is bothered yet."""
+    """Two requests with one reason; then the view says incomplete without a new request."""
     history, fold = begun()
     for _ in range(3):
         history.start_resync(answers=9)
@@ -94,7 +94,7 @@ def test_the_third_time_a_reason_is_reported_not_asked() -> None:
 
 
 def test_duplicates_and_foreign_watchers_are_dropped() -> None:
-    """One watcher per generation, each position once."""
+    """One watcher per generation, and each position once."""
     history, fold = begun()
     history.broker_gone(2)
     fold.follow(history)
@@ -106,7 +106,7 @@ def test_duplicates_and_foreign_watchers_are_dropped() -> None:
 
 
 def test_a_new_generation_begins_with_a_resync_or_has_a_hole() -> None:
-    """Its first record is a resync's start; anything else means that records are missing."""
+    """Its first record is the start of a resync; anything else means that records are missing."""
     for cut, holes in ((0, 0), (1, 1)):
         history, fold = begun()
         history.new_generation("w2")
@@ -131,7 +131,7 @@ def test_an_older_value_never_wins() -> None:
 
 
 def test_after_a_delete_the_reads_zxid_decides() -> None:
-    """A read from before the delete brings nothing back; one from after it does."""
+    """A read from before the delete creates nothing again; one from after it does."""
     history, fold = begun()
     old = history.changes[3]
     assert old.path == "/brokers/ids/2"
@@ -171,7 +171,7 @@ def test_in_a_rebase_values_win_whatever_their_mzxid() -> None:
 
 
 def test_a_resync_that_comes_late_deletes_nothing_that_is_newer_than_its_reads() -> None:
-    """A deposed watcher read on before the messages of the one that deposed it came: all stays held."""
+    """A deposed watcher kept reading before the messages of its successor arrived: everything stays held."""
     history, fold = begun()
     taking_over = copy.deepcopy(history)
     taking_over.new_generation("second")
@@ -191,7 +191,7 @@ def test_a_resync_that_comes_late_deletes_nothing_that_is_newer_than_its_reads()
 
 
 def restored() -> tuple[History, Fold]:
-    """Return a cluster that was put back to a backup while its zxids went on, and its fold."""
+    """Return a cluster that was restored from a backup while its zxids continued, and its fold."""
     history, fold = begun()
     backup = copy.deepcopy(history.znodes)
     history.broker(2)
@@ -203,7 +203,7 @@ def restored() -> tuple[History, Fold]:
 
 
 def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_back() -> None:
-    """The watcher cannot know it: the fold reports it, and the resync that it asks for replaces all."""
+    """The watcher cannot know it: the fold reports it and requests a resync, which replaces everything."""
     history, fold = restored()
     history.resync()
     assert kinds(fold.follow(history)) == ["Anomaly", "Incomplete"]
@@ -221,7 +221,7 @@ def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_bac
 
 
 def test_outside_of_a_resync_an_older_value_is_stale_whenever_it_was_read() -> None:
-    """A stale mzxid never wins: another history is read on another connection, which resyncs."""
+    """A stale mzxid never wins: another history is read only on another connection, with a resync."""
     history, fold = restored()
     history.report("/brokers/topics/t/partitions/0/state")
     assert fold.follow(history) == []
@@ -233,7 +233,7 @@ def test_outside_of_a_resync_an_older_value_is_stale_whenever_it_was_read() -> N
 
 
 def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
-    """A new ensemble counts its zxids from the start: the cluster's id reports it from the old one."""
+    """A new ensemble counts its zxids from the start: only the cluster id distinguishes it from the old one."""
     history, fold = small_cluster(), Fold()
     history.set("/cluster/id", {"version": "1", "id": "old"})
     fold.follow(history)
@@ -255,7 +255,7 @@ def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
 
 
 def test_a_damaged_cluster_id_is_no_other_cluster() -> None:
-    """Reported again with its zxid but unreadable: nothing is concluded from it."""
+    """If it is reported again with its zxid but unreadable, nothing is concluded from it."""
     history, fold = small_cluster(), Fold()
     history.set("/cluster/id", {"version": "1", "id": "old"})
     fold.follow(history)
@@ -266,7 +266,7 @@ def test_a_damaged_cluster_id_is_no_other_cluster() -> None:
 
 
 def test_a_resync_in_vain_is_asked_for_less_and_less_often() -> None:
-    """Asked the 1st, 2nd, 4th and 8th time, each with a number of its own."""
+    """Requested the 1st, 2nd, 4th and 8th time, each time under a new number."""
     history, fold = begun()
     asked = []
     for _ in range(9):
@@ -278,7 +278,7 @@ def test_a_resync_in_vain_is_asked_for_less_and_less_often() -> None:
 
 
 def test_reconciliations_verify_or_report_that_figures_diverge() -> None:
-    """The same digest: verified; another one: divergent, reported once, and asked about."""
+    """The same digest: verified. Another one: divergent, reported once, and a resync is requested."""
     history, fold = begun()
     history.heartbeat()
     history.reconciled()
@@ -294,7 +294,7 @@ def test_reconciliations_verify_or_report_that_figures_diverge() -> None:
 
 
 def test_a_reconciliation_ends_a_resync_whose_end_is_missing() -> None:
-    """A fold that went on from an older checkpoint may wait for it for ever: it asks again."""
+    """A fold that resumed from an older checkpoint might wait for it forever: it requests again."""
     history, fold = small_cluster(), Fold()
     begun_only = history.changes[:5]
     fold.feed(begun_only)
@@ -313,7 +313,7 @@ def test_a_reconciliation_ends_a_resync_whose_end_is_missing() -> None:
 
 
 def test_an_error_of_ours_makes_the_figures_incomplete() -> None:
-    """It is counted, reported as an anomaly with its path, and a resync is wanted."""
+    """It is counted and reported as an anomaly with its path, and a resync is requested."""
     history, fold = begun()
     reported = count_error(fold.state, history.changes[-1], "boom")
     assert kinds(reported) == ["Anomaly", "Incomplete"]
@@ -321,7 +321,7 @@ def test_an_error_of_ours_makes_the_figures_incomplete() -> None:
 
 
 def test_dropped_changes_add_up_over_watchers() -> None:
-    """Each watcher counts from 0; the view's counter goes on."""
+    """Each watcher counts from 0; the view's counter continues."""
     history, fold = begun()
     history.heartbeat(dropped=5)
     history.new_generation("w2")
@@ -332,7 +332,7 @@ def test_dropped_changes_add_up_over_watchers() -> None:
 
 
 def test_a_zxid_whose_low_half_rolled_over_is_newer() -> None:
-    """ZooKeeper elects a leader again at that point: the epoch in the high half has grown."""
+    """ZooKeeper elects a new leader at that point, so the epoch in the high half has grown."""
     history, fold = begun()
     history.zxid = 0x2_FFFF_FFFE
     history.state("t", 0, leader=1, isr=[0, 1, 2])
@@ -347,7 +347,7 @@ def test_a_zxid_whose_low_half_rolled_over_is_newer() -> None:
 
 
 def test_a_watcher_may_begin_another_generation_under_its_own_name() -> None:
-    """What it has dropped goes on being counted by itself."""
+    """What it has dropped is still counted."""
     history, fold = begun()
     history.heartbeat(dropped=3)
     history.new_generation(history.watcher)
@@ -358,7 +358,7 @@ def test_a_watcher_may_begin_another_generation_under_its_own_name() -> None:
 
 
 def test_what_a_resync_swept_is_not_brought_back_by_a_server_that_lags() -> None:
-    """A read from before the resync's own state is stale, also for a path that is not held."""
+    """A read from before the resync's own state is stale, also for a path that is no longer held."""
     history, fold = begun()
     old = history.znodes["/controller"]
     before = history.zxid
