@@ -1,8 +1,8 @@
-"""How long a failover's work may take, by what this cluster's last one took.
+"""How long a failover's work may take, estimated from this cluster's last one.
 
 The rule: a failover reads all topics and then writes a state for each partition whose leader is gone.
-Nobody knows how the last one's time was split between the two. So there are two bounds, as if all of it
-had been the one or the other, and no figure between them.
+It is not known how the last one's time was split between the two. So there are two bounds, as if all of
+it had been reading or all of it writing, and no figure between them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class LastFailover(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, event: AnyEvent) -> LastFailover | None:
-        """Return the failover that an event is about; None for another event, and without a leader to write."""
+        """Return the failover that an event reports; None for another event, or if no leader write was due."""
         if isinstance(event, FailoverWork) and event.partitions:
             return cls(event.partitions, event.took_ms)
         return None
 
 
 def failover_work(partitions: int, writes: int, last: LastFailover | None) -> FailoverEstimate:
-    """Return the work of a failover with so many partitions whose leader is gone.
+    """Return an estimate of a failover with so many partitions whose leader is gone.
 
     >>> work = failover_work(50, 100, LastFailover(partitions=100, took_ms=800))
     >>> work.at_least_ms, work.at_most_ms

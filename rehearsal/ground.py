@@ -1,8 +1,8 @@
-"""The ground of a rehearsal: a cluster's facts as the znodes of a simulated one.
+"""Build the simulated cluster of a rehearsal: a cluster's facts as znodes.
 
-The rule: what ZooKeeper is known to hold is put there as it is known, and nothing else is made up.
-Replicas that are out of the ISR although they have a leader stay out of it, since nobody knows
-whether they can catch up; all others catch up once they have a leader to follow.
+The rule: what ZooKeeper is known to hold is placed as it is known, and nothing else is invented.
+Replicas that are out of the ISR although their partition has a leader stay out of it, because it is
+not known whether they can catch up; all others catch up once they have a leader to follow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,29 +33,29 @@ FEATURE_PATH = "/feature"
 
 
 class RehearsedChoices(Choices):
-    """Races as a rehearsal takes them: they are noted, and the lowest broker wins."""
+    """The outcomes of races in a rehearsal: they are recorded, and the lowest broker id wins."""
 
     def __init__(self, lagging: Iterable[tuple[TopicPartition, int]]) -> None:
-        """Leave these followers out of the ISRs."""
+        """Keep these followers out of the ISRs."""
         super().__init__()
         self.lagging = frozenset(lagging)
         self.raced: list[tuple[int, ...]] = []
-        """Who could have taken /controller, for each time that somebody did."""
+        """The candidates for /controller, for each time that one of them took it."""
 
     def first(self, candidates: tuple[int, ...]) -> int:
-        """Return the lowest, and note who else could be the first."""
+        """Return the lowest candidate, and record all of them."""
         self.raced.append(candidates)
         return super().first(candidates)
 
     def keeps_up(self, partition: TopicPartition, follower: int) -> bool:
-        """Return whether it was not behind a leader already when the rehearsal began."""
+        """Return whether a follower was not already behind a leader when the rehearsal began."""
         return (partition, follower) not in self.lagging
 
 
 def lay_ground(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> Simulator:
-    """Return a simulated cluster of these facts; its choices are `RehearsedChoices`.
+    """Return a simulated cluster with these facts; its choices are `RehearsedChoices`.
 
-    Where a leader is due that can be elected, it is: the controller owes that before anything else.
+    A due leader that can be elected is elected at once, because the controller does that before anything else.
     """
     lagging = (
         (partition.id, replica)

@@ -1,7 +1,7 @@
-"""What the controller elects and sends in a step, and the failover among it.
+"""What the controller elects and sends in a step, including its failover.
 
-The rule: requests are counted as the controller sends them, to brokers that are registered; between
-two steps those are the ones that run.
+The rule: requests are counted as the controller sends them, to registered brokers; between two steps
+those are the running ones.
 """
 
 from collections import Counter
@@ -25,15 +25,15 @@ from rehearsal.failover import LastFailover, failover_work
 from rehearsal.report import BrokerRequests, FailoverEstimate
 
 UNCLEAN = "unclean"
-"""The kind of an election out of the ISR; the others are named by their strategy."""
+"""The kind of an election from outside the ISR; the others are named by their strategy."""
 
 
 class StepObserver:
-    """Counts from now on what the controller of this cluster does."""
+    """Counts what the controller of this cluster does from now on."""
 
     def __init__(self, cluster: Simulator) -> None:
         self.isr_changes = 0
-        """ISRs that leaders asked for."""
+        """ISR changes that leaders requested."""
         self._elections: Counter[str] = Counter()
         self._unclean: dict[TopicPartition, None] = {}
         self._sent: Counter[tuple[int, str]] = Counter()
@@ -54,7 +54,7 @@ class StepObserver:
 
     @property
     def requests(self) -> tuple[BrokerRequests, ...]:
-        """How many requests each broker got; only those that got one."""
+        """How many requests each broker got; brokers without any are absent."""
         brokers = sorted({broker for broker, _ in self._sent})
         return tuple(
             BrokerRequests(
@@ -71,9 +71,9 @@ class StepObserver:
     def failover(
         self, last: LastFailover | None, leaderless_before: set[TopicPartition]
     ) -> FailoverEstimate | None:
-        """Return the work of whoever was elected, of the last one if it was several; None: nobody was.
+        """Return the work of the last elected controller's failover; None if nobody was elected.
 
-        A partition that had no leader before is no work of it.
+        A partition that had no leader before is not a part of it.
         """
         if not self._was_elected:
             return None

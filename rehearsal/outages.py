@@ -1,4 +1,4 @@
-"""From when to when partitions are offline, or under their min.insync.replicas, in steps."""
+"""From which step to which partitions are offline, or under their min.insync.replicas."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ class Outages:
     """The outages so far."""
 
     def __init__(self, watch: RehearsedCluster) -> None:
-        """Begin with those that there are before the first step."""
+        """Begin with the outages that exist before the first step."""
         self._all: list[PartitionOutage] = []
         self._open: dict[_Key, int] = {}
         facts = watch.facts
@@ -31,7 +31,7 @@ class Outages:
         return tuple(self._all)
 
     def follow(self, step: int, seen: Seen) -> None:
-        """Take in what a step has done."""
+        """Update the outages with what a step has done."""
         self._end(OutageKind.OFFLINE, seen.offline_ended, step)
         self._end(OutageKind.UNDER_MIN_ISR, seen.under_min_isr_ended, step)
         self._begin(OutageKind.OFFLINE, seen.went_offline, step)

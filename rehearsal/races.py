@@ -1,4 +1,4 @@
-"""What in a step is a race, and what the rehearsal takes it for, in words."""
+"""The races in a step, and what the rehearsal assumes for each, in words."""
 
 from collections.abc import Iterable
 

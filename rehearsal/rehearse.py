@@ -1,6 +1,6 @@
-"""Steps in, what the controller would do out.
+"""Rehearse steps: return what the controller would do in each of them.
 
-The rule: the simulated controller decides, and this module only looks: at what it wrote, elected and
+The rule: the simulated controller decides, and this module only records what it wrote, elected and
 sent. So every answer is Kafka's own, as far as the facts are true; what they do not hold is listed.
 
 >>> from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
@@ -31,7 +31,7 @@ from rehearsal.steps import Act, Step, operations_of, step_text
 from rehearsal.unknown import unknown_of
 
 _NEVER = 1_000_000
-"""Collections of the middle generation before one of the oldest: more than a rehearsal makes."""
+"""Collections of the middle generation before one of the oldest: more than a rehearsal causes."""
 
 
 class NoControllerError(Exception):
@@ -45,10 +45,10 @@ def rehearse(
     *,
     last_failover: LastFailover | None = None,
 ) -> Rehearsal:
-    """Return what the controller would do; raises NoControllerError.
+    """Return what the controller would do; raise NoControllerError if there is none.
 
-    `partitions` come topic by topic. `last_failover` is what this cluster's last one took, None if
-    that is not known.
+    `partitions` must be grouped by topic. `last_failover` is this cluster's last one, None if it is
+    not known.
     """
     if facts.controller not in facts.live:
         raise NoControllerError(
@@ -61,10 +61,10 @@ def rehearse(
 
 @contextlib.contextmanager
 def _no_full_collections() -> Iterator[None]:
-    """Let the process collect no garbage of its oldest generation by itself meanwhile.
+    """Suspend automatic garbage collections of the oldest generation.
 
-    Such collections go through all that there is: a quarter of a large rehearsal, and a pause of everything else in
-    the process. Younger generations, with the cycles that others make, are collected as ever. Of the
+    Such a collection examines every object: it takes a quarter of a large rehearsal, and pauses everything else in
+    the process. Younger generations, with the cycles of other code, are collected as usual. Of the
     rehearsal's own objects only a controller that has resigned is in a cycle, with its memory: it is
     collected before the next operation.
     """
@@ -77,7 +77,7 @@ def _no_full_collections() -> Iterator[None]:
 
 
 class _Stage:
-    """A rehearsal under way."""
+    """A rehearsal in progress."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class _Stage:
         self._outages = Outages(self._watch)
 
     def play(self, steps: Sequence[Step]) -> Rehearsal:
-        """Do all steps, and return what they did."""
+        """Perform all steps, and return what they did."""
         outcomes: list[RehearsedStep] = []
         unknown = unknown_of(self._watch.facts, self._watch.partitions.values(), steps)
         for step in steps:
@@ -152,7 +152,7 @@ class _Stage:
 
 
 def _candidates(cluster: Simulator) -> tuple[int, ...]:
-    """Return who could have become controller, the last time if it was more than once; forget it."""
+    """Return who could have become controller, in the last race if there were several; clear the record."""
     choices = cluster.choices
     if not isinstance(choices, RehearsedChoices) or not choices.raced:
         return ()

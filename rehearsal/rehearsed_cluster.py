@@ -1,7 +1,7 @@
-"""The cluster under rehearsal as facts, and what has become of them since the last look.
+"""The rehearsed cluster as facts, and what has changed since the last look.
 
-The rule: whether a partition is offline or under its min.insync.replicas is judged by the facts'
-own definitions, before and after alike (`ClusterFacts`). Only what was written is read again.
+The rule: whether a partition is offline or under its min.insync.replicas is judged by the same
+definitions before and after (`ClusterFacts`). Only what was written is read again.
 """
 
 import functools
@@ -23,13 +23,13 @@ from rehearsal.report import PartitionChange
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the partitions since the last look; each list is in order of their names."""
+    """What changed in the partitions since the last look; each list is sorted by name."""
 
     changes: tuple[PartitionChange, ...]
     leaders_moved: dict[int, int]
     went_offline: tuple[TopicPartition, ...]
     offline_ended: tuple[TopicPartition, ...]
-    """Led again, or deleted: Kafka counts those as offline no more."""
+    """They have a leader again, or are deleted: Kafka no longer counts them as offline."""
     leaderless_meanwhile: tuple[TopicPartition, ...]
     went_under_min_isr: tuple[TopicPartition, ...]
     under_min_isr_ended: tuple[TopicPartition, ...]
@@ -38,7 +38,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RehearsedCluster:
-    """Follows a simulated cluster that began with these facts."""
+    """Follows a simulated cluster that started from these facts."""
 
     def __init__(
         self, facts: ClusterFacts, partitions: Iterable[PartitionFacts], cluster: Simulator
@@ -55,21 +55,21 @@ class RehearsedCluster:
             self._numbers.setdefault(topic, []).append(partition)
 
     def look(self) -> Seen:
-        """Take in what was written since the last look, and return what it changed."""
+        """Read what was written since the last look, and return what it changed."""
         written, topics, leaderless = self._written()
         before, now = self.facts, self._facts_now()
         self.facts = now
         touched = set(written)
         for topic in topics:
             touched.update(TopicPartition(topic, number) for number in self._numbers.get(topic, ()))
-        # A leader that goes or comes back may be written nowhere: whether it lives decides all the same.
+        # If a leader ends or returns, there may be no write: whether it is live matters all the same.
         turned = before.live ^ now.live
         if turned:
             touched.update(id_ for id_, each in self.partitions.items() if each.leader in turned)
         return self._seen(sorted(touched), leaderless, before)
 
     def led(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Return those that have a live leader now; what is deleted has none."""
+        """Return those that have a live leader now; a deleted partition has none."""
         return tuple(
             id_
             for id_ in partitions
@@ -77,7 +77,7 @@ class RehearsedCluster:
         )
 
     def unclean_unknown(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Return those that a live replica may lead after all, if the brokers' own files allow it."""
+        """Return those that a live replica may lead, if the brokers' own files allow unclean elections."""
         facts = self.facts
         return tuple(
             id_
@@ -87,7 +87,7 @@ class RehearsedCluster:
         )
 
     def not_on_target(self, asked: Reassign) -> tuple[TopicPartition, ...]:
-        """Return the partitions that do not have the replicas that were asked for, and no others."""
+        """Return the partitions that do not have exactly the requested replicas."""
         return tuple(
             id_
             for id_, target in asked.targets
@@ -106,7 +106,7 @@ class RehearsedCluster:
         )
 
     def _written(self) -> tuple[set[TopicPartition], set[str], set[TopicPartition]]:
-        """Return the partitions and topics that were written to, and who had no leader meanwhile."""
+        """Return the partitions and topics that were written, and the partitions once written leaderless."""
         partitions: set[TopicPartition] = set()
         topics: set[str] = set()
         leaderless: set[TopicPartition] = set()
@@ -164,7 +164,7 @@ class RehearsedCluster:
     def _read(
         self, old: PartitionFacts, assignments: Mapping[int, ReplicaAssignment]
     ) -> PartitionFacts | None:
-        """Return a partition as ZooKeeper holds it now, its topic's assignments included; None: it is gone."""
+        """Return a partition from its state and its topic's assignments, as they are now; None: it is gone."""
         assignment = assignments.get(old.partition)
         if assignment is None:
             return None
@@ -189,7 +189,7 @@ class RehearsedCluster:
 def _judged(
     before: ClusterFacts, old: PartitionFacts, now: ClusterFacts, new: PartitionFacts | None
 ) -> list[str]:
-    """Return the lists of `Seen` that a partition belongs into, by what it was and is."""
+    """Return the lists of `Seen` to which a partition belongs, by what it was and is."""
     found = []
     was_offline, was_under = before.is_offline(old), before.is_under_min_isr(old)
     offline = new is not None and now.is_offline(new)
@@ -206,7 +206,7 @@ def _judged(
 
 
 def _may_have_fallen(old: PartitionFacts, new: PartitionFacts) -> bool:
-    """Return whether a led partition may have fallen below a min.insync.replicas that nobody knows."""
+    """Return whether a led partition may have fallen below a min.insync.replicas that is not known."""
     is_same = (new.leader, len(new.isr)) == (old.leader, len(old.isr))
     return not is_same and len(new.isr) < len(new.replicas)
 

@@ -1,8 +1,8 @@
-"""What a rehearsal says: records of what each step does, and of what is not known.
+"""The report of a rehearsal: records of what each step does, and of what is not known.
 
-The rule: what the controller decides is said as it decides it; what is a race in Kafka is said to be
-one; what ZooKeeper does not hold is said to be not known. Brokers are ids, times are in steps: how
-long a step takes is the operator's choice and the brokers' speed.
+The rule: what the controller decides is reported as its decision, a race in Kafka as a race, and what
+ZooKeeper does not hold as not known. Brokers are ids. Times are in steps, because how long a step
+takes depends on the operator and on the brokers' speed.
 """
 
 import enum
@@ -35,7 +35,7 @@ class LeadersMoved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Race(enum.StrEnum):
-    """What real brokers decide by who is faster."""
+    """What is decided among real brokers by which is faster."""
 
     CONTROLLER = "controller"
     """Who takes /controller."""
@@ -46,7 +46,7 @@ class Race(enum.StrEnum):
 
 
 class RaceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A race in a step, and what the rehearsal takes it for."""
+    """A race in a step, and what the rehearsal assumes for it."""
 
     race: Race
     text: str
@@ -56,12 +56,12 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the outcome may depend on, and that ZooKeeper does not hold."""
 
     what: str
-    """A setting of Kafka, or a few words."""
+    """The name of a Kafka setting, or a few words."""
     text: str
 
 
 class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition before and after a step; its leader is -1 where it has none, None without a state."""
+    """A partition before and after a step; its leader is -1 if it has none, None without a state."""
 
     topic: str
     partition: int
@@ -71,28 +71,28 @@ class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
     isr: tuple[int, ...]
     replicas_before: tuple[int, ...]
     replicas: tuple[int, ...]
-    """Empty where the partition is gone."""
+    """Empty if the partition is deleted."""
     leader_epoch: int | None
     deleted: bool = False
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of partitions: how many, and which, as of `PartitionNames`."""
+    """Changes of partitions: how many, and which, listed as in `PartitionNames`."""
 
     count: int = 0
     partitions: tuple[PartitionChange, ...] = ()
 
 
 class BrokerRequests(msgspec.Struct, frozen=True, kw_only=True):
-    """How many requests of the controller a broker gets in a step."""
+    """How many requests a broker gets from the controller in a step."""
 
     broker: int
     leader_and_isr: int
     leader_and_isr_partitions: int
-    """States of partitions in them."""
+    """The states of partitions in these requests."""
     update_metadata: int
     update_metadata_after_isr_changes: int
-    """At most: one for each ISR that a leader asks for, and real leaders ask for several at once."""
+    """At most: one for each ISR change that a leader requests, and real leaders request several at once."""
     stop_replica: int
     stop_replica_partitions: int
 
@@ -101,77 +101,77 @@ class FailoverEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """What the broker that becomes controller has to do, and how long that may take."""
 
     partitions: int
-    """Whose leader is gone when it is elected: each costs an election and a write."""
+    """Partitions whose leader is gone when it is elected: each costs an election and a write."""
     zookeeper_writes: int
     at_least_ms: int | None
     at_most_ms: int | None
-    """By this cluster's last failover: if all of its time went into reading, and if all of it went
-    into writing leaders. Both None: not known."""
+    """From this cluster's last failover: if all of its time was spent on reading, and if all of it was
+    spent on writing leaders. Both None: not known."""
 
 
 class RehearsedStep(msgspec.Struct, frozen=True, kw_only=True):
     """What one operation does, until the cluster is at rest."""
 
     number: int
-    """From 1 on."""
+    """Counted from 1."""
     operation: str
     refused: str | None
-    """Why it, or a part of it, is refused: Kafka's error, or what does not run. None: it is not."""
+    """Why the operation, or a part of it, is refused: Kafka's error, or what does not run. None: it is not."""
     controller_before: int | None
     controller: int | None
-    """None: there is none."""
+    """None: there is no controller."""
     controller_epoch: int | None
     controller_candidates: tuple[int, ...]
-    """Who may become controller: a race. Empty: nobody does."""
+    """The brokers that race to become controller. Empty: nobody does."""
     elections: dict[str, int]
     """By kind: offline, unclean, controlled_shutdown, preferred, reassign."""
     leaders_moved: tuple[LeadersMoved, ...]
     changes: Changes
     went_offline: PartitionNames
     came_online: PartitionNames
-    """They have a leader again; what is deleted has not."""
+    """Partitions that have a leader again; deleted ones do not."""
     leaderless_meanwhile: PartitionNames
-    """Written without a leader within the step, and led at its end."""
+    """Partitions written without a leader during the step, and led at its end."""
     went_under_min_isr: PartitionNames
     left_under_min_isr: PartitionNames
-    """Their ISR is large enough again; what is offline or deleted has left it otherwise."""
+    """Partitions whose ISR is large enough again; those that are offline or deleted are not among them."""
     min_isr_unknown: PartitionNames
-    """Their ISR changed, and their min.insync.replicas is not known."""
+    """Partitions whose ISR changed while their min.insync.replicas is not known."""
     unclean: PartitionNames
-    """They get a leader from outside the ISR: data is lost."""
+    """Partitions that get a leader from outside the ISR: data is lost."""
     unclean_unknown: PartitionNames
-    """Offline, unless the brokers' own files allow an unclean election."""
+    """Partitions that are offline unless the brokers' own files allow an unclean election."""
     not_reassigned: PartitionNames
-    """Of a reassignment: not on their target at the end of the step."""
+    """Partitions of a reassignment that are not on their target at the end of the step."""
     requests: tuple[BrokerRequests, ...]
     zookeeper_writes: int
-    """Znodes that are created, set and deleted, those of sessions included."""
+    """Znodes that are created, set and deleted, including those of sessions."""
     failover: FailoverEstimate | None
     """None: nobody is elected."""
     races: tuple[RaceNote, ...]
 
 
 class OutageKind(enum.StrEnum):
-    """What a partition cannot do meanwhile."""
+    """What is wrong with a partition in an outage."""
 
     OFFLINE = "offline"
     UNDER_MIN_ISR = "under_min_isr"
 
 
 class PartitionOutage(msgspec.Struct, frozen=True, kw_only=True):
-    """A time, in steps, for which a partition is offline or under its min.insync.replicas."""
+    """The steps in which a partition is offline or under its min.insync.replicas."""
 
     kind: OutageKind
     topic: str
     partition: int
     from_step: int
-    """0: before the first."""
+    """0: it began before the first step."""
     until_step: int | None
-    """The step that ends it; None: it lasts at the end."""
+    """The step that ends it; None: it has not ended."""
 
 
 class OutageList(msgspec.Struct, frozen=True, kw_only=True):
-    """Outages in the order in which they begin: how many, and which, as of `PartitionNames`."""
+    """Outages in the order in which they begin: how many, and which, listed as in `PartitionNames`."""
 
     count: int = 0
     outages: tuple[PartitionOutage, ...] = ()
@@ -182,20 +182,20 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: tuple[RehearsedStep, ...]
     outages: OutageList
-    """Those that were there before, too."""
+    """Includes outages that began before the first step."""
     owed: int
-    """Partitions whose leader or ISR the controller owes a write before the first step; the rehearsal begins after it."""
+    """Partitions with a leader or ISR write due before the first step; the rehearsal begins after these writes."""
     unknown: tuple[Unknown, ...]
 
 
 def listed(partitions: Collection[TopicPartition]) -> PartitionNames:
-    """Return partitions as the report has them."""
+    """Return partitions in the form of the report."""
     names = tuple(PartitionName(topic=topic, partition=number) for topic, number in partitions)
     return PartitionNames(count=len(names), partitions=names)
 
 
 def shortened(rehearsal: Rehearsal, most: int) -> Rehearsal:
-    """Return it with no list of partitions longer than this; the numbers of all stay.
+    """Return a rehearsal with no list of partitions longer than `most`; the counts stay.
 
     >>> outages = OutageList(count=2, outages=())
     >>> shortened(Rehearsal(steps=(), outages=outages, owed=0, unknown=()), 1).outages.count

@@ -1,7 +1,7 @@
 """The steps of a rehearsal: what operators do, as records and as text.
 
-The rule: a step is what is asked for, in the order in which it is asked for. Its text is one word,
-and after a colon what it is about; files have the layouts of Kafka's own tools, so that what was
+The rule: a step is a request, and steps are performed in the order of the requests. Its text is one
+word, and its argument after a colon. Files have the layouts of Kafka's own tools, so that what was
 rehearsed can be run (kafka-reassign-partitions, kafka-leader-election).
 """
 
@@ -23,7 +23,7 @@ from controller_simulator.cluster.operations import (
 )
 
 _LONGEST_ID = 10
-"""Digits of the largest id of a broker, 2^31 - 1."""
+"""Digits of the largest broker id, 2^31 - 1."""
 
 
 class StepKind(enum.StrEnum):
@@ -41,13 +41,13 @@ class StepKind(enum.StrEnum):
 
 
 class StepError(ValueError):
-    """A step that cannot be read; the message says which, and what it is to be."""
+    """A step that cannot be read; the message says which, and what is expected."""
 
 
 class RollingRestart(msgspec.Struct, frozen=True, tag=True):
     """Brokers are stopped and started again, one after the other.
 
-    Without an order: the live ones by id, the controller last, so that it moves once.
+    Without an order: the live brokers by id, the controller last, so that the controller moves once.
     """
 
     order: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ Act = (
     | DeleteTopic
     | ElectPreferred
 )
-"""What is done at once, to the simulated cluster."""
+"""A single operation on the simulated cluster."""
 
 Step = Act | RollingRestart
 
@@ -100,7 +100,7 @@ _partitions = msgspec.json.Decoder(_Partitions)
 
 
 def read_step(text: str) -> Step:
-    """Return a step by its text; raises StepError.
+    """Return the step that a text describes; raises StepError.
 
     >>> read_step("stop-broker:3"), read_step("rolling-restart:3,1"), read_step("preferred-election")
     (StopBroker(broker=3), RollingRestart(order=(3, 1)), ElectPreferred(partitions=()))
@@ -129,7 +129,7 @@ def step_text(step: Step) -> str:
 
 
 def operations_of(step: Step, live: Collection[int], controller: int) -> Sequence[Act]:
-    """Return what a step does, one act after the other, in a cluster as it is then.
+    """Return the operations of a step, one after the other, in the cluster as it is then.
 
     >>> operations_of(RollingRestart(), {1, 2}, controller=1)[::2]
     [StopBroker(broker=2), StopBroker(broker=1)]
@@ -141,7 +141,7 @@ def operations_of(step: Step, live: Collection[int], controller: int) -> Sequenc
 
 
 def read_targets(data: str) -> Reassign:
-    """Return the reassignment of a file of kafka-reassign-partitions; raises StepError."""
+    """Return the reassignment in a file of kafka-reassign-partitions; raises StepError."""
     try:
         asked = _targets.decode(data)
     except DECODING_ERRORS as error:
@@ -157,7 +157,7 @@ def read_targets(data: str) -> Reassign:
 
 
 def read_election(data: str) -> ElectPreferred:
-    """Return the election of a file of kafka-leader-election; raises StepError. Empty: all partitions."""
+    """Return the election in a file of kafka-leader-election; raises StepError. Empty: all partitions."""
     if not data:
         return ElectPreferred()
     try:
@@ -173,7 +173,7 @@ def read_election(data: str) -> ElectPreferred:
 
 
 def read_order(text: str) -> RollingRestart:
-    """Return a rolling restart in this order, ids with commas; raises StepError. Empty: the usual one."""
+    """Return a rolling restart in the order of comma-separated ids; raises StepError. Empty: the usual order."""
     order = tuple(_broker(StepKind.ROLLING_RESTART, part) for part in text.split(",") if text)
     if len(set(order)) < len(order):
         raise StepError(f"{StepKind.ROLLING_RESTART}: a broker stands twice in {text!r}")

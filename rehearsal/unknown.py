@@ -1,7 +1,7 @@
 """What a rehearsal's outcome may depend on, and ZooKeeper does not hold.
 
-The rule: nothing is assumed in silence. Where a rehearsal has to take something for given to go on
-(a follower that is out of the ISR stays out, brokers do not rebalance by themselves) it says so here.
+The rule: nothing is assumed silently. Where a rehearsal has to assume something to continue (a
+follower that is out of the ISR stays out, brokers do not rebalance by themselves) it is listed here.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,7 +16,7 @@ from rehearsal.steps import RollingRestart, Step
 def unknown_of(
     facts: ClusterFacts, partitions: Iterable[PartitionFacts], steps: Sequence[Step]
 ) -> tuple[Unknown, ...]:
-    """Return what is not known of a cluster that these steps are rehearsed on."""
+    """Return what is not known of a cluster in which these steps are rehearsed."""
     asked = {type(step) for step in steps}
     found = [*_of_partitions(facts, list(partitions)), *_of_requests(facts), *_ALWAYS]
     if asked & {StopBroker, RollingRestart}:

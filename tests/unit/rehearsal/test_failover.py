@@ -29,7 +29,7 @@ def _work(took_ms: int, partitions: int) -> FailoverWork:
 def test_only_a_failover_with_a_leader_to_write_is_one_to_measure_by(
     event: AnyEvent, last: LastFailover | None
 ) -> None:
-    """Without a leader that was due, nothing says what one costs."""
+    """If no leader write was due, nothing shows how long one takes."""
     assert LastFailover.of(event) == last
 
 
@@ -40,7 +40,7 @@ def test_only_a_failover_with_a_leader_to_write_is_one_to_measure_by(
 def test_the_bounds_are_all_reading_and_all_writing(
     partitions: int, bounds: tuple[int, int]
 ) -> None:
-    """Reading takes as long as last time, writing as long for each leader; the smaller is the least."""
+    """Reading takes as long as last time, writing a time for each leader; the smaller is the minimum."""
     work = failover_work(partitions, 7, LastFailover(partitions=100, took_ms=800))
     assert (work.at_least_ms, work.at_most_ms) == bounds
     assert (work.partitions, work.zookeeper_writes) == (partitions, 7)
@@ -48,7 +48,7 @@ def test_the_bounds_are_all_reading_and_all_writing(
 
 @pytest.mark.parametrize("last", [None, LastFailover(partitions=0, took_ms=800)])
 def test_without_a_last_one_no_time_is_named(last: LastFailover | None) -> None:
-    """Nor by one that wrote no leader; the work is known all the same."""
+    """Nor by a failover that wrote no leader; the work is known all the same."""
     work = failover_work(50, 100, last)
     assert (work.at_least_ms, work.at_most_ms) == (None, None)
     assert (work.partitions, work.zookeeper_writes) == (50, 100)

@@ -1,4 +1,4 @@
-"""A cluster's facts are laid as znodes as they are known, and nothing else is made up."""
+"""A cluster's facts are placed as znodes as they are known, and nothing else is invented."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.rehearsing import names, one, rehearsed
 
 
 def test_what_zookeeper_holds_is_put_there() -> None:
-    """Assignments and states to the field, and the configurations that elections depend on."""
+    """Assignments and states in every field, and the configurations on which elections depend."""
     facts = up(
         2, 3, controller=2, controller_epoch=7, broker_unclean={"2": True, "<default>": False}
     )
@@ -48,7 +48,7 @@ def test_what_zookeeper_holds_is_put_there() -> None:
 
 
 def test_a_broker_that_starts_finds_what_others_made_before_it() -> None:
-    """It writes its own registration, and not what each cluster has once."""
+    """It writes its own registration, and not the znodes that a cluster has once."""
     cluster = lay_ground(up(1, controller=1, controller_epoch=1), [])
     assert cluster.perform(StartBroker(2)) is None
     paths = {write.path for commit in cluster.commits for write in commit.writes}
@@ -56,14 +56,14 @@ def test_a_broker_that_starts_finds_what_others_made_before_it() -> None:
 
 
 def test_an_epoch_that_is_not_known_is_the_newest_of_the_states() -> None:
-    """Below it the controller's writes would be refused; 1 where no partition says any."""
+    """Below it the controller's writes would be refused; 1 if no partition has one."""
     states = [part(controller_epoch=4), part(1, controller_epoch=9), part(2, controller_epoch=6)]
     assert lay_ground(up(1, controller=1), states).tree.data("/controller_epoch") == "9"
     assert lay_ground(up(1, controller=1), []).tree.data("/controller_epoch") == "1"
 
 
 def test_only_followers_that_were_behind_a_leader_do_not_keep_up() -> None:
-    """Dead ones are not behind: they catch up when they come back. So do those without a leader."""
+    """Dead replicas are not behind: they catch up when they return. So do those without a leader."""
     behind = part(replicas=(1, 2, 9), isr=(1,))
     leaderless = part(1, replicas=(9, 2), leader=9, isr=(9,))
     choices = lay_ground(up(1, 2, controller=1), [behind, leaderless]).choices
@@ -85,7 +85,7 @@ def test_the_lowest_broker_wins_and_the_others_are_noted() -> None:
 
 
 def test_lagging_followers_stay_out() -> None:
-    """Nobody knows whether they can catch up: the rehearsal does not let them, and says so."""
+    """It is not known whether they can catch up: the rehearsal keeps them out, and reports that."""
     said = rehearsed("stop-broker:1", partitions=[part(isr=(1,))])
     assert names(said.steps[0].went_offline) == (T0,)
     assert said.owed == 0
@@ -93,7 +93,7 @@ def test_lagging_followers_stay_out() -> None:
 
 
 def test_what_the_controller_owes_comes_first() -> None:
-    """A leader that is due is elected before the first step."""
+    """A due leader is elected before the first step."""
     said = rehearsed(
         "delete-topic:u",
         partitions=[part(leader=9, isr=(9, 2))],
@@ -104,7 +104,7 @@ def test_what_the_controller_owes_comes_first() -> None:
 
 
 def test_a_topic_that_goes_or_is_not_there_yet_is_taken_as_it_is() -> None:
-    """A deletion that waits for a dead broker goes on with it; a partition without a state has none."""
+    """A deletion that waits for a dead broker still waits; a partition without a state has none."""
     said = one("start-broker:9", partitions=[part(replicas=(1, 9), deleting=True)])
     assert [change.deleted for change in said.changes.partitions] == [True]
     new = PartitionFacts(topic="t", partition=0, replicas=(9,))

@@ -1,4 +1,4 @@
-"""What a controller elects and sends in a step is counted as it does it."""
+"""What a controller elects and sends in a step is counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAST = LastFailover(partitions=1, took_ms=100)
 def observed(
     *operations: Operation, partitions: tuple[PartitionFacts, ...], **facts: Any
 ) -> StepObserver:
-    """Return who observed these operations on brokers 1, 2, 3, the controller first."""
+    """Return the observer of these operations on brokers 1, 2, 3; the first is the controller."""
     usual = {"controller": 1, "controller_epoch": 7}
     cluster = lay_ground(up(1, 2, 3, **usual | facts), partitions)
     observer = StepObserver(cluster)
@@ -34,7 +34,7 @@ def observed(
 
 
 def test_elections_are_counted_by_their_kind() -> None:
-    """An unclean one is that, whatever asked for it."""
+    """An unclean election is counted as that, whatever requested it."""
     led_by_3 = part(replicas=(3, 2), leader=3, isr=(3, 2), unclean=True)
     out = part(1, replicas=(3, 2), leader=3, isr=(3,), unclean=True)
     observer = observed(KillBroker(3), StartBroker(3), ElectPreferred(), partitions=(led_by_3, out))
@@ -44,7 +44,7 @@ def test_elections_are_counted_by_their_kind() -> None:
 
 
 def test_requests_are_counted_for_each_broker_that_got_one() -> None:
-    """LeaderAndIsr and StopReplica with their partitions, the last told twice as Kafka does."""
+    """LeaderAndIsr and StopReplica with their partitions; the last is sent twice, as Kafka does."""
     observer = observed(StopBroker(3), partitions=(part(), part(1)))
     sent = {each.broker: each for each in observer.requests}
     assert sorted(sent) == [1, 2, 3]
@@ -56,7 +56,7 @@ def test_requests_are_counted_for_each_broker_that_got_one() -> None:
 
 
 def test_isr_changes_that_leaders_ask_for_are_counted() -> None:
-    """Here two followers join, and what is sent to each broker after that is metadata."""
+    """Here two followers join; after that each broker is sent metadata only."""
     partitions = (part(replicas=(1, 9), isr=(1,)), part(1, replicas=(2, 9), leader=2, isr=(2,)))
     observer = observed(StartBroker(9), partitions=partitions)
     assert observer.isr_changes == 2
@@ -66,7 +66,7 @@ def test_isr_changes_that_leaders_ask_for_are_counted() -> None:
 
 
 def test_nobody_is_elected_without_a_failover() -> None:
-    """Leaders that move under the same controller are no work of a failover."""
+    """Leaders that move under the same controller are not part of a failover."""
     observer = observed(KillBroker(3), partitions=(part(leader=3),))
     assert observer.elections == {"offline": 1}
     assert observer.failover(LAST, set()) is None
@@ -89,7 +89,7 @@ def test_a_failover_is_due_what_the_dead_controller_led() -> None:
 
 
 def test_a_failover_that_ends_a_reassignment_writes_what_is_no_state() -> None:
-    """The topic's znode: that is work of it, and no leader that was due."""
+    """The topic's znode: a write of the failover, but not a due leader."""
     moved = part(replicas=(2, 3, 1), leader=2, isr=(2, 3), adding=(3,), removing=(1,))
     plain = observed(KillBroker(1), partitions=(part(1, leader=2),)).failover(LAST, set())
     work = observed(KillBroker(1), partitions=(moved, part(1, leader=2))).failover(LAST, set())
@@ -100,7 +100,7 @@ def test_a_failover_that_ends_a_reassignment_writes_what_is_no_state() -> None:
 
 
 def test_of_several_failovers_the_last_one_counts() -> None:
-    """The first one's leaders are written already when the second begins."""
+    """The first one's leaders are already written when the second begins."""
     observer = observed(KillBroker(1), DeleteController(), partitions=(part(), part(1)))
     last = observer.failover(LAST, set())
     first = observed(KillBroker(1), partitions=(part(), part(1))).failover(LAST, set())

@@ -1,4 +1,4 @@
-"""From when to when partitions are offline, or under their min.insync.replicas, in steps."""
+"""From which step to which partitions are offline, or under their min.insync.replicas."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_outages_are_counted_in_steps() -> None:
 
 
 def test_an_outage_of_before_is_one() -> None:
-    """It begins at step 0, before the first; one that ends says where."""
+    """It begins at step 0, before the first; one that ends holds its last step."""
     said = rehearsed(
         "start-broker:4",
         partitions=[part(0, replicas=(4,), leader=-1, isr=(4,)), part(1, isr=(1,), min_isr=2)],
@@ -46,7 +46,7 @@ def test_an_outage_of_before_is_one() -> None:
 
 
 def test_what_is_deleted_ends_its_outage_and_is_not_online() -> None:
-    """So does what goes offline end the time under its min.insync.replicas: nobody says that it is well."""
+    """A partition that goes offline also ends its time under min.insync.replicas: it is not reported as well."""
     said = rehearsed(
         "kill-broker:3",
         "delete-topic:t",

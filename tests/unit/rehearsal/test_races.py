@@ -1,4 +1,4 @@
-"""What in a step is a race is said to be one, and what the rehearsal takes it for."""
+"""A race in a step is reported as one, with what the rehearsal assumes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _observer(isr_changes: int = 0) -> StepObserver:
 
 
 def test_several_candidates_race_for_the_controller() -> None:
-    """All are named, and who it is taken to be; one alone is no race."""
+    """All candidates are named, and the assumed winner; a single one is no race."""
     (race,) = races_of(DeleteController(), (1, 2, 10), 1, _observer())
     assert race.race is Race.CONTROLLER
     assert "the first of brokers 1, 2, 10" in race.text
@@ -34,7 +34,7 @@ def test_several_candidates_race_for_the_controller() -> None:
 
 
 def test_a_killed_broker_is_missed_only_when_its_session_ends() -> None:
-    """That race is its own, beside the one for the controller."""
+    """That race is separate from the one for the controller."""
     races = races_of(KillBroker(3), (1, 2), 1, _observer())
     assert [each.race for each in races] == [Race.CONTROLLER, Race.SESSION_END]
     assert "the session of broker 3" in races[1].text
@@ -45,7 +45,7 @@ def test_a_killed_broker_is_missed_only_when_its_session_ends() -> None:
     [(StartBroker(3), "followers catch up"), (Reassign(()), "the copies take as long")],
 )
 def test_who_catches_up_when_is_a_race_where_an_isr_changes(operation: Act, waits: str) -> None:
-    """Copies of a reassignment take what the data needs; followers that were there are faster."""
+    """Copies of a reassignment take as long as their data needs; followers that had a copy are faster."""
     (race,) = races_of(operation, (), None, _observer(isr_changes=1))
     assert race.race is Race.CATCH_UP
     assert race.text.startswith(waits)

@@ -1,4 +1,4 @@
-"""What a rehearsal says of each kind of step."""
+"""What a rehearsal reports for each kind of step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.rehearsing import moved, names, one, rehearsed
 
 
 def test_a_stopped_broker_hands_its_partitions_over() -> None:
-    """Its partitions get leaders before it goes, in the assignment's order; the controller stays."""
+    """Its partitions get leaders before it stops, in the assignment's order; the controller stays."""
     said = one("stop-broker:2", partitions=[part(leader=2), part(1)])
     assert said.refused is None
     assert (said.controller_before, said.controller, said.controller_epoch) == (1, 1, 7)
@@ -34,13 +34,13 @@ def test_a_stopped_broker_hands_its_partitions_over() -> None:
     assert said.races == ()
     by_broker = {each.broker: each for each in said.requests}
     assert by_broker[1].leader_and_isr == 3  # a new leader; twice a follower that leaves
-    assert by_broker[2].stop_replica == 2  # told twice, as Kafka does
+    assert by_broker[2].stop_replica == 2  # sent twice, as Kafka does
     assert by_broker[2].stop_replica_partitions == 2
-    assert said.zookeeper_writes == 3  # two states, and its registration goes
+    assert said.zookeeper_writes == 3  # two states, and its registration is deleted
 
 
 def test_a_killed_controller_is_followed_by_a_race() -> None:
-    """Who wins is said to be a race; the work is scaled by the last failover, as an interval."""
+    """The winner is reported as a race; the work is scaled from the last failover, as an interval."""
     cluster = [part(), part(1, leader=2)]
     last = LastFailover(partitions=10, took_ms=500)
     said = one("kill-broker:1", partitions=cluster, last_failover=last)
@@ -58,7 +58,7 @@ def test_a_killed_controller_is_followed_by_a_race() -> None:
 
 
 def test_a_deleted_controller_znode_costs_a_failover_and_no_leader() -> None:
-    """Any live broker may win, the one that was the controller included."""
+    """Any live broker may win, including the previous controller."""
     said = one("delete-controller", partitions=[part()])
     assert said.controller_candidates == (1, 2, 3)
     assert said.controller_epoch == 8
@@ -69,7 +69,7 @@ def test_a_deleted_controller_znode_costs_a_failover_and_no_leader() -> None:
 
 
 def test_a_rolling_restart_brings_everything_back() -> None:
-    """A stop and a start for each broker, the controller last, and everybody in sync at the end."""
+    """A stop and a start for each broker, the controller last, and every replica in the ISR at the end."""
     said = rehearsed("rolling-restart", partitions=[part(), part(1, leader=2)])
     operations = [step.operation for step in said.steps]
     assert operations == [
@@ -87,7 +87,7 @@ def test_a_rolling_restart_brings_everything_back() -> None:
 
 
 def test_a_reassignment_is_carried_through() -> None:
-    """The leader that is no replica any more hands over; what cannot go is named."""
+    """The leader that is no longer a replica hands over; a move that is not possible is named."""
     said = one(
         'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[2,3]},'
         '{"topic":"t","partition":1,"replicas":[9]},{"topic":"u","partition":0,"replicas":[1]}]}',
@@ -103,7 +103,7 @@ def test_a_reassignment_is_carried_through() -> None:
 
 
 def test_a_deleted_topic_is_gone() -> None:
-    """Its partitions have no replicas then; with a dead replica it waits."""
+    """Then its partitions have no replicas; with a dead replica the deletion waits."""
     said = one("delete-topic:t", partitions=[part(), part(1)])
     assert [(c.partition, c.deleted, c.leader) for c in said.changes.partitions] == [
         (0, True, None),
@@ -115,7 +115,7 @@ def test_a_deleted_topic_is_gone() -> None:
 
 
 def test_preferred_elections_give_leaders_back() -> None:
-    """Of all partitions, or of those that a file names."""
+    """For all partitions, or for those that a file names."""
     cluster = [part(leader=2), part(1, leader=3), part(2)]
     everywhere = one("preferred-election", partitions=cluster)
     assert everywhere.elections == {"preferred": 2}
@@ -127,7 +127,7 @@ def test_preferred_elections_give_leaders_back() -> None:
 
 
 def test_what_does_not_run_cannot_be_stopped() -> None:
-    """The step is refused, in words, and the next one goes on."""
+    """The step is refused, in words, and the next one continues."""
     said = rehearsed("stop-broker:9", "kill-broker:1", "start-broker:2", partitions=[part()])
     assert [step.refused for step in said.steps] == [
         "broker 9 does not run",
@@ -147,6 +147,6 @@ def test_the_last_broker_leaves_no_controller() -> None:
 
 
 def test_without_a_controller_there_is_no_rehearsal() -> None:
-    """Whoever asks is told to come again."""
+    """The error says to try again later."""
     with pytest.raises(NoControllerError, match="no live broker is the controller"):
         rehearsed("delete-controller", facts=up(1, 2, controller=3))

@@ -1,4 +1,4 @@
-"""A rehearsal and Python's garbage collector: the rest of its process goes on."""
+"""A rehearsal and Python's garbage collector: the rest of its process continues."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.support.rehearsing import rehearsed
 CLUSTER = [part(number) for number in range(1000)]
 OLDEST = 2
 OWN_THRESHOLDS = (700, 10, 1)
-"""As Python's, but for the oldest generation, which is collected after each two of the middle one."""
+"""As Python's, except for the oldest generation, which is collected after every two of the middle one."""
 
 
 @pytest.fixture(autouse=True)
 def _thresholds() -> Iterator[None]:
-    """Leave the collector of the test run as it was."""
+    """Restore the collector of the test run afterwards."""
     before = gc.get_threshold()
     gc.set_threshold(*OWN_THRESHOLDS)
     yield
@@ -45,7 +45,7 @@ def _collected(play: Callable[[], object]) -> list[int]:
 
 
 def test_what_others_leave_behind_is_collected_meanwhile() -> None:
-    """A cycle that another request of the process left is gone, and no collection went through everything."""
+    """A cycle that another request of the process left is collected, and no collection examined everything."""
 
     class Left:
         def __init__(self) -> None:
@@ -59,7 +59,7 @@ def test_what_others_leave_behind_is_collected_meanwhile() -> None:
 
 
 def test_a_controller_that_has_resigned_is_collected_before_the_next_step() -> None:
-    """One collection of everything for each, not one more."""
+    """One full collection for each, and no more."""
     steps = ("kill-broker:1", "stop-broker:2", "start-broker:1")
     seen = _collected(lambda: rehearsed(*steps, partitions=CLUSTER))
     assert seen.count(OLDEST) == 2
@@ -71,7 +71,7 @@ def _unreadable() -> Iterator[PartitionFacts]:
 
 
 def test_the_collector_is_as_it_was_afterwards() -> None:
-    """Also where the rehearsal ends with an error."""
+    """Also if the rehearsal ends with an error."""
     rehearsed("stop-broker:2", partitions=CLUSTER)
     assert gc.get_threshold() == OWN_THRESHOLDS
     with pytest.raises(ZeroDivisionError):

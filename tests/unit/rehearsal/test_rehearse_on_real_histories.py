@@ -1,4 +1,4 @@
-"""What rehearsals say, held against what real Kafka clusters then did, partition by partition."""
+"""What rehearsals predict, compared with what real Kafka clusters then did, partition by partition."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.support.rehearsed_histories import compare
 
 NAMES = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
 REBALANCED = "real_kafka_3_9_rebalance"
-"""Its controller holds preferred elections by itself, which a rehearsal says it does not."""
+"""Its controller holds preferred elections by itself, which a rehearsal says that it does not."""
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != REBALANCED])
 def test_a_real_cluster_did_what_was_rehearsed(name: str) -> None:
-    """Leaders, ISRs and replicas of all partitions, the controller's epoch, and who could be it."""
+    """Leaders, ISRs and replicas of all partitions, the controller's epoch, and who could be controller."""
     found = compare(load_recording(name))
     assert found.differences == []
     assert found.operations

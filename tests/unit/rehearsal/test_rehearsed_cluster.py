@@ -1,4 +1,4 @@
-"""What became of a cluster since the last look, judged by the facts' own definitions."""
+"""What changed in a cluster since the last look, judged by the facts' own definitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.rehearsing import names, one
 
 
 class Followed:
-    """A cluster of brokers 1, 2, 3, the controller first, and who follows it."""
+    """A cluster of brokers 1, 2, 3, the first being the controller, and the object that follows it."""
 
     def __init__(self, *partitions: PartitionFacts) -> None:
         facts = up(1, 2, 3, controller=1, controller_epoch=7)
@@ -26,14 +26,14 @@ class Followed:
         self.watch = RehearsedCluster(facts, partitions, self.cluster)
 
     def after(self, *operations: Operation) -> Seen:
-        """Return what these operations change, taken together."""
+        """Return what these operations change together."""
         for operation in operations:
             assert self.cluster.perform(operation) is None
         return self.watch.look()
 
 
 def test_a_look_takes_in_what_was_written_since_the_last_one() -> None:
-    """A second look sees nothing new."""
+    """A second look returns nothing new."""
     followed = Followed(part(replicas=(3, 2), leader=3, isr=(3, 2)), part(1))
     seen = followed.after(KillBroker(3))
     assert [
@@ -57,7 +57,7 @@ def test_a_leader_that_is_written_away_and_elected_anew_was_missing_meanwhile() 
 
 
 def test_the_controller_and_its_epoch_are_as_of_the_look() -> None:
-    """Without one the epoch stays as it was known last."""
+    """Without a controller the epoch stays as last known."""
     followed = Followed(part())
     followed.after(KillBroker(1))
     facts = followed.watch.facts
@@ -69,7 +69,7 @@ def test_the_controller_and_its_epoch_are_as_of_the_look() -> None:
 
 
 def test_partitions_go_and_come_with_their_leader_without_a_write() -> None:
-    """The last broker goes and comes back: nobody writes the one, and nothing is to be written for the other."""
+    """The last broker ends and returns: nobody can write the one, and nothing needs to be written for the other."""
     followed = Followed(part())
     followed.after(KillBroker(3), KillBroker(2))
     gone = followed.after(KillBroker(1))
@@ -79,7 +79,7 @@ def test_partitions_go_and_come_with_their_leader_without_a_write() -> None:
 
 
 def test_crossing_min_isr_is_said_once_each_way() -> None:
-    """Falling below, and back; one that only shrinks above it is neither."""
+    """Falling below, and back; a partition that only shrinks above it is neither."""
     followed = Followed(part(min_isr=3), part(1, min_isr=2))
     down = followed.after(KillBroker(3))
     assert (down.went_under_min_isr, down.under_min_isr_ended) == ((T0,), ())
@@ -89,7 +89,7 @@ def test_crossing_min_isr_is_said_once_each_way() -> None:
 
 
 def test_what_loses_its_leader_is_under_its_min_isr_no_more() -> None:
-    """Without a leader no ISR is too small: it is offline now, and not both, and has no leader again."""
+    """Without a leader no ISR is too small: now it is offline, not both, and has not got a leader again."""
     followed = Followed(part(replicas=(3, 2), leader=3, isr=(3,), min_isr=2))
     seen = followed.after(KillBroker(3))
     assert seen.went_offline == (T0,)
@@ -98,7 +98,7 @@ def test_what_loses_its_leader_is_under_its_min_isr_no_more() -> None:
 
 
 def test_what_a_reassignment_did_not_reach_is_named() -> None:
-    """Not there, still moving, or with other replicas; the order counts, since the first is preferred."""
+    """Missing, still moving, or with other replicas; the order counts, because the first is preferred."""
     watch = Followed(part(), part(1, adding=(3,)), part(2)).watch
     unknown = TopicPartition("u", 0)
     asked = Reassign(((T0, (1, 2, 3)), (T1, (1, 2, 3)), (T2, (2, 1, 3)), (unknown, (1,))))
@@ -106,7 +106,7 @@ def test_what_a_reassignment_did_not_reach_is_named() -> None:
 
 
 def test_only_a_live_replica_could_be_an_unclean_leader() -> None:
-    """And only where ZooKeeper does not say whether it may."""
+    """And only if ZooKeeper does not hold whether it is allowed."""
     lone = part(isr=(1,))
     dead = part(1, replicas=(8, 9), leader=8, isr=(8,))
     told = part(2, isr=(1,), unclean=False)
@@ -115,7 +115,7 @@ def test_only_a_live_replica_could_be_an_unclean_leader() -> None:
 
 
 def test_what_has_no_state_or_is_gone_has_no_leader_epoch() -> None:
-    """A partition that is new, and one that is deleted."""
+    """A new partition, and a deleted one."""
     new = part(replicas=(9,), leader=None, isr=())
     followed = Followed(new, part(topic="u"))
     seen = followed.after(DeleteTopic("t"), DeleteTopic("u"))
@@ -127,7 +127,7 @@ def test_what_has_no_state_or_is_gone_has_no_leader_epoch() -> None:
 
 
 def test_what_is_written_to_a_topic_changes_all_its_partitions() -> None:
-    """A deletion that waits for a dead replica writes no state; an offline partition is none of Kafka's then."""
+    """A deletion that waits for a dead replica writes no state; then Kafka does not count an offline partition."""
     waits = part(replicas=(9,), leader=9, isr=(9,))
     followed = Followed(waits, part(1), part(topic="u"))
     followed.watch.look()
@@ -141,7 +141,7 @@ def test_what_is_written_to_a_topic_changes_all_its_partitions() -> None:
 
 
 def test_topics_with_the_names_of_other_znodes_are_followed() -> None:
-    """A topic may be called `state` or `partitions`, as znodes below a topic are."""
+    """A topic may be named `state` or `partitions`, as znodes below a topic are."""
     for name in ("state", "partitions"):
         said = one(f"delete-topic:{name}", partitions=[part(topic=name)])
         assert [(change.topic, change.deleted) for change in said.changes.partitions] == [
@@ -150,7 +150,7 @@ def test_topics_with_the_names_of_other_znodes_are_followed() -> None:
 
 
 def test_an_election_out_of_the_isr_is_said_or_not_known() -> None:
-    """The topic's word counts, then the brokers' in ZooKeeper; without either it is not known."""
+    """The topic's value counts, then the brokers' in ZooKeeper; without either it is not known."""
     lone = part(isr=(1,))
     for may in (part(isr=(1,), unclean=True), lone):
         facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean={"2": True})
@@ -165,6 +165,6 @@ def test_an_election_out_of_the_isr_is_said_or_not_known() -> None:
 
 
 def test_min_insync_replicas_may_not_be_known() -> None:
-    """Then a partition that loses a member is named, and none is said to have fallen."""
+    """Then a partition that loses a member is named, and none is reported as fallen below it."""
     said = one("stop-broker:3", partitions=[part()], min_isr_assumed=None)
     assert (names(said.went_under_min_isr), names(said.min_isr_unknown)) == ((), (T0,))

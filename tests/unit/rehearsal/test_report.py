@@ -8,7 +8,7 @@ from tests.support.rehearsing import rehearsed
 
 
 def test_a_report_can_be_shortened() -> None:
-    """Lists of partitions are cut, the numbers of all stay."""
+    """Lists of partitions are cut, the counts of all stay."""
     whole = rehearsed(
         "kill-broker:1", partitions=[part(n, replicas=(1,), isr=(1,)) for n in range(3)]
     )

@@ -1,4 +1,4 @@
-"""Steps are read from the words and files that operators have, and refused in one line."""
+"""Steps are read from the words and files that operators have, or refused in one line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TARGETS = (
     ],
 )
 def test_a_step_is_read(text: str, step: Step) -> None:
-    """Each kind, with what it is about; files are those of Kafka's tools."""
+    """Each kind, with its argument; files are those of Kafka's tools."""
     assert read_step(text) == step
 
 
@@ -92,12 +92,12 @@ def test_what_is_no_step_is_refused(text: str, why: str) -> None:
     ],
 )
 def test_a_step_has_a_text(step: Step, text: str) -> None:
-    """Short, whatever stands in its file."""
+    """Short, whatever its file contains."""
     assert step_text(step) == text
 
 
 def test_a_rolling_restart_leaves_the_controller_for_last() -> None:
-    """So that it moves once; an order that is given is kept."""
+    """So that the controller moves once; a given order is kept."""
     assert operations_of(RollingRestart(), {3, 1, 2}, controller=2)[::2] == [
         StopBroker(1), StopBroker(3), StopBroker(2),
     ]  # fmt: skip
@@ -108,7 +108,7 @@ def test_a_rolling_restart_leaves_the_controller_for_last() -> None:
 
 @pytest.mark.parametrize("kind", StepKind)
 def test_every_kind_of_step_can_be_read(kind: StepKind) -> None:
-    """None is missing in the table that reads them: what is too much for it is named by its own word."""
+    """None is missing in the table that reads them: each refuses a bad argument under its own name."""
     with pytest.raises(StepError, match=r"broker|too much|JSON|which") as refused:
         read_step(f"{kind}:,") if kind is not StepKind.DELETE_TOPIC else read_step(f"{kind}:")
     assert "is no step" not in str(refused.value)

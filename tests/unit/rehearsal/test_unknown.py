@@ -1,4 +1,4 @@
-"""What a rehearsal may depend on, and ZooKeeper does not hold, is listed with it."""
+"""What a rehearsal may depend on and ZooKeeper does not hold is listed with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.rehearsing import rehearsed
 
 
 def test_what_zookeeper_does_not_hold_is_listed() -> None:
-    """Settings of the brokers' files where an answer depends on them, and no others."""
+    """Settings in the brokers' files, if an answer depends on them, and no others."""
     plain = {
         each.what for each in rehearsed("kill-broker:1", partitions=[part(unclean=False)]).unknown
     }
@@ -29,7 +29,7 @@ def test_what_zookeeper_does_not_hold_is_listed() -> None:
 
 
 def test_requests_of_older_tools_are_listed_and_not_played() -> None:
-    """Which of them stand, by their paths: the elections and moves that they ask for are not in the answer."""
+    """Those that exist, by their paths: the elections and moves that they request are not in the answer."""
     asked = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
     said = rehearsed("kill-broker:3", partitions=[part()], requests=asked)
     assert [each.what for each in said.unknown if each.what.startswith("/admin")] == list(asked)
