@@ -1,5 +1,5 @@
-"""Grafana boards and Prometheus rules as code: signals, from them panels and boards, and alerts.
+"""Grafana dashboards and Prometheus rules as code: signals, the panels and dashboards made of them, and alerts.
 
-They run when the chart's files are made, not in the pipeline. They may use the model's `insights`,
-where the thresholds are.
+This code runs when the chart's files are made, not in the pipeline. It may use the model's `insights`,
+which has the thresholds.
 """

@@ -1,4 +1,4 @@
-"""`python -m dashboards`: writes the boards and rules into the chart, or checks that they are in step.
+"""`python -m dashboards`: writes the dashboards and rules into the chart, or checks that they are up to date.
 
 The rule: generated files are committed, and the build proves that they are what the code makes. The
 check writes nothing; neither form deletes anything.
@@ -19,7 +19,7 @@ _COMMAND = "python -m dashboards"
 
 
 def generated() -> dict[str, str]:
-    """Return what is made: path below the folder -> text."""
+    """Return the text of each generated file by its path below the folder."""
     return {
         **{f"dashboards/{made.name}.json": boards.render(made) for made in boards.BOARDS},
         f"rules/{rules.GROUP}.yaml": rules.rules(),
@@ -27,7 +27,7 @@ def generated() -> dict[str, str]:
 
 
 def out_of_step(folder: Path, files: Mapping[str, str]) -> dict[Path, str]:
-    """Return what is wrong with each file that is missing, differs, or is made by nothing any more."""
+    """Return what is wrong with each file that is missing, differs, or is no longer generated."""
     problems = {}
     for name, text in files.items():
         path = folder / name

@@ -1,4 +1,4 @@
-"""Alerting rules made of signals.
+"""Prometheus alerting rules made of signals.
 
 It may use `signals`.
 """

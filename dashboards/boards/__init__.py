@@ -1,4 +1,4 @@
-"""Grafana boards: panels, rows and boards made of signals.
+"""Grafana dashboards: panels, rows and dashboards made of signals.
 
 It may use `signals`.
 """

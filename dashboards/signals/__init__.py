@@ -1,4 +1,4 @@
-"""Signals: what boards show and alerts watch, with its thresholds.
+"""Signals: the queries that dashboards show and alerts evaluate, with their thresholds.
 
-It may use the model's `insights`; tests hold the metrics it names against the model's catalogue.
+It may use the model's `insights`; tests compare the metrics that it names with the model's catalogue.
 """

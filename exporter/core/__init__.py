@@ -1,4 +1,4 @@
-"""What all rooms of the exporter share: settings, its nouns, the reading status, request parameters, rendering, its own metrics.
+"""What all folders of the exporter share: settings, snapshots, reading status, request parameters, rendering, its own metrics.
 
-It uses no other room of the exporter.
+It uses no other folder of the exporter.
 """

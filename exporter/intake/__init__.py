@@ -1,4 +1,4 @@
-"""From Kafka's records to complete views and events of each cluster.
+"""The stores of complete views and events of each cluster, made from Kafka's records.
 
 It may use `core`.
 """

@@ -1,4 +1,4 @@
 """The live page: its files, its feed and its event stream.
 
-It may use `api` and what stands below it.
+It may use `api` and the folders below that.
 """

@@ -1,4 +1,4 @@
-"""Questions about partitions and topics: filters, pages, the worst topics, replicas in one rack.
+"""The search of partitions and topics: filters, pages, the worst topics, replicas in one rack.
 
 It may use `core` and `intake`.
 """
