@@ -1,7 +1,7 @@
-"""What an installation has changed of alerts: the page judges by the same.
+"""The changes that an installation makes to alerts, so that the page judges as its alert rules do.
 
-The rule: the words are those of the chart's `prometheusRule.alerts`, which makes the rules and these
-settings from the same values. What would have no effect is refused, as the chart refuses it.
+The rule: the keys are those of the chart's `prometheusRule.alerts`, from which the chart makes both the
+rules and these settings. A change that would have no effect is refused, as the chart refuses it.
 """
 
 import json
@@ -17,7 +17,7 @@ _SECOND_MS = 1000
 
 
 class AlertChange(BaseModel):
-    """What is to be different of one alert; what is left out stays."""
+    """The changes to one alert; a field that is left out changes nothing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,9 +27,9 @@ class AlertChange(BaseModel):
     severity: str | None = Field(None, min_length=1)
 
     def applied_to(self, threshold: Threshold) -> Threshold:
-        """Return when the alert fires by these changes.
+        """Return the threshold with these changes applied.
 
-        A severity of other words than ours says who is notified, and not how bad it is: the page keeps its own.
+        A severity that is not one of `Severity` says who is notified, not how bad it is: the page keeps its own.
         """
         changed = threshold
         if self.threshold is not None:
@@ -42,7 +42,7 @@ class AlertChange(BaseModel):
 
 
 def _from_text(value: Any) -> Any:
-    """Return what an option or a variable holds as JSON; anything else as it is."""
+    """Return the value of an option or a variable decoded from JSON; anything else unchanged."""
     return json.loads(value) if isinstance(value, str) else value
 
 
@@ -61,7 +61,7 @@ def check_alerts(changes: AlertChanges) -> AlertChanges:
 
 
 def changed_thresholds(changes: AlertChanges) -> Mapping[str, Threshold]:
-    """Return when each alert fires, by its name; what is disabled is not in it."""
+    """Return the threshold of each alert by its name, without the alerts that are disabled."""
     changed = {
         name: change.applied_to(THRESHOLDS[name])
         for name, change in changes.items()

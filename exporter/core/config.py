@@ -1,7 +1,7 @@
 """The exporter's settings.
 
-The rule: what an operator may turn stands here with its bounds and its reason; the reference of
-all settings is generated from these descriptions.
+The rule: every setting is defined here with its bounds and its reason; the reference of all settings
+is generated from these descriptions.
 """
 
 from pydantic import Field, field_validator

@@ -1,12 +1,13 @@
 """The signs of life of one cluster's watcher and fold, and since when each has not advanced.
 
-The rule: ages stand on the reader's own clock (`now`), which nobody sets. A value that was there before
-proves nothing until it advances, at the start and after every silence alike: what comes first then may
-have waited on its way, or come before what was missed. So two beats, apart in time, make a proof, and
-figures are of before until the view has come as far as the beats say that the log is written. A beat
-counts from when it was sent: by how much it took longer than others of its watcher shows by the steady
-clocks of both, whose difference does not change.
-No clock, no I/O: each sign taken in makes a new value, so any thread may read the one that it has.
+The rule: ages are measured by the reader's own steady clock (`now`), which nobody sets. A value that was
+already there proves nothing until it advances, at the start and after every silence: the first record
+after a silence may have been delayed on its way, or may precede what was missed. So a proof takes two
+beats that are apart in time. The figures are stale until the view has reached the position up to which,
+according to the beats, the log is written. A beat counts from when it was sent, not from when it arrived:
+the steady clocks of both sides show how much longer it took than other beats of its watcher, because their
+difference does not change.
+No clock, no I/O: each method returns a new value, so any thread may read the one that it has.
 """
 
 from typing import NamedTuple, Self
@@ -23,29 +24,30 @@ from controller_model.records.completeness import (
 from controller_model.records.views import ClusterView, WatcherBeat
 
 _APART_MS = 500
-"""Between two beats that prove something: those that were held up on their way come at once."""
+"""Least time between two beats that prove something: beats that were delayed on their way arrive together."""
 
 _BETWEEN_ANSWERS_MS = 1_500
-"""ZooKeeper is asked once a second: an answer that is older is one that did not come."""
+"""Greatest age of ZooKeeper's last answer: it is asked once a second, so an older one means that an answer is missing."""
 
 _MOST_DUE = 16
-"""Positions that the view has yet to reach; the newest takes a place with an earlier time if there are more."""
+"""Most positions kept that the view has yet to reach. Where there are more, the newest replaces the last one and keeps its
+earlier time."""
 
 _DELAYS = 5
-"""Delays of which the smallest is held against the clocks: one record may be late, not all of them."""
+"""Newest delays kept. The smallest of them shows the clocks' difference: one record may be late, not all of them."""
 _FEWEST_DELAYS = 3
 
 _TRANSITS = 16
-"""Beats, at least `_APART_MS` apart, of which the fastest is held against each: a watcher whose machine
-slept for a while, and its clock with it, is believed again after as many seconds."""
+"""Beats kept, at least `_APART_MS` apart; each beat is compared with the fastest of them. A watcher whose machine was
+suspended together with its clock is trusted again after as many seconds."""
 
 
 class _Transit(NamedTuple):
-    """How long beats took from a watcher to us, but for a constant: their clocks began at any time."""
+    """How long beats took from a watcher to the exporter, up to a constant: steady clocks start at any value."""
 
     came_at: int
     ms: int
-    """The least of the beats that came within `_APART_MS`."""
+    """The least of the beats that arrived within `_APART_MS`."""
 
 
 class _Due(NamedTuple):
@@ -53,38 +55,38 @@ class _Due(NamedTuple):
 
     position: Position
     since: int | None
-    """None: since before anything is known."""
+    """Since when the position is due; None: since before anything was known."""
 
 
 class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
-    """What was heard of one cluster; times are by a clock that nobody sets."""
+    """The signs of life of one cluster; times are in milliseconds of the steady clock, which nobody sets."""
 
     beat: WatcherBeat | None = None
     beats_until: int = 0
-    """The generation of the newest beat that came before the topic was created again."""
+    """The generation of the newest beat that arrived before the topic was created again."""
     beat_at: int | None = None
-    """When the newest beat was sent; None: it came before the topic had been read to its end."""
+    """When the newest beat was sent; None: it was read before the end of the topic was reached."""
     transits: tuple[_Transit, ...] = ()
-    """Of the newest beats of the watcher that sent the last."""
+    """The transits of the newest beats of the watcher that sent the last one."""
     beats_expected: bool = False
     """The view says that its watcher sends beats, whether any are known or not."""
     heard_at: int | None = None
-    """Up to when the log holds all that ZooKeeper had, as far as beats say."""
+    """Up to when the log holds everything that ZooKeeper had, according to the beats."""
     unproven_since: int | None = None
-    """When the first beat after a silence came; None where more have come."""
+    """When the first beat after a silence arrived; None once later beats have proved something."""
     proven_at: int | None = None
-    """`heard_at` as of the last beat that proves something; None: there was none."""
+    """`heard_at` at the last beat that proves something; None: there was none."""
     due: tuple[_Due, ...] = ()
     position: Position = NOWHERE
-    """Of the view."""
+    """The view's position in the log."""
     advanced_at: int | None = None
     """When the position advanced; None: not since the topic was read to its end."""
     watcher_delays: tuple[int, ...] = ()
-    """The newest differences of our wall clock and the watcher's."""
+    """The newest differences between this machine's wall clock and the watcher's, in milliseconds."""
     fold_delays: tuple[int, ...] = ()
 
     def with_beat(self, beat: WatcherBeat, now: int, *, wall: int, is_live: bool) -> Self:
-        """Take a beat in; not `is_live`: it was read before the topic's end, and is of any age."""
+        """Return the signs with a beat added; not `is_live`: it was read before the topic's end and may be of any age."""
         last = self.beat
         if last and (beat.generation, beat.number) <= (last.generation, last.number):
             return self
@@ -94,13 +96,13 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         sent_at = _sent_at(beat, now, transits)
         complete_ms = beat.log_complete_ms
         complete_at = None if complete_ms is None else sent_at - max(0, complete_ms)
-        # What beats said that prove nothing yet may be old: they may have waited on their way.
+        # While beats prove nothing yet, what they report may be stale: they may have been delayed.
         known_at = self.heard_at if self.unproven_since is None else self.proven_at
         heard_at = max(filter(None, (known_at, complete_at)), default=None)
         is_first = last is not None and last.watcher != beat.watcher
         unproven_since, is_proof = (now, False) if is_first else self._judged(heard_at, now)
         is_continued = unproven_since is None and last and last.generation == beat.generation
-        # The log held no more at the beat before: what is beyond it came between the two.
+        # At the beat before, the log held no more than that beat reported: the rest was written in between.
         since = self._seen_until() if is_continued and not is_proof else self.proven_at
         proven = unproven_since is None
         return msgspec.structs.replace(
@@ -116,26 +118,26 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _with_transit(self, beat: WatcherBeat, now: int) -> tuple[_Transit, ...]:
-        """Return the newest transits with this beat's; none where the watcher does not say when it sent it."""
+        """Return the newest transits with this beat's added; none where the watcher does not report its sending time."""
         if beat.sent_steady is None:
             return ()
         is_same = self.beat is not None and self.beat.watcher == beat.watcher
         held = self.transits if is_same else ()
         new = _Transit(now, now - beat.sent_steady)
         if held and now - held[-1].came_at < _APART_MS:
-            # Those that were held up together are one: they must not push the others out.
+            # Beats that were delayed together count as one: they must not push the others out.
             return (*held[:-1], _Transit(held[-1].came_at, min(held[-1].ms, new.ms)))
         return (*held, new)[-_TRANSITS:]
 
     def _seen_until(self) -> int | None:
-        """Return until when the log holds all of ZooKeeper as of the newest beat: silences add up."""
+        """Return up to when the log held everything of ZooKeeper at the newest beat: successive silences add up."""
         if self.beat_at is None or self.heard_at is None:
             return self.beat_at
         is_answered = self.beat_at - self.heard_at <= _BETWEEN_ANSWERS_MS
         return self.beat_at if is_answered else self.heard_at
 
     def _judged(self, heard_at: int | None, now: int) -> tuple[int | None, bool]:
-        """Return since when beats prove nothing (None: they do), and whether this one is the first that does."""
+        """Return since when beats prove nothing (None: they do), and whether this beat is the first that does."""
         before = self.heard_at
         was_silent = self.beat_at is None or now - self.beat_at > LATE_BEATS_MS
         if was_silent or before is None or heard_at is None or heard_at - before > LATE_BEATS_MS:
@@ -155,13 +157,13 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         return self.due
 
     def with_view(self, view: ClusterView, now: int, *, wall: int, is_live: bool) -> Self:
-        """Take in what is shown of the cluster now."""
+        """Return the signs with the cluster's current view added; not `is_live`: it was read before the topic's end."""
         position = Position(view.as_of.generation, view.as_of.seq)
         advanced = is_live and position != self.position
         due = tuple(due for due in self.due if due.position > position)
         is_behind_all = bool(due) and due[0].since is None
         if position < self.position and not is_behind_all:
-            # The fold went on from an older checkpoint: these figures were replaced before.
+            # The fold restarted from an older checkpoint: newer figures than these were already shown.
             due = (_Due(self.position, None), *due)
         delays = (*self.fold_delays, wall - view.folded_at)[-_DELAYS:]
         return msgspec.structs.replace(
@@ -174,16 +176,16 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def without_topic(self) -> Self:
-        """Begin again where the topic was created again: a watcher that sent beats still sends them."""
+        """Return the signs to begin with after the topic was created again: a watcher that sent beats still sends them."""
         return type(self)(beats_until=self._newest_with_beats)
 
     @property
     def _newest_with_beats(self) -> int:
-        """The newest generation whose watcher sent beats."""
+        """The newest generation whose watcher is known to have sent beats."""
         return self.beats_until if self.beat is None else self.beat.generation
 
     def progress(self, now: int, *, read_at: int | None) -> ReaderProgress:
-        """Return how old each sign is at a moment."""
+        """Return the age of each sign at `now`; `read_at`: when the reader had last read everything there was."""
         skew = {
             stage: -min(delays)
             for stage, delays in (
@@ -197,7 +199,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             skew[Stage.ZOOKEEPER] = skew[Stage.WATCHER] + zookeeper_ahead_ms
         read_ms = _age(now, read_at)
         if self.position.generation > self._newest_with_beats and not self.beats_expected:
-            # The watcher sends no beats: only what comes through the fold shows it.
+            # The watcher sends no beats: only what arrives through the fold shows that it lives.
             return ReaderProgress(
                 read_ms=read_ms,
                 watcher_ms=_age(now, self.advanced_at),
@@ -207,7 +209,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         proven_at = self.heard_at if self.unproven_since is None else self.proven_at
         return ReaderProgress(
             read_ms=read_ms,
-            # Who is late with the log where ZooKeeper answers is the watcher, or the Kafka that it writes to.
+            # Where ZooKeeper answers and the log is late, the watcher is, or the Kafka that it writes to.
             watcher_ms=_age(now, proven_at if _is_log_late(self.beat) else self.beat_at),
             fold_ms=_age(now, self.due[0].since) if self.due else 0,
             zookeeper_ms=_age(now, proven_at),
@@ -217,14 +219,14 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _sent_at(beat: WatcherBeat, now: int, transits: tuple[_Transit, ...]) -> int:
-    """Return when a beat was sent, by our clock: as if the fastest of its watcher had taken no time."""
+    """Return when a beat was sent, by the exporter's clock, as if the fastest beat of its watcher had taken no time."""
     if beat.sent_steady is None:
         return now
     return beat.sent_steady + min(transit.ms for transit in transits)
 
 
 def _is_log_late(beat: WatcherBeat | None) -> bool:
-    """Return whether changes wait in the watcher, although ZooKeeper has answered it since."""
+    """Return whether changes wait in the watcher although ZooKeeper has answered it since."""
     if beat is None:
         return False
     answered_ms, complete_ms = beat.zookeeper_answered_ms, beat.log_complete_ms

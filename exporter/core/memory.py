@@ -1,7 +1,7 @@
 """How much memory this process may still take: its container's limit, or what the machine has left.
 
-The rule: who takes more than that ends the whole process, for everybody; so large work asks first. What
-could be given back at once, such as pages of files, counts as left.
+The rule: exceeding the limit kills the whole process, and with it every other request; so large work asks
+first. Memory that can be freed at once, such as the page cache, counts as left.
 """
 
 from pathlib import Path
@@ -12,9 +12,9 @@ _KIB = 1024
 
 
 def memory_left(root: Path = Path("/")) -> int | None:
-    """Return bytes; None where nothing says how many. `root` is where /proc and /sys are.
+    """Return the bytes left; None where no file says how many. `root` is the directory that holds /proc and /sys.
 
-    A container sees its own limits there (cgroups(7)), in the files of the version that its machine runs.
+    A container sees its own limits there (cgroups(7)), in the files of the cgroup version that its machine runs.
     """
     found = (_of_group(root, *_V2), _of_group(root, *_V1), _of_machine(root))
     return min((left for left in found if left is not None), default=None)
@@ -27,7 +27,7 @@ def _of_group(root: Path, limit_file: str, usage_file: str, reclaimable: str) ->
         usage = int((folder / usage_file).read_text())
         stat = (folder / limit_file).with_name("memory.stat").read_text()
     except (OSError, ValueError):
-        return None  # no such group, or no limit: it says "max"
+        return None  # no such group, or no limit: the file holds "max"
     figures = dict(line.split() for line in stat.splitlines())
     return max(0, limit - usage + int(figures.get(reclaimable, 0)))
 

@@ -1,7 +1,7 @@
 """The exporter's metrics about itself.
 
-The rule: few series, whatever is watched, on a registry that is passed in; the figures of clusters
-are in the catalogue of the model and are not kept twice.
+The rule: the number of series stays small however many clusters are watched, and the registry is
+passed in. The metrics of clusters are in the model's catalogue and are not defined again here.
 """
 
 import platform
@@ -17,15 +17,15 @@ _DELAY_BUCKETS_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
     *(30, 60, 120, 300, 600, 1800),
 )
-"""From our own few milliseconds to half an hour: a quantile is never shown above the last finite
-one."""
+"""From the few milliseconds that the pipeline takes to half an hour: Prometheus never shows a quantile above the
+last finite bucket."""
 
 _WORK_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
-"""Rendering and scrapes: a tenth of a millisecond for one cluster, tens for a large fleet."""
+"""For rendering and scrapes: a tenth of a millisecond for one cluster, tens of milliseconds for a large fleet."""
 
 
 class ExporterMetrics:
-    """The instruments; `registry` is theirs alone."""
+    """The exporter's instruments; `registry` holds no others."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry

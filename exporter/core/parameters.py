@@ -1,7 +1,7 @@
-"""The parameters of a request: defined once, for the document that is served and for the check.
+"""The query parameters of a request: defined once, for the OpenAPI document and for the check.
 
-The rule: what is not understood is refused with the name of the parameter and what it may be. A
-filter that was mistyped and ignored would answer another question than the one that was asked.
+The rule: a parameter that is not understood is refused, with its name and what it may be. If a mistyped
+filter were ignored, the answer would be to another question than the client asked.
 """
 
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from starlette.requests import Request
 from pipeline.clock import parse_time
 
 MOST_VALUES = 100
-"""Repetitions of one parameter: more than anybody types, few enough to work through."""
+"""Most repetitions of one parameter: more than anybody types, few enough to process."""
 
 _LARGEST_INTEGER = 2**53
 _LONGEST_NUMBER = 19
-"""Digits of any number within 64 bits."""
+"""Most digits of a number of 64 bits."""
 
 
 class Parameter(NamedTuple):
@@ -24,9 +24,9 @@ class Parameter(NamedTuple):
 
     name: str
     text: str
-    """What it does, for the document."""
+    """What it does, for the OpenAPI document."""
     values: tuple[str, ...] = ()
-    """All that it may be; none: any text."""
+    """The values that it may have; empty: any text."""
     is_whole: bool = False
     is_time: bool = False
     least: int = 0
@@ -35,10 +35,10 @@ class Parameter(NamedTuple):
     many: bool = False
     """It may be repeated."""
     longest: int = 300
-    """Characters: a topic's name has 249 at most, an event's id fewer."""
+    """Most characters: a topic's name has 249 at most, an event's id fewer."""
 
     def schema(self) -> dict[str, Any]:
-        """Return what it may be, as JSON Schema."""
+        """Return the values that it may have, as JSON Schema."""
         one: dict[str, Any] = {"type": "string"}
         if self.values:
             one = {"type": "string", "enum": list(self.values)}
@@ -49,7 +49,7 @@ class Parameter(NamedTuple):
         return {"type": "array", "items": one} if self.many else one
 
     def read(self, text: str) -> str | int:
-        """Return the value: text, a whole number, or a time; raises a 400 when it cannot be."""
+        """Return the value: text, a whole number, or a time; raise HTTPException 400 where it is not allowed."""
         if self.values and text not in self.values:
             raise refuse(self.name, f"{text!r} is none of {', '.join(self.values)}")
         if self.is_whole:
@@ -65,7 +65,7 @@ class Parameter(NamedTuple):
             try:
                 return parse_time(text)
             except ValueError as error:
-                # In a query a bare + is a space.
+                # An unescaped + in a query means a space.
                 hint = " (a + is to be written as %2B)" if " " in text else ""
                 raise refuse(self.name, f"{error}{hint}") from None
         return text
@@ -75,7 +75,7 @@ class Query:
     """The checked parameters of one request."""
 
     def __init__(self, request: Request, parameters: tuple[Parameter, ...]) -> None:
-        """Check what was given; raises HTTPException 400 for the first that is wrong."""
+        """Check the parameters of the request; raise HTTPException 400 for the first that is wrong."""
         self._known = known = {parameter.name: parameter for parameter in parameters}
         self._given: dict[str, list[str | int]] = {}
         for name, text in request.query_params.multi_items():
@@ -91,23 +91,23 @@ class Query:
                 raise refuse(name, "given too often")
 
     def one(self, name: str) -> Any:
-        """Return a parameter's value, else its default; None without one."""
+        """Return a parameter's value, or its default; None if it has neither."""
         if name in self._given:
             return self._given[name][0]
         return self._known[name].default if name in self._known else None
 
     def all(self, name: str) -> tuple[Any, ...]:
-        """Return a parameter's values; none when it was not given."""
+        """Return all values of a parameter; empty when it was not given."""
         return tuple(self._given.get(name, ()))
 
 
 def refuse(name: str, why: str) -> HTTPException:
-    """Return the 400 that names a parameter and says what is wrong with it."""
+    """Return the HTTPException 400 that names a parameter and says what is wrong with it."""
     return HTTPException(400, f"parameter {name!r}: {why}")
 
 
 def whole_number(text: str) -> int:
-    """Return a whole number of a cursor; raises ValueError for any other spelling of it.
+    """Return a whole number from a cursor; raise ValueError for any text but plain digits.
 
     >>> whole_number("17")
     17

@@ -1,6 +1,6 @@
-"""The nouns of the exporter: a topic kept as bytes, a cluster as it is shown.
+"""The records of the exporter: a topic kept as bytes, and the snapshot of a cluster.
 
-The rule: what a request sees never changes under it. A snapshot is immutable and replaced as a
+The rule: what a request reads never changes while it runs. A snapshot is immutable and is replaced as a
 whole when a batch is complete, so a scrape needs no lock and never shows half a batch.
 """
 
@@ -25,9 +25,9 @@ from controller_model.records.views import (
 
 
 class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One chunk of a topic, kept as the bytes it came in.
+    """One chunk of a topic, kept as the bytes in which it was read.
 
-    As JSON a partition takes about 100 bytes, decoded six times that; most are never asked for.
+    As JSON a partition takes about 100 bytes, decoded six times that; most partitions are never asked for.
     """
 
     as_of: AsOf
@@ -36,11 +36,11 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
     chunks: int
     value: bytes
     digest: int
-    """Its part of the digest over all views (`view_digest`)."""
+    """The chunk's part of the digest over all views (`view_digest`)."""
 
     @classmethod
     def of(cls, view: TopicView, value: bytes) -> Self:
-        """Return the entry of a view that came in these bytes."""
+        """Return the entry of a view that was read from these bytes."""
         return cls(
             as_of=view.as_of,
             name=view.name,
@@ -51,7 +51,7 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def decode(self) -> TopicView:
-        """Return the view; the bytes were read once already, when they came in."""
+        """Return the view; the bytes are known to decode, because they were decoded when they arrived."""
         view = decode_view(self.value)
         if not isinstance(view, TopicView):
             raise TypeError(f"a topic entry holds a {type(view).__name__}")
@@ -73,20 +73,20 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     topics: Mapping[str, TopicEntry]
     """By view key: all chunks of all topics."""
     topics_version: int = 0
-    """Another number wherever the topics are others: whoever remembers it keeps no topics alive."""
+    """Changes whenever `topics` does. To compare it is enough, and unlike a reference it keeps no old topics in memory."""
     incidents: IncidentsView | None = None
     recommendation: RecommendationView | None = None
     """None: the fold has published none yet."""
     topics_digest: int = 0
-    """Over all chunks of all topics."""
+    """The digest over all chunks of all topics."""
     digests: Mapping[str, int] = {}
-    """Of the other views, by their keys."""
+    """The digests of the other views, by their keys."""
 
     @property
     def lacks_views(self) -> bool:
-        """Whether other views are held than those that the fold had published at this commit.
+        """Whether the views held differ from those that the fold had published at this commit.
 
-        Where the fold does not know what it published, nothing is known to be missing.
+        False where the fold does not know what it published.
         """
         held = reduce(xor, self.digests.values(), self.topics_digest)
         return self.view.views_digest not in {None, digest_text(held)}

@@ -1,8 +1,8 @@
-"""Views as lines of Prometheus's two formats: text 0.0.4 and OpenMetrics 1.0.0.
+"""Render views as lines of Prometheus's two formats: text 0.0.4 and OpenMetrics 1.0.0.
 
-The rule: pure functions from facts to bytes. The sample lines of both formats are the same but for
-counters, which in OpenMetrics are each followed by the time at which they started. None has become
-"no sample" before it comes here; a figure that is not a number is left out, too.
+The rule: pure functions from facts to bytes. The sample lines of both formats are the same except for
+counters: in OpenMetrics each is followed by the time at which it started. A figure that is None has no
+sample before it gets here; NaN and infinity are left out, too.
 """
 
 import enum
@@ -18,19 +18,19 @@ V = TypeVar("V")
 
 
 class Format(enum.Enum):
-    """The formats that /metrics speaks, by content type."""
+    """The formats of /metrics, by content type."""
 
     TEXT = "text/plain; version=0.0.4; charset=utf-8"
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
     @property
     def end(self) -> bytes:
-        """What an exposition ends with."""
+        """The bytes that end an exposition."""
         return b"# EOF\n" if self is Format.OPENMETRICS else b""
 
 
 class Lines(NamedTuple):
-    """Sample lines in both formats; the very same bytes where they do not differ."""
+    """Sample lines in both formats; the same object where they do not differ."""
 
     text: bytes
     openmetrics: bytes
@@ -68,7 +68,7 @@ def header(metric: Metric[Any], format_: Format) -> bytes:
 
 
 def lines(metric: Metric[V], view: V, fixed: Sequence[str], created_ms: int | None) -> Lines:
-    """Return the samples of a metric in a view.
+    """Return the sample lines of a metric, read from a view.
 
     Args:
         metric: what to read.

@@ -1,8 +1,8 @@
-"""Where the reading is: what /readyz, the completeness of clusters and our own metrics are based on.
+"""How far the topics are read: the basis of /readyz, of the completeness of clusters and of the exporter's own metrics.
 
-The rule: one immutable value, replaced by the thread that reads; whoever asks decides with the
-time of the question, so a thread that hangs cannot pass for a healthy one. The times are by a clock
-that nobody sets: it began as the machine's.
+The rule: one immutable value, replaced by the reading thread. Whoever asks judges it by the time of the
+question, so a thread that hangs cannot pass for a healthy one. The times are by a steady clock, which
+starts at the machine's time and which nobody sets.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,25 +24,25 @@ from pipeline.supervised_thread import STANDSTILL_S
 
 
 class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The reading of views and events. Times are milliseconds since 1970, by our clock as of the start."""
+    """How far views and events are read. Times are milliseconds since 1970, by the steady clock set at the start."""
 
     stage: str = "waiting for the pipeline's Kafka and its topics"
-    """What the reader does, for people."""
+    """What the reader does now, in words for people."""
     bootstrap_servers: str | None = None
-    """The pipeline's Kafka that is read: `kcm up` starts one on a port that nobody could know."""
+    """The pipeline's Kafka that is read: `kcm up` starts one on a port that is not known beforehand."""
     read_to_end_once: bool = False
     """Both topics were read to the ends that they had at the start."""
     records_left: int | None = None
-    """Records between what was read and the ends known; None before the ends are known."""
+    """Records between what was read and the known ends of the topics; None before the ends are known."""
     read_to_end_at: int | None = None
-    """When that was so for the first time."""
+    """When `read_to_end_once` became true."""
     read_at: int | None = None
-    """When everything that there was had been read; None before the first time."""
+    """When everything in the topics had last been read; None before the first time."""
     kafka_answered_at: int | None = None
     kafka_failure: str | None = None
-    """Why Kafka's last answer is missing; None if it is not."""
+    """Why Kafka did not answer the last time; None if it did."""
     topics_gone: tuple[str, ...] = ()
-    """Topics that were there and are not any more."""
+    """Topics that existed and no longer do."""
     log_written_at: Mapping[int, int] = {}
     """The timestamp of the newest record of the log, by partition."""
 
@@ -50,9 +50,9 @@ class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
 def reasons_not_ready(
     status: ReadingStatus, now: int, *, kafka_gone_ms: float, still_ms: int = 0
 ) -> list[str]:
-    """Return why the figures should not be relied on, a line each; empty when ready.
+    """Return why the figures should not be relied on, a line for each reason; empty when ready.
 
-    `still_ms`: for how long the thread that reads has stood still. Of that time nothing is known of Kafka.
+    `still_ms`: for how long the reading thread has stood still. Nothing is known about Kafka for that time.
 
     >>> reasons_not_ready(
     ...     ReadingStatus(read_to_end_once=True, kafka_answered_at=0), 20_000, kafka_gone_ms=15_000
@@ -63,7 +63,7 @@ def reasons_not_ready(
     if not status.read_to_end_once:
         left = f": {status.records_left} records left" if status.records_left else ""
         reasons.append(f"{status.stage}{left}")
-    # Records are answers as well: a Kafka that went before the first question was answered is gone.
+    # Records are answers as well: a Kafka that fails before it answers the first question is gone.
     answered = status.read_at if status.kafka_answered_at is None else status.kafka_answered_at
     if still_ms > min(kafka_gone_ms, STANDSTILL_S * 1000):
         reasons.append(
@@ -79,7 +79,7 @@ def reasons_not_ready(
 
 
 def newest_signs(clusters: Iterable[ClusterSnapshot]) -> dict[int, int]:
-    """Return the newest sign of life of any watcher, by partition of the topics."""
+    """Return the newest sign of life of any watcher (ms since 1970), by partition of the topics."""
     newest: dict[int, int] = {}
     for snapshot in clusters:
         sign = sign_of_life(snapshot.view)
@@ -89,7 +89,7 @@ def newest_signs(clusters: Iterable[ClusterSnapshot]) -> dict[int, int]:
 
 
 class ReadingState:
-    """Where the reading is now: replaced by the thread that reads, read by any thread."""
+    """How far the topics are read now: written by the reading thread, read by any thread."""
 
     def __init__(
         self,
@@ -98,10 +98,10 @@ class ReadingState:
         steady: Callable[[], int] = steady_ms,
         wall: Callable[[], int] = clock_ms,
     ) -> None:
-        """Take two clocks: ages stand on `steady`; `wall` is held against the clocks of others."""
+        """Take two clocks: `steady` measures ages; `wall` is compared with the clocks of others."""
         self.status = status
         self.still_ms = 0
-        """For how long the thread that reads has stood still: replaced by the one that watches it."""
+        """For how long the reading thread has stood still, in ms: written by the thread that watches it."""
         self.steady = steady
         self._wall = wall
         self.newest_signs: dict[int, int] = {}
@@ -109,7 +109,7 @@ class ReadingState:
         self._signs: dict[str, LifeSigns] = {}
 
     def note_beat(self, beat: WatcherBeat, *, is_live: bool) -> None:
-        """Take a watcher's beat in; not `is_live`: it was read before the end of its topic."""
+        """Note a watcher's beat; not `is_live`: it was read before the end of its topic."""
         held = self._signs.get(beat.cluster, LifeSigns())
         self._signs[beat.cluster] = held.with_beat(
             beat, self.steady(), wall=self._wall(), is_live=is_live
@@ -118,7 +118,7 @@ class ReadingState:
     def note_clusters(
         self, clusters: Mapping[str, ClusterSnapshot], changed: Iterable[str], *, is_live: bool
     ) -> None:
-        """Take in what is shown now of the clusters that changed."""
+        """Note the current views of the clusters that changed."""
         self.newest_signs = newest_signs(clusters.values())
         for name in changed:
             if name not in clusters:
@@ -130,14 +130,14 @@ class ReadingState:
             )
 
     def forget_signs(self) -> None:
-        """Begin again: the topic was created again, and what was heard came from another one."""
+        """Begin again after the topic was created again: the signs noted so far were of the old one."""
         self._signs = {name: signs.without_topic() for name, signs in self._signs.items()}
 
     def of_cluster(self, snapshot: ClusterSnapshot) -> ReaderProgress:
         """Return how far the records of a cluster are read, for its completeness.
 
-        The newest record of the log does not show which cluster it is about, so it is held against
-        the newest sign of life of any cluster in the partition: if that is late, the fold is.
+        The newest record of the log does not show which cluster it is about. So it is compared with
+        the newest sign of life of any cluster in the partition: if that is late, so is the fold.
         """
         status = self.status
         written = status.log_written_at.get(snapshot.partition)
@@ -150,7 +150,7 @@ class ReadingState:
         return msgspec.structs.replace(progress, log_ahead_ms=ahead_ms, began_ms=began_ms)
 
     def awaited(self, snapshots: Mapping[str, ClusterSnapshot]) -> list[str]:
-        """Return the clusters whose signs have yet to advance; none once there was time for it."""
+        """Return the clusters whose signs have yet to advance; empty once they had `LATE_BEATS_MS` for it."""
         began_at, now = self.status.read_to_end_at, self.steady()
         if began_at is None or now - began_at > LATE_BEATS_MS:
             return []

@@ -1,4 +1,4 @@
-"""What an installation changes of alerts: read from wherever settings are, and nothing in vain."""
+"""The changes of an installation to alerts: read from all sources of settings, refused without effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGES = {"KafkaPartitionsOffline": {"threshold": 100, "for": "1h30m", "severit
 
 
 def test_what_is_not_changed_stays() -> None:
-    """Without changes it is the shipped table; with one, each other alert is as shipped."""
+    """Without changes the table is the shipped one; a change of one alert leaves the others."""
     assert changed_thresholds(load(ExportSettings).alerts) == THRESHOLDS
     changed = changed_thresholds(load(ExportSettings, None, alerts=CHANGES).alerts)
     offline = changed["KafkaPartitionsOffline"]
@@ -26,13 +26,13 @@ def test_what_is_not_changed_stays() -> None:
 
 
 def test_a_disabled_alert_is_none() -> None:
-    """It is missing, so that nothing is judged by it."""
+    """It is missing from the table, so that nothing is judged by it."""
     settings = load(ExportSettings, None, alerts={"KcmBlind": {"enabled": False}})
     assert THRESHOLDS.keys() - changed_thresholds(settings.alerts).keys() == {"KcmBlind"}
 
 
 def test_a_severity_of_other_words_says_who_is_notified() -> None:
-    """How bad it is on the page stays as it is shipped."""
+    """The page keeps the shipped severity."""
     settings = load(ExportSettings, None, alerts={"KcmBlind": {"severity": "page"}})
     assert changed_thresholds(settings.alerts)["KcmBlind"].severity is Severity.CRITICAL
 
@@ -40,7 +40,7 @@ def test_a_severity_of_other_words_says_who_is_notified() -> None:
 def test_the_same_is_read_from_an_option_a_variable_and_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As JSON, or as a table; and what a child process is handed says the same again."""
+    """It may be JSON or a table, and the settings that a child process gets are the same."""
     as_option = {name: json.dumps(change) for name, change in CHANGES.items()}
     expected = load(ExportSettings, None, alerts=CHANGES)
     assert load(ExportSettings, None, alerts=as_option).alerts == expected.alerts
@@ -66,6 +66,6 @@ def test_the_same_is_read_from_an_option_a_variable_and_a_file(
     ],
 )
 def test_what_would_have_no_effect_is_refused(name: str, change: object, why: str) -> None:
-    """A mistyped name is not an alert that the page judges otherwise than Prometheus."""
+    """With a mistyped name, for example, the page would judge differently from Prometheus."""
     with pytest.raises(UsageError, match=why):
         load(ExportSettings, None, alerts={name: change})

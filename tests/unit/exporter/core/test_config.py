@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
     ],
 )
 def test_a_setting_may_be_its_bounds_and_nothing_beyond(name: str, least: int, most: int) -> None:
-    """What is beyond is refused by the setting's name."""
+    """A value out of bounds is refused with the setting's name."""
     for value in (least, most):
         assert getattr(load(ExportSettings, None, **{name: str(value)}), name) == value
     for value in (least - 1, most + 1):
@@ -30,7 +30,7 @@ def test_a_setting_may_be_its_bounds_and_nothing_beyond(name: str, least: int, m
 
 
 def test_nobody_else_is_served_unless_asked_for() -> None:
-    """The server has no password: it listens to this machine, and few series are served."""
+    """The server has no password: by default it listens on this machine only, and serves few series."""
     settings = load(ExportSettings)
     assert settings.host == "127.0.0.1"
     assert not settings.partition_metrics

@@ -25,7 +25,7 @@ LATE = {Status.BEHIND, Status.BLIND}
 
 
 class Line:
-    """A line of parts: `now` is the reader's steady clock, and each part has a wall clock of its own."""
+    """A pipeline: `now` is the reader's steady clock in ms, and each part has its own wall clock."""
 
     def __init__(self) -> None:
         self.signs = LifeSigns()
@@ -36,7 +36,7 @@ class Line:
         self.is_live = True
         self.watcher = "a1b2c3"
         self.watcher_steady_ms: int | None = HOUR_MS
-        """What its steady clock showed when ours showed 0; None: it is of a release that does not say it."""
+        """The watcher's steady clock when the reader's was 0; None: its release does not report it."""
         self.says_beats = False
         self.zookeeper_ahead_ms: int | None = None
 
@@ -48,7 +48,7 @@ class Line:
         session: SessionState | None = None,
         held_up_ms: int = 0,
     ) -> Self:
-        """Let the watcher's next beat come, sent `held_up_ms` ago; the log was late by `logged_ms`."""
+        """Receive the watcher's next beat, sent `held_up_ms` ago; the log was late by `logged_ms`."""
         self.number += 1
         sent = beat(
             self.number,
@@ -69,7 +69,7 @@ class Line:
         return self
 
     def fold(self) -> Self:
-        """Let the fold show all that the log holds."""
+        """Let the fold show everything in the log."""
         self.folded, self.folded_generation = self.seq, self.generation
         view = cluster_view(
             at=as_of(self.folded, generation=self.generation),
@@ -86,7 +86,7 @@ class Line:
         return self
 
     def run(self, seconds: int) -> Self:
-        """Let all work for so long."""
+        """Let all parts work for so many seconds."""
         for _ in range(seconds):
             self.wait(1000)
             self.seq += 1
@@ -94,7 +94,7 @@ class Line:
         return self
 
     def found(self) -> Completeness:
-        """Return the status of what is shown now."""
+        """Return the completeness of the figures now."""
         view = cluster_view(at=as_of(self.folded, generation=self.folded_generation))
         progress = self.signs.progress(self.now, read_at=self.now)
         return assess(view, progress, self.our_clock_ms + self.now)
@@ -105,7 +105,7 @@ class Line:
 
 
 def test_what_was_there_before_proves_nothing_until_it_advances_twice() -> None:
-    """After a start: neither a view, nor beats of before, nor a first beat that may have waited."""
+    """After a start neither a view, nor old beats, nor a first beat that may have been delayed prove anything."""
     line = Line()
     line.is_live = False
     line.fold().beat().beat()
@@ -120,7 +120,7 @@ def test_what_was_there_before_proves_nothing_until_it_advances_twice() -> None:
 
 
 def test_figures_are_of_before_until_the_view_is_where_the_beats_are() -> None:
-    """After a start, the fold's old view says nothing about what the log has got since."""
+    """After a start, the fold's old view says nothing about what was written to the log since."""
     line = Line().fold()
     line.seq = 2
     line.wait(100).beat().wait(1000).beat()
@@ -130,7 +130,7 @@ def test_figures_are_of_before_until_the_view_is_where_the_beats_are() -> None:
 
 @pytest.mark.parametrize("dead", [Stage.WATCHER, Stage.FOLD])
 def test_a_stage_that_dies_is_reported_within_three_seconds(dead: Stage) -> None:
-    """The watcher by its beats, the fold by what beats say of the log; and since when."""
+    """The watcher's death shows by its beats, the fold's by the log's end in the beats; both with since when."""
     line = Line().fold().run(10)
     assert line.status() is Status.LIVE
     died_at = line.now
@@ -154,7 +154,7 @@ def test_a_quiet_fold_that_has_shown_all_is_not_late() -> None:
 
 
 def test_a_fold_that_goes_back_to_an_older_checkpoint_is_behind_at_once() -> None:
-    """It shows figures that were replaced before, until it has come again to where it was."""
+    """Its figures are older than those shown before, until it has reached the same place again."""
     line = Line().fold().run(5)
     newest, line.seq = line.seq, 3
     line.wait(100).fold()
@@ -166,7 +166,7 @@ def test_a_fold_that_goes_back_to_an_older_checkpoint_is_behind_at_once() -> Non
 
 
 def test_a_fold_that_goes_back_again_and_again_is_held_in_little() -> None:
-    """The first place that it has to come to again stands for all."""
+    """Only the first place that it must reach again is kept."""
     line = Line().fold().run(30)
     newest = line.seq
     for line.seq in range(newest - 1, 3, -1):
@@ -181,7 +181,7 @@ def test_a_fold_that_goes_back_again_and_again_is_held_in_little() -> None:
 def test_a_watcher_that_sent_beats_is_dead_without_them_though_the_topic_was_created_again() -> (
     None
 ):
-    """The beats of before are gone with the topic; what the fold publishes again proves no watcher."""
+    """The earlier beats are gone with the topic; what the fold publishes again does not prove that a watcher lives."""
     line = Line().fold().run(5)
     line.signs = line.signs.without_topic().without_topic()
     line.wait(1000).fold()
@@ -196,7 +196,7 @@ def test_a_watcher_that_sent_beats_is_dead_without_them_though_the_topic_was_cre
 def test_an_older_watcher_that_takes_over_after_the_topic_was_created_again_needs_no_beats() -> (
     None
 ):
-    """Its generation is above the last that sent beats: what comes through the fold is its sign of life."""
+    """Its generation is above the last that sent beats, so what arrives through the fold is its sign of life."""
     line = Line().fold().run(5)
     line.signs = line.signs.without_topic()
     line.generation += 1
@@ -206,7 +206,7 @@ def test_an_older_watcher_that_takes_over_after_the_topic_was_created_again_need
 
 
 def test_a_zookeeper_that_does_not_answer_is_reported_within_three_seconds() -> None:
-    """The watcher's beats go on, and say how long it has heard nothing; or that it has no session."""
+    """The watcher's beats continue, and report how long it has had no answer, or that it has no session."""
     line = Line().fold().run(5)
     for second in range(1, 5):
         line.wait(1000).beat(answered_ms=1000 * second)
@@ -216,7 +216,7 @@ def test_a_zookeeper_that_does_not_answer_is_reported_within_three_seconds() -> 
 
 
 def test_a_log_that_is_late_is_reported_within_three_seconds() -> None:
-    """ZooKeeper answers and the fold has shown all that the log holds, but changes wait for the log."""
+    """ZooKeeper answers and the fold has shown everything in the log, but changes wait to be written to it."""
     line = Line().fold().run(5)
     for second in range(1, 5):
         line.wait(1000).beat(logged_ms=1000 * second)
@@ -226,7 +226,7 @@ def test_a_log_that_is_late_is_reported_within_three_seconds() -> None:
 
 
 def test_a_watcher_that_comes_back_proves_nothing_by_its_first_beat() -> None:
-    """What it missed is in the log only after it has read it, and in the view only then."""
+    """What it missed must first be read, then be in the log, then be in the view."""
     line = Line().fold().run(5).wait(20_000).beat(answered_ms=20_000)
     assert line.status() is Status.BLIND
     line.wait(1000).beat()
@@ -237,7 +237,7 @@ def test_a_watcher_that_comes_back_proves_nothing_by_its_first_beat() -> None:
 
 
 def test_beats_that_were_held_up_together_prove_nothing() -> None:
-    """They come at once when Kafka is back; what was written meanwhile comes after them."""
+    """They arrive together when Kafka is back, before what was written in the meantime."""
     line = Line().fold().run(5).wait(20_000)
     for _ in range(20):
         line.wait(1).beat()
@@ -245,7 +245,7 @@ def test_beats_that_were_held_up_together_prove_nothing() -> None:
 
 
 def test_a_beat_that_waited_on_its_way_proves_no_answer_of_zookeeper() -> None:
-    """What it says is of when it was sent: the next one, in time, says how old the answer is by then."""
+    """It holds for when it was sent: the next one that is on time says how old the answer is by then."""
     line = Line().run(10)
     line.wait(8_000).beat()  # sent eight seconds ago; ZooKeeper fell silent just after
     line.wait(1_000).beat(answered_ms=9_000)
@@ -255,7 +255,7 @@ def test_a_beat_that_waited_on_its_way_proves_no_answer_of_zookeeper() -> None:
 
 
 def test_a_newer_generation_makes_figures_old_until_the_view_has_it() -> None:
-    """Since the last sign of the watcher before: what the new one found is not in the view yet."""
+    """They are stale since the former watcher's last sign: what the new one found is not in the view yet."""
     line = Line().fold().run(5).wait(2_000)
     line.generation, line.number, line.seq = 2, 0, 1
     line.beat().wait(1_100).beat()
@@ -264,7 +264,7 @@ def test_a_newer_generation_makes_figures_old_until_the_view_has_it() -> None:
 
 
 def test_a_fold_that_only_ever_comes_near_the_log_stays_late() -> None:
-    """However many positions it has yet to reach, none of them is forgotten."""
+    """However many positions it has yet to reach, its lateness is not forgotten."""
     line = Line().fold().run(3)
     for _ in range(100):
         line.seq += 1
@@ -277,7 +277,7 @@ def test_a_fold_that_only_ever_comes_near_the_log_stays_late() -> None:
 
 
 def test_without_beats_the_views_own_progress_counts() -> None:
-    """A watcher of an older release, or one that an older release has followed."""
+    """This is for a watcher of an older release, also after one that sent beats."""
     line = Line()
     line.is_live = False
     assert line.fold().status() is Status.BEHIND
@@ -292,7 +292,7 @@ def test_without_beats_the_views_own_progress_counts() -> None:
 
 
 def test_a_watcher_that_is_said_to_send_beats_is_dead_without_them() -> None:
-    """An exporter that starts when the topic with the beats is gone: what the fold publishes proves no watcher."""
+    """For an exporter that starts after the topic with the beats is gone, what the fold publishes proves no watcher."""
     line = Line()
     line.says_beats, line.is_live = True, False
     line.fold()
@@ -308,7 +308,7 @@ def test_a_watcher_that_is_said_to_send_beats_is_dead_without_them() -> None:
 
 @pytest.mark.parametrize("held_up_ms", [500, 2_000, 2_800])
 def test_a_beat_counts_from_when_it_was_sent(held_up_ms: int) -> None:
-    """A reader that was paused takes it in late: it is no younger for that."""
+    """A reader that was paused reads it late, which does not make it fresher."""
     line = Line().fold().run(10).wait(2_900).beat(answered_ms=0, held_up_ms=held_up_ms)
     line.wait(LATE_BEATS_MS - held_up_ms)
     assert line.status() is Status.LIVE
@@ -316,7 +316,7 @@ def test_a_beat_counts_from_when_it_was_sent(held_up_ms: int) -> None:
 
 
 def test_a_backlog_that_comes_at_once_hides_no_delay() -> None:
-    """However many beats were held up together, those of before show how long each took."""
+    """However many beats were delayed together, the earlier ones show how long each took."""
     line = Line().fold().run(20).wait(60_000)
     for second in range(59, 1, -1):
         line.wait(1).beat(held_up_ms=second * 1000)
@@ -328,7 +328,7 @@ def test_a_backlog_that_comes_at_once_hides_no_delay() -> None:
 
 
 def test_a_machine_whose_steady_clock_stood_still_is_believed_again() -> None:
-    """It slept: all its beats seem to be held up, until none is known that was not."""
+    """After its sleep all beats seem to be delayed, until no beat from before the sleep is kept."""
     line = Line().fold().run(20)
     assert line.watcher_steady_ms is not None
     line.watcher_steady_ms -= HOUR_MS
@@ -338,7 +338,7 @@ def test_a_machine_whose_steady_clock_stood_still_is_believed_again() -> None:
 
 
 def test_another_watchers_first_beat_proves_nothing() -> None:
-    """Its clock is another one, so nothing says whether the beat was held up."""
+    """It has another clock, so nothing shows whether the beat was delayed."""
     line = Line().fold().run(10).wait(2_500)
     line.watcher, line.generation, line.number, line.seq = "d4e5f6", 2, 0, 1
     line.watcher_steady_ms = 7 * HOUR_MS
@@ -348,7 +348,7 @@ def test_another_watchers_first_beat_proves_nothing() -> None:
 
 
 def test_beats_that_do_not_say_when_they_were_sent_count_from_when_they_came() -> None:
-    """A watcher of a release before."""
+    """This is for a watcher of an earlier release."""
     line = Line()
     line.watcher_steady_ms = None
     line.fold().run(10).wait(2_800).beat(held_up_ms=2_000).wait(2_800)
@@ -357,7 +357,7 @@ def test_beats_that_do_not_say_when_they_were_sent_count_from_when_they_came() -
 
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
 def test_clocks_that_disagree_are_reported_with_who_and_how_much(ahead_ms: int) -> None:
-    """Whose clock it is shows by the others'; where all disagree with us, it is ours."""
+    """The other clocks show whose clock is wrong; where all disagree with the exporter's, that one is."""
     line = Line().fold()
     line.watcher_clock_ms += ahead_ms
     found = line.run(10).found()
@@ -372,7 +372,7 @@ def test_clocks_that_disagree_are_reported_with_who_and_how_much(ahead_ms: int) 
 
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
 def test_zookeepers_clock_is_held_against_ours_by_the_watchers(ahead_ms: int) -> None:
-    """The watcher says by how much it is ahead of its own; whose clock it is shows as for the other stages."""
+    """The watcher reports by how much ZooKeeper's clock is ahead of its own; the wrong clock shows as for other stages."""
     line = Line().fold()
     line.zookeeper_ahead_ms = ahead_ms
     found = line.run(10).found()
@@ -388,7 +388,7 @@ def test_zookeepers_clock_is_held_against_ours_by_the_watchers(ahead_ms: int) ->
 
 
 def test_a_record_that_is_late_is_no_clock_that_is_behind() -> None:
-    """The smallest of several delays is held against the clocks."""
+    """Only the smallest of several delays counts as a difference of clocks."""
     line = Line().fold().run(10)
     line.watcher_clock_ms -= 60_000
     line.fold_clock_ms -= 60_000
@@ -419,9 +419,9 @@ ACTS = st.lists(
 def test_nothing_is_live_three_seconds_after_signs_stop_whatever_clocks_do(
     acts: list[tuple[str, int]],
 ) -> None:
-    """For any steps of anybody's clock and any silence: what is live follows by 3 s at most.
+    """For any steps of any clock and any silence, live figures are at most 3 s behind.
 
-    By one beat more where one part falls silent right after another.
+    Where one part falls silent right after another, it is one beat more.
     """
     silences = {act for act, _ in acts if act.startswith("no ")}
     most_ms = LATE_BEATS_MS + (1000 if len(silences) > 1 else 0)
@@ -433,7 +433,7 @@ def test_nothing_is_live_three_seconds_after_signs_stop_whatever_clocks_do(
             setattr(line, act, getattr(line, act) + amount)
             continue
         if act == "no reader, then no watcher":
-            # The watcher sends one more beat and dies; we are paused meanwhile, and take it in late.
+            # The watcher sends one more beat and dies; the exporter is paused meanwhile and reads it late.
             line.seq += 1
             logged_at = line.now + 1000
             silent_ms = late_ms = 1000 * (amount - 1)

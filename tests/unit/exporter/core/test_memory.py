@@ -1,4 +1,4 @@
-"""How much memory is left: the least of what the container and the machine say."""
+"""How much memory is left: the least of the container's limits and the machine's memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MACHINE = {"proc/meminfo": "MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:  
     ],
 )
 def test_the_least_counts(tmp_path: Path, files: dict[str, str], left: int | None) -> None:
-    """A container's limit in either version, and what the machine has; pages of files can be given back."""
+    """These are the limits of either cgroup version and the machine's memory; the page cache counts as left."""
     for name, text in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,6 +50,6 @@ def test_the_least_counts(tmp_path: Path, files: dict[str, str], left: int | Non
 
 
 def test_this_machine_says_how_much_is_left() -> None:
-    """Where the tests run there is some."""
+    """There is some where the tests run."""
     left = memory_left()
     assert left is None or left > 0

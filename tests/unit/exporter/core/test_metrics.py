@@ -11,7 +11,7 @@ from exporter.core.render import Format
 
 @pytest.mark.parametrize("format_", Format)
 def test_samples_come_without_an_end_so_that_more_can_follow(format_: Format) -> None:
-    """Whoever puts an answer together ends it."""
+    """The end mark is added where the answer is put together."""
     metrics = ExporterMetrics(CollectorRegistry())
     metrics.records.labels("kcm.views").inc(3)
     body = metrics.exposition(format_)

@@ -1,4 +1,4 @@
-"""Parameters of a request: what is not understood is refused by its name."""
+"""Parameters of a request: one that is not understood is refused by its name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROD = "/api/v1/clusters/prod"
 def test_what_cannot_be_answered_is_refused_by_name(
     served: Served, path: str, names: list[str]
 ) -> None:
-    """The parameter, what was given, and what it may be stand in the problem's detail."""
+    """The problem's detail has the parameter, the given value, and what it may be."""
     answer = served.get(f"{PROD}{path}")
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"

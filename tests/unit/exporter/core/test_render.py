@@ -26,5 +26,5 @@ from exporter.core.render import Format, choose_format
     ],
 )
 def test_the_format_follows_the_accept_header(accept: str | None, format_: Format) -> None:
-    """Prometheus gets OpenMetrics when it prefers it, everybody else the text format."""
+    """A scraper that prefers OpenMetrics gets it; all others get the text format."""
     assert choose_format(accept) is format_

@@ -1,4 +1,4 @@
-"""Readiness and the blame for lateness, from plain facts."""
+"""Readiness, and which stage is blamed for lateness, from plain facts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_ready_until_kafka_has_been_silent_for_too_long() -> None:
 
 
 def test_a_kafka_that_went_before_it_answered_a_question_is_reported_as_well() -> None:
-    """What was read came from it, and shows until when it was there."""
+    """Records that were read show until when it answered."""
     read = ReadingStatus(read_to_end_once=True, read_at=T0)
     assert reasons_not_ready(read, T0 + GONE_MS, kafka_gone_ms=GONE_MS) == []
     (reason,) = reasons_not_ready(read, T0 + GONE_MS + 1000, kafka_gone_ms=GONE_MS)
@@ -43,7 +43,7 @@ def test_a_kafka_that_went_before_it_answered_a_question_is_reported_as_well() -
 def test_a_reading_that_stands_still_is_reported_and_blamed_on_nobody_else(
     kafka_gone_ms: int, bound_ms: int
 ) -> None:
-    """While nobody listens to Kafka, nothing is known of it: it may answer well."""
+    """While the thread stands still, nothing is known about Kafka: it may answer well."""
     later = T0 + bound_ms + 1_000
     assert reasons_not_ready(READY, later, kafka_gone_ms=kafka_gone_ms, still_ms=bound_ms) == []
     (reason,) = reasons_not_ready(
@@ -59,7 +59,7 @@ def test_a_topic_that_is_gone_is_named() -> None:
 
 
 def test_the_log_is_held_against_the_newest_sign_in_its_partition() -> None:
-    """A cluster whose watcher died does not blame the fold that serves its neighbours."""
+    """Where one cluster's watcher died, the fold is not blamed for the partition's other clusters."""
     store = ViewStore()
     store.apply(record(cluster_view("dead", log=log_view(heartbeat_at=T0, last_change_at=T0))))
     store.apply(record(cluster_view("lives", log=log_view(heartbeat_at=T0 + 90_000))))
