@@ -1,7 +1,7 @@
-"""What flaps, and which writes the controller owes, in the API's words.
+"""Answer what flaps, and which controller writes are due, in the API's terms.
 
-The rule: both are read from what the exporter holds. Flapping is judged by the events that are
-held, so the answer says since when they are; writes due are read from every partition's state.
+The rule: both are read from what the exporter keeps in memory. Flapping is judged by the kept events, so
+the answer says from when on events are kept. Writes due are read from every partition's state.
 """
 
 from collections.abc import Iterator
@@ -29,13 +29,13 @@ DEFAULT_WINDOW_S = 3600
 LONGEST_WINDOW_S = 7 * 24 * 3600
 
 _MOST_EVENTS = 1_000_000
-"""As many as may be held of a cluster: the search is bounded by what is held."""
+"""The most events that may be kept of a cluster, so the search is bounded by the events that are kept."""
 
 
 def flapping_in(
     events: EventStore, snapshot: ClusterSnapshot, *, now: int, window_s: int
 ) -> Flapping:
-    """Return all that flapped in the window that ends now, of the events that are held."""
+    """Return everything that flapped in the window that ends at `now` (ms), judged by the kept events."""
     window_ms = window_s * 1000
 
     def of_kind(kind: type[E]) -> Iterator[E]:
@@ -67,14 +67,14 @@ def flapping_in(
 
 
 def writes_due_in(snapshot: ClusterSnapshot, facts: ClusterFacts) -> list[WriteDue]:
-    """Return the writes that the controller owes for partitions, in order of topics."""
+    """Return the controller writes that are due for partitions, in order of topics."""
     return list(due_writes(all_partitions(snapshot.topics.values()), facts))
 
 
 def writes_due_answer(
     view: ClusterView, status: Status, writes: list[WriteDue], limit: int
 ) -> WritesDueAnswer:
-    """Return how many writes are due by the view, and the first of those for partitions."""
+    """Return how many writes are due according to the view, and the first `limit` of those for partitions."""
     return WritesDueAnswer(
         health=health_of(view, status),
         owed_since=view.writes_due.owed_since,

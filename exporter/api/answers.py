@@ -1,9 +1,9 @@
-"""The answers of /api/v1 as records: what a field is called, and what it may hold.
+"""Define the answers of /api/v1 as records: the name of each field, and what it may hold.
 
 The rule: an answer is made from its record, and so is its schema in the OpenAPI document; the two
-cannot differ. What the model's own records say (a cluster, a broker, an event) is referred to by
-the name of its schema, because the API words parts of it otherwise: numbers of 64 bits as text,
-partitions by name. Fields may be added within v1; none is renamed or taken away.
+cannot differ. The model's own records (a cluster, a broker, an event) are referred to by the name of
+their schema, because the API writes parts of them differently: numbers of 64 bits as text, partitions
+by name. Within v1 fields may be added; none is renamed or removed.
 """
 
 from typing import Annotated, Any
@@ -30,7 +30,7 @@ SCHEMAS = "#/components/schemas/"
 Long = Annotated[str, Meta(description="A number of 64 bits, as text.")]
 NextPage = Annotated[str, Meta(description="The `after` of the next page; null: the end.")]
 
-# What the API words otherwise than the model does; see `exporter.api.openapi`.
+# What the API writes differently from the model; see `exporter.api.openapi`.
 BrokerWords = Annotated[Any, Meta(extra_json_schema={"$ref": f"{SCHEMAS}BrokerAndSafety"})]
 EventWords = Annotated[Any, Meta(extra_json_schema={"$ref": f"{SCHEMAS}Event"})]
 RecommendedWords = Annotated[Any, Meta(extra_json_schema={"$ref": f"{SCHEMAS}Recommended"})]
@@ -50,7 +50,7 @@ class Root(Answer, frozen=True, kw_only=True):
 
 
 class Problem(Answer, frozen=True, kw_only=True):
-    """An error as RFC 9457 has it."""
+    """An error as RFC 9457 defines it."""
 
     type: str
     title: str
@@ -67,7 +67,7 @@ class Place(Answer, frozen=True, kw_only=True):
 
 
 class AboutCluster(Answer, frozen=True, kw_only=True):
-    """What each answer about a cluster begins with; it is put before the answer's own fields."""
+    """The fields with which each answer about a cluster begins, before its own."""
 
     name: str
     as_of: Place
@@ -101,7 +101,7 @@ class Clusters(Answer, frozen=True, kw_only=True):
 
 
 class StopSafety(Answer, frozen=True, kw_only=True):
-    """Whether a broker may be stopped."""
+    """Whether a broker may be stopped, and how many partitions that would harm."""
 
     safe: bool | None
     """None: it is not known."""
@@ -167,13 +167,13 @@ class BlockedElections(Answer, frozen=True, kw_only=True):
 
 
 class LeaderElectionFile(Answer, frozen=True, kw_only=True):
-    """What kafka-leader-election takes as a file."""
+    """The content of a file for kafka-leader-election.sh (--path-to-json-file)."""
 
     partitions: list[PartitionName]
 
 
 class ElectionChunk(Answer, frozen=True, kw_only=True):
-    """A part of a recommendation, small enough to be run at once."""
+    """A part of a recommendation, small enough for one run."""
 
     number: int
     partition_count: int
@@ -182,7 +182,7 @@ class ElectionChunk(Answer, frozen=True, kw_only=True):
 
 
 class NextCheck(Answer, frozen=True, kw_only=True):
-    """What the controller's own next check would do."""
+    """What the next automatic rebalance of the controller would do."""
 
     assumed: AutoRebalance
     at_earliest: int | None
@@ -192,14 +192,14 @@ class NextCheck(Answer, frozen=True, kw_only=True):
 
 
 class Triggered(Answer, frozen=True, kw_only=True):
-    """The recommendation that the monitor made by itself, and how those before it did."""
+    """The recommendation that the monitor made by itself, and the grades of earlier ones."""
 
     standing: RecommendedWords | None
     graded: list[GradeWords]
 
 
 class Recommendations(Answer, frozen=True, kw_only=True):
-    """A page of a recommendation, and what the controller would do by itself."""
+    """A page of a recommendation, and what the controller's automatic rebalance would do."""
 
     broker: int | None
     imbalance_before: int
@@ -225,7 +225,7 @@ class LossReason(Answer, frozen=True, kw_only=True):
 
 
 class BrokerShare(Answer, frozen=True, kw_only=True):
-    """How many partitions a broker gets, or has then."""
+    """How many partitions a broker takes over, or leads after the loss."""
 
     broker: int
     partition_count: int
@@ -300,7 +300,7 @@ class Flapping(Answer, frozen=True, kw_only=True):
 
 
 class WritesDueAnswer(Answer, frozen=True, kw_only=True):
-    """The writes that the controller owes now."""
+    """The controller writes that are due now."""
 
     health: ControllerHealth
     owed_since: int | None
@@ -327,4 +327,4 @@ ANSWERS = (
     Flapping,
     WritesDueAnswer,
 )
-"""The records that make all others of this module known to the document."""
+"""The records from which the OpenAPI document reaches all others of this module."""

@@ -1,7 +1,7 @@
-"""The JSON of /api/v1: what the views hold, and how complete that is.
+"""Write clusters, brokers and events as the JSON of /api/v1.
 
-The rule: numbers of 64 bits (generation, zxid, broker epoch) go as text, because browsers and many
-JSON readers round them. Every answer about a cluster carries its `completeness`. Times are
+The rule: numbers of 64 bits (generation, zxid, broker epoch) are written as text, because browsers and
+many JSON readers round them. Every answer about a cluster carries its `completeness`. Times are
 milliseconds since 1970.
 """
 
@@ -25,15 +25,15 @@ from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
 
 _PARTITIONS_SHOWN = 20
-"""Partitions listed with an event; the number of all stands beside."""
+"""Most partitions listed with an event; their total number is given next to them."""
 
 
 def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Summary:
-    """Return what the list of clusters says about one."""
+    """Return the entry of a cluster in the list of clusters."""
     view = snapshot.view
     return Summary(
         name=snapshot.name,
-        # Relative to the list's own address, which a prefix may stand before.
+        # Relative to the list's own address, because a reverse proxy may add a prefix to it.
         href=f"clusters/{quote(snapshot.name, safe='')}",
         completeness=completeness,
         controller=SummaryController(id=view.controller.id, epoch=view.controller.epoch),
@@ -44,7 +44,7 @@ def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Summary:
 
 
 def detail(snapshot: ClusterSnapshot, completeness: Completeness, events: list[Json]) -> Json:
-    """Return all that is known of a cluster, topics apart, and these events of it."""
+    """Return everything known about a cluster except its topics, and the given events."""
     return {
         "name": snapshot.name,
         "completeness": completeness,
@@ -55,15 +55,15 @@ def detail(snapshot: ClusterSnapshot, completeness: Completeness, events: list[J
 
 
 def event(record: EventRecord) -> Json:
-    """Return an event; of many partitions the first ones and how many they are."""
+    """Return an event; of many partitions only the first ones, and how many there are."""
     fact = record.event
     partitions = getattr(fact, "partitions", None)
     if isinstance(partitions, tuple):
-        # Of thousands only those that are shown are put into words.
+        # There may be thousands of partitions: convert only those that are shown.
         fact = msgspec.structs.replace(fact, partitions=partitions[:_PARTITIONS_SHOWN])
     body = by_name(fact)
     if isinstance(partitions, tuple):
-        # Of what is recommended only the first ones are listed, with the number of all.
+        # Only the first recommended elections are listed, with their total number.
         body.setdefault("partition_count", len(partitions))
     generation, seq = fact.position
     body["position"] = {"generation": str(generation), "seq": seq}
@@ -77,12 +77,12 @@ def event(record: EventRecord) -> Json:
 
 
 def event_id(id_: EventId) -> str:
-    """Return an event's name, as text that a request may give back."""
+    """Return an event's id as text that a request may give back."""
     return f"{id_.lineage}/{id_.generation}/{id_.seq}/{id_.index}"
 
 
 def read_event_id(text: str) -> EventId:
-    """Return an event's name; raises ValueError if it is none.
+    """Return the event's id that a text names; raises ValueError if it names none.
 
     >>> read_event_id("L1/7/12/0")
     EventId(lineage='L1', generation=7, seq=12, index=0)
@@ -92,7 +92,7 @@ def read_event_id(text: str) -> EventId:
 
 
 def by_name(record: AnyEvent | Recommended | Grade) -> Json:
-    """Return a record with the partitions in it by name."""
+    """Return a record as JSON with its partitions by name."""
     body: Json = msgspec.to_builtins(record)
     for name, value in msgspec.structs.asdict(record).items():
         if value and isinstance(value, tuple) and isinstance(value[0], TopicPartition):
@@ -106,7 +106,7 @@ def place(as_of: AsOf) -> Place:
 
 
 def cluster_answer(view: ClusterView) -> Json:
-    """Return what is known of a cluster, its brokers and topics apart."""
+    """Return what is known about a cluster, without its brokers and topics."""
     body = _plain(view)
     body["as_of"]["generation"] = str(view.as_of.generation)
     body["log"]["read_zxid"] = str(view.log.read_zxid)
@@ -116,7 +116,7 @@ def cluster_answer(view: ClusterView) -> Json:
 
 
 def broker_answer(view: BrokerView) -> Json:
-    """Return what is known of a broker."""
+    """Return what is known about a broker."""
     body = _plain(view)
     del body["as_of"]
     if view.epoch is not None:

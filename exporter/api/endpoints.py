@@ -1,9 +1,8 @@
-"""The answers of /api/v1, by the table of operations.
+"""Answer the requests to /api/v1, by the table of operations.
 
-The rule: every answer about a cluster says up to which change it holds (`as_of`) and how far it
-can be trusted (`completeness`), and can be asked about again by its ETag unless it is older than
-what is shown. What takes more than a moment is work for the `Worker`; what grows with a cluster
-comes in pages.
+The rule: every answer about a cluster says up to which change of the log it holds (`as_of`) and how far
+it can be trusted (`completeness`). It has an ETag unless it is older than the current snapshot. Whatever
+takes more than a moment runs in the `Worker`; whatever grows with a cluster is answered in pages.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -69,10 +68,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 C = TypeVar("C")
 
 _EVENT = "the id of an event"
-"""What an events page begins at."""
+"""What the cursor of an events page holds, for the message that refuses another."""
 
 _WINDOWS_END_EVERY_MS = 10_000
-"""How far a window's end moves at once: until then all who ask share one answer."""
+"""Steps in which a window's end moves: all clients that ask within one share an answer."""
 
 PageOf = Callable[[ClusterSnapshot, Sequence[TopicEntry], PartitionQuery], Page]
 
@@ -83,11 +82,11 @@ class Asked(NamedTuple):
     snapshot: ClusterSnapshot
     query: Query
     fresh: bool
-    """The client rather waits than takes an answer of before."""
+    """The client would rather wait than get an older answer (`Cache-Control: no-cache`)."""
 
 
 class ApiPages:
-    """The handlers of the operations, over the clusters that are shown."""
+    """The handlers of the operations, over the current snapshots."""
 
     def __init__(
         self, collector: Collector, events: EventStore, worker: Worker, *, clock: Callable[[], int]
@@ -96,9 +95,9 @@ class ApiPages:
         self._events = events
         self._clock = clock
         self._worker = worker
-        # A cluster's state must be answered while a what-if is computed: a queue of its own.
+        # A separate queue: a cluster's state must be answered while a what-if is computed.
         self._short_work = Worker()
-        # A rehearsal may take minutes, for which nobody else is to wait.
+        # A separate queue: a rehearsal may take minutes, and no other request should wait for it.
         self._rehearsals = Worker()
         self._newest = NewestEventsOfClusters(events)
         self._ordered: dict[str, tuple[int, list[str]]] = {}
@@ -123,7 +122,7 @@ class ApiPages:
     def _respond(
         self, request: Request, snapshot: ClusterSnapshot, answer: Answer | Json | Insight
     ) -> Response:
-        """Return an answer about a cluster; without an ETag if it is older than what is shown."""
+        """Return an answer about a cluster; without an ETag if it is older than the current snapshot."""
         as_of, body = snapshot.view.as_of, answer
         if isinstance(answer, Insight):
             as_of, body = answer
@@ -139,8 +138,8 @@ class ApiPages:
         return etag_response(request, body) if is_newest else json_response(body)
 
     async def root(self, _query: Query) -> Root:
-        """Return where to begin."""
-        # Relative to its own address, which a prefix may stand before.
+        """Return the addresses of the OpenAPI document and of the list of clusters."""
+        # Relative to its own address, because a reverse proxy may add a prefix to it.
         here = ROOT.rpartition("/")[2]
         return Root(openapi=f"{here}/openapi.json", clusters=f"{here}/clusters")
 
@@ -156,7 +155,7 @@ class ApiPages:
         return Clusters(clusters=summaries, next=None if next_ is None else next_.name)
 
     async def cluster(self, asked: Asked) -> Json:
-        """Return all about a cluster."""
+        """Return everything about a cluster except its topics."""
         snapshot, held = asked.snapshot, self._collector.clusters
         events = await self._short_work.run(lambda: self._newest.of(snapshot, held))
         return cluster_answers.detail(snapshot, self._completeness(snapshot), events)
@@ -185,7 +184,7 @@ class ApiPages:
         return Partitions(partitions=page.items, next=page.next)
 
     async def search(self, asked: Asked) -> Insight:
-        """Search all partitions; whoever asks the same of the same cluster shares the answer."""
+        """Search all partitions; clients with the same question about a cluster share the answer."""
         snapshot, query, fresh = asked
         _cursor(query, "after", read_cursor)
         wanted = PartitionQuery(
@@ -270,7 +269,7 @@ class ApiPages:
         return Insight(min(found.as_of, check.as_of), answer)
 
     async def what_if(self, asked: Asked) -> Insight:
-        """Return what would break."""
+        """Return what would break if brokers were lost now."""
         snapshot, query, fresh = asked
         brokers, racks = query.all("lose_broker"), query.all("lose_rack")
         each = query.one("each")
@@ -292,7 +291,7 @@ class ApiPages:
         )
 
     async def rehearsal(self, asked: Asked) -> Insight:
-        """Return what the controller would do."""
+        """Return what the controller would do in each step of a rehearsal."""
         snapshot, query, fresh = asked
         texts, most = query.all("step"), query.one("limit")
         steps = read_steps(texts)
@@ -310,7 +309,7 @@ class ApiPages:
         snapshot, query, fresh = asked
         window_s = query.one("window_s")
         now = self._clock()
-        # Each shrink of an ISR changes the topics; elections and the window's end are asked for too.
+        # The answer changes with the topics (each shrink of an ISR does), with elections and with the window's end.
         elections = snapshot.view.controller.elections
         found = await self._worker.insight(
             ("flapping", window_s, elections, now // _WINDOWS_END_EVERY_MS),
@@ -322,7 +321,7 @@ class ApiPages:
         return found._replace(result=msgspec.structs.replace(found.result, partitions=listed))
 
     async def writes_due(self, asked: Asked) -> Insight:
-        """Return the writes that the controller owes now."""
+        """Return the controller writes that are due now."""
         snapshot, query, fresh = asked
         found = await self._worker.insight("writes due", snapshot, writes_due_in, fresh=fresh)
         status, limit = self._completeness(snapshot).status, query.one("limit")
@@ -341,11 +340,11 @@ class ApiPages:
         return await self._worker.run(lambda: page_of(snapshot, self._entries(snapshot), wanted))
 
     def _entries(self, snapshot: ClusterSnapshot) -> list[TopicEntry]:
-        """Return the chunks of topics in order, sorted again only when they are others."""
+        """Return the chunks of topics in order; sort them again only when the topics have changed."""
         topics = snapshot.topics
         known = self._ordered.get(snapshot.name)
         if known is None or known[0] != snapshot.topics_version:
-            # Their keys are remembered and not the topics, which would be kept alive by it.
+            # Remember the keys only: to remember the topics would keep old ones in memory.
             keys = sorted(topics, key=lambda key: (topics[key].name, topics[key].chunk))
             known = (snapshot.topics_version, keys)
             held = self._collector.clusters
@@ -367,7 +366,7 @@ class ApiPages:
 def _page(
     things: Sequence[Any], query: Query, key: Callable[[Any], Any], after: Any
 ) -> tuple[Sequence[Any], Any]:
-    """Return the things after this key, at most `limit`, and the last if there are more."""
+    """Return at most `limit` things after this key, and the last one shown if there are more (else None)."""
     left = [thing for thing in things if key(thing) > after]
     shown = left[: query.one("limit")]
     return shown, shown[-1] if len(left) > len(shown) else None
@@ -376,7 +375,7 @@ def _page(
 def _cursor(
     query: Query, name: str, read: Callable[[str], C], what: str = "the `next` of a page"
 ) -> C | None:
-    """Return a parameter as `read` takes it, None when it was not given; refuse what it cannot read."""
+    """Return a parameter read by `read`; None when it was not given; raises HTTPException 400 where `read` fails."""
     text = query.one(name)
     try:
         return None if text is None else read(text)

@@ -1,7 +1,7 @@
-"""Recommendations and what-ifs in the API's words, over the model's insights.
+"""Answer recommendations and what-ifs in the API's terms, from the model's insights.
 
-The rule: partitions are counted, and a bounded number of them named; only the elections of a
-recommendation are listed whole, because somebody is to run them, and those come in pages.
+The rule: partitions are counted, and a bounded number of them is named. Only the elections of a
+recommendation are all listed, because they are there to be run; those are answered in pages.
 """
 
 import hashlib
@@ -44,17 +44,17 @@ from exporter.core.records import ClusterSnapshot
 from exporter.partitions.partition_pages import all_partitions
 
 EXAMPLES = 20
-"""Partitions that are named for a reason; the number of all stands beside."""
+"""Most partitions named for one reason; their total number is given next to them."""
 
 MOST_PAIRS = 20
-"""Pairs of brokers that are listed, the worst; the number of all stands beside."""
+"""Most pairs of brokers listed, the worst first; their total number is given next to them."""
 
 _DIGEST_BYTES = 6
-"""Enough that two recommendations that follow each other never share it."""
+"""Bytes of a recommendation's digest: enough that two successive recommendations never share one."""
 
 
 class IdentifiedRecommendation(NamedTuple):
-    """A recommendation, and a digest that another one has not."""
+    """A recommendation, and a digest that no other one has."""
 
     recommendation: Recommendation
     digest: str
@@ -75,9 +75,9 @@ def recommendation_of(
 
 
 def read_chunk_cursor(text: str) -> tuple[int, str | None]:
-    """Return after which chunk a page begins, and of which recommendation; raises ValueError.
+    """Return the chunk after which a page begins, and the digest of its recommendation.
 
-    None: of whichever there is now.
+    A digest of None means the current recommendation. Raises ValueError for any other text.
 
     >>> read_chunk_cursor("20/5e0fbc1a93d7"), read_chunk_cursor("3")
     ((20, '5e0fbc1a93d7'), (3, None))
@@ -89,7 +89,7 @@ def read_chunk_cursor(text: str) -> tuple[int, str | None]:
 
 
 def rebalance_of(snapshot: ClusterSnapshot, facts: ClusterFacts) -> NextRebalance:
-    """Return what the controller's own next check would do."""
+    """Return what the next automatic rebalance of the controller would do."""
     said = snapshot.view.rebalance
     assumed = AutoRebalance(
         auto_leader_rebalance_enable=said.auto_leader_rebalance,
@@ -107,7 +107,7 @@ def recommendations_answer(
     shown: slice,
     now: int,
 ) -> Recommendations:
-    """Return the `shown` chunks of a recommendation, and what the controller's next check would do."""
+    """Return the `shown` chunks of a recommendation, and what the next automatic rebalance would do."""
     recommendation, digest = identified
     chunks = recommendation.chunks
     elected_at, triggered = snapshot.view.controller.elected_at, snapshot.recommendation
@@ -147,7 +147,7 @@ def _chunk(number: int, chunk: Chunk) -> ElectionChunk:
 
 
 def _command(brokers: Iterable[BrokerView]) -> str:
-    """Return the command that runs an election out of a file, by a broker that is there."""
+    """Return the command that runs an election from a file, with the address of a live broker."""
     servers = (
         f"[{b.host}]:{b.port}" if ":" in b.host else f"{b.host}:{b.port}"
         for b in brokers
@@ -159,7 +159,7 @@ def _command(brokers: Iterable[BrokerView]) -> str:
 def loss_of(
     snapshot: ClusterSnapshot, facts: ClusterFacts, brokers: Collection[int], racks: Sequence[str]
 ) -> WhatIf:
-    """Return what the loss of all these brokers at once would do; `racks` are all lost with them."""
+    """Return what the loss of all these brokers at once would do; `racks` names the racks among them."""
     loss = lose(all_partitions(snapshot.topics.values()), facts, brokers)
     return WhatIf(losses=[loss_answer(loss, facts, brokers, racks=racks)], pair_count=None)
 
@@ -172,7 +172,7 @@ def loss_of_each_broker(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatI
 
 
 def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
-    """Return what the loss of each rack would do; brokers without a rack are in none."""
+    """Return what the loss of each rack would do; brokers without a rack are left out."""
     racks = sorted({rack for b in facts.live if (rack := facts.racks.get(b)) is not None})
     in_rack = {rack: facts.in_rack(rack) for rack in racks}
     found = lose_groups(all_partitions(snapshot.topics.values()), facts, in_rack)
@@ -181,7 +181,7 @@ def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
 
 
 def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
-    """Return the worst pairs of those that break more together than apart, and how many are."""
+    """Return the worst pairs of brokers that break more together than apart, and how many such pairs there are."""
     found = lose_pairs(lambda: all_partitions(snapshot.topics.values()), facts, most=MOST_PAIRS)
     losses = [
         loss_answer(
@@ -215,7 +215,7 @@ def loss_answer(
     racks: Sequence[str] = (),
     beyond_members: dict[str, int | None] | None = None,
 ) -> LossAnswer:
-    """Return a loss, and whether it is safe."""
+    """Return the answer for one loss: whether it is safe, and what it would do."""
     judged = safety(loss, facts)
     return LossAnswer(
         brokers=sorted(brokers),
@@ -255,7 +255,7 @@ MIN_ISR_NOT_KNOWN = (
 
 
 def safe_to_stop(broker: BrokerView) -> StopSafety:
-    """Return whether a broker may be stopped, by the fold's own running counts; None: not known."""
+    """Return whether a broker may be stopped, by the counts that the fold keeps; `safe` is None where it is not known."""
     if not broker.live:
         why = "not registered"
         return StopSafety(safe=broker.safe_to_stop, why=why, offline=0, under_min_isr=0)
@@ -274,7 +274,7 @@ def _why_not_known(broker: BrokerView) -> str:
 def _blocked(
     blocked: Mapping[Blocked, Sequence[TopicPartition]],
 ) -> list[BlockedElections]:
-    """Return why elections cannot help, each with how many partitions and the first of them."""
+    """Return the reasons why elections cannot help, each with its number of partitions and the first of them."""
     return [
         BlockedElections(
             reason=reason, partition_count=len(partitions), examples=_examples(partitions)

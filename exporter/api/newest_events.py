@@ -1,7 +1,7 @@
-"""The newest events and controller changes of a cluster, in the API's words.
+"""Keep the newest events and controller changes of a cluster as the API's JSON.
 
-The rule: what was read once is not read again, and an event is put into words once. All kept events
-are searched at the first question; from then on only those that came since.
+The rule: an event is read and converted once. The first question searches all kept events; later ones
+search only those that arrived since.
 """
 
 from collections import deque
@@ -16,15 +16,15 @@ from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventPage, EventStore
 
 EVENTS_SHOWN = 50
-"""Newest events in the answer about a cluster."""
+"""Number of newest events in the answer about a cluster."""
 
 _CONTROLLER_CHANGES = (ControllerElected.__name__, ControllerVacated.__name__)
 _MOST_AT_ONCE = 500
-"""Events taken in one step; after more than these it is cheaper to begin again."""
+"""Most new events read in one step; where there are more it is cheaper to begin again."""
 
 
 class NewestEvents:
-    """The newest events of one cluster, kept up with the store; asked by one thread at a time."""
+    """The newest events of one cluster, updated from the store; used by one thread at a time."""
 
     def __init__(
         self, store: EventStore, cluster: str, *, most: int = EVENTS_SHOWN, most_changes: int = 0
@@ -39,7 +39,7 @@ class NewestEvents:
         """The newest elections and vacancies of the controller, newest first."""
 
     def follow(self, up_to: AsOf) -> bool:
-        """Take in what the views have come to; return whether there was anything new."""
+        """Read the events up to those that the views have reached; return whether there was a new one."""
         if self._newest is None or self._lineage != up_to.lineage:
             return self._begin(up_to)
         page = self._store.search(
@@ -62,7 +62,7 @@ class NewestEvents:
         return bool(page.values)
 
     def _read(self, into: deque[Json], up_to: AsOf, kinds: Collection[str] = ()) -> EventPage:
-        """Fill one of the two from the store."""
+        """Fill one of the two deques from the store."""
         page = self._store.search(self._cluster, up_to=up_to, most=into.maxlen or 0, kinds=kinds)
         into.clear()
         into.extend(map(_in_words, page.values))
@@ -70,14 +70,14 @@ class NewestEvents:
 
 
 class NewestEventsOfClusters:
-    """The newest events of each cluster that somebody has asked about."""
+    """The newest events of each cluster that a client has asked about."""
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
         self._by_cluster: dict[str, NewestEvents] = {}
 
     def of(self, snapshot: ClusterSnapshot, held: Collection[str]) -> list[Json]:
-        """Return the newest events that the views have come to; keep none of clusters not held."""
+        """Return the newest events up to those that the views have reached; forget clusters that are not in `held`."""
         name = snapshot.name
         newest = self._by_cluster.get(name) or NewestEvents(self._store, name)
         newest.follow(snapshot.view.as_of)

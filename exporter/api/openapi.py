@@ -1,8 +1,8 @@
-"""The OpenAPI 3.1 document of /api/v1.
+"""Make the OpenAPI 3.1 document of /api/v1.
 
-The rule: schemas are made from the records of the answers and of the model, so a field that is
-added to one is documented at once. Only what the API words otherwise than the model (64-bit numbers
-as text, partitions by name) is written here.
+The rule: schemas are made from the records of the answers and of the model, so a new field is documented
+at once. Only what the API writes differently from the model (64-bit numbers as text, partitions by name)
+is defined here.
 """
 
 import functools
@@ -40,7 +40,7 @@ def _object(**properties: Json) -> Json:
 
 @functools.cache
 def document() -> Json:
-    """Return the document."""
+    """Return the OpenAPI document as JSON."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -94,7 +94,7 @@ def _operation(operation: Operation) -> Json:
 
 
 def _schemas() -> dict[str, Json]:
-    """Return the schemas of the answers and of the model's records, as the API words them."""
+    """Return the schemas of the answers and of the model's records, as the API writes them."""
     kinds = AnyEvent.__args__
     _, found = msgspec.json.schema_components(
         (*ANSWERS, Completeness, ClusterView, BrokerView, Recommended, *kinds),
@@ -109,7 +109,7 @@ def _schemas() -> dict[str, Json]:
     events = {kind.__name__ for kind in kinds}
     for name, schema in schemas.items():
         if "properties" in schema and name not in events:
-            schema["required"] = list(schema["properties"])  # only events leave out what is not
+            schema["required"] = list(schema["properties"])  # only events leave out fields
     for name in events:
         _reword_event(schemas[name])
     schemas["Event"] = {

@@ -1,7 +1,7 @@
-"""What the HTTP API can be asked: every path, its parameters, and which schema answers it.
+"""The table of the HTTP API's operations: each path, its parameters, and the schema of its answer.
 
-The rule: routes, checks of parameters and the OpenAPI document are all made from this table, so
-that none of them can differ.
+The rule: routes, checks of parameters and the OpenAPI document are all made from this table, so they
+cannot differ.
 """
 
 from typing import NamedTuple
@@ -17,16 +17,16 @@ ROOT = f"/api/{API_VERSION}"
 CLUSTER = f"{ROOT}/clusters/{{name}}"
 
 INCIDENTS_SHOWN = INCIDENTS_KEPT + 1
-"""The closed ones that are kept, and one that is open."""
+"""The most incidents there can be: the closed ones that are kept, and an open one."""
 
 LONGEST_STEP = 24_000
-"""Characters of a step, for the file in it: less than a request's head may be long."""
+"""Most characters of a step, which may hold a file: fewer than the head of a request may have."""
 
 EVENT_KINDS = tuple(sorted(kind.__name__ for kind in AnyEvent.__args__))
 
 
 class Operation(NamedTuple):
-    """One path; it is asked with GET."""
+    """One path, requested with GET."""
 
     path: str
     handler: str

@@ -1,7 +1,7 @@
-"""Rehearsals in the API's words: what is asked for, how much of it is too much, and the answer.
+"""Answer rehearsals in the API's terms: read the steps, refuse too much work, run the rehearsal.
 
-The rule: a rehearsal takes memory and time with the cluster's size, so both are bounded before it
-begins, memory by what is left; whoever asks for more is told how to go on without the exporter.
+The rule: a rehearsal takes memory and time in proportion to the cluster's size, so both are bounded before
+it begins, memory by what is left. The refusal says how to run the rehearsal without the exporter.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from rehearsal.report import shortened
 from rehearsal.steps import RollingRestart, Step, StepError, read_step
 
 PARTITION_BYTES = 6_000
-"""Of each partition, while the rehearsal is under way: up to 5 kB where all of them change."""
+"""Memory that a rehearsal is assumed to take for each partition: up to 5 kB where all of them change."""
 MOST_WORK = 2_000_000
-"""Partitions times operations: some minutes, for which other rehearsals wait."""
+"""Most partitions times operations: that takes some minutes, for which other rehearsals wait."""
 _LOOKED_AT = 10
-"""Failovers that are looked at, the newest: some have no leader to write."""
+"""Number of newest failovers searched: some had no leader to write."""
 
 _MIB = 1024 * 1024
 
@@ -34,7 +34,7 @@ _ELSEWHERE = "kcm rehearse --from-topic rehearses on the recorded log, outside o
 
 
 def read_steps(texts: Sequence[str]) -> list[Step]:
-    """Return the steps; raises HTTPException 400 for none, and for the first that cannot be read."""
+    """Return the steps; raises HTTPException 400 where there is none, and for the first that cannot be read."""
     if not texts:
         raise refuse(
             "step", "say what is rehearsed, such as stop-broker:1; repeated, in this order"
@@ -46,7 +46,7 @@ def read_steps(texts: Sequence[str]) -> list[Step]:
 
 
 def check_work(steps: Sequence[Step], snapshot: ClusterSnapshot, memory_left: int | None) -> None:
-    """Raise HTTPException 400 for more than the exporter takes upon itself; bytes, None: not known."""
+    """Raise HTTPException 400 for more work than the exporter does; `memory_left` in bytes, None: not known."""
     partitions = snapshot.view.counts.partitions
     needed = partitions * PARTITION_BYTES
     if memory_left is not None and needed > memory_left:
@@ -66,7 +66,7 @@ def check_work(steps: Sequence[Step], snapshot: ClusterSnapshot, memory_left: in
 
 
 def last_failover(events: EventStore, snapshot: ClusterSnapshot) -> LastFailover | None:
-    """Return the last failover that is held and had leaders to write; None: none is known."""
+    """Return the last failover among the kept events that had leaders to write; None: none is known."""
     page = events.search(
         snapshot.name, up_to=snapshot.view.as_of, most=_LOOKED_AT, kinds=(FailoverWork.__name__,)
     )
@@ -81,7 +81,10 @@ def rehearsal_of(
     last: LastFailover | None,
     most: int,
 ) -> RehearsalAnswer:
-    """Return what the controller would do; raises HTTPException 409 where there is none."""
+    """Return what the controller would do in each step; raises HTTPException 409 where there is no controller.
+
+    At most `most` partitions are named in each list.
+    """
     try:
         said = rehearse(facts, all_partitions(snapshot.topics.values()), steps, last_failover=last)
     except NoControllerError as error:

@@ -1,8 +1,8 @@
-"""Answers as JSON: plain ones, those that a client may keep and ask about again, and problems.
+"""Make HTTP responses in JSON: plain ones, those that a client may keep and revalidate by ETag, and problems.
 
 The rule: an answer's ETag is the digest of its bytes, so it changes exactly when the answer does,
-its completeness included; nothing has to be remembered for it. An answer that is older
-than what is shown has none: that it is the same as before is no news to anybody.
+its completeness included, and nothing has to be remembered for it. An answer that is older than the
+current snapshot has no ETag: a 304 would not mean that nothing has changed.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from exporter.api.answers import Problem
 
 _ETAG_BYTES = 12
-"""Enough that two answers of one URL never share it."""
+"""Bytes of an ETag's digest: enough that two answers of one URL never share one."""
 
 
 def json_response(
@@ -24,7 +24,7 @@ def json_response(
     media_type: str = "application/json",
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Return a body as JSON that no cache may keep."""
+    """Return a body as JSON that no cache may store."""
     return Response(
         msgspec.json.encode(body),
         status,
@@ -41,9 +41,9 @@ def etag_response(request: Request, body: object) -> Response:
 def kept_response(
     request: Request, content: bytes, media_type: str, also: dict[str, str]
 ) -> Response:
-    """Return bytes with their ETag and more headers; 304 to a client that has them."""
+    """Return bytes with their ETag and the headers `also`; 304 to a client that has them."""
     etag = f'"{hashlib.blake2b(content, digest_size=_ETAG_BYTES).hexdigest()}"'
-    # It may be kept, but must be asked about each time.
+    # no-cache: a client may store it, but must revalidate it each time.
     headers = {"etag": etag, "cache-control": "no-cache", **also}
     if _is_known(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
@@ -51,19 +51,19 @@ def kept_response(
 
 
 def wants_fresh(request: Request) -> bool:
-    """Return whether the client will have no answer of before, and rather wait."""
+    """Return whether the client would rather wait than get an older answer."""
     return "no-cache" in request.headers.get("cache-control", "").lower()
 
 
 def problem_response(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
-    """Return an error as RFC 9457 wants it."""
+    """Return an error as RFC 9457 defines it."""
     title = HTTPStatus(status).phrase
     body = Problem(type="about:blank", title=title, status=status, detail=detail)
     return json_response(body, status, "application/problem+json", headers)
 
 
 def _is_known(if_none_match: str | None, etag: str) -> bool:
-    """Compare weakly, as RFC 9110 says for If-None-Match."""
+    """Return whether If-None-Match names this ETag, by the weak comparison of RFC 9110."""
     if if_none_match is None:
         return False
     known = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]

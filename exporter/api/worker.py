@@ -1,10 +1,10 @@
-"""Work for requests that takes more than a moment: one piece at a time, beside the server's thread.
+"""Run the long work of requests in a thread next to the server's, one piece at a time, and keep its results.
 
-The rule: whatever clients ask, the thread that reads the topics keeps at least half of the
-interpreter, and no more requests wait than can be answered soon; the others are asked to come again.
-What was computed from the same facts is not computed again, and where a cluster changes faster
-than it can be computed, the last answer stands, with its own `as_of`, for as long as work is due a
-rest, unless somebody will wait for a newer one. No topics are kept alive for it: what is remembered of them is a number.
+The rule: whatever clients ask, the reading thread keeps at least half of the interpreter, and no more
+requests wait than can be answered soon; the others are refused with 503. A result is not computed again
+from the same facts. Where a cluster changes faster than a result can be computed, the last result is
+served, with its own `as_of`, until `REST` times its computing time has passed, except to a client that
+asks for a fresh one. A kept result keeps no topics in memory, only their version number.
 """
 
 import asyncio
@@ -24,18 +24,19 @@ from exporter.core.records import ClusterSnapshot
 T = TypeVar("T")
 
 MOST_WAITING = 32
-"""Requests that may wait: for 3 s at most where all ask for pages (0.1 s each), and for longer behind
+"""Most requests that wait: for 3 s at most where all ask for pages (0.1 s each), and for longer behind
 a what-if of a very large cluster, which takes seconds."""
 KEPT = 32
-"""Results that are kept: the clusters and questions that somebody asks about right now."""
+"""Most results kept, for the clusters and questions that clients ask about now."""
 KEPT_FOR_S = 60.0
-"""How long a result is kept that nobody asks for: an open page asks more often."""
+"""How long a result is kept that no client asks for: an open page asks more often."""
 REST = 4.0
-"""Times what a result took that it stands although the cluster has changed: a fifth of a core."""
+"""For how many times its computing time a result is served although the cluster has changed: so computing takes
+at most a fifth of a core."""
 
 
 class Insight(NamedTuple):
-    """A result, and what it was computed from."""
+    """A result, and the change of the log up to which it holds."""
 
     as_of: AsOf
     result: Any
@@ -50,18 +51,18 @@ class _Kept(NamedTuple):
 
 
 class Worker:
-    """Runs functions over snapshots, and keeps what insights came out."""
+    """Runs functions over snapshots one at a time, and keeps their results."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._lock = asyncio.Lock()
         self._waiting = 0
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        # What is kept is read in the server's loop, and by the work that runs beside it.
+        # Kept results are read both by the server's event loop and by the thread that works.
         self._keeping = threading.Lock()
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return what the work returns; raises HTTPException 503 when too many wait."""
+        """Return what the work returns; raises HTTPException 503 when too many requests wait."""
         if self._waiting >= MOST_WAITING:
             raise HTTPException(
                 503, "too many requests wait for their turn", headers={"retry-after": "1"}
@@ -81,7 +82,7 @@ class Worker:
         *,
         fresh: bool = False,
     ) -> Insight:
-        """Return what `compute` makes of a cluster, or, if not `fresh`, made of it of late."""
+        """Return the result of `compute` for a cluster; unless `fresh`, it may be a recent one that is kept."""
         facts = cluster_facts(snapshot.view, snapshot.brokers.values())
         key = (snapshot.name, question)
         held = self._held(key, snapshot, facts, fresh=fresh)
@@ -89,7 +90,7 @@ class Worker:
             return held
 
         def work() -> Insight:
-            # Somebody who waited in front may have asked the same.
+            # A request that waited before this one may have asked the same.
             held = self._held(key, snapshot, facts, fresh=fresh)
             return held or self._compute(key, snapshot, facts, compute)
 
@@ -98,7 +99,7 @@ class Worker:
     def _held(
         self, key: Hashable, snapshot: ClusterSnapshot, facts: ClusterFacts, *, fresh: bool
     ) -> Insight | None:
-        """Return what is kept and stands; its `as_of` may be older than the snapshot."""
+        """Return the kept result if it may still be served; its `as_of` may be older than the snapshot."""
         now_s = self._clock_s()
         with self._keeping:
             self._drop_unasked(now_s)
@@ -135,7 +136,7 @@ class Worker:
             self._kept.popitem(last=False)
 
     def _drop_unasked(self, now_s: float) -> None:
-        """Drop what nobody has asked for of late; the longest unasked stands in front."""
+        """Drop the results that nobody has asked for recently; the one unasked for longest is first."""
         while self._kept:
             key, kept = next(iter(self._kept.items()))
             if now_s < max(kept.asked_at_s + KEPT_FOR_S, kept.stands_until_s):

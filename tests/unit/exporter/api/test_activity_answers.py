@@ -1,4 +1,4 @@
-"""Flapping and writes due, as the API answers them: from events and partitions that are held."""
+"""The API's answers about flapping and writes due, from kept events and partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITES_DUE = f"{PROD}/writes-due"
 
 
 def shrunk(seq: int, *partitions: int, who: int = 1, at: int | None = None) -> EventRecord:
-    """Return the event that a replica left the ISR of partitions of topic t under broker 0."""
+    """Return the event that replica `who` left the ISR of partitions of topic t, which broker 0 leads."""
     fact = IsrShrunk(
         at=T0 + seq if at is None else at,
         position=Position(1, seq),
@@ -41,7 +41,7 @@ def flapped() -> Served:
 
 
 def test_an_isr_that_shrinks_again_and_again_is_listed_with_the_replica_to_blame() -> None:
-    """A partition that shrank once is not; the window ends now."""
+    """A partition whose ISR shrank once is not listed; the window ends now."""
     answer = flapped().json(FLAPPING)
     blame = {"broker": 1, "as_replica": 3, "as_leader": 0}
     assert answer["partitions"] == [
@@ -54,7 +54,7 @@ def test_an_isr_that_shrinks_again_and_again_is_listed_with_the_replica_to_blame
 
 
 def test_flapping_is_judged_within_the_window_alone() -> None:
-    """What was before the window does not count, and the answer says since when events are held."""
+    """Earlier events do not count, and the answer says from when on events are kept."""
     served = flapped()
     served.now = T0 + 60_002
     answer = served.json(FLAPPING, window_s=60)
@@ -65,7 +65,7 @@ def test_flapping_is_judged_within_the_window_alone() -> None:
 
 
 def test_without_an_event_nothing_is_known_of_before() -> None:
-    """An exporter that holds no event does not say that nothing flapped since some time."""
+    """An exporter that keeps no event does not claim that nothing flapped since some time."""
     served = Served()
     served.write(cluster_view())
     answer = served.json(FLAPPING)
@@ -73,7 +73,7 @@ def test_without_an_event_nothing_is_known_of_before() -> None:
 
 
 def test_events_beyond_the_views_wait_for_them_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer holds for its place in the log, and no event after it counts."""
+    """The answer holds up to its place in the log, and no event after that counts."""
     monkeypatch.setattr(worker, "REST", 0)
     served = Served()
     served.write(topic_view("t"), cluster_view(at=as_of(2)))
@@ -85,7 +85,7 @@ def test_events_beyond_the_views_wait_for_them_here_too(monkeypatch: pytest.Monk
 
 
 def test_no_more_flapping_partitions_are_listed_than_were_asked_for() -> None:
-    """Their number stands beside, and the blame is over all of them."""
+    """The answer has the number of all of them, and blames brokers for all of them."""
     served = Served()
     served.write(topic_view("t"), cluster_view(at=as_of(10)))
     served.publish(*(shrunk(seq, 0, 1) for seq in (1, 2, 3)), shrunk(4, 1))
@@ -97,7 +97,7 @@ def test_no_more_flapping_partitions_are_listed_than_were_asked_for() -> None:
 
 
 def test_a_controller_that_changes_again_and_again_flaps() -> None:
-    """At its third election within the window; each new one is seen at once."""
+    """It flaps at its third election within the window; each new election is counted at once."""
     served = Served()
     served.now = T0 + 1000
     for number, (seq, flaps) in enumerate(((1, False), (2, False), (3, True)), start=1):
@@ -110,7 +110,7 @@ def test_a_controller_that_changes_again_and_again_flaps() -> None:
 
 
 def test_all_who_ask_within_ten_seconds_share_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many look: the window's end moves by steps."""
+    """However many clients ask: the window's end moves in steps."""
     served = flapped()
     served.now = (T0 // 10_000 + 1) * 10_000
     first = served.json(FLAPPING)
@@ -122,7 +122,7 @@ def test_all_who_ask_within_ten_seconds_share_one_answer(monkeypatch: pytest.Mon
 
 
 def owing() -> Served:
-    """Return a cluster of brokers 0 and 1, in which partitions are led by broker 2, which is gone."""
+    """Return a cluster of brokers 0 and 1 with partitions that are led by broker 2, which is gone."""
     served = Served()
     due = WritesDue(
         counts={"new_leader": 2, "notifications": 1},
@@ -141,7 +141,7 @@ def owing() -> Served:
 
 
 def test_writes_due_are_listed_by_partition_with_what_they_would_say() -> None:
-    """The expected leader and ISR, and since when; partitions that are well owe nothing."""
+    """Each has the expected leader and ISR, and since when it is due; healthy partitions are not listed."""
     answer = owing().json(WRITES_DUE)
     assert answer["health"] == "working"
     assert answer["owed_since"] == T0 - 500
@@ -160,13 +160,13 @@ def test_writes_due_are_listed_by_partition_with_what_they_would_say() -> None:
 
 
 def test_no_more_writes_are_listed_than_were_asked_for() -> None:
-    """Their number stands beside."""
+    """The answer has the number of all of them."""
     answer = owing().json(WRITES_DUE, limit=1)
     assert (len(answer["writes"]), answer["partition_count"]) == (1, 2)
 
 
 def test_the_controllers_health_is_unknown_unless_figures_are_live() -> None:
-    """By figures that are behind nobody is called slow."""
+    """Stale figures call no controller slow."""
     served = owing()
     served.now += 3_600_000
     answer = served.json(WRITES_DUE)
@@ -175,7 +175,7 @@ def test_the_controllers_health_is_unknown_unless_figures_are_live() -> None:
 
 
 def test_a_cluster_that_owes_nothing_lists_nothing() -> None:
-    """Counts are empty, and so is the list."""
+    """The counts and the list are empty."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic_view("t"))
     served.write(cluster_view(writes_due=WritesDue(verdict=ControllerHealth.NOT_NEEDED)))

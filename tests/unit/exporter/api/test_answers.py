@@ -1,4 +1,4 @@
-"""The answers as records: what each begins with, and what is its own."""
+"""The answers as records: their common fields, and their own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ OF_A_CLUSTER = [each.answer for each in OPERATIONS if each.path.startswith(f"{CL
 
 @pytest.mark.parametrize("name", OF_A_CLUSTER)
 def test_no_field_of_an_answer_hides_what_each_begins_with(name: str) -> None:
-    """Name, place and completeness are put before an answer's own fields, none of which is alike."""
+    """Name, place and completeness come before an answer's own fields, none of which has such a name."""
     answer: type[Answer] = getattr(answers, name)
     assert set(AboutCluster.__struct_fields__).isdisjoint(answer.__struct_fields__)

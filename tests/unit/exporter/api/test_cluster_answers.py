@@ -1,4 +1,4 @@
-"""The JSON of the API, apart from HTTP."""
+"""The JSON of the API, without HTTP."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def integers(body: object) -> list[int]:
 
 
 def test_no_number_is_too_large_for_a_json_reader() -> None:
-    """Generation, zxids and broker epochs are text wherever they stand."""
+    """Generation, zxids and broker epochs are text wherever they occur."""
     huge = 2**62
     store = ViewStore()
     view = cluster_view(at=as_of(1, generation=huge), log=log_view(read_zxid=huge))
@@ -59,7 +59,7 @@ def test_no_number_is_too_large_for_a_json_reader() -> None:
 
 
 def test_an_event_of_many_partitions_lists_the_first_and_counts_all() -> None:
-    """An answer stays small however wide an event is."""
+    """An answer stays small however many partitions an event has."""
     partitions = tuple(TopicPartition("t", n) for n in range(500))
     shrunk = IsrShrunk(
         at=T0,
@@ -78,7 +78,7 @@ def test_an_event_of_many_partitions_lists_the_first_and_counts_all() -> None:
 
 
 def test_the_summary_holds_what_a_list_needs() -> None:
-    """Name, verdict, controller and counts stand in the list of clusters."""
+    """It has the name, completeness, controller and counts."""
     store = ViewStore()
     view = cluster_view(controller=ControllerView(id=3, epoch=9, elections=4))
     store.apply(record(view))

@@ -1,4 +1,4 @@
-"""The questions that the API answers: pages, events, incidents, recommendations, what-ifs."""
+"""The answers of the API: pages, events, incidents, recommendations, what-ifs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROD = "/api/v1/clusters/prod"
 
 
 def test_brokers_say_whether_they_may_stop(served: Served) -> None:
-    """A broker that alone keeps partitions is not safe to stop; a dead one cannot be stopped."""
+    """A broker that holds the only replica of partitions is not safe to stop; a dead one cannot be stopped."""
     brokers = served.json(f"{PROD}/brokers")["brokers"]
     assert [each["safe_to_stop"]["safe"] for each in brokers] == [False, True, None]
     first = served.json(f"{PROD}/brokers", limit=2)
@@ -32,7 +32,7 @@ def test_brokers_say_whether_they_may_stop(served: Served) -> None:
 
 
 def test_a_recommendation_is_the_file_of_kafkas_tool(served: Served) -> None:
-    """Only what can be elected is in it, and what cannot be says why."""
+    """It contains only partitions that can be elected; the answer says why the others cannot."""
     answer = served.json(f"{PROD}/recommendations")
     (chunk,) = answer["chunks"]
     assert chunk["election"] == {"partitions": [{"topic": "sick", "partition": 2}]}
@@ -76,10 +76,10 @@ def shrunk(seq: int) -> EventRecord:
 
 
 def test_events_go_back_page_by_page_and_forward_from_any(served: Served) -> None:
-    """Older pages end at the oldest event; after an event come those that are newer, in order."""
+    """Older pages end at the oldest event; `after` an event gives the newer ones, in order."""
     served.publish(*(shrunk(seq) if seq % 3 == 0 else elected(seq) for seq in range(1, 11)))
     path = f"{PROD}/events"
-    assert served.json(path)["events"][0]["id"] == "L1/1/1/0"  # the views have come to 1
+    assert served.json(path)["events"][0]["id"] == "L1/1/1/0"  # the views have reached 1
     served.write(cluster_view(at=as_of(10), brokers_known=(0, 1, 2)))
     seen: list[str] = []
     page = served.json(path, limit=4)
@@ -100,7 +100,7 @@ def test_events_go_back_page_by_page_and_forward_from_any(served: Served) -> Non
 
 
 def test_events_are_chosen_by_kind_and_time(served: Served) -> None:
-    """Only the kinds that are named come, and only those not before the time."""
+    """Only the named kinds are listed, and only from the time on."""
     served.publish(*(shrunk(seq) if seq % 3 == 0 else elected(seq) for seq in range(1, 11)))
     served.write(cluster_view(at=as_of(10), brokers_known=(0, 1, 2)))
     path = f"{PROD}/events"
@@ -109,7 +109,7 @@ def test_events_are_chosen_by_kind_and_time(served: Served) -> None:
     assert kinds["events"][0]["kind"] == "IsrShrunk"
     both = served.json(path, kind=["IsrShrunk", "ControllerElected"], since=T0 + 9)
     assert [each["id"] for each in both["events"]] == ["L1/1/10/0", "L1/1/9/0"]
-    # What a follower was not shown is not asked for again.
+    # `newer` is past the events that the filter left out: a follower does not search them again.
     after = served.json(path, kind="IsrShrunk", after="L1/1/9/0")
     assert (after["events"], after["newer"]) == ([], "L1/1/10/0")
 
@@ -138,7 +138,7 @@ def test_events_are_chosen_by_kind_and_time(served: Served) -> None:
 def test_what_cannot_be_answered_is_refused_by_name(
     served: Served, path: str, names: list[str]
 ) -> None:
-    """The parameter, what was given, and what it may be stand in the problem's detail."""
+    """The problem's detail has the parameter, the given value, and what it may be."""
     answer = served.get(f"{PROD}{path}")
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
@@ -146,7 +146,7 @@ def test_what_cannot_be_answered_is_refused_by_name(
 
 
 def test_incidents_are_the_newest_first_and_can_be_chosen(served: Served) -> None:
-    """The open one is in front; older ones than are kept are counted."""
+    """The open one is first; those too old to be kept are still counted."""
     path = f"{PROD}/incidents"
     assert served.json(path)["incidents"] == []
     assert served.json(path)["total"] == 0
@@ -170,7 +170,7 @@ def test_incidents_are_the_newest_first_and_can_be_chosen(served: Served) -> Non
 
 
 def test_incidents_of_another_lineage_are_not_of_this_one(served: Served) -> None:
-    """Incidents are counted within a lineage, and go with it."""
+    """Incidents are counted within a lineage, and end with it."""
     served.write(incidents_view(incident(7), at=as_of(2)), cluster_view(at=as_of(2)))
     newer = as_of(3, lineage="L2")
     served.write(cluster_view(at=newer))

@@ -1,4 +1,4 @@
-"""Recommendations and what-ifs of a cluster that goes on changing, and of pairs of brokers."""
+"""Recommendations and what-ifs of a cluster that keeps changing, and of pairs of brokers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.support.samples import (
 
 PROD = "/api/v1/clusters/prod"
 PARTITIONS = 1_100
-"""Three chunks of a recommendation."""
+"""Enough for three chunks of a recommendation."""
 
 
 def wide_topic(seq: int, *, led: int) -> TopicView:
-    """Return a topic that broker 0 is to lead, and of which it leads the first so many."""
+    """Return a topic whose preferred leader is broker 0, which leads the first `led` partitions."""
     return topic_view(
         "t",
         as_of(seq),
@@ -40,7 +40,7 @@ def wide_topic(seq: int, *, led: int) -> TopicView:
 
 
 def step(served: Served, seq: int, *, led: int, **fields: Any) -> None:
-    """Show a commit after which broker 0 leads so many partitions."""
+    """Show a commit after which broker 0 leads `led` partitions."""
     waiting = PARTITIONS - led
     counts = Counts(partitions=PARTITIONS, preferred_imbalance=waiting, preferred_electable=waiting)
     served.write(wide_topic(seq, led=led), cluster_view(at=as_of(seq), counts=counts, **fields))
@@ -48,7 +48,7 @@ def step(served: Served, seq: int, *, led: int, **fields: Any) -> None:
 
 @pytest.fixture
 def served() -> Served:
-    """A cluster in which broker 1 leads all that broker 0 is to lead."""
+    """A cluster in which broker 1 leads all partitions that prefer broker 0."""
     served = Served()
     served.write(broker_view(0), broker_view(1))
     step(served, 1, led=0)
@@ -59,7 +59,7 @@ def served() -> Served:
 def test_an_answer_of_an_older_commit_is_not_confirmed_as_unchanged(
     served: Served, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it stands it is sent as it is, with the place that it holds for and without an ETag."""
+    """A kept answer is sent unchanged, with the place up to which it holds and without an ETag."""
     monkeypatch.setattr(worker, "REST", 1e9)
     first = served.get(path)
     etag = {"If-None-Match": first.headers["etag"]}
@@ -80,7 +80,7 @@ def test_an_answer_of_an_older_commit_is_not_confirmed_as_unchanged(
 def test_a_recommendation_is_as_old_as_the_oldest_of_its_parts(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The controller's own next rebalance stands in it, and may be of before the rest."""
+    """It contains the controller's next automatic rebalance, which may be older than the rest."""
     monkeypatch.setattr(worker, "REST", 1e9)
     served.json(f"{PROD}/recommendations")
     step(served, 2, led=10)
@@ -93,7 +93,7 @@ def test_a_recommendation_is_as_old_as_the_oldest_of_its_parts(
 def test_pages_of_another_recommendation_are_refused(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever goes on begins again; else chunks that have moved up would be left out."""
+    """The client must begin again: it would miss chunks that have moved to an earlier page."""
     monkeypatch.setattr(worker, "REST", 0)
     path = f"{PROD}/recommendations"
     first = served.json(path, limit=1)
@@ -116,7 +116,7 @@ def test_pages_of_another_recommendation_are_refused(
 
 
 def test_the_rebalance_follows_the_threshold_at_once(served: Served) -> None:
-    """No topic changed, and what the controller would do follows the new setting."""
+    """The answer follows the new setting although no topic has changed."""
     path = f"{PROD}/recommendations"
     before = served.json(path)["next_rebalance"]["assumed"]
     assert before["leader_imbalance_per_broker_percentage"] == 10
@@ -126,14 +126,14 @@ def test_the_rebalance_follows_the_threshold_at_once(served: Served) -> None:
 
 
 def test_the_command_to_copy_holds_an_address_of_ipv6_in_brackets(served: Served) -> None:
-    """Else its last colon would not be the port's."""
+    """Otherwise its last colon would not separate the port."""
     served.write(broker_view(0, as_of(2), host="2001:db8::1"), cluster_view(at=as_of(2)))
     command = served.json(f"{PROD}/recommendations")["command"]
     assert "--bootstrap-server '[2001:db8::1]:9092' " in command
 
 
 def test_the_pairs_that_must_not_be_lost_together_are_listed(served: Served) -> None:
-    """Of three brokers only the two that share partitions break more together than apart."""
+    """Of three brokers, only the two that share partitions break more together than apart."""
     served.write(
         broker_view(2, as_of(2), rack="b"),
         topic_view("u", as_of(2), replicas=((2,), (2,)), isr=((2,), (2,)), leader=(2, 2)),
@@ -158,7 +158,7 @@ def test_the_pairs_that_must_not_be_lost_together_are_listed(served: Served) -> 
 
 
 def test_what_was_triggered_stands_beside_what_can_be_elected_now(served: Served) -> None:
-    """The recommendation as it was made, and the grades of those before it."""
+    """The answer has the recommendation as it was made, and the grades of earlier ones."""
     path = f"{PROD}/recommendations"
     assert served.json(path)["triggered"] == {"standing": None, "graded": []}
     served.write(recommendation_view(as_of(2)), cluster_view(at=as_of(2)))
@@ -174,7 +174,7 @@ def test_what_was_triggered_stands_beside_what_can_be_elected_now(served: Served
 def test_the_next_check_is_foretold_where_there_is_one(
     served: Served, is_on: bool
 ) -> None:  # pytest gives it by name
-    """Where auto.leader.rebalance.enable is said to be off, it elects nothing and never comes."""
+    """With auto.leader.rebalance.enable off, it elects nothing and never happens."""
     rebalance = RebalanceSummary(auto_leader_rebalance=is_on)
     step(served, 2, led=0, rebalance=rebalance)
     check = served.get(f"{PROD}/recommendations").json()["next_rebalance"]

@@ -1,4 +1,4 @@
-"""The newest events of a cluster: kept up with the store, each put into words once."""
+"""The newest events of a cluster: updated from the store, each converted once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def seq_of(event: dict[str, Any]) -> int:
 
 
 def test_an_event_is_put_into_words_once() -> None:
-    """Whoever asks again how a cluster is gets the very same event; one of before is dropped."""
+    """A second question gets the same object; an event that is too old is dropped."""
     served = wide_events()
     newest = NewestEventsOfClusters(served.events)
     first = newest.of(served.views.clusters["prod"], ["prod"])
@@ -29,7 +29,7 @@ def test_an_event_is_put_into_words_once() -> None:
 
 
 def test_recent_events_are_those_of_a_search_however_they_came() -> None:
-    """Followed step by step, or read at once: the same newest events and elections."""
+    """Following step by step and reading at once give the same newest events and elections."""
     store = EventStore(kept=1000)
     followed = NewestEvents(store, "prod", most=15, most_changes=60)
     for seq in range(1, 40):
@@ -44,7 +44,7 @@ def test_recent_events_are_those_of_a_search_however_they_came() -> None:
 
 
 def test_events_beyond_the_views_wait_for_them() -> None:
-    """The page never lists what its figures do not show yet."""
+    """The page never lists an event that its figures do not show yet."""
     store = EventStore(kept=10)
     recent = NewestEvents(store, "prod", most=15, most_changes=60)
     for seq in (1, 2, 3):
@@ -56,7 +56,7 @@ def test_events_beyond_the_views_wait_for_them() -> None:
 
 
 def test_a_new_lineage_begins_anew() -> None:
-    """Events of a store that is no more are not mixed with the new one's."""
+    """Events of an older lineage are not mixed with the new one's."""
     store = EventStore(kept=10)
     recent = NewestEvents(store, "prod", most=15, most_changes=60)
     store.apply(event_record(elected(5)))
@@ -67,7 +67,7 @@ def test_a_new_lineage_begins_anew() -> None:
 
 
 def test_after_a_flood_the_newest_are_read_at_once() -> None:
-    """More events than one step takes: the newest are still the newest."""
+    """With more events than one step reads, the newest are still the newest."""
     store = EventStore(kept=2000)
     newest = NewestEvents(store, "prod", most=3, most_changes=3)
     store.apply(event_record(elected(1)))

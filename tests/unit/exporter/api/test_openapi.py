@@ -1,4 +1,4 @@
-"""Numbers in the API's document: what is an integer is one that every reader can hold."""
+"""Numbers in the OpenAPI document: every integer is small enough for every JSON reader."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BROKER_EPOCHS = frozenset({"Broker", "BrokerAndSafety", "BrokerStarted", "Broker
 
 
 def integers(schema: dict[str, Any], field: str = "") -> Iterator[str]:
-    """Yield the names of the fields that are integers, or hold some."""
+    """Yield the names of the fields that are integers or contain some."""
     if schema.get("type") == "integer":
         yield field
     for several in ("anyOf", "oneOf", "prefixItems"):
@@ -59,7 +59,7 @@ def integers(schema: dict[str, Any], field: str = "") -> Iterator[str]:
 
 
 def test_every_integer_of_an_answer_is_known_to_be_small() -> None:
-    """A new field of 64 bits must go as text; a new small one is added to the list by hand."""
+    """A new field of 64 bits must be text; a new small one is added to the list by hand."""
     found: dict[str, set[str]] = {}
     for name, schema in document()["components"]["schemas"].items():
         for field in integers(schema):

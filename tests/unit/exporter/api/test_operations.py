@@ -8,7 +8,7 @@ from exporter.api.operations import OPERATIONS
 
 
 def test_every_operation_has_a_handler_and_a_schema_of_its_answer() -> None:
-    """A row of the table is all that a path needs besides its method."""
+    """A path needs only a row of the table and a handler method."""
     schemas = document()["components"]["schemas"]
     for operation in OPERATIONS:
         assert callable(getattr(ApiPages, operation.handler)), operation.path
@@ -16,13 +16,13 @@ def test_every_operation_has_a_handler_and_a_schema_of_its_answer() -> None:
 
 
 def test_no_path_and_no_handler_stands_twice() -> None:
-    """A client can make method names of the handlers' names."""
+    """A client can use the handlers' names as method names."""
     assert len({operation.path for operation in OPERATIONS}) == len(OPERATIONS)
     assert len({operation.handler for operation in OPERATIONS}) == len(OPERATIONS)
 
 
 def test_every_limit_has_a_default_within_its_bounds() -> None:
-    """Whoever names none gets a page, and not all there is."""
+    """A request without a limit gets a page, not everything."""
     limits = [each for of in OPERATIONS for each in of.parameters if each.name == "limit"]
     assert len(limits) >= 8
     for limit in limits:

@@ -17,7 +17,7 @@ PATH = "/api/v1/clusters/prod/rehearsal"
 
 
 def test_a_rehearsal_says_what_each_step_does(served: Served) -> None:
-    """In order, with the outages and what is not known; it agrees with the what-if."""
+    """The steps are in order, with the outages and what is not known; the answer agrees with the what-if."""
     answer = served.json(PATH, step=["kill-broker:0", "start-broker:0"])
     assert answer["name"] == "prod"
     assert answer["completeness"]["status"] == "live"
@@ -38,7 +38,7 @@ def test_a_rehearsal_says_what_each_step_does(served: Served) -> None:
 
 
 def test_the_last_failover_scales_the_next(served: Served) -> None:
-    """The newest that had leaders to write; without one nothing is known of the time."""
+    """The newest failover that had leaders to write counts; without one the time is not known."""
     ask = {"step": "kill-broker:0"}
     first = served.json(PATH, **ask)["steps"][0]["failover"]
     assert first["at_most_ms"] is None
@@ -68,14 +68,14 @@ def test_the_last_failover_scales_the_next(served: Served) -> None:
 def test_what_cannot_be_rehearsed_is_refused(
     served: Served, steps: list[str], names: list[str]
 ) -> None:
-    """By the name of the parameter, with what it may be."""
+    """The problem has the name of the parameter, and what it may be."""
     answer = served.get(PATH, {"step": steps})
     assert answer.status_code == 400
     assert all(name in answer.json()["detail"] for name in names), answer.text
 
 
 def test_without_a_controller_there_is_nothing_to_rehearse(served: Served) -> None:
-    """That is a conflict with how the cluster is now, and passes."""
+    """The answer is a 409, because the state of the cluster may change."""
     view = cluster_view(at=as_of(2))
     none = msgspec.structs.replace(view.controller, id=-1)
     served.write(msgspec.structs.replace(view, controller=none))
@@ -87,7 +87,7 @@ def test_without_a_controller_there_is_nothing_to_rehearse(served: Served) -> No
 def test_too_much_is_refused_before_it_begins(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster for which memory is short, and work that would take too long: each says how to go on."""
+    """This holds for too little memory and for too much work; each refusal says what to do instead."""
     served.write(cluster_view(at=as_of(2), counts=Counts(partitions=10)))
     monkeypatch.setattr(rehearsal_answers, "MOST_WORK", 20)
     answer = served.get(PATH, {"step": ["rolling-restart", "stop-broker:0"]})

@@ -1,4 +1,4 @@
-"""Answers that a client may keep: their ETag says when they have changed."""
+"""Answers that a client may keep: their ETag changes when they do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROD = "/api/v1/clusters/prod"
 
 
 def test_an_answer_changes_its_etag_with_its_completeness(served: Served) -> None:
-    """Figures that have become old are another answer, though nothing in them moved."""
+    """Figures that have become stale are a different answer, although none of them has changed."""
     before = served.get(f"{PROD}/topics").headers["etag"]
     assert served.get(f"{PROD}/topics").headers["etag"] == before
     served.now += 60_000
@@ -22,7 +22,7 @@ def test_an_answer_changes_its_etag_with_its_completeness(served: Served) -> Non
     [("{etag}", 304), ("W/{etag}", 304), ('"other", {etag}', 304), ("*", 304), ('"other"', 200)],
 )
 def test_a_client_that_has_an_answer_gets_no_body(served: Served, known: str, status: int) -> None:
-    """If-None-Match may name several, weak ones among them, or whatever there is."""
+    """If-None-Match may have several ETags, weak ones among them, or `*`."""
     first = served.get(f"{PROD}/topics")
     headers = {"if-none-match": known.format(etag=first.headers["etag"])}
     again = served.get(f"{PROD}/topics", headers=headers)

@@ -1,4 +1,4 @@
-"""Work for requests: computed once from the same facts, one at a time, and not without bounds."""
+"""Work for requests: computed once from the same facts, one at a time, and bounded."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def snapshots() -> list[ClusterSnapshot]:
 
 
 def test_what_rests_on_the_same_facts_is_computed_once() -> None:
-    """A heartbeat changes no insight: the old one holds, as of the new place."""
+    """A heartbeat changes no result: the kept one holds up to the new place, too."""
     clock = Clock()
     compute = Counted(clock)
     first, heartbeat, *_ = snapshots()
@@ -75,7 +75,7 @@ def test_what_rests_on_the_same_facts_is_computed_once() -> None:
 
 
 def test_after_a_change_the_old_insight_stands_for_a_while_and_says_so() -> None:
-    """It rests for as long as it took, times REST; then it is made again."""
+    """It is served for REST times its computing time, with its own place; then it is computed again."""
     clock = Clock()
     compute = Counted(clock)
     first, _, changed, other_lineage = snapshots()
@@ -87,7 +87,7 @@ def test_after_a_change_the_old_insight_stands_for_a_while_and_says_so() -> None
         assert (await worker.insight("q", changed, compute)).as_of == as_of(1)
         clock.now_s += 0.2
         assert (await worker.insight("q", changed, compute)).as_of == as_of(3)
-        # Another lineage is another truth: nothing of the old one stands.
+        # A result of another lineage is never served.
         insight = await worker.insight("q", other_lineage, compute)
         assert insight.as_of == as_of(1, lineage="L2")
 
@@ -95,7 +95,7 @@ def test_after_a_change_the_old_insight_stands_for_a_while_and_says_so() -> None
 
 
 def test_what_nobody_asks_for_is_dropped() -> None:
-    """A minute after the last question its result is gone; one that is asked for stays."""
+    """A result is dropped a minute after the last question; one that is asked for stays."""
     clock = Clock()
     compute = Counted(clock)
     first, *_ = snapshots()
@@ -114,7 +114,7 @@ def test_what_nobody_asks_for_is_dropped() -> None:
 
 
 def test_a_result_keeps_no_topics_alive() -> None:
-    """Of the topics that it was made of it knows a number, so that old ones can go."""
+    """It keeps the version number of its topics only, so that old topics can be freed."""
     clock = Clock()
     first, *_ = snapshots()
     before = sys.getrefcount(first.topics)
@@ -130,7 +130,7 @@ def test_a_result_keeps_no_topics_alive() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """The oldest answers go, and are computed again when somebody asks."""
+    """The oldest results are dropped, and computed again at the next question."""
     clock = Clock()
     compute = Counted(clock)
     first, *_ = snapshots()
@@ -148,7 +148,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_too_many_requests_are_asked_to_come_again() -> None:
-    """While one works and others wait, one more is 503 with Retry-After; none works beside it."""
+    """While one runs and others wait, the next gets 503 with Retry-After; no two run at the same time."""
     go_on = threading.Event()
     at_work: list[int] = []
 
