@@ -1,7 +1,7 @@
-"""A cluster's next snapshot: what is held of it, with one complete batch of views merged in.
+"""Make a cluster's next snapshot: the one before, with one complete batch of views merged in.
 
-The rule: pure functions. Within a lineage a batch changes what is held; another lineage starts from
-nothing, since what an older one has written is not known to be still true.
+The rule: pure functions. Within a lineage a batch changes the snapshot before; another lineage starts from
+an empty one, since nothing shows that what an older lineage wrote is still true.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ from exporter.core.records import ClusterSnapshot, Entry, TopicEntry
 VIEWS_MISSING = (
     "the pipeline's Kafka has lost views, or they cannot be read: what is shown is older in part"
 )
-"""Why a cluster is incomplete whose views are not those that the fold has published."""
+"""Why a cluster is incomplete: its views are not those that the fold has published."""
 
 Batch = Mapping[str, Entry | None]
 """The views of a complete batch by key; None: the key is deleted."""
@@ -42,15 +42,15 @@ def next_snapshot(
     partition: int,
     version: int,
 ) -> ClusterSnapshot:
-    """Return the snapshot that a batch and its cluster view lead to.
+    """Return the snapshot after a batch and the cluster view that completes it.
 
     Args:
         held: the snapshot before; None if there is none.
         view: the cluster view that completes the batch.
         batch: the other views of the batch.
-        digests: those of the batch's views that are no topic's, by key.
+        digests: the digests of the batch's views by key, except those of topics.
         partition: the partition of the topics that holds the cluster's records.
-        version: the `topics_version` of the result if its topics are others than before.
+        version: the `topics_version` of the result if its topics differ from those before.
     """
     is_same_lineage = held is not None and held.view.as_of.lineage == view.as_of.lineage
     before = held if is_same_lineage else None
@@ -74,7 +74,7 @@ def next_snapshot(
 
 
 def _incomplete(before: ClusterSnapshot | None, snapshot: ClusterSnapshot) -> ClusterSnapshot:
-    """Return a snapshot that lacks views, which says so: the fold cannot know it."""
+    """Return a snapshot that lacks views, marked as incomplete: the fold cannot know that it does."""
     log = snapshot.view.log
     if log.incomplete_since is not None:
         return snapshot
@@ -87,7 +87,7 @@ def _incomplete(before: ClusterSnapshot | None, snapshot: ClusterSnapshot) -> Cl
 def _digests(
     before: ClusterSnapshot | None, snapshot: ClusterSnapshot, new: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the digests of the views that are held and no topic's, by key."""
+    """Return the digests of the snapshot's views by key, except those of topics."""
     views = (*snapshot.brokers.values(), snapshot.incidents, snapshot.recommendation)
     held = {view_key(view) for view in views if view is not None}
     known = {**(before.digests if before else {}), **new}
@@ -99,7 +99,7 @@ def _brokers(
 ) -> dict[int, BrokerView]:
     """Return the brokers by id, in order, without those that the cluster's view does not know.
 
-    The delete of such a broker was never written.
+    Such a broker is left over because its delete was never written.
     """
     brokers = before.brokers.values() if before else ()
     held = {broker_key(view.cluster, broker.id): broker for broker in brokers}
@@ -111,7 +111,7 @@ def _brokers(
 def _topics(
     before: ClusterSnapshot | None, view: ClusterView, batch: Batch
 ) -> tuple[Mapping[str, TopicEntry], int]:
-    """Return the chunks of topics by key (the mapping held before if nothing changes in it), and their digest."""
+    """Return the chunks of topics by key (the mapping from before if none changes), and their digest."""
     held = before.topics if before else {}
     topics = _merge(held, batch, TopicEntry)
     beyond = _chunks_beyond_the_last(topics, batch)
@@ -128,14 +128,14 @@ def _topics(
 
 
 def _merge(held: Mapping[str, Held], batch: Batch, kind: type[Held]) -> Mapping[str, Held]:
-    """Return the held entries with those of this kind put in and the deleted taken out."""
+    """Return the held entries with the batch's entries of this kind added and its deleted keys removed."""
     put = {key: entry for key, entry in batch.items() if isinstance(entry, kind)}
     deleted = [key for key, entry in batch.items() if entry is None]
     return _without({**held, **put} if put else held, deleted)
 
 
 def _chunks_beyond_the_last(topics: Mapping[str, TopicEntry], batch: Batch) -> set[str]:
-    """Return the chunks that a topic has no longer: its first chunk says how many there are."""
+    """Return the keys of chunks that a topic no longer has: its first chunk holds their number."""
     found: set[str] = set()
     for key, entry in batch.items():
         root, _, chunk = key.rpartition("/")
@@ -149,9 +149,9 @@ def _chunks_beyond_the_last(topics: Mapping[str, TopicEntry], batch: Batch) -> s
 
 
 def _not_in_the_resync(topics: Mapping[str, TopicEntry], view: ClusterView) -> list[str]:
-    """Return the topics that are older than the last whole resync, which did not contain them.
+    """Return the keys of topics that are older than the last complete resync, which did not contain them.
 
-    What it was denied stays, as in the fold: whether that is there is not known.
+    Topics that the watcher was denied stay, as in the fold: whether they exist is not known.
     """
     first, denied = AsOf(view.as_of.lineage, *view.views_from), view.log.denied
     older = (key for key, topic in topics.items() if topic.as_of < first)
@@ -165,6 +165,6 @@ def _without(held: Mapping[str, Held], keys: Iterable[str]) -> Mapping[str, Held
 
 
 def _single(batch: Batch, key: str, kind: type[Single]) -> Single | None:
-    """Return the view of which a cluster has one; None if the batch does not hold it."""
+    """Return the batch's view of a kind that a cluster has only one of; None if the batch does not hold it."""
     entry = batch.get(key)
     return entry if isinstance(entry, kind) else None

@@ -1,9 +1,9 @@
-"""The newest events of every cluster, out of the raw records of kcm.events.
+"""Keep the newest events of every cluster, from the raw records of kcm.events.
 
-The rule: ids rise per cluster, so a record that is not above the highest seen is a repetition and
-dropped. Events are kept as bytes, bounded in number and size per cluster and in size over all of
-them, and shown only once the views have come as far. A lineage that folds the log again emits again
-what an older one has emitted: then only its own events are shown. One thread applies records, any thread may read.
+The rule: ids rise per cluster, so a record that is not above the highest seen is a repetition and is
+dropped. Events are kept as bytes, bounded in number and size per cluster and in total size, and shown only
+once the views have reached them. A lineage that folds the log again emits the events of an older one again:
+then only its own are shown. One thread applies records, any thread may read.
 """
 
 import threading
@@ -17,12 +17,12 @@ from controller_model.records.event_records import EventId, EventRecord, as_of, 
 from pipeline.topic_records import Record
 
 MAX_RING_BYTES = 32 * 1024 * 1024
-"""Of the events of one cluster: a single event may list 10,000 partitions."""
+"""Most bytes of one cluster's events: a single event may list 10,000 partitions."""
 MAX_BYTES = 256 * 1024 * 1024
-"""Of all events: a quarter of the memory that the chart gives the exporter. Beyond it the cluster that
-holds most gives its oldest, so that each of many keeps an equal share and a quiet one all it has."""
+"""Most bytes of all events: a quarter of the memory that the chart gives the exporter. Beyond it the cluster with
+the most bytes drops its oldest events, so that each of many keeps an equal share and a quiet one keeps all."""
 _OBJECTS_BYTES = 400
-"""What an event takes beside its JSON: its id, its time and their place."""
+"""Bytes that an event takes in addition to its JSON: its id, its time and their place in the deque."""
 
 
 class _Kept(NamedTuple):
@@ -37,14 +37,14 @@ class _Kept(NamedTuple):
 
 
 class EventPage(NamedTuple):
-    """Events that were asked for, and between which events the search was."""
+    """The events found, and the events between which the search took place."""
 
     values: list[bytes]
-    """As they came in: a thousand wide ones take a hundred times as much when they are all read."""
+    """The events as the bytes in which they were read: decoded, a thousand wide ones take a hundred times as much."""
     older: EventId | None
-    """Before which to go on for older ones; None: there are none that are kept."""
+    """The event before which a search for older ones continues; None: no older ones are kept."""
     newer: EventId | None
-    """After which to go on for newer ones; None: there has been none yet."""
+    """The event after which a search for newer ones continues; None: there has been no event yet."""
 
 
 class _Ring:
@@ -54,14 +54,14 @@ class _Ring:
         self.highest: EventId | None = None
 
     def drop_oldest(self) -> int:
-        """Drop the oldest event; return how large it was."""
+        """Drop the oldest event; return its size in bytes."""
         size_bytes = self.events.popleft().size_bytes
         self.size_bytes -= size_bytes
         return size_bytes
 
 
 class EventStore:
-    """The last events of each cluster, newest last."""
+    """The newest events of each cluster, in the order in which they happened."""
 
     def __init__(self, *, kept: int) -> None:
         self._kept = kept
@@ -70,9 +70,9 @@ class EventStore:
         self._size_bytes = 0
 
     def apply(self, record: Record) -> EventRecord | None:
-        """Take a record in; return its event, or None if it is a repetition.
+        """Apply a record; return its event, or None if it is a repetition.
 
-        Raises UnreadableRecordError for a record that cannot be read; it changes nothing.
+        Raises UnreadableRecordError for a record that cannot be read, which changes nothing.
         """
         value = record.value or b""
         event = decode_event(value)
@@ -93,7 +93,7 @@ class EventStore:
         return event
 
     def _share(self) -> None:
-        """Drop the oldest of whoever holds most until all is within its bound."""
+        """Drop the oldest events of the cluster with the most bytes until the total is within its bound."""
         while self._size_bytes > MAX_BYTES:
             largest = max(self._rings.values(), key=lambda ring: ring.size_bytes)
             if len(largest.events) == 1:
@@ -101,7 +101,7 @@ class EventStore:
             self._size_bytes -= largest.drop_oldest()
 
     def held_from(self, cluster: str) -> int | None:
-        """Return when the oldest event was that is still held; None: there is none."""
+        """Return the time of the oldest event that is still kept; None: there is none."""
         with self._lock:
             ring = self._rings.get(cluster)
             return ring.events[0].at if ring and ring.events else None
@@ -117,9 +117,9 @@ class EventStore:
         before: EventId | None = None,
         after: EventId | None = None,
     ) -> EventPage:
-        """Return events: after one of them the oldest first, else the newest first.
+        """Return at most `most` events: the oldest first if `after` is given, else the newest first.
 
-        No kinds: all of them. What is searched is bounded by what is kept.
+        No kinds mean all kinds. The search is bounded by the number of events that are kept.
         """
         shown = self._shown(cluster, up_to, after)
         if before is not None:
@@ -139,7 +139,7 @@ class EventStore:
         return EventPage(found, None if is_oldest else searched_to, shown[-1].id if shown else None)
 
     def _shown(self, cluster: str, up_to: AsOf, after: EventId | None = None) -> list[_Kept]:
-        """Return what may be shown (after one of them), oldest first."""
+        """Return the events that may be shown, those after `after` if it is given, oldest first."""
         with self._lock:
             ring = self._rings.get(cluster)
             kept = list(ring.events) if ring else []
@@ -147,13 +147,13 @@ class EventStore:
         shown = _each_once([each for each in kept[first:] if as_of(each.id) <= up_to])
         if after is None or not shown or shown[-1].id.lineage == after.lineage:
             return shown
-        # Who has followed an older lineage to here has seen what the newer one emits again.
+        # A client that has followed an older lineage up to `after` has seen what the newer one emits again.
         is_kept = first > 0 and kept[first - 1].id == after
         seen_at = kept[first - 1].at if is_kept else None
         return [each for each in shown if not _was_seen(each, after, seen_at)]
 
     def forget(self, cluster: str) -> None:
-        """Drop the events of a cluster that is gone."""
+        """Drop the events of a cluster that is no longer shown."""
         with self._lock:
             ring = self._rings.pop(cluster, None)
             if ring is not None:
@@ -161,9 +161,9 @@ class EventStore:
 
 
 def _each_once(kept: list[_Kept]) -> list[_Kept]:
-    """Leave out what the newest lineage has emitted again: all from its first event on.
+    """Return the events without those that the newest lineage has emitted again: older ones from its first event on.
 
-    Its time counts as well as its place: in a log that was recreated places begin at the bottom again.
+    The time is compared as well as the place: in a log that was recreated, places begin at 0 again.
     """
     if not kept or kept[0].id.lineage == kept[-1].id.lineage:
         return kept
@@ -177,9 +177,9 @@ def _each_once(kept: list[_Kept]) -> list[_Kept]:
 
 
 def _was_seen(event: _Kept, after: EventId, seen_at: int | None) -> bool:
-    """Return whether an event repeats what an older lineage had up to a place of an older lineage.
+    """Return whether an event repeats one that the older lineage of `after` emitted up to `after`.
 
-    When that was is not known where the event has been dropped since; then the place alone decides.
+    `seen_at` is the time of `after`; None where that event has been dropped since: then the place alone decides.
     """
     if event.id.lineage == after.lineage or _place(event.id) > _place(after):
         return False

@@ -1,10 +1,10 @@
-"""The newest complete views of every cluster, from the raw records of kcm.views.
+"""Keep the newest complete views of every cluster, from the raw records of kcm.views.
 
 The rule: of two views of one key the newer `as_of` wins, in whatever order they arrive. Views wait
 for their batch's cluster view (the commit marker); then all of them are swapped at once. Another
-lineage replaces an older one only when it has come as far: a fold that reads the whole log again
-passes states of days ago, which nobody must take for the present. Only a `Deleted` deletes, by its
-as_of: the null that lets compaction forget a key has none, and may stand before a newer view of it.
+lineage replaces an older one only once it has reached the same place: a fold that reads the whole log again
+passes through states that are days old and must not be shown as current. Only a `Deleted` deletes, by its
+as_of: a tombstone, by which compaction removes a key, has none, and may precede a newer view of the key.
 No clock, no I/O, no lock: one thread applies records, any thread may read `clusters`.
 """
 
@@ -34,9 +34,9 @@ from exporter.intake.batch_merge import next_snapshot
 from pipeline.topic_records import Record
 
 UNPROVEN_AT_MOST_MS = 600_000
-"""How long, by the log's clock, a new lineage's first proof is waited for when it has come as far:
-a resync that is asked for takes seconds, minutes where ZooKeeper is sick. Beyond it, figures that
-say that they are incomplete are better than those of before."""
+"""How long, by the log's clock, a new lineage that has reached the same place waits for its first proof:
+a resync takes seconds once it is requested, minutes where ZooKeeper is slow. After that, figures that
+are marked as incomplete are better than the older ones."""
 
 
 class _Pending(NamedTuple):
@@ -45,27 +45,27 @@ class _Pending(NamedTuple):
     as_of: AsOf
     entry: Entry | None
     digest: int = 0
-    """Of a view that is no topic's."""
+    """The view's digest; 0 for a topic's, whose entry holds it."""
 
 
 class ViewStore:
-    """What the views say: `clusters` is replaced, never changed, when a batch is complete."""
+    """The current snapshots of all clusters: `clusters` is replaced, never changed, when a batch is complete."""
 
     def __init__(self) -> None:
         self.clusters: Mapping[str, ClusterSnapshot] = MappingProxyType({})
         self._pending: dict[str, dict[str, _Pending]] = {}
         self._held_back: dict[str, ClusterSnapshot] = {}
-        """Of lineages that have not come as far yet as the one that is shown."""
+        """Snapshots of lineages that have not yet reached the place of the one that is shown."""
         self._unconfirmed: set[str] = set()
         self._last_offset: dict[str, int] = {}
-        """Of the newest cluster view of each cluster."""
+        """The offset of the newest cluster view of each cluster."""
         self._versions = itertools.count(1)
         self._beats: list[WatcherBeat] = []
 
     def apply(self, record: Record) -> str | None:
-        """Take a record in; return the cluster whose snapshot it replaced or removed, if any.
+        """Apply a record; return the cluster whose snapshot it replaced or removed, if any.
 
-        Raises UnreadableRecordError for a record that cannot be read; it changes nothing.
+        Raises UnreadableRecordError for a record that cannot be read, which changes nothing.
         """
         key, cluster, kind = _split(record.key or b"")
         if record.value is None:
@@ -86,7 +86,7 @@ class ViewStore:
         return None
 
     def take_beats(self) -> list[WatcherBeat]:
-        """Return the beats that came since the last call, in their order."""
+        """Return the beats that arrived since the last call, in order."""
         taken, self._beats = self._beats, []
         return taken
 
@@ -107,13 +107,13 @@ class ViewStore:
         waiting = self._pending.setdefault(cluster, {})
         old = waiting.get(key)
         snapshot = self._newest(cluster)
-        # A view at or before the last commit is held already, or has been deleted since.
+        # A view before the last commit is either held already or has been deleted since.
         is_old = snapshot is not None and new.as_of < snapshot.view.as_of
         if not (is_old or (old is not None and new.as_of < old.as_of)):
             waiting[key] = new
 
     def _forget(self, cluster: str, offset: int) -> str | None:
-        """Drop a cluster that was forgotten (`kcm forget`), after all that was read of it."""
+        """Drop a cluster removed by `kcm forget`, unless a cluster view of it was read after that record."""
         if offset < self._last_offset.get(cluster, -1):
             return None
         is_shown = cluster in self.clusters
@@ -138,11 +138,11 @@ class ViewStore:
         self._held_back.pop(cluster, None)
 
     def _newest(self, cluster: str) -> ClusterSnapshot | None:
-        """Return the newest snapshot of a cluster, shown or coming; None: there is none."""
+        """Return the newest snapshot of a cluster, shown or held back; None: there is none."""
         return self._held_back.get(cluster) or self.clusters.get(cluster)
 
     def _commit(self, view: ClusterView, record: Record) -> str | None:
-        """Complete a batch; return the cluster if it is shown, None if it is old or held back."""
+        """Complete a batch; return the cluster if the batch is now shown, None if it is old or held back."""
         held = self._newest(view.cluster)
         if held is not None and view.as_of < held.view.as_of:
             return None
@@ -160,7 +160,7 @@ class ViewStore:
         return self._show(snapshot)
 
     def _show(self, snapshot: ClusterSnapshot) -> str | None:
-        """Replace what is shown, or hold the snapshot back until its lineage has come as far."""
+        """Show a snapshot and return its cluster, or hold it back until its lineage has reached the same place."""
         cluster = snapshot.name
         shown = self.clusters.get(cluster)
         if shown is not None and not _has_come_as_far(snapshot.view, shown.view):
@@ -171,7 +171,7 @@ class ViewStore:
         return cluster
 
     def _take_ready(self, view: ClusterView) -> dict[str, _Pending]:
-        """Return what this commit marker completes; drop older lineages, keep later batches."""
+        """Return the views that this commit marker completes; drop those of other lineages, keep those of later batches."""
         waiting = self._pending.pop(view.cluster, {})
         later = {key: pending for key, pending in waiting.items() if pending.as_of > view.as_of}
         if later:
@@ -184,10 +184,10 @@ class ViewStore:
 
 
 def _has_come_as_far(new: ClusterView, shown: ClusterView) -> bool:
-    """Return whether what is shown may be replaced: always within a lineage.
+    """Return whether `new` may replace what is shown: always within a lineage.
 
-    Another lineage must have come as far in the log, or, where the log was recreated, as far by the
-    log's clock; and it must have been proven where what is shown was.
+    Another lineage must have reached the same place in the log or, where the log was recreated, the same time by
+    the log's clock. If what is shown was verified, it must also have been verified, for `UNPROVEN_AT_MOST_MS`.
     """
     if new.as_of.lineage == shown.as_of.lineage:
         return True
@@ -214,7 +214,7 @@ _KINDS = frozenset({"cluster", "broker", "topic", "incidents", "recommendation",
 
 
 def _split(key: bytes) -> tuple[str, str, str]:
-    """Return a key as text, and the cluster and the kind in it; raises UnreadableRecordError."""
+    """Return a key as text, and the cluster and the kind that it names; raises UnreadableRecordError."""
     try:
         text = key.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Batches merged into what is held: what comes, what goes, and what stays the very same."""
+"""Batches merged into a snapshot: what is added, what is removed, and what stays the same object."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def topics(store: ViewStore) -> set[str]:
 
 
 def test_a_version_stands_for_the_very_same_topics() -> None:
-    """It is another one exactly where topics came, changed or went, whichever cluster it was."""
+    """It changes exactly where topics are added, changed or removed, over all clusters."""
     store = ViewStore()
     steps = (
         (topic_view("t"), cluster_view()),
@@ -55,7 +55,7 @@ def test_a_version_stands_for_the_very_same_topics() -> None:
 
 
 def test_a_topic_deleted_and_made_again_in_one_batch_is_there() -> None:
-    """Of two records of a key in one batch the later one stands."""
+    """Of two records of a key in one batch the later one counts."""
     store = ViewStore()
     store.apply(record(deleted(as_of(2)), "prod/topic/t/0"))
     store.apply(record(topic_view("t", as_of(2))))
@@ -66,7 +66,7 @@ def test_a_topic_deleted_and_made_again_in_one_batch_is_there() -> None:
 def merged(
     before: ClusterSnapshot | None, view: ClusterView, **entries: Entry | None
 ) -> ClusterSnapshot:
-    """Return what a batch leads to; its keys with "_" for "/", without the cluster's name."""
+    """Return the snapshot after a batch; keys have "_" for "/" and no cluster name."""
     batch = {f"prod/{key.replace('_', '/')}": entry for key, entry in entries.items()}
     snapshot = next_snapshot(before, view, batch, digests={}, partition=3, version=9)
     assert snapshot.topics_digest == reduce(xor, (e.digest for e in snapshot.topics.values()), 0)
@@ -96,7 +96,7 @@ def test_brokers_that_the_cluster_does_not_know_go_and_the_others_stand_in_order
 
 
 def test_topics_that_a_whole_resync_did_not_contain_go() -> None:
-    """They are older than the place from which on all views were written again."""
+    """They are older than the place from which on the fold wrote all views again."""
     old, new = topic_entry(topic_view("old")), topic_entry(topic_view("new", as_of(7)))
     before = merged(None, cluster_view(), topic_old_0=old)
     resynced = cluster_view(at=as_of(7), views_from=Position(1, 5))
@@ -104,7 +104,7 @@ def test_topics_that_a_whole_resync_did_not_contain_go() -> None:
 
 
 def test_what_a_whole_resync_was_denied_stays() -> None:
-    """Whether it is there is not known: it must not be missing from lists, figures and advice."""
+    """Whether it exists is not known, so it must not be missing from lists, figures and recommendations."""
     store = ViewStore()
     for name in ("denied", "gone"):
         store.apply(record(topic_view(name)))
@@ -119,7 +119,7 @@ def test_what_a_whole_resync_was_denied_stays() -> None:
 
 
 def test_incidents_stand_until_they_are_written_again_or_the_lineage_is_another() -> None:
-    """A batch holds only what changed; another lineage starts from nothing."""
+    """A batch holds only what changed; another lineage starts from an empty snapshot."""
     of = incidents_view(incident(7))
     before = merged(None, cluster_view(), incidents=of)
     assert before.partition == 3

@@ -1,6 +1,6 @@
-"""The event store: ids rise, rings are bounded, events are shown when the views have come so far.
+"""The event store: ids rise, rings are bounded, events are shown once the views have reached them.
 
-Among them those of a newer lineage, and those of another release.
+This includes events of a newer lineage, and those of another release.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAR = as_of(10**9)
 
 
 def size_bytes() -> int:
-    """Return what an event of a controller election takes."""
+    """Return the size in bytes of an event of a controller election."""
     value = event_record(elected(6)).value
     assert value is not None
     return len(value) + event_store._OBJECTS_BYTES
@@ -70,7 +70,7 @@ def test_the_ring_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_events_ahead_of_the_views_are_not_shown_yet() -> None:
-    """An event is shown once the views hold the change that it is a fact of."""
+    """An event is shown once the views contain its change."""
     store = EventStore(kept=10)
     store.apply(event_record(elected(1)))
     store.apply(event_record(elected(2)))
@@ -89,7 +89,7 @@ def test_clusters_have_rings_of_their_own() -> None:
 
 
 def test_all_clusters_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever holds most gives its oldest: a quiet cluster keeps all, busy ones the same share."""
+    """The cluster with the most bytes drops its oldest: a quiet one keeps all events, busy ones an equal share."""
     monkeypatch.setattr(event_store, "MAX_BYTES", 10 * size_bytes() + 50)
     store = EventStore(kept=100)
     store.apply(event_record(elected(1, cluster="idle")))
@@ -137,7 +137,7 @@ def refolded_store() -> EventStore:
 
 
 def test_what_is_folded_again_is_shown_once() -> None:
-    """Facts that the newer lineage's log still holds are its own; the older ones are of the older."""
+    """Events that the newer lineage emits again are shown from it; those before are the older lineage's."""
     store = refolded_store()
     far = as_of(10**9, lineage="L2")
     expected = [*(("L1", seq) for seq in (1, 2)), *(("L2", seq) for seq in range(3, 8))]
@@ -148,13 +148,13 @@ def test_what_is_folded_again_is_shown_once() -> None:
 
 
 def test_until_the_swap_the_older_lineage_is_shown() -> None:
-    """Nothing of the newer lineage is shown, and nothing of the older one left out, before the views swap."""
+    """Before the views swap, no event of the newer lineage is shown and none of the older one is left out."""
     shown = read(refolded_store().search("prod", most=10, up_to=as_of(5)))
     assert places(shown) == [("L1", seq) for seq in (5, 4, 3, 2, 1)]
 
 
 def test_who_follows_hears_nothing_twice() -> None:
-    """After the swap a follower goes on behind the place that it had come to."""
+    """After the swap a follower continues after the place that it had reached."""
     store = refolded_store()
     far = as_of(10**9, lineage="L2")
     page = store.search("prod", most=10, up_to=far, after=elected(5).id)
@@ -167,7 +167,7 @@ def test_who_follows_hears_nothing_twice() -> None:
 
 
 def test_events_of_a_log_made_anew_are_new() -> None:
-    """Its places begin at the bottom again; its times do not."""
+    """Its places begin at 0 again; its times do not."""
     store = EventStore(kept=100)
     for seq in range(10, 13):
         store.apply(event_record(elected(seq)))
@@ -181,7 +181,7 @@ def test_events_of_a_log_made_anew_are_new() -> None:
 
 
 def test_events_of_another_kind_are_refused() -> None:
-    """An older exporter goes on with the next event that it knows."""
+    """An older exporter continues with the next event that it knows."""
     store = EventStore(kept=10)
     store.apply(event_record(elected(1)))
     strange = json.loads(encode_event(elected(2)))

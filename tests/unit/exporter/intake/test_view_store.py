@@ -1,7 +1,7 @@
 """The view store: newest wins, batches swap at their commit marker, lineages replace, garbage is refused.
 
-A newer lineage is shown once it has come as far as the one that is shown, and never before. Of
-another release's views what is not known is refused, never wrong.
+A newer lineage is shown once it has reached the place of the one that is shown, never before. Views of
+another release that are not known are refused, never misread.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_views_wait_for_the_cluster_view_of_their_batch() -> None:
 
 
 def test_a_snapshot_never_changes() -> None:
-    """A later batch replaces the snapshot and leaves the one that a request holds as it was."""
+    """A later batch replaces the snapshot and does not change the one that a request holds."""
     store = ViewStore()
     for view in (broker_view(0, leaders=1), topic_view("t"), cluster_view()):
         store.apply(record(view))
@@ -79,7 +79,7 @@ def test_a_snapshot_never_changes() -> None:
 
 @pytest.mark.parametrize("order", list(itertools.permutations([1, 2, 3])))
 def test_the_newer_view_wins_in_any_order(order: tuple[int, ...]) -> None:
-    """Whatever order batches come in, even twice, the newest one stands at the end."""
+    """In whatever order batches arrive, even twice, the newest one wins."""
     store = ViewStore()
     for seq in (*order, *order):
         store.apply(record(broker_view(0, as_of(seq), leaders=seq)))
@@ -89,7 +89,7 @@ def test_the_newer_view_wins_in_any_order(order: tuple[int, ...]) -> None:
 
 
 def test_the_newer_of_two_views_that_wait_wins() -> None:
-    """A sink that repeats an older batch late does not put it over the newer one's views."""
+    """An older batch that a sink repeats late does not replace the views of a newer one."""
     store = ViewStore()
     for seq in (2, 3, 1):
         store.apply(record(broker_view(0, as_of(seq), leaders=seq)))
@@ -109,7 +109,7 @@ def test_beats_are_handed_over_once_and_in_order() -> None:
 
 
 def test_a_batch_written_twice_changes_nothing() -> None:
-    """An at-least-once sink may repeat a batch: the same as_of is taken again without harm."""
+    """An at-least-once sink may repeat a batch: applying the same as_of again has no effect."""
     store = ViewStore()
     batch = [record(broker_view(0)), record(topic_view("t")), record(cluster_view())]
     for item in batch:
@@ -136,7 +136,7 @@ def test_a_view_that_was_deleted_does_not_come_back() -> None:
 
 
 def test_a_view_ahead_of_the_mark_waits_for_its_own() -> None:
-    """A reading that begins between two batches does not show the later one's views early."""
+    """A reader that begins between two batches does not show the later one's views early."""
     store = ViewStore()
     store.apply(record(broker_view(0, as_of(2), leaders=2)))
     store.apply(record(cluster_view(at=as_of(1))))
@@ -146,7 +146,7 @@ def test_a_view_ahead_of_the_mark_waits_for_its_own() -> None:
 
 
 def test_a_new_lineage_replaces_all_of_the_older() -> None:
-    """Brokers and topics of an older lineage are gone, even those that the new one never names."""
+    """Brokers and topics of an older lineage are removed, even if the new one never names them."""
     store = ViewStore()
     for view in (broker_view(0), broker_view(1), topic_view("old"), cluster_view(at=as_of(900))):
         store.apply(record(view))
@@ -167,7 +167,7 @@ def test_views_of_an_older_lineage_that_still_wait_are_dropped() -> None:
 
 
 def test_clusters_are_apart_and_can_go() -> None:
-    """A delete or a null under a cluster's key drops that cluster alone."""
+    """A delete or a tombstone under a cluster's key drops only that cluster."""
     store = ViewStore()
     for name in ("a", "b", "c"):
         store.apply(record(cluster_view(name)))
@@ -178,7 +178,7 @@ def test_clusters_are_apart_and_can_go() -> None:
 
 
 def test_a_null_drops_what_waits_of_a_cluster_that_is_not_shown() -> None:
-    """Compaction may have taken the cluster's own view, and not yet what else stands before the null."""
+    """Compaction may have removed the cluster's own view, but not yet other views before the tombstone."""
     store = ViewStore()
     store.apply(record(broker_view(0)))
     assert store.apply(raw(b"prod/cluster", None)) is None
@@ -187,7 +187,7 @@ def test_a_null_drops_what_waits_of_a_cluster_that_is_not_shown() -> None:
 
 
 def test_an_older_delete_of_a_cluster_is_ignored() -> None:
-    """A delete that is older than what is held does not drop it; one of the same change does."""
+    """A delete that is older than the snapshot does not drop it; one of the same change does."""
     store = ViewStore()
     store.apply(record(cluster_view(at=as_of(5))))
     assert store.apply(record(deleted(as_of(4)), "prod/cluster")) is None
@@ -197,9 +197,9 @@ def test_an_older_delete_of_a_cluster_is_ignored() -> None:
 
 
 def test_a_null_drops_a_cluster_only_under_its_key_and_after_what_was_read_of_it() -> None:
-    """Compaction's nulls stand under other keys, and before newer views of the cluster.
+    """Compaction's tombstones are under other keys, and before newer views of the cluster.
 
-    Where the topic was recreated the offsets begin again.
+    Where the topic was recreated, the offsets begin at 0 again.
     """
     store = ViewStore()
     early = raw(b"prod/cluster", None)
@@ -233,7 +233,7 @@ def test_a_null_drops_a_cluster_only_under_its_key_and_after_what_was_read_of_it
     ],
 )
 def test_garbage_is_refused_and_changes_nothing(key: bytes | None, value: bytes | None) -> None:
-    """A record that is damaged, of another version or under a wrong key is an error, and says so."""
+    """A record that is damaged, of another version or under a wrong key raises an error."""
     store = ViewStore()
     with pytest.raises(UnreadableRecordError, match=r"\w+ \w+"):
         store.apply(raw(key, value))
@@ -241,7 +241,7 @@ def test_garbage_is_refused_and_changes_nothing(key: bytes | None, value: bytes 
 
 
 def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> None:
-    """After a reread only clusters that were seen again stay; until then all are served."""
+    """After the topic was read again only clusters seen in it stay; until then all are served."""
     store = ViewStore()
     store.apply(record(cluster_view("stays")))
     store.apply(record(cluster_view("goes")))
@@ -257,7 +257,7 @@ def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> N
 
 
 def test_an_entry_decodes_to_the_view_that_came_in() -> None:
-    """A topic is kept as bytes and comes out as it went in."""
+    """A topic is kept as bytes and decodes to the same view."""
     store = ViewStore()
     view = topic_view("t", isr=((0,), None), adding={1: (2,)})
     store.apply(record(view))
@@ -275,7 +275,7 @@ def shown_store() -> ViewStore:
 
 
 def shown(store: ViewStore) -> tuple[str, Position]:
-    """Return which lineage is shown, and as of what."""
+    """Return the lineage that is shown, and its position."""
     place = store.clusters["prod"].view.as_of
     return place.lineage, Position(place.generation, place.seq)
 
@@ -288,7 +288,7 @@ def l2(seq: int, *, at: int = T0, generation: int = 1, verified_at: int | None =
 
 
 def test_a_log_that_is_folded_again_is_not_shown_on_its_way() -> None:
-    """States of days ago stay unseen; at the place where the older lineage stands all swaps."""
+    """States that are days old stay hidden; at the older lineage's place everything swaps."""
     store = shown_store()
     store.apply(record(broker_view(5, as_of(1, lineage="L2"))))
     store.apply(record(topic_view("folded again", at=as_of(1, lineage="L2"))))
@@ -307,13 +307,13 @@ def test_a_log_that_is_folded_again_is_not_shown_on_its_way() -> None:
 
 
 def test_a_newer_generation_of_the_watcher_is_further_in_the_log() -> None:
-    """Its seqs begin again, and its clock may be behind."""
+    """Its seqs begin at 0 again, and its clock may be behind."""
     store = shown_store()
     assert store.apply(raw(b"prod/cluster", l2(1, at=T0 - 1000, generation=2))) == "prod"
 
 
 def test_a_log_made_anew_has_come_as_far_by_its_clock() -> None:
-    """Its positions begin at the bottom again, and its first heartbeat is newer than the last one."""
+    """Its positions begin at 0 again, and its first heartbeat is newer than the old log's last one."""
     store = shown_store()
     assert store.apply(raw(b"prod/cluster", l2(3, at=T0 - 1))) is None
     assert store.apply(raw(b"prod/cluster", l2(4, at=T0))) == "prod"
@@ -321,7 +321,7 @@ def test_a_log_made_anew_has_come_as_far_by_its_clock() -> None:
 
 
 def test_a_view_that_was_missing_is_taken_in_when_its_batch_is_read_again() -> None:
-    """A batch that runs again, or a topic that is read again, brings it under the place that is shown already."""
+    """A repeated batch, or a topic that is read again, contains it at the place that is already shown."""
     store = ViewStore()
     store.apply(record(cluster_view(at=as_of(2))))
     assert not store.clusters["prod"].topics
@@ -331,7 +331,7 @@ def test_a_view_that_was_missing_is_taken_in_when_its_batch_is_read_again() -> N
 
 
 def test_proven_figures_are_not_replaced_by_unproven_ones_at_once() -> None:
-    """A log that lost its beginning has no whole resync: the answer to the one asked for is waited for."""
+    """A log that lost its beginning has no complete resync: the store waits for the one that is requested."""
     store = shown_store()
     assert store.apply(raw(b"prod/cluster", l2(950, at=T0 + 1, verified_at=None))) is None
     assert shown(store) == ("L1", (1, 900))
@@ -340,7 +340,7 @@ def test_proven_figures_are_not_replaced_by_unproven_ones_at_once() -> None:
 
 
 def test_a_proof_that_does_not_come_is_not_waited_for_for_ever() -> None:
-    """After ten minutes of the log incomplete figures, which say so, are better than old ones."""
+    """After ten minutes by the log's clock, figures marked as incomplete are better than old ones."""
     store = shown_store()
     late = T0 + UNPROVEN_AT_MOST_MS
     assert store.apply(raw(b"prod/cluster", l2(950, at=late, verified_at=None))) is None
@@ -348,14 +348,14 @@ def test_a_proof_that_does_not_come_is_not_waited_for_for_ever() -> None:
 
 
 def test_unproven_figures_are_replaced_by_unproven_ones() -> None:
-    """Where nothing was proven there is nothing to keep."""
+    """There are no proven figures to keep."""
     store = ViewStore()
     store.apply(record(cluster_view(at=as_of(9), log=log_view(verified_at=None))))
     assert store.apply(raw(b"prod/cluster", l2(9, verified_at=None))) == "prod"
 
 
 def test_the_older_lineage_cannot_come_between() -> None:
-    """Once a newer lineage is on its way, what the older one still wrote is not newer."""
+    """Once a newer lineage is held back, later views of the older one are not newer."""
     store = shown_store()
     store.apply(raw(b"prod/cluster", l2(10, at=T0 - 1000)))
     assert store.apply(record(cluster_view(at=as_of(901)))) is None
@@ -366,7 +366,7 @@ def test_the_older_lineage_cannot_come_between() -> None:
     "value", [None, record(deleted(as_of(11, lineage="L2")), "prod/cluster").value]
 )
 def test_a_cluster_that_goes_goes_with_what_was_on_its_way(value: bytes | None) -> None:
-    """A delete drops all, so that nothing of it comes back as a later batch's base, or with it."""
+    """A delete drops everything, so that nothing returns with a later batch or as its base."""
     store = shown_store()
     store.apply(record(topic_view("held back", at=as_of(10, lineage="L2"))))
     store.apply(raw(b"prod/cluster", l2(10, at=T0 - 1000)))
@@ -378,13 +378,13 @@ def test_a_cluster_that_goes_goes_with_what_was_on_its_way(value: bytes | None) 
 
 
 def newer(value: bytes | None, **fields: Any) -> bytes:
-    """Return a record as a newer release would write it: with a field that we do not know, and these."""
+    """Return a record as a newer release would write it: with an unknown field, and the given ones."""
     body = json.loads(value or b"{}") | {"of_a_newer_release": {"any": [1]}} | fields
     return json.dumps(body).encode()
 
 
 def test_an_older_exporter_reads_a_newer_folds_views() -> None:
-    """Fields that it does not know change nothing of those that it does."""
+    """Fields that it does not know have no effect on those that it knows."""
     store, plain = ViewStore(), ViewStore()
     for view in (broker_view(0), topic_view("t"), cluster_view()):
         old = record(view)
@@ -412,7 +412,7 @@ def test_views_of_another_kind_or_version_are_refused(key: bytes, fields: dict[s
 
 
 def test_a_newer_exporter_reads_an_older_folds_views() -> None:
-    """What an older fold does not write has its default: no field but those of the first release is needed."""
+    """Fields that an older fold does not write have their defaults: only those of the first release are required."""
     store = ViewStore()
     first_release = {
         *("view", "v", "cluster", "as_of", "counters_since", "folded_at"),
@@ -426,7 +426,7 @@ def test_a_newer_exporter_reads_an_older_folds_views() -> None:
 
 
 def test_a_cluster_whose_views_were_lost_is_incomplete_until_they_come_again() -> None:
-    """A leader that has moved is lost with its view: the older one is shown, and not as live."""
+    """The view with a new leader is lost: the older view is shown, but not as live."""
     before = topic_view("t", as_of(1), leader=(0, 1))
     moved = topic_view("t", as_of(2), leader=(1, 1))
     digest = digest_text(view_digest(encode_view(moved), as_of(2)))
@@ -444,7 +444,7 @@ def test_a_cluster_whose_views_were_lost_is_incomplete_until_they_come_again() -
 
 
 def test_what_the_fold_says_of_itself_stands() -> None:
-    """It has its own reason why the figures are incomplete, and since when."""
+    """It has its own reason and time for incomplete figures."""
     log = log_view(incomplete_since=T0, incomplete_reason="a hole")
     store = ViewStore()
     store.apply(record(cluster_view(log=log, views_digest=digest_text(1))))
@@ -453,7 +453,7 @@ def test_what_the_fold_says_of_itself_stands() -> None:
 
 
 def test_a_fold_that_does_not_know_what_it_published_is_believed() -> None:
-    """An older release says nothing of it."""
+    """An older release does not report it."""
     store = ViewStore()
     store.apply(record(topic_view("t")))
     store.apply(record(cluster_view()))
@@ -461,7 +461,7 @@ def test_a_fold_that_does_not_know_what_it_published_is_believed() -> None:
 
 
 def test_each_view_that_is_no_topics_has_the_digest_of_its_record() -> None:
-    """By them an exporter notices that it lacks one."""
+    """By the digests an exporter notices that it lacks a view."""
     store = ViewStore()
     broker = record(broker_view(0))
     assert broker.value is not None
