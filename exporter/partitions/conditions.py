@@ -1,8 +1,8 @@
-"""What a partition can be that an operator asks for: offline, under-replicated, not preferred.
+"""The conditions by which partitions are filtered: offline, under-replicated, not preferred and others.
 
-The rule: each condition is the one that is counted in the figures (`views.Counts`), so a list is
-never longer or shorter than the number that led somebody to it. Where min.insync.replicas is not known, it
-is not known (None) whether a partition is so: it is not listed, and there is no number.
+The rule: each condition is the one that the figures count (`views.Counts`), so a list is never longer or
+shorter than the number that led an operator to it. Where min.insync.replicas is not known, it is not known
+(None) whether a partition meets a condition that depends on it: it is not listed, and there is no number.
 """
 
 import enum
@@ -19,30 +19,30 @@ class Condition(enum.StrEnum):
     """A filter for partitions and topics."""
 
     OFFLINE = "offline"
-    """It has a state, and no live leader."""
+    """It has a state and no live leader."""
     UNDER_REPLICATED = "under-replicated"
     UNDER_MIN_ISR = "under-min-isr"
     AT_MIN_ISR = "at-min-isr"
     NOT_PREFERRED = "not-preferred"
     """Its leader is not the preferred replica (the gauge PreferredReplicaImbalanceCount)."""
     ELECTABLE = "electable"
-    """Another leads, while the preferred replica is live and in sync."""
+    """Another replica leads while the preferred replica is live and in sync."""
     REASSIGNING = "reassigning"
     WITHOUT_STATE = "without-state"
-    """It is assigned, and its state znode is not there yet."""
+    """It is assigned, and its state znode does not exist yet."""
     SINGLE_REPLICA = "single-replica"
     MIN_ISR_BLOCKING = "min-isr-blocking"
-    """Its min.insync.replicas is not below its replication factor, single replicas apart."""
+    """Its min.insync.replicas is not below its replication factor; partitions with one replica are not counted."""
     ON_GONE_BROKERS = "on-gone-brokers"
     """A broker that is not registered has a replica."""
     ONE_RACK = "one-rack"
-    """All its replicas are in one rack, though live brokers are in others."""
+    """All its replicas are in one rack although live brokers are in other racks."""
     DELETING = "deleting"
     """Its topic is being deleted."""
 
 
 def is_under_replicated(partition: PartitionFacts) -> bool:
-    """Return whether a counted partition lacks replicas in sync, those being added apart."""
+    """Return whether a counted partition lacks in-sync replicas, not counting those being added."""
     wanted = len(set(partition.replicas) - set(partition.adding))
     return partition.counts and wanted > len(partition.isr)
 
@@ -54,7 +54,7 @@ def _electable(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
 
 
 def _one_rack(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
-    # Few are in one rack: whether there are others is asked last, since it takes all brokers.
+    # Whether there are other racks is checked last, since it reads all brokers and few partitions get that far.
     is_one = not partition.deleting and in_one_rack(partition.replicas, cluster.racks)
     return is_one and has_racks_to_spread_over(cluster)
 
@@ -92,22 +92,22 @@ _COUNTED: Mapping[Condition, Callable[[Counts], int | None]] = {
     Condition.ON_GONE_BROKERS: lambda counts: counts.replicas_on_gone_brokers,
     Condition.DELETING: lambda counts: counts.deleting_topics,
 }
-"""Those that the cluster's view counts exactly, so that "none" is known without reading partitions."""
+"""The conditions that the cluster's view counts exactly, so that "none" is known without reading partitions."""
 
 
 def conditions_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
-    """Return all that a partition is."""
+    """Return the conditions that a partition is known to meet."""
     return [condition for condition, judge in JUDGES.items() if judge(partition, cluster)]
 
 
 def unknown_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
-    """Return of which conditions it is not known whether the partition is so."""
+    """Return the conditions for which it is not known whether a partition meets them."""
     if cluster.min_isr_of(partition) is not None and cluster.min_isr_blocks(partition) is not None:
         return []
     return [met for met in _BY_MIN_ISR if JUDGES[met](partition, cluster) is None]
 
 
 def none_counted(condition: Condition, counts: Counts) -> bool:
-    """Return whether the cluster's figures say that no partition is so; False where they do not."""
+    """Return whether the cluster's figures say that no partition meets a condition; False where they do not count it."""
     count = _COUNTED.get(condition)
     return count is not None and count(counts) == 0

@@ -1,6 +1,6 @@
-"""How many partitions of a cluster have all their replicas in one rack.
+"""Count the partitions of a cluster that have all their replicas in one rack.
 
-The rule: racks come with brokers, so no topic's own counts can hold this (`contribution`); it is
+The rule: a rack is a property of brokers, so a topic's own counts cannot hold this (`contribution`). It is
 counted over the views, and only those that changed since the last count are read again.
 """
 
@@ -14,15 +14,15 @@ _Racks = Mapping[int, str | None]
 
 
 class OneRackCount:
-    """The count of one cluster, and what it was made of."""
+    """The count of one cluster, and the entries that it was made from."""
 
     def __init__(self) -> None:
         self._racks: _Racks = {}
         self._counted: dict[str, tuple[TopicEntry, int]] = {}
-        """By view key: what was read, and how many of its partitions are in one rack."""
+        """By view key: the entry that was read, and how many of its partitions are in one rack."""
 
     def of(self, snapshot: ClusterSnapshot) -> int | None:
-        """Return the count; None where the watcher may not read all that it takes."""
+        """Return the count; None where the watcher is denied znodes that the count needs."""
         if snapshot.view.log.is_denied("/brokers"):
             return None
         facts = cluster_facts(snapshot.view, snapshot.brokers.values())

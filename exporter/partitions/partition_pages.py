@@ -1,9 +1,9 @@
-"""Pages of partitions and of topics, filtered, in order of topic and partition.
+"""Make pages of partitions and of topics, filtered, in order of topic and partition.
 
 The rule: a request reads a bounded number of partitions, however large the cluster is and however
-few of them fit the filter. So a page may be short, or empty, and still have a next one: `next` is
-where to go on, and only its absence is the end. The order is by name, so that a page stays what it
-was while other topics come and go.
+few partitions fit the filter. So a page may be short or empty and still have a next one: `next` says
+where to continue, and only its absence means the end. The order is by name, so that a page does not shift
+when other topics are created or deleted.
 """
 
 from bisect import bisect_left
@@ -32,9 +32,9 @@ from exporter.partitions.conditions import (
 )
 
 MOST_READ = 20_000
-"""Partitions that one request reads: about 0.1 s of work."""
+"""Most partitions that one request reads: about 0.1 s of work."""
 PLAIN_COST = 0.2
-"""What it costs to see that a partition is plain, as a part of what reading one costs."""
+"""Cost of finding that a partition is plain, as a fraction of the cost of reading one."""
 _OF_PLAIN = frozenset(
     {
         Condition.AT_MIN_ISR,
@@ -48,23 +48,23 @@ _OF_PLAIN = frozenset(
 
 
 class PartitionQuery(NamedTuple):
-    """What is asked for."""
+    """The filters of a request, and where its page begins."""
 
     limit: int
     conditions: tuple[Condition, ...] = ()
-    """All of which a partition must meet; for topics, one partition of it each."""
+    """Conditions that a partition must all meet; a topic must have a partition for each."""
     topic: str | None = None
-    """This topic alone."""
+    """Only this topic."""
     contains: str = ""
-    """A part of the topic's name."""
+    """Only topics whose name contains this."""
     broker: int | None = None
     """Only partitions that have a replica on this broker."""
     after: str | None = None
-    """Where the page before ended."""
+    """The cursor at which the page before ended."""
 
 
 class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic, with how many of its partitions are what."""
+    """A topic, with the number of its partitions that meet each condition."""
 
     name: str
     topic_id: str | None
@@ -74,11 +74,11 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     min_isr: int | None
     unclean: bool | None
     conditions: dict[str, int | None]
-    """How many are so, those of which none is left out; None: of some it is not known."""
+    """Partitions that meet each condition, without conditions that none meets; None: for some it is not known."""
 
 
 class PartitionDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition, with what it is."""
+    """A partition, with the conditions that it meets."""
 
     topic: str
     partition: int
@@ -92,16 +92,16 @@ class PartitionDetail(msgspec.Struct, frozen=True, kw_only=True):
     controller_epoch: int | None
     partition_epoch: int | None
     min_isr: int | None
-    """What counts for its ISR; None: it is not known."""
+    """The min.insync.replicas in effect; None: it is not known."""
     conditions: list[Condition]
-    """All that it is known to be."""
+    """The conditions that it is known to meet."""
     unreadable: bool = False
-    """Its newest state, or its topic's newest assignment or configuration, cannot be read: what is
-    said is the last good one, or nothing."""
+    """Its newest state, or its topic's newest assignment or configuration, cannot be parsed: the last
+    good one is given, or nothing."""
 
 
 class Page(NamedTuple):
-    """What was found, and where to go on; None at the end."""
+    """The items found, and the cursor of the next page; None at the end."""
 
     items: list[Any]
     """`PartitionDetail` or `TopicSummary`."""
@@ -109,7 +109,7 @@ class Page(NamedTuple):
 
 
 def read_cursor(text: str) -> tuple[str, int]:
-    """Return the topic and partition at which a page ended; raises ValueError if it is none.
+    """Return the topic and partition at which a page ended; raises ValueError for a text that is no cursor.
 
     >>> read_cursor("orders/17")
     ('orders', 17)
@@ -156,7 +156,7 @@ def partitions_page(
 def topics_page(
     snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], query: PartitionQuery
 ) -> Page:
-    """Return a page of topics, each with how many of its partitions are what."""
+    """Return a page of topics, each with the number of its partitions that meet each condition; `entries` as above."""
     facts = cluster_facts(snapshot.view, snapshot.brokers.values())
     if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
         return Page([], None)
@@ -181,7 +181,7 @@ def topics_page(
 
 
 def _from(entries: Sequence[TopicEntry], topic: str, query: PartitionQuery) -> Iterator[TopicEntry]:
-    """Yield the chunks of topics that may fit, from this topic on."""
+    """Yield the chunks of topics whose name fits the query, from this topic on."""
     first = query.topic if query.topic is not None and query.topic > topic else topic
     start = bisect_left(entries, first, key=lambda entry: entry.name)
     for entry in entries[start:]:
@@ -192,9 +192,9 @@ def _from(entries: Sequence[TopicEntry], topic: str, query: PartitionQuery) -> I
 
 
 def cannot_fit(view: TopicView, facts: ClusterFacts, query: PartitionQuery) -> bool:
-    """Return whether no partition of a chunk meets a condition, seen without reading each.
+    """Return whether no partition of a chunk can meet the conditions, without reading each partition.
 
-    Most partitions of a cluster are plain: led by their preferred replica, all replicas in sync.
+    Most partitions of a cluster are plain: led by their preferred replica, with all replicas in sync.
     """
     if _OF_PLAIN.issuperset(query.conditions) or view.deleting or view.adding or view.removing:
         return False
@@ -202,7 +202,7 @@ def cannot_fit(view: TopicView, facts: ClusterFacts, query: PartitionQuery) -> b
 
 
 def is_plain(view: TopicView, live: Container[int]) -> bool:
-    """Return whether each partition's preferred replica lives and leads, with all replicas in sync."""
+    """Return whether each partition is led by its live preferred replica, with all replicas in sync."""
     return all(
         replicas and leader == replicas[0] and leader in live and len(isr or ()) == len(replicas)
         for leader, isr, replicas in zip(view.leader, view.isr, view.replicas, strict=True)
@@ -210,7 +210,7 @@ def is_plain(view: TopicView, live: Container[int]) -> bool:
 
 
 def fits(partition: PartitionFacts, facts: ClusterFacts, query: PartitionQuery) -> bool:
-    """Return whether a partition is on the broker and meets all conditions that are asked for."""
+    """Return whether a partition has a replica on the query's broker and meets all its conditions."""
     if query.broker is not None and query.broker not in partition.replicas:
         return False
     return all(JUDGES[condition](partition, facts) for condition in query.conditions)
@@ -225,7 +225,7 @@ class ChunkDetails:
         self._epochs = dict(zip(view.partitions, view.partition_epoch, strict=True))
 
     def of(self, partition: PartitionFacts) -> PartitionDetail:
-        """Return what a partition of the chunk is."""
+        """Return the details of a partition of the chunk."""
         has_state = partition.leader is not None
         return PartitionDetail(
             topic=partition.topic,
@@ -266,6 +266,6 @@ def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> TopicS
 
 
 def all_partitions(entries: Collection[TopicEntry]) -> Iterator[PartitionFacts]:
-    """Yield every partition of a cluster, a chunk decoded at a time."""
+    """Yield every partition of a cluster; decode one chunk at a time."""
     for entry in entries:
         yield from partitions_in(entry.decode())

@@ -1,8 +1,7 @@
-"""The search over all partitions of a cluster: how many fit, and a page of them.
+"""Search all partitions of a cluster: how many fit, and a page of them.
 
-The rule: one search reads every partition that may fit, so its count is exact and nobody has to go on with a next
-page to know that there is none. What can be seen of a topic's name, or of a whole chunk, is not read partition by
-partition.
+The rule: one search reads every partition that may fit, so its count is exact, and a client needs no next page to
+learn that nothing fits. What a topic's name or a whole chunk already decides is not read partition by partition.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,20 +22,21 @@ from exporter.partitions.partition_pages import (
 
 
 class Found(NamedTuple):
-    """A page of what was found, and how many partitions fit in all."""
+    """A page of the partitions found, and how many fit in all."""
 
     page: Page
     matched: int
 
 
 Numbers = Callable[[int], bool]
-"""Whether a partition of this number is meant."""
+"""Whether a text means the partition of this number."""
 
 
 def numbers_meant(name: str, text: str) -> Numbers | None:
     """Return which partitions of a topic a text means; None: none of them.
 
-    It means those whose topic holds it, and those whose whole name begins to: capitals make no difference.
+    It means all partitions of a topic whose name contains it, and each partition whose full name (`topic-number`)
+    contains it across the last dash. Case is ignored.
 
     >>> numbers_meant("Orders", "rder")(7)
     True
@@ -58,7 +58,7 @@ def numbers_meant(name: str, text: str) -> Numbers | None:
 def search(
     snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], query: PartitionQuery
 ) -> Found:
-    """Return what fits after `query.after`, and how many fit; `entries` are all chunks in order."""
+    """Return the partitions that fit after `query.after`, and how many fit; `entries` are all chunks in order."""
     if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
         return Found(Page([], None), 0)
     facts = cluster_facts(snapshot.view, snapshot.brokers.values())

@@ -1,9 +1,9 @@
-"""The topics that are worst off, a few of each cluster, for the boards.
+"""Find the worst topics of each cluster for the dashboards: those with partitions offline, under min ISR, under-replicated.
 
-The rule: at most `MOST_TOPICS` a cluster, so that its series stay few, and never in the way of the
-figures: a thread of its own reads the partitions of topics that changed, only while the cluster's
-totals say that some are in trouble, and rests for long after a search that took long. So they may be older than the
-rest, and say of when they are. It counts what is in one rack as well (`one_rack`).
+The rule: at most `MOST_TOPICS` for each cluster, so that the series stay few, and no other figure is delayed. A
+separate thread reads the partitions of the topics that changed, only while the cluster's totals are not zero, and
+pauses in proportion to how long a search took. So these figures may be older than the others, and carry their own
+time. The thread also counts the partitions in one rack (`one_rack`).
 """
 
 import threading
@@ -29,22 +29,22 @@ from exporter.partitions.partition_pages import is_plain
 from pipeline.runtime import get_logger
 
 MOST_TOPICS = 20
-"""Of a cluster: three series each; more are on the API's pages."""
+"""Most topics of a cluster: each has three series; the API's pages list the others."""
 
 SEARCH_EVERY_S = 2.0
 REST = 19
-"""Times as long as a search took: it costs a twentieth of a processor at most."""
+"""Pause after a search, as a multiple of the processor time that it took: so it takes at most a twentieth of a core."""
 
 _NOTHING = WorstTopics()
 
 
 class _Judged(NamedTuple):
-    """What was found of a topic, and in which chunks."""
+    """The trouble found in a topic, and the chunks that were read for it."""
 
     chunks: tuple[TopicEntry, ...]
     trouble: TopicTrouble
     led_short: Counter[int]
-    """Its under-replicated partitions, by their leaders."""
+    """The number of its under-replicated partitions, by their leaders."""
 
 
 class WorstTopicsSearch:
@@ -55,7 +55,7 @@ class WorstTopicsSearch:
         self._judged: dict[str, _Judged] = {}
 
     def of(self, snapshot: ClusterSnapshot, at: int) -> WorstTopics:
-        """Return the worst topics, the worst first: by what is offline, under min ISR, behind."""
+        """Return the worst topics, the worst first: by partitions offline, then under min ISR, then under-replicated."""
         view = snapshot.view
         counts = view.counts
         if counts.offline or counts.under_min_isr or counts.under_replicated:
@@ -116,7 +116,7 @@ def _worst_first(topic: TopicTrouble) -> tuple[int, int, int, str]:
 
 
 class WorstTopicsStore:
-    """What the last search found, by cluster: replaced, never changed, so any thread may ask."""
+    """The results of the last search by cluster: replaced, never changed, so any thread may read them."""
 
     def __init__(self) -> None:
         self._found: Mapping[str, WorstTopics] = {}
@@ -125,11 +125,11 @@ class WorstTopicsStore:
         self._searches: dict[str, WorstTopicsSearch] = {}
 
     def of(self, cluster: str) -> WorstTopics:
-        """Return the worst topics of a cluster; none before the first search."""
+        """Return the worst topics of a cluster; empty before the first search."""
         return self._found.get(cluster, _NOTHING)
 
     def update(self, snapshots: Mapping[str, ClusterSnapshot], now: int) -> None:
-        """Search the clusters that changed; forget those that are gone."""
+        """Search the clusters that changed; forget those that are no longer shown."""
         found = {}
         self._one_rack = {name: self._one_rack.get(name, OneRackCount()) for name in snapshots}
         self._searches = {n: self._searches.get(n, WorstTopicsSearch()) for n in snapshots}
@@ -145,7 +145,7 @@ class WorstTopicsStore:
 
 
 class WorstTopicsThread:
-    """Searches while its context lasts."""
+    """A thread that searches for as long as its context is open."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class WorstTopicsThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End, with the search that is under way."""
+        """End the thread, after the search that is under way."""
         self._stop.set()
         self._thread.join()
 
@@ -182,14 +182,14 @@ class WorstTopicsThread:
                 began = time.thread_time()
                 self._search()
                 rest_s = REST * (time.thread_time() - began)
-        finally:  # nothing is known any more
+        finally:  # nothing is known without the thread
             self._store.update({}, self._clock())
 
     def _search(self) -> None:
-        """Search; a mistake of ours is logged once, and nothing is known until a search ends well."""
+        """Search; log an unexpected exception once, and show no results until a search succeeds."""
         try:
             self._store.update(self._snapshots(), self._clock())
-        except Exception:  # noqa: BLE001  # a mistake about one state must not end all searches
+        except Exception:  # noqa: BLE001  # an exception on one state must not end all searches
             self._store.update({}, self._clock())
             if not self._is_failing:
                 get_logger("exporter").exception("the worst topics could not be searched for")

@@ -1,4 +1,4 @@
-"""The filters for partitions, against the figures that lead to them."""
+"""The filters for partitions, compared with the figures that link to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BROKERS = {"0": "3", "<default>": "2"}
 def test_the_filter_and_the_figure_of_blocking_min_isr_agree(
     brokers: dict[str, str], topic: str | None, blocked: set[int]
 ) -> None:
-    """Brokers with values of their own decide where they lead, unless the topic does."""
+    """A broker's own value counts for the partitions that it leads, unless the topic has one."""
     replicas = {0: (0, 1, 2), 1: (1, 2), 2: (0,), 3: (2, 0), 4: (0, 1, 2)}
     history = small_cluster(t=replicas)
     history.state("t", 3, leader=-1, isr=(2,), leader_epoch=1)
@@ -77,21 +77,21 @@ def test_the_filter_and_the_figure_of_blocking_min_isr_agree(
 def test_a_filter_finds_what_its_definition_says(
     served: Served, condition: Condition, expected: set[int]
 ) -> None:
-    """Of a topic with one trouble per partition, exactly those that have it are listed."""
+    """In a topic with one problem per partition, exactly the partitions with the condition are listed."""
     found = served.json(f"{PROD}/partitions", filter=condition.value, topic="sick")["partitions"]
     assert {each["partition"] for each in found} == expected
     assert all(condition in each["conditions"] for each in found)
 
 
 def test_a_topic_that_is_being_deleted_is_in_no_trouble(served: Served) -> None:
-    """Its partitions are found as being deleted, and as nothing else."""
+    """Its partitions meet the condition `deleting` and no other."""
     found = served.json(f"{PROD}/partitions", filter="deleting")["partitions"]
     assert ids(found) == ["gone-0", "gone-1"]
     assert all(each["conditions"] == ["deleting"] for each in found)
 
 
 def test_filters_narrow_each_other(served: Served) -> None:
-    """Several filters, a part of the name and a broker are all met."""
+    """A partition must meet several filters, a part of the name and a broker."""
     path = f"{PROD}/partitions"
     both = served.json(path, filter=["not-preferred", "under-replicated"])["partitions"]
     assert ids(both) == ["sick-1", "sick-5"]

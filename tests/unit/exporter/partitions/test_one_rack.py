@@ -1,4 +1,4 @@
-"""What is in one rack is counted where it can be known, and read again only where it changed."""
+"""Partitions in one rack are counted where that can be known, and read again only where they changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Read(TopicEntry, frozen=True, kw_only=True):
     reads: list[str]
 
     def decode(self) -> TopicView:
-        """Note it, and return the view."""
+        """Count the call, and return the view."""
         self.reads.append(self.name)
         return super().decode()
 
@@ -40,12 +40,12 @@ def _cluster(reads: list[str], denied: tuple[str, ...] = ()) -> ClusterSnapshot:
 
 
 def test_partitions_in_one_rack_are_counted() -> None:
-    """Brokers 0 and 1 share a rack, and there is another."""
+    """Brokers 0 and 1 share a rack, and there is another rack."""
     assert OneRackCount().of(_cluster([])) == len(TOGETHER.partitions)
 
 
 def test_only_what_changed_is_read_again() -> None:
-    """A large cluster is read once, then topic by topic; a broker in another rack changes all."""
+    """A cluster is read once, then only its changed topics; a broker that changes its rack affects all."""
     reads: list[str] = []
     count, before = OneRackCount(), _cluster(reads)
     count.of(before)
@@ -62,12 +62,12 @@ def test_only_what_changed_is_read_again() -> None:
 
 @pytest.mark.parametrize("path", ["/brokers", "/brokers/ids/2", "/brokers/topics/t"])
 def test_what_may_not_be_read_is_not_counted(path: str) -> None:
-    """A watcher that was denied a part of it knows of no count, rather than a lower one."""
+    """Where the watcher was denied a part, there is no count rather than a lower one."""
     assert OneRackCount().of(_cluster([], denied=(path,))) is None
 
 
 def test_without_a_second_rack_there_is_nothing_to_spread_over() -> None:
-    """Where no other rack is live, one rack is no fault of the assignment."""
+    """Where no other rack is live, the assignment is not to blame for one rack."""
     cluster = _cluster([])
     view = msgspec.structs.replace(cluster.view, brokers_live=(0, 1))
     assert OneRackCount().of(msgspec.structs.replace(cluster, view=view)) == 0

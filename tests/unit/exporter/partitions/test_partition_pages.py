@@ -1,4 +1,4 @@
-"""Pages of partitions and topics: whole, in order, and bounded in what a request reads."""
+"""Pages of partitions and topics: complete, in order, and bounded in what a request reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROD = "/api/v1/clusters/prod"
 
 
 def wide_topic() -> list[TopicView]:
-    """Return a topic in three chunks of two partitions, of which the last is led by another."""
+    """Return a topic in three chunks of two partitions; the last partition has another leader."""
     return [
         topic_view(
             "wide",
@@ -35,7 +35,7 @@ def wide_topic() -> list[TopicView]:
 
 
 def test_a_partition_says_that_it_shows_a_last_good_value(served: Served) -> None:
-    """Where its state cannot be read, and all of a topic whose assignment cannot be."""
+    """Its own state cannot be parsed, or the assignment of its topic, which affects all partitions."""
     served.write(
         topic_view("state", unreadable=(1,)),
         topic_view("whole", unreadable_znodes=("/brokers/topics/whole",)),
@@ -58,7 +58,7 @@ def test_pages_hold_everything_once_and_in_order(
     most_read: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever the size of a page and of what a request reads, going on to the end gives what one large page gives."""
+    """Whatever the limits of a page and of a request, all pages together equal one large page."""
     served.write(*wide_topic(), cluster_view(counts=COUNTS, brokers_known=(0, 1, 2)))
     for of in ("partitions", "topics"):
         monkeypatch.setattr(partition_pages, "MOST_READ", 1000)
@@ -70,7 +70,7 @@ def test_pages_hold_everything_once_and_in_order(
         while True:
             page = served.json(f"{PROD}/{of}", limit=limit, **query, **after)
             assert len(page[of]) <= limit
-            assert len(found) <= len(whole[of])  # else it goes round in circles
+            assert len(found) <= len(whole[of])  # else the pages repeat
             found += page[of]
             assert page["next"] is None or page["next"] != after.get("after")
             if page["next"] is None:
@@ -82,7 +82,7 @@ def test_pages_hold_everything_once_and_in_order(
 def test_a_request_reads_a_bounded_number_of_partitions(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page may be empty and have a next one; whoever goes on finds what is there."""
+    """A page may be empty and have a next one; following the pages finds everything."""
     monkeypatch.setattr(partition_pages, "MOST_READ", 2)
     first = served.json(f"{PROD}/partitions", filter="single-replica")
     assert (first["partitions"], first["next"]) == ([], "gone/1")
@@ -98,7 +98,7 @@ def test_a_request_reads_a_bounded_number_of_partitions(
 
 
 def test_what_is_counted_as_none_is_not_searched_for(served: Served) -> None:
-    """A healthy cluster of any size answers at once that nothing is offline."""
+    """For a healthy cluster of any size the answer that nothing is offline needs no search."""
     served.write(cluster_view(at=as_of(2), counts=Counts(), brokers_known=(0, 1, 2)))
     answer = served.json(f"{PROD}/partitions", filter="offline")
     assert (answer["partitions"], answer["next"]) == ([], None)

@@ -1,4 +1,4 @@
-"""The search over all partitions: its count is exact, and its pages hold what the plain pages hold."""
+"""The search over all partitions: its count is exact, and its pages equal the plain pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROD = "/api/v1/clusters/prod"
 
 
 def found_by(served: Served, **query: Any) -> list[str]:
-    """Return all that a search finds, page by page; each page says how many there are."""
+    """Return everything that a search finds, page by page; each page must have the same count."""
     found: list[str] = []
     after: dict[str, str] = {}
     while True:
@@ -35,7 +35,7 @@ def found_by(served: Served, **query: Any) -> list[str]:
 def test_a_search_finds_what_the_pages_hold(
     served: Served, limit: int, condition: Condition | None, broker: int | None
 ) -> None:
-    """Of each condition and broker, in the same order, whatever the size of a page."""
+    """This holds for each condition and broker, in the same order, whatever the size of a page."""
     query = {"filter": condition, "broker": broker}
     asked = {name: value for name, value in query.items() if value is not None}
     whole = served.json(f"{PROD}/partitions", limit=1000, **asked)
@@ -54,12 +54,12 @@ def test_a_search_finds_what_the_pages_hold(
     ],
 )
 def test_a_text_means_topics_and_partitions(served: Served, text: str, expected: list[str]) -> None:
-    """A part of the topic's name, or of topic and number; a number alone means no partition."""
+    """It may be a part of the topic's name, or of topic and number; a number alone means no partition."""
     assert found_by(served, text=text, limit=2) == expected
 
 
 def test_a_number_begins_a_longer_one(served: Served) -> None:
-    """As in any search box; topics in several chunks are searched to the last."""
+    """This is as in any search box; topics in several chunks are searched to the last chunk."""
     numbers = tuple(range(40))
     pair = (0, 1)
     columns: dict[str, Any] = {
@@ -89,13 +89,13 @@ def test_a_number_begins_a_longer_one(served: Served) -> None:
 
 
 def test_what_the_figures_count_as_none_is_not_searched_for(served: Served) -> None:
-    """The answer is at once that there is none."""
+    """The answer is given without a search."""
     served.write(cluster_view(counts=Counts()))
     assert found_by(served, filter="offline") == []
 
 
 def test_a_search_says_where_it_may_go_on(served: Served) -> None:
-    """A place that is none is refused with the name of the parameter."""
+    """A cursor that is not valid is refused with the name of the parameter."""
     answer = served.get(f"{PROD}/search", {"after": "sick"})
     assert answer.status_code == 400
     assert "'after'" in answer.json()["detail"]

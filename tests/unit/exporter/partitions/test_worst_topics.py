@@ -1,4 +1,4 @@
-"""The worst topics are found, few of them, and they say of when they are."""
+"""The worst topics are found, their number is bounded, and they carry the time of the search."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _topics(*topics: TopicView) -> tuple[TopicTrouble, ...]:
 
 
 def test_what_its_followers_lack_is_the_leaders() -> None:
-    """What broker 0 leads and is not whole counts for it; what nobody leads counts for nobody."""
+    """An under-replicated partition counts for its leader; one without a leader counts for no broker."""
     assert WorstTopicsSearch().of(_cluster(BEHIND, LATE, LOST), T0).led_short == ((0, 3),)
 
 
@@ -56,14 +56,14 @@ def test_topics_are_listed_the_worst_first() -> None:
 
 
 def test_chunks_of_a_topic_count_together() -> None:
-    """A large topic comes in several views and is one topic."""
+    """A large topic has several views and is one topic."""
     more = msgspec.structs.replace(LOST, chunk=1, chunks=2, partitions=(1000, 1001))
     first = msgspec.structs.replace(LOST, chunks=2)
     assert _topics(first, more) == (TopicTrouble("lost", 4, 0, 4),)
 
 
 def test_a_cluster_without_trouble_is_not_looked_through() -> None:
-    """Where the totals say that all is well, no topic is listed, and none is read."""
+    """Where the totals are zero, no topic is listed, and none is read."""
     assert (
         WorstTopicsSearch().of(_cluster(LOST, counts=Counts(topics=1, partitions=2)), T0).topics
         == ()
@@ -71,7 +71,7 @@ def test_a_cluster_without_trouble_is_not_looked_through() -> None:
 
 
 def test_a_search_goes_on_from_the_last_one() -> None:
-    """Whatever changed since (a topic, its chunks, who lives, the defaults), it finds what a first one finds."""
+    """Whatever has changed (a topic, its chunks, the live brokers, the defaults), it finds what a first search finds."""
     first = _cluster(LOST, BEHIND, LATE, WELL)
     chunks = [msgspec.structs.replace(LOST, chunk=n, chunks=2) for n in range(2)]
     changed = _with_topics(first, msgspec.structs.replace(LATE, isr=((0,), (0,))))
@@ -100,7 +100,7 @@ def _with_topics(cluster: ClusterSnapshot, *topics: TopicView) -> ClusterSnapsho
 
 
 def test_no_more_than_the_worst_are_listed() -> None:
-    """However many topics are in trouble, the series stay few."""
+    """However many topics have problems, the series stay few."""
     many = [msgspec.structs.replace(LATE, name=f"late-{n:03}") for n in range(MOST_TOPICS + 5)]
     found = _topics(*many, LOST)
     assert len(found) == MOST_TOPICS
@@ -108,12 +108,12 @@ def test_no_more_than_the_worst_are_listed() -> None:
 
 
 def test_a_topic_that_is_being_deleted_is_in_no_trouble() -> None:
-    """It counts in none of the cluster's figures either."""
+    """None of the cluster's figures counts it either."""
     assert _topics(msgspec.structs.replace(LOST, deleting=True)) == ()
 
 
 def test_what_was_found_has_its_time() -> None:
-    """A look renews the time, also where nothing changed; a cluster that is gone is forgotten."""
+    """A search renews the time, also where nothing changed; a cluster that is gone is forgotten."""
     store = WorstTopicsStore()
     assert store.of("prod") == WorstTopics()
     clusters: Mapping[str, ClusterSnapshot] = {"prod": _cluster(LOST)}
@@ -128,7 +128,7 @@ def test_what_was_found_has_its_time() -> None:
 
 
 def test_an_error_of_ours_leaves_nothing_that_looks_current() -> None:
-    """When the looking ends, no topic stays behind as if it were still so."""
+    """When the search ends, its results are dropped, so that none looks current."""
     store = WorstTopicsStore()
     store.update({"prod": _cluster(LOST)}, T0)
     with WorstTopicsThread(store, lambda: {"prod": _cluster(LOST)}, lambda: T0):
@@ -137,7 +137,7 @@ def test_an_error_of_ours_leaves_nothing_that_looks_current() -> None:
 
 
 def test_a_mistake_about_one_state_ends_no_other_search(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is logged once, nothing is known while it lasts, and then all is again."""
+    """The exception is logged once; there are no results while it lasts, and all of them afterwards."""
     damaged = msgspec.structs.replace(topic_entry(LOST), value=b"garbage")
     clusters = {"prod": _cluster(LOST)}
     store = WorstTopicsStore()
