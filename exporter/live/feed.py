@@ -1,10 +1,10 @@
-"""What all viewers of the live page are sent, made once for all of them.
+"""Make the messages of the live page once for all viewers, and offer them to each.
 
-The rule: one computation per commit, however many viewers there are; none without a viewer. In an update each
-cluster is judged once, for its own viewers and the fleet's. The number of viewers is bounded, and no viewer is
-waited for. A beat a second says what the figures are worth, and one at once where that changes. A mistake of ours
-about one cluster takes the page from its own viewers alone: they are sent nothing, so that they notice, and the
-fleet says that it has no figures.
+The rule: one computation per commit, however many viewers there are; none without a viewer. An update judges each
+cluster once, for its own viewers and for the fleet's. The number of viewers is bounded, and nothing waits for a
+viewer. A beat every second says how far the figures can be trusted; when that changes, a beat is sent at once. An
+unexpected exception on one cluster affects only that cluster's viewers: they are sent nothing, so that the page
+notices, and the fleet says that there are no figures of the cluster.
 """
 
 import asyncio
@@ -31,23 +31,23 @@ from exporter.scrape.collector import Collector, RenderedCluster
 from pipeline.runtime import get_logger
 
 MOST_VIEWERS = 200
-"""Open pages: more than a team has screens, and at most some 20 MB of buffers."""
+"""Most open pages: more than a team has screens, and at most some 20 MB of buffers."""
 MOST_VIEWERS_OF_ONE_CLIENT = 40
-"""A fifth: one client never takes all; behind a proxy that is trusted each viewer is a client."""
+"""A fifth of them, so that one client never takes all. Behind a trusted proxy each viewer is a client."""
 UPDATE_EVERY_S = 0.2
-"""How often the exporter's figures are compared with those sent: a change shows well in a second."""
+"""How often the exporter's figures are compared with those sent: a change shows well within a second."""
 UPDATES_PER_BEAT = 5
-"""A beat a second: by it a viewer knows that the figures before it are still true."""
+"""Updates from beat to beat, which is a second: a beat says that the figures before it are still true."""
 
 
 _Worth = tuple[Status, Stage | None]
-"""Of a cluster's figures: their status, and the stage to blame."""
+"""How far a cluster's figures can be trusted: their status, and the stage to blame."""
 
 
 class LiveFeed:
-    """Keeps the messages up to date and offers them to the viewers, in the server's loop.
+    """Keeps the messages up to date and offers them to the viewers, in the server's event loop.
 
-    `page` names the page's files as they are: a viewer that has others is to load them again.
+    `page` identifies the current files of the page: a viewer that has other files is to load them again.
     """
 
     def __init__(
@@ -78,14 +78,17 @@ class LiveFeed:
         self._fleet: Message | None = None
         self._clusters: dict[str, ClusterMessages] = {}
         self._worth: dict[str, _Worth | None] = {}
-        """What the figures of the clusters that somebody watches were worth when they were last looked at."""
+        """How far the figures of the watched clusters could be trusted in the last update."""
         self._failed: set[str] = set()
-        """Clusters about which a mistake was made: tried again with each beat, and not between two."""
+        """Clusters whose update raised an exception: tried again with each beat, not in between."""
 
     def join(
         self, cluster: str | None, client: str | None = None, *, is_packed: bool = False
     ) -> Viewer:
-        """Add a viewer of a client (None: nobody knows which); raises HTTPException for too many."""
+        """Add a viewer; raises HTTPException 429 for too many of one client, 503 for too many in all.
+
+        `client`: the network address that connections are counted by; None: not known.
+        """
         of_client = sum(client == viewer.client for viewer in self._viewers)
         if client is not None and of_client >= MOST_VIEWERS_OF_ONE_CLIENT:
             raise HTTPException(
@@ -107,7 +110,7 @@ class LiveFeed:
         self._viewers.discard(viewer)
 
     def end(self) -> None:
-        """Let all streams end within one update; may be called by any thread."""
+        """End all streams within one update; may be called by any thread."""
         self._ending = True
 
     async def _run(self) -> None:
@@ -125,10 +128,10 @@ class LiveFeed:
         self._clusters.clear()
 
     async def _update_safely(self) -> None:
-        """Update; log a mistake of ours once, and go on: the viewers notice that no beat comes."""
+        """Update; log an unexpected exception once and continue: viewers notice that the beats are missing."""
         try:
             await self._update()
-        except Exception:  # noqa: BLE001  # a mistake about one state must not end the feed
+        except Exception:  # noqa: BLE001  # an exception on one state must not end the feed
             if not self._is_failing:
                 get_logger("exporter").exception("the live page could not be updated")
             self._is_failing = True
@@ -136,13 +139,13 @@ class LiveFeed:
             self._is_failing = False
 
     async def _update(self) -> None:
-        """Bring the messages up to date, and offer each viewer its own."""
+        """Update the messages and offer each viewer its own."""
         clusters = self._collector.clusters
         now = self._clock()
-        # A viewer that joins from here on waits for the next update, which begins with a beat.
+        # A viewer that joins after this line waits for the next update, which begins with a beat.
         cluster_of = {viewer: viewer.cluster or _only(clusters) for viewer in self._viewers}
         watched = {name for name in cluster_of.values() if name}
-        # Figures that are worth less than those before must not be shown with what a beat said of these.
+        # Figures that can be trusted less than those before must not be shown under the beat of those.
         moments = self._moments_of(watched, clusters, now)
         worth, self._worth = self._worth, {name: _worth_of(moments.get(name)) for name in watched}
         is_beat = (
@@ -177,10 +180,10 @@ class LiveFeed:
     def _moments_of(
         self, names: Iterable[str], clusters: Mapping[str, RenderedCluster], now: int
     ) -> dict[str, Moment]:
-        """Return what depends on now of each cluster's figures, but for one about which a mistake is made."""
+        """Return the figures of each cluster that depend on the time, except for clusters where that raises an exception."""
         moments = {}
         for name in names & clusters.keys():
-            # It is made again, and reported, where the cluster is updated.
+            # The exception is raised again, and logged, where the cluster is updated.
             with suppress(Exception):
                 moments[name] = self._collector.moment(clusters[name].snapshot, now)
         return moments
@@ -188,14 +191,14 @@ class LiveFeed:
     async def _try_cluster(
         self, update: "_Update", snapshot: ClusterSnapshot, *, is_watched: bool, is_known: bool
     ) -> None:
-        """Update what is said of a cluster; log a mistake of ours unless it is known, and go on."""
+        """Update the messages about a cluster; on an unexpected exception log it unless `is_known`, and continue."""
         name = snapshot.name
         if name not in self._failed:
             try:
                 await self._update_cluster(update, snapshot, is_watched=is_watched)
-            except Exception:  # noqa: BLE001  # whatever is wrong with this one, others are well
+            except Exception:  # noqa: BLE001  # an exception on one cluster must not affect the others
                 self._failed.add(name)
-                self._clusters.pop(name, None)  # half of it may be of now, and half of before
+                self._clusters.pop(name, None)  # it may be half updated
                 if not is_known:
                     get_logger("exporter").exception(
                         "the live page of a cluster could not be updated", cluster=name
@@ -228,10 +231,10 @@ class LiveFeed:
             self._fleet = Message("fleet", body)
 
     def _messages_of(self, cluster: str | None, update: "_Update") -> list[Message]:
-        """Return what a viewer of this cluster (None: of none) is offered, in order.
+        """Return the messages for a viewer of this cluster (None: of none), in order.
 
-        The beat goes first: by it the page knows what time it is, and how far to trust the rest. Where
-        there can be none, there is nothing: any message would pass for a sign of life.
+        The beat is first: it gives the page the time, and says how far to trust the rest. Where the beat cannot be
+        made, nothing is sent: any message would pass for a sign of life.
         """
         if cluster in self._failed:
             return []
@@ -243,7 +246,7 @@ class LiveFeed:
         return [m for m in (beat, self._fleet, *of_cluster) if m is not None]
 
     def _beat(self, now: int) -> Json:
-        """Return a beat that vouches for no cluster."""
+        """Return a beat that confirms the figures of no cluster."""
         return {
             "now": now,
             "page": self._page,
@@ -254,28 +257,28 @@ class LiveFeed:
 
 
 class _Update:
-    """What one update has made so far."""
+    """The results of one update so far."""
 
     def __init__(
         self, now: int, moments: Mapping[str, Moment], beat: Json | None, *, is_fleet: bool
     ) -> None:
         self.now = now
         self.moments = moments
-        """Those of the clusters that somebody watches."""
+        """The moments of the watched clusters."""
         self.beat = beat
-        """None: there is none in this update."""
+        """None: this update sends no beat."""
         self.is_fleet = is_fleet
         self.beats: dict[str | None, Message] = {}
-        """Those of the clusters that somebody watches."""
+        """The beats of the watched clusters."""
         self._rows: list[tuple[tuple[Any, ...], msgspec.Raw]] = []
 
     @cached_property
     def beat_without_cluster(self) -> Message:
-        """The beat for viewers of no cluster, or of one that is not known."""
+        """The beat for viewers of no cluster, or of a cluster that is not known."""
         return _beat_message(self.beat or {})
 
     def add_row(self, row: Json) -> None:
-        """Add a cluster's row of the fleet; written here, a row that cannot be is its cluster's mistake."""
+        """Add a cluster's row of the fleet; it is encoded here, so that an exception counts as its cluster's."""
         self._rows.append((badness(row), msgspec.Raw(msgspec.json.encode(row))))
 
     def rows(self) -> list[msgspec.Raw]:
@@ -284,7 +287,7 @@ class _Update:
 
 
 def _worth_of(moment: Moment | None) -> _Worth | None:
-    """Return what a cluster's figures are worth; None where that cannot be said."""
+    """Return how far a cluster's figures can be trusted; None where that is not known."""
     return None if moment is None else (moment.completeness.status, moment.completeness.stage)
 
 

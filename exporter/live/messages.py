@@ -1,7 +1,7 @@
-"""The messages that all viewers of a cluster share, made again only when they would be others.
+"""Make the messages that all viewers of a cluster share, and make them again only when they would differ.
 
-The rule: one computation per commit, however many viewers there are. A message is encoded once; every viewer is
-handed the very same bytes.
+The rule: one computation per commit, however many viewers there are. A message is encoded once; every viewer gets
+the same bytes.
 """
 
 import zlib
@@ -17,19 +17,19 @@ from exporter.live.picture import brokers_picture, cluster_picture
 from exporter.live.problems import ClusterProblem
 
 EVENTS_SHOWN = 15
-"""A glance at what happens now; the API has the others."""
+"""Number of newest events on the page; the API has the others."""
 CONTROLLER_CHANGES_SHOWN = 60
-"""More controller changes than a screen can show apart."""
+"""Number of newest controller changes on the page: more than a screen can show separately."""
 
 
 _LEVEL = 4
-"""As of other answers: 300 brokers shrink to a tenth in 1 ms."""
+"""The compression level of other answers, too: 300 brokers shrink to a tenth in 1 ms."""
 GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-"""What a stream of `Message.packed` begins with (RFC 1952: deflate, no time, unknown system)."""
+"""The bytes with which a stream of `Message.packed` begins (RFC 1952: deflate, no time, unknown system)."""
 
 
 class Message:
-    """A message, and how it goes over the line as a server-sent event."""
+    """A message, and its bytes as a server-sent event."""
 
     def __init__(self, kind: str, body: bytes) -> None:
         self.kind = kind
@@ -38,10 +38,10 @@ class Message:
 
     @cached_property
     def packed(self) -> bytes:
-        """The same within a gzip stream, made once for all viewers.
+        """The same bytes as a part of a gzip stream, made once for all viewers.
 
-        Blocks of their own that end at a byte and refer to nothing before them (RFC 1951): so they
-        can follow any others. The stream has no end, and so no checksum.
+        They are separate blocks that end at a byte boundary and refer to nothing before them (RFC 1951), so they
+        can follow any other blocks. The stream has no end, and so no checksum.
         """
         pack = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         return pack.compress(self.sent) + pack.flush(zlib.Z_SYNC_FLUSH)
@@ -54,7 +54,7 @@ class ClusterMessages:
         self.cluster: Message | None = None
         """The cluster's picture; its body is null while the cluster is not known."""
         self.brokers: Message | None = None
-        """The brokers apart: they may be hundreds, and change rarely."""
+        """The brokers in a separate message: there may be hundreds, and they change rarely."""
         self._newest = NewestEvents(
             events, name, most=EVENTS_SHOWN, most_changes=CONTROLLER_CHANGES_SHOWN
         )
@@ -63,15 +63,15 @@ class ClusterMessages:
         self._delay_ms: int | None = None
 
     def lose(self) -> None:
-        """Say that the cluster is not known."""
+        """Make the message that the cluster is not known."""
         if self._shown is not None or self.cluster is None:
             self._shown, self.cluster = None, Message("cluster", b"null")
 
     async def update(
         self, snapshot: ClusterSnapshot, problems: list[ClusterProblem], now: int
     ) -> None:
-        """Make the messages again if there is something else to show."""
-        # The first time all kept events are read, up to 32 MiB: not in the server's thread.
+        """Make the messages again where what they show has changed."""
+        # The first call reads all kept events, up to 32 MiB: not in the server's thread.
         has_new_events = await run_in_threadpool(self._newest.follow, snapshot.view.as_of)
         if snapshot is self._shown and not has_new_events and problems == self._problems:
             return
@@ -81,11 +81,11 @@ class ClusterMessages:
         self._shown, self._problems = snapshot, problems
 
     def _measure_delay(self, snapshot: ClusterSnapshot, now: int) -> None:
-        """Note how long the newest change took from the watcher to the page."""
+        """Measure how long the newest change took from the watcher to the page."""
         seen_at = snapshot.view.log.last_change_at
         if self._shown is None or seen_at is None:
             return
-        # A clock that is ahead of ours would make a delay below zero: then it is not known.
+        # Where the watcher's clock is ahead, the delay would be negative: then it is not known.
         if seen_at != self._shown.view.log.last_change_at:
             self._delay_ms = now - seen_at if now >= seen_at else None
 

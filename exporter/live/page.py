@@ -1,8 +1,8 @@
-"""The live page at /: its files, what they are allowed to do, and its stream.
+"""Serve the live page at /: its files, their Content-Security-Policy, and its stream.
 
-The rule: the page is plain files, served as they are, and may load and ask nothing but this
-exporter; a topic or host with markup in its name stays text, since the policy forbids scripts that
-are not ours, styles in the markup, and any making of markup from text.
+The rule: the page consists of plain files, served unchanged, and may load from and ask this exporter only. A
+topic or host with markup in its name stays text: the policy forbids scripts that are not the page's own, styles
+in the markup, and making markup from text.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ class LivePage:
         return serve
 
     async def live(self, request: Request) -> Response:
-        """Send a viewer the state, and each change of it."""
+        """Send a viewer the state and each change of it, as server-sent events."""
         cluster = Query(request, (_CLUSTER,)).one("cluster") or None
         client = None if request.client is None else client_network(request.client.host)
         is_packed = "gzip" in request.headers.get("accept-encoding", "")

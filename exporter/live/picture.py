@@ -1,9 +1,9 @@
-"""What the live page is sent: a row of the fleet, a cluster's picture, and the beat.
+"""Make the content of the live page's messages: a row of the fleet, a cluster's picture, and the trust in a beat.
 
-The rule: the words and names are those of /api/v1, so that who knows one knows the other. What
-changes by the clock alone (the completeness of the figures, signs of life) is in the beat; what changes
-with the cluster is in its picture, and brokers, which may be hundreds, are sent when they change:
-so a quiet cluster costs a few bytes a second.
+The rule: the field names are those of /api/v1, so that a reader of one knows the other. What changes with the
+time alone (the completeness of the figures, signs of life) is in the beat. What changes with the cluster is in
+its picture; the brokers, of which there may be hundreds, are sent only when they change. So a quiet cluster costs
+a few bytes a second.
 """
 
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ from exporter.live.problems import (
 )
 
 _PARTITIONS_NAMED = 3
-"""Partitions that an event on the page names; the API lists more."""
+"""Most partitions that an event on the page names; the API lists more."""
 
 _OF_BROKERS = (
     "id", "live", "since", "host", "rack", "leaders", "replicas", "in_isr",
     "preferred", "preferred_not_led", "imbalance_ratio",
 )  # fmt: skip
-"""What the page shows of a broker."""
+"""The fields of a broker that the page shows."""
 
 _NOT_OF_EVENTS = frozenset({"position", "zxid"})
 
@@ -59,9 +59,9 @@ def fleet_row(judged: JudgedCluster) -> Json:
 
 
 def failed_row(name: str) -> Json:
-    """Return the row of a cluster whose own cannot be made: it claims no figure.
+    """Return the row of a cluster whose own row cannot be made: it has no figures.
 
-    Left out, it would pass for a cluster that is not watched, and one that is left for the only one.
+    If it were left out, the cluster would seem not to be watched, and a single other one would seem to be the only one.
     """
     return {
         "name": name,
@@ -78,7 +78,7 @@ def failed_row(name: str) -> Json:
 
 
 def badness(row: Json) -> tuple[Any, ...]:
-    """Return the key by which the worst row comes first; of warnings those without figures."""
+    """Return the sort key that puts the worst row first; among warnings, rows without figures are first."""
     severity = list(ProblemSeverity).index(row["severity"])
     if row["status"] is None:
         return (severity,)
@@ -99,7 +99,7 @@ def cluster_picture(
     events: Iterable[Json],
     elections: Iterable[Json],
 ) -> Json:
-    """Return what the page shows of one cluster, brokers apart; events newest first."""
+    """Return what the page shows of one cluster except its brokers; events newest first."""
     return cluster_answers.cluster_answer(snapshot.view) | {
         "name": snapshot.name,
         "problems": problems,
@@ -109,7 +109,7 @@ def cluster_picture(
 
 
 def brokers_picture(snapshot: ClusterSnapshot) -> Json:
-    """Return what the page shows of the brokers: a part of what the API says, since it is sent often."""
+    """Return what the page shows of the brokers: some of the API's fields, because it is sent often."""
     return {
         "brokers": [
             {name: getattr(broker, name) for name in _OF_BROKERS}
@@ -123,14 +123,14 @@ _HEARD = (Stage.WATCHER, Stage.FOLD, Stage.EXPORTER)
 
 
 def trust(completeness: Completeness, reading: ReaderProgress, now: int) -> Json:
-    """Return how far the figures can be trusted now, and when each stage was last in time."""
+    """Return how far the figures can be trusted now, and when each stage was last on time."""
     ages = behind_ms(reading)
     heard_at = {stage: now - ages[stage] if stage in ages else None for stage in _HEARD}
     return {**msgspec.structs.asdict(completeness), "heard_at": heard_at}
 
 
 def _event(event: Json) -> Json:
-    """Return an event as the page shows it: a part of what the API says of it."""
+    """Return an event as the page shows it: some of the API's fields."""
     shown = {name: value for name, value in event.items() if name not in _NOT_OF_EVENTS}
     if isinstance(shown.get("partitions"), list):
         shown["partitions"] = shown["partitions"][:_PARTITIONS_NAMED]

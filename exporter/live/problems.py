@@ -1,10 +1,9 @@
-"""What is wrong with a cluster, worst first, in an operator's words: the head of the live page.
+"""List the problems of a cluster, the worst first, in an operator's terms: the head of the live page.
 
-The rule: a problem is a figure of the view put into a sentence, with the time since when where the
-view knows it. Whether it is one, and whether it is critical or a warning, is decided as the alert on the same
-figure decides it, by the one table of thresholds (`controller_model.insights.thresholds`), and what the
-installation changes of it: a disabled alert has no problem. What is not a problem is not mentioned, so a
-page without problems is quiet.
+The rule: a problem is a figure of the view as a sentence, with its start where the view knows it. Whether it is a
+problem, and whether it is critical or a warning, is decided as the alert on the same figure decides it: by the one
+table of thresholds (`controller_model.insights.thresholds`) with the installation's changes. A disabled alert has
+no problem. What is no problem is not mentioned, so a page without problems is quiet.
 """
 
 import enum
@@ -23,13 +22,13 @@ from exporter.core.records import ClusterSnapshot
 from exporter.partitions.conditions import Condition
 
 _BROKERS_NAMED = 5
-"""Brokers that one sentence names; the table below it has all of them."""
+"""Most brokers that one sentence names; the table below it has all of them."""
 _PERCENT = 100
 _SECOND_MS = 1000
 
 
 class ProblemSeverity(enum.StrEnum):
-    """How bad it is, in Prometheus's words, the worst first."""
+    """How bad a problem is, in Prometheus's terms, the worst first."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -37,10 +36,10 @@ class ProblemSeverity(enum.StrEnum):
 
 
 class AlertState(enum.StrEnum):
-    """What the alert on a problem does, in Prometheus's words."""
+    """The state of the alert on a problem, in Prometheus's terms."""
 
     PENDING = "pending"
-    """It has not been so for long enough."""
+    """The condition has not held for the alert's `for` yet."""
     FIRING = "firing"
 
 
@@ -54,9 +53,9 @@ class ClusterProblem(msgspec.Struct, frozen=True):
     filter: Condition | None = None
     """The condition by which its partitions are listed; None where it is not about partitions."""
     alert: str | None = None
-    """The alert on it, whose runbook says what to do; None: no alert is about it."""
+    """The alert on it, whose runbook says what to do; None: there is no such alert."""
     state: AlertState | None = None
-    """None: since when it is so is not known, so that its alert may be pending or fire."""
+    """The alert's state; None: it may be pending or firing, because the start of the problem is not known."""
 
 
 _CRITICAL, _WARNING = ProblemSeverity.CRITICAL, ProblemSeverity.WARNING
@@ -64,7 +63,7 @@ _ARE, _HAVE = ("is", "are"), ("has", "have")
 
 
 class _Case:
-    """A cluster at one moment, and what its alerts make of it."""
+    """A cluster at one moment, and what its alerts say about it."""
 
     def __init__(
         self,
@@ -89,7 +88,10 @@ class _Case:
         met_since: int | None = None,
         filter_: Condition | None = None,
     ) -> Iterator[ClusterProblem]:
-        """Yield the problem if the alert's threshold is met; `met_since`: if that is later than `since`."""
+        """Yield the problem if the value meets the alert's threshold.
+
+        `met_since`: since when it does, where that is later than `since`.
+        """
         threshold = self._thresholds.get(alert)
         if threshold is not None and threshold.is_met(value):
             state = self._state(threshold, since if met_since is None else met_since)
@@ -99,7 +101,7 @@ class _Case:
     def judged_by_age(
         self, alert: str, since: int, text: str, *, filter_: Condition | None = None
     ) -> Iterator[ClusterProblem]:
-        """Yield the problem if it is older than the alert's threshold, which is met from then on."""
+        """Yield the problem if it is older than the alert's threshold, which is an age in seconds."""
         threshold = self._thresholds.get(alert)
         if threshold is None:
             return
@@ -110,12 +112,12 @@ class _Case:
         )
 
     def pending(self, alert: str, text: str, since: int | None) -> Iterator[ClusterProblem]:
-        """Yield what is no trouble yet, but will be if it lasts; nothing for a disabled alert."""
+        """Yield a pending problem, which will be one if it lasts; nothing for a disabled alert."""
         if alert in self._thresholds:
             yield ClusterProblem(_WARNING, text, since, alert=alert, state=AlertState.PENDING)
 
     def is_met(self, alert: str, value: float) -> bool:
-        """Return whether a figure is trouble by an alert; never by a disabled one."""
+        """Return whether a figure meets the alert's threshold; False for a disabled alert."""
         threshold = self._thresholds.get(alert)
         return threshold is not None and threshold.is_met(value)
 
@@ -129,7 +131,7 @@ class _Case:
 
 
 class JudgedCluster(NamedTuple):
-    """A cluster, and what is wrong with it at one moment."""
+    """A cluster, and its problems at one moment."""
 
     snapshot: ClusterSnapshot
     completeness: Completeness
@@ -142,7 +144,7 @@ def judge(
     now: int,
     thresholds: Mapping[str, Threshold] = THRESHOLDS,
 ) -> JudgedCluster:
-    """Return a cluster with what is wrong with it at a time."""
+    """Return a cluster with its problems at `now` (ms since 1970)."""
     problems = problems_of(snapshot, moment, now, thresholds)
     return JudgedCluster(snapshot, moment.completeness, problems)
 
@@ -153,7 +155,7 @@ def problems_of(
     now: int,
     thresholds: Mapping[str, Threshold] = THRESHOLDS,
 ) -> list[ClusterProblem]:
-    """Return what is wrong with a cluster at a time, critical first; empty when nothing is."""
+    """Return the problems of a cluster at `now` (ms since 1970), critical ones first."""
     case = _Case(snapshot, moment, now, thresholds)
     parts = (_controller, _flapping, _partitions, _brokers, _balance, _monitor)
     found = [problem for part in parts for problem in part(case)]
@@ -161,7 +163,7 @@ def problems_of(
 
 
 def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> ProblemSeverity:
-    """Return how bad a cluster is off; figures in doubt are a warning at least."""
+    """Return the worst severity of a cluster's problems; at least a warning where the figures are in doubt."""
     found = {problem.severity for problem in problems}
     if _CRITICAL in found:
         return _CRITICAL
@@ -172,7 +174,7 @@ def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> P
 def _controller(case: _Case) -> Iterator[ClusterProblem]:
     controller, due = case.view.controller, case.view.writes_due
     if case.view.log.is_denied("/controller"):
-        return  # there are no figures of it, and so no alerts
+        return  # there are no figures, and so no alerts
     who = controller.id
     is_ghost = due.verdict is ControllerHealth.GHOST
     if who < 0:
@@ -259,14 +261,14 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
         text = _about(count or 0, _ARE, said)
         yield from case.judged(alert, value, text, filter_=condition)
     if counts.without_state:
-        # No alert is about these: they are as a topic's first moment, which may last.
+        # There is no alert on these: every new topic begins like this, and it may last.
         text = _about(counts.without_state, _HAVE, "no state yet: no leader")
         yield ClusterProblem(_WARNING, text, filter=Condition.WITHOUT_STATE)
     yield from _deletion(case)
 
 
 def _at_min_isr(case: _Case) -> int | None:
-    """Return how many partitions are at min ISR by a loss; of an older fold, for whatever reason."""
+    """Return how many partitions are at min ISR because of a loss; from an older fold, for any reason."""
     counts = case.view.counts
     by_loss = counts.under_replicated_at_min_isr
     found = counts.at_min_isr if by_loss is None else by_loss
@@ -288,7 +290,7 @@ def _brokers(case: _Case) -> Iterator[ClusterProblem]:
     if not gone:
         return
     replicas = sum(broker.replicas for broker in gone)
-    # An outage of several is as old as the first of them, if that is known of all.
+    # An outage of several brokers began with the first of them, if that is known for all.
     times = [broker.since for broker in gone if broker.since is not None]
     since = min(times) if len(times) == len(gone) else None
     text = f"{_named(gone)} not registered; {_number(replicas, 'replica')} there"
@@ -296,7 +298,7 @@ def _brokers(case: _Case) -> Iterator[ClusterProblem]:
     if _at_min_isr(case):
         text = f"{_named(gone)} gone, while partitions can lose no further replica"
         for problem in case.judged("KafkaBrokerGoneAtMinIsr", replicas, text, since=since):
-            # Since when partitions are at min ISR is not known: at most for as long as the broker is gone.
+            # Since when partitions are at min ISR is not known, only that it cannot be longer than the broker is gone.
             if problem.state is not AlertState.PENDING:
                 yield msgspec.structs.replace(problem, state=None)
 
@@ -304,7 +306,7 @@ def _brokers(case: _Case) -> Iterator[ClusterProblem]:
 def _balance(case: _Case) -> Iterator[ClusterProblem]:
     rebalance = case.view.rebalance
     if rebalance.recommendation is None:
-        return  # what balances itself within moments is none
+        return  # an imbalance that may balance itself within moments is no problem
     limit = rebalance.threshold_percentage / _PERCENT
     above = [
         broker
@@ -321,7 +323,7 @@ def _balance(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _monitor(case: _Case) -> Iterator[ClusterProblem]:
-    """Yield what is wrong with the monitor; until its alert may fire, the line on trust says enough."""
+    """Yield the monitor's own problems; while the alert is pending, the page's line on trust is enough."""
     parts = (_blind, _late, _doubtful, _setting)
     found = [problem for part in parts for problem in part(case)]
     yield from (problem for problem in found if problem.state is not AlertState.PENDING)
@@ -344,7 +346,7 @@ def _late(case: _Case) -> Iterator[ClusterProblem]:
         found = list(case.judged_by_age(alert, case.now - ages[stage], text))
         if any(problem.state is AlertState.FIRING for problem in found):
             yield from found
-            return  # of the two the worse one is enough
+            return  # the worse of the two is enough
 
 
 _STAGES = {Stage.WATCHER: "watcher", Stage.FOLD: "fold", Stage.EXPORTER: "exporter's own reading"}

@@ -1,7 +1,7 @@
-"""The runbooks that alerts link to, at /runbooks/NAME.
+"""Serve the runbooks that alerts link to, at /runbooks/NAME.
 
-The rule: they are plain files, made from docs/runbooks beforehand (`python -m docs`), under the same
-policy as the live page. A name is asked for among those that there are, and never used as a path.
+The rule: they are plain files, made from docs/runbooks beforehand (`python -m docs`), with the live page's
+Content-Security-Policy. A name is looked up among the known ones and never used as a path.
 """
 
 from importlib import resources
@@ -38,7 +38,7 @@ class RunbookPages:
         return self._respond(request, INDEX)
 
     async def page(self, request: Request) -> Response:
-        """Serve the runbook of an alert; `.md` may follow its name, as in a folder of the project."""
+        """Serve the runbook of an alert; `.md` may follow its name, as in the repository."""
         name = request.path_params["name"]
         file = STYLE if name == STYLE else f"{name.removesuffix('.md')}.html"
         if file not in self._files:

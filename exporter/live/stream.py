@@ -1,7 +1,7 @@
-"""The live page's stream: server-sent events to one viewer, until one of the two goes.
+"""Stream server-sent events to one viewer of the live page, until either side ends.
 
-The rule: nothing waits for a viewer. What is sent has a deadline; a viewer that does not take it is
-dropped, and comes again by itself if it is alive.
+The rule: nothing waits for a viewer. Each write has a deadline; a viewer that does not read in time is
+disconnected, and connects again by itself if it is alive.
 """
 
 import asyncio
@@ -15,18 +15,18 @@ from exporter.live.messages import GZIP_HEADER
 from exporter.live.viewer import Viewer
 
 SEND_WITHIN_S = 10.0
-"""How long a viewer may take to read what fills its buffers: a phone that is in a tunnel."""
+"""How long a viewer whose buffers are full may take to read: a phone in a tunnel."""
 
 _HEADERS = {
     "cache-control": "no-store",
     "vary": "Accept-Encoding",
-    # nginx keeps back what comes in small pieces, unless this header forbids it.
+    # nginx buffers small pieces unless this header forbids it.
     "x-accel-buffering": "no",
 }
 
 
 class EventStream(StreamingResponse):
-    """An answer without an end: starlette ends it when the viewer hangs up, we when it is too slow."""
+    """A response without an end: starlette ends it when the viewer disconnects, this class when it is too slow."""
 
     def __init__(
         self, feed: LiveFeed, viewer: Viewer, *, send_within_s: float = SEND_WITHIN_S
@@ -39,7 +39,7 @@ class EventStream(StreamingResponse):
         self._send_within_s = send_within_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what is new until the viewer has gone, is too slow, or the feed ends."""
+        """Send news until the viewer disconnects or is too slow, or the feed ends."""
 
         async def send_in_time(message: Message) -> None:
             await asyncio.wait_for(send(message), self._send_within_s)
@@ -49,13 +49,13 @@ class EventStream(StreamingResponse):
         try:
             await super().__call__(scope, receive, send_in_time)
         except TimeoutError:
-            return  # of who takes nothing not even an end is taken: the server closes the connection
+            return  # such a viewer would not read the end of the response either: the server closes the connection
         finally:
             self._feed.leave(self._viewer)
 
 
 async def _news(viewer: Viewer) -> AsyncIterator[bytes]:
-    """Yield what the viewer is to be sent, until its stream is to end."""
+    """Yield the viewer's messages until its stream is to end."""
     if viewer.is_packed:
         yield GZIP_HEADER
     while True:

@@ -6,7 +6,7 @@ import { electedBy } from "./events.js";
 import { clock, count, duration, list, number, percent } from "./format.js";
 
 let cluster = null;
-let after = null; // the `next` of the chunk before the one that is shown; null: the first is
+let after = null; // the `next` of the chunk before the one that is shown; null: the first chunk is shown
 let latest = null;
 let table = null;
 
@@ -40,7 +40,7 @@ const asking = new Asking(
   },
 );
 
-// The chunk to be shown; the first again where the list is another one since, or has become shorter.
+// The chunk to show; the first one again if the list has changed since, or has become shorter.
 async function chunk() {
   const path = clusterPath(cluster.name, "/recommendations");
   if (after !== null) {
@@ -119,7 +119,7 @@ function notes(answer) {
   return [...triggered(answer.triggered), ...items];
 }
 
-// The recommendation that the monitor made by itself, and what became of the last one.
+// The recommendation that the monitor made by itself, and the grade of the last one.
 function triggered(own) {
   if (!own) return [];
   const items = [];
@@ -156,13 +156,13 @@ function json() {
   return JSON.stringify(latest.chunks[0].election);
 }
 
-// Within a quoted here-document nothing is expanded, and JSON holds no line break that could end it.
+// A quoted here-document expands nothing, and JSON has no line break that could end it.
 function paste() {
   const file = latest.command.split(" ").at(-1);
   return `cat > ${file} <<'END_OF_ELECTION'\n${json()}\nEND_OF_ELECTION\n${latest.command}\n`;
 }
 
-// All chunks, each watched through this exporter, nothing without --confirm.
+// Runs all chunks and watches each through this exporter; it elects nothing without --confirm.
 function withKcm() {
   const server = latest.command.match(/--bootstrap-server ('[^']*'|\S+)/)?.[1] ?? "HOST:PORT";
   const exporter = new URL(".", location.href).href.replace(/\/$/, "");
@@ -178,7 +178,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Browsers give the clipboard to https and localhost only.
+    // Browsers allow the clipboard on https and localhost only.
     const area = el("textarea", { class: "unseen", "aria-hidden": "true" });
     area.value = text;
     document.body.append(area);

@@ -1,9 +1,9 @@
-// Questions to the API beside the stream, for what is too much to be sent to everyone.
+// Requests to the API in addition to the stream, for what is too much to be sent to every page.
 
-const REST = 4; // times what an answer took: the exporter is there for others too
+const REST = 4; // pause after an answer, as a multiple of its time: the exporter has other clients
 const LEAST_REST_MS = 2_000;
 const LONGEST_RETRY_MS = 30_000;
-const VIEWER_MS = 100; // two hundred pages see a change in one moment, and must not all ask in it
+const VIEWER_MS = 100; // two hundred pages see a change at the same moment: this spreads their requests
 
 let viewers = 1;
 
@@ -11,11 +11,11 @@ export function setViewers(number) {
   viewers = number;
 }
 
-// Of one kind of question only one is under way. What a person asks for is asked at once. What the
-// page wants to know by itself is asked when what matters of the picture has changed, and again until
-// the answer is as new as that picture: another replica may lag, a result may stand for a while.
+// Only one question of a kind is under way at a time. A question of a person is asked at once. A question of the
+// page itself is asked when the relevant part of the picture has changed, and again until the answer is as new
+// as that picture: another replica of the exporter may lag, and the exporter may keep a result for a while.
 export class Asking {
-  // run: asks and shows; returns up to which place in the log its answer holds, or null if that does
+  // run: asks, shows the answer, and returns up to which place in the log the answer holds, or null if that does
   // not matter. failed(message): shows that there is no answer.
   constructor(run, failed) {
     this.run = run;
@@ -30,7 +30,7 @@ export class Asking {
     this.timer = 0;
   }
 
-  // A picture has come; `relevant` is what matters of it.
+  // A new picture has arrived; `relevant` is the part of it that the answer depends on.
   follow(relevant, place) {
     const state = JSON.stringify(relevant);
     if (state === this.relevant) return;
@@ -40,7 +40,7 @@ export class Asking {
     this.plan();
   }
 
-  // A person waits for it.
+  // A person waits for the answer.
   now() {
     this.isUrgent = true;
     this.plan();
@@ -57,7 +57,7 @@ export class Asking {
   async go() {
     this.timer = 0;
     const began = performance.now();
-    // An exporter that does not answer is tried by the stream alone.
+    // While the exporter does not answer, only the stream tries to reach it.
     if (!this.isUrgent && document.body.dataset.live !== "yes") {
       this.restUntil = began + LEAST_REST_MS;
       return this.plan();
@@ -80,19 +80,19 @@ export class Asking {
   }
 }
 
-// Whether a place in the log lies before another. Of two lineages that is not known: so yes.
+// Whether a place in the log is before another. Between two lineages that is not known: then true.
 function isBefore(place, other) {
   if (place.lineage !== other.lineage) return true;
   const [generation, since] = [BigInt(place.generation), BigInt(other.generation)];
   return generation === since ? place.seq < other.seq : generation < since;
 }
 
-// What is another whenever a znode is; the counts also when what is assumed of the cluster is.
+// A value that changes whenever a znode does; the counts also change with the settings assumed for the cluster.
 export function stateOf(picture) {
   return [picture.name, picture.log.digest, picture.counts, picture.brokers_live];
 }
 
-// The answer's body; throws an Error with the exporter's own words.
+// The answer's body; throws an Error with the exporter's own text.
 export async function ask(path, parameters = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
@@ -103,7 +103,7 @@ export async function ask(path, parameters = {}) {
   if (answer.ok) return answer.json();
   const problem = await answer.json().catch(() => null);
   const error = new Error(problem?.detail ?? `the exporter answered ${answer.status}`);
-  // The question was wrong: to ask the same again would not help.
+  // A refused request would be refused again.
   error.isRefusal = answer.status >= 400 && answer.status < 500;
   throw error;
 }

@@ -1,4 +1,4 @@
-// The brokers: who leads how much, who leads too little, and who may be stopped.
+// The brokers: how much each leads, which lead too little, and which may be stopped.
 
 import { $, el, setText, since, Table } from "./dom.js";
 import { count, number, percent } from "./format.js";
@@ -65,7 +65,7 @@ function safety(broker) {
   return [el("strong", { class: "warning" }, "✖ no"), el("small", {}, `: ${parts.join(", ")}`)];
 }
 
-// A yes is as good as its figures; what would break by them is shown all the same.
+// A yes from figures in doubt is shown as not known; what would break according to them is shown all the same.
 function doubted(safe) {
   return safe.safe
     ? { ...safe, safe: null, why: "yes by these figures, which are in doubt" }

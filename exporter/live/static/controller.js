@@ -1,13 +1,13 @@
-// Who is the controller, since when, and who was before: in words, and as a strip of time.
+// The controller, since when, and its predecessors: as text and as a timeline.
 
 import { $, at, el, setChildren, setText, show, since } from "./dom.js";
 import { clock, count, duration, full, now, number, words } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SPANS_MS = [10, 30, 70, 180, 360, 720, 1440, 4320, 10080].map((minutes) => minutes * 60_000);
-const CHANGES_IN_STRIP = 8; // the shortest span that holds so many, so that changes that flap can be seen one by one
+const CHANGES_IN_STRIP = 8; // the timeline shows the shortest span that holds so many, so that flapping changes can be told apart
 const CHANGES_LISTED = 20;
-const LABEL_NEEDS = 3; // percent of the strip that a broker's id fits into
+const LABEL_NEEDS = 3; // percent of the timeline that a broker's id needs
 
 let shown = null;
 
@@ -171,7 +171,7 @@ function draw(held, from, until) {
     const end = Math.min(until, period.to);
     if (end < from) continue;
     const x = ((begin - from) / (until - from)) * 100;
-    // What was too short to be seen is drawn as a hair: it happened.
+    // A period too short to be seen is drawn as a hairline, so that it is not missed.
     const width = Math.max(0.35, ((end - begin) / (until - from)) * 100);
     const kind = period.id === null ? "vacant" : `broker shade-${Math.abs(period.id) % 4}`;
     svg.append(svgEl("rect", { x, y: 0, width, height: 10, class: kind }));

@@ -1,5 +1,5 @@
-// Elements, and tables that change in place: only what differs is touched, so that focus, selection
-// and a screen reader's place stay. Text from the cluster is only ever set as text.
+// Elements, and tables that change in place: only what differs is touched, so that the focus, the selection
+// and a screen reader's position are kept. Text from the cluster is only ever set as text.
 
 import { age, clock, full } from "./format.js";
 
@@ -27,7 +27,7 @@ export function show(element, visible) {
   if (element.hidden === visible) element.hidden = !visible;
 }
 
-// A child list is replaced only when it would read otherwise.
+// Replaces the children only if the new ones differ.
 export function setChildren(element, children) {
   const fresh = el("div", {}, ...children);
   if (element.innerHTML === fresh.innerHTML) return;
@@ -35,7 +35,7 @@ export function setChildren(element, children) {
   element.replaceChildren(...fresh.childNodes);
 }
 
-// Whoever is at the third link of a list stays there.
+// Keeps the focus at its position: on the third link of a list it stays on the third.
 function refocus(element, fresh) {
   const at = [...element.querySelectorAll("a, button, [tabindex]")].indexOf(document.activeElement);
   element.replaceChildren(...fresh.childNodes);
@@ -48,12 +48,12 @@ export function sign(kind) {
 
 const SIGNS = { critical: "✖", warning: "▲", none: "✔", unknown: "?" };
 
-// A moment: its clock time, and how long ago in a tooltip that `tick` keeps true.
+// A moment: its clock time, with how long ago in a tooltip that `tick` updates.
 export function at(ms) {
   return el("time", { datetime: iso(ms), title: full(ms) }, clock(ms));
 }
 
-// "for 3 s", counted on by `tick`.
+// "for 3 s", updated by `tick`.
 export function since(ms, before = "for ", after = "") {
   return el(
     "time",
@@ -74,7 +74,7 @@ function iso(ms) {
 }
 
 // A table by columns: [{ head, cell(row) -> text or node, number, row }]; `row` is set for the cell that
-// names the row. A cell may depend on nothing but its row. On a phone each row becomes a card, so roles are set outright.
+// names the row. A cell may depend on its row only. On a phone each row becomes a card, so roles are set explicitly.
 export class Table {
   constructor(place, caption, columns) {
     this.columns = columns;
@@ -114,7 +114,7 @@ export class Table {
   make() {
     const cells = this.columns.map((column) => {
       const attributes = { class: column.number ? "number" : null, data: { head: column.head } };
-      // One child, so that a card can set the head beside whatever the cell holds.
+      // One child, so that a card can put the column's head next to the cell's content.
       if (column.row)
         return el("th", { ...attributes, scope: "row", role: "rowheader" }, el("span"));
       return el("td", { ...attributes, role: "cell" }, el("span"));
@@ -122,7 +122,7 @@ export class Table {
     return el("tr", { role: "row" }, ...cells);
   }
 
-  // Of hundreds of rows a change touches a few; the others are not even made again.
+  // A change touches a few of hundreds of rows; the others are not made again.
   fill(held, row) {
     const state = JSON.stringify(row);
     if (held.state === state) return;

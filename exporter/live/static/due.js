@@ -1,4 +1,4 @@
-// The writes that the controller owes, partition by partition; hidden while there are none.
+// The controller writes that are due, partition by partition; hidden while there are none.
 
 import { $, setText, show, since, setChildren, Table } from "./dom.js";
 import { ask, Asking, clusterPath, stateOf } from "./ask.js";

@@ -1,4 +1,4 @@
-// What happened last, in a line each.
+// The newest events, one line each.
 
 import { $, at, el, setChildren } from "./dom.js";
 import { clusterPath } from "./ask.js";
@@ -54,7 +54,7 @@ function eventWords(event) {
   return parts.join(", ");
 }
 
-// Who elected, in words; nothing of grades of earlier releases, which did not tell.
+// Who elected, as text; empty for grades of earlier releases, which do not contain it.
 export function electedBy(grade) {
   const who = Object.entries(grade.elected_by ?? {}).map(
     ([origin, times]) => `${number(times)} ${ELECTED_BY[origin] ?? origin}`,

@@ -1,11 +1,11 @@
-// ISRs that shrink again and again, with the broker to blame. Whether that is a problem says the head of the page.
+// ISRs that shrink again and again, with the broker to blame. The head of the page says whether that is a problem.
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
 import { ask, Asking, clusterPath, stateOf } from "./ask.js";
 import { clock, count, duration, list } from "./format.js";
 
 const LISTED = 20;
-const AGAIN_AFTER_MS = 60_000; // the window moves on while nothing changes
+const AGAIN_AFTER_MS = 60_000; // the window moves even while nothing changes
 
 let cluster = null;
 let table = null;
@@ -28,7 +28,7 @@ const asking = new Asking(
 
 export function showFlapping(picture) {
   cluster = picture;
-  // The page's own clock: the exporter's is set by each beat, and a step of it is no minute that went by.
+  // By the browser's steady clock: each beat sets the exporter's clock, and a step of that is no elapsed time.
   openedAt ??= performance.now();
   const times = Math.floor((performance.now() - openedAt) / AGAIN_AFTER_MS);
   asking.follow([stateOf(picture), times], picture.as_of);
@@ -64,7 +64,7 @@ function notes(answer) {
   return lines;
 }
 
-// An inference: the ISR shows who left under which leader, not why.
+// This is an inference: the ISR shows which replica left under which leader, not why.
 function blamed({ blames, unexplained }) {
   const parts = blames.map((blame) => {
     const as = [

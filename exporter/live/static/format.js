@@ -1,4 +1,4 @@
-// Numbers, times and names as people read them. Times come in milliseconds since 1970.
+// Numbers, times and names as people read them. Times are given in milliseconds since 1970.
 
 const NUMBER = new Intl.NumberFormat("en");
 const CLOCK = new Intl.DateTimeFormat("en-GB", {
@@ -47,7 +47,7 @@ export function duration(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-// How long something has lasted: by seconds while they matter, so that little on the page flickers.
+// How long something has lasted: in seconds only while they matter, so that little on the page flickers.
 export function age(since) {
   const s = Math.max(0, Math.floor((now() - since) / 1000));
   if (s < 60) return `${s} s`;

@@ -1,4 +1,4 @@
-// What went wrong together: the open incident first, then those that are over.
+// The incidents: the open one first, then those that are over.
 
 import { $, at, el, setChildren, setText, sign, since } from "./dom.js";
 import { ask, Asking, clusterPath } from "./ask.js";
@@ -24,7 +24,7 @@ export function showIncidents(picture) {
     setText($("incidents-lead"), "This release of the fold reports no incidents.");
     return;
   }
-  // An open one changes with its cluster; closed ones stay what they are.
+  // An open incident changes with its cluster; closed ones do not change.
   const changes = incidents.open === null ? null : picture.as_of;
   asking.follow([picture.name, incidents, changes], picture.as_of);
 }

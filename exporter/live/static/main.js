@@ -1,4 +1,4 @@
-// The live page: which cluster it shows, what came over the stream, and whether that is still true.
+// The live page: which cluster it shows, what arrived over the stream, and whether that is still true.
 
 import { $, el, setChildren, setText, show, sign, tick } from "./dom.js";
 import { setViewers } from "./ask.js";
@@ -16,7 +16,7 @@ import { showPartitions } from "./partitions.js";
 import { showPipeline, trustText } from "./pipeline.js";
 import { doubtAbout, headline, showProblems, wellText } from "./problems.js";
 
-const ANNOUNCE_EVERY_MS = 10_000; // a screen reader reads what is new, not every second
+const ANNOUNCE_EVERY_MS = 10_000; // so that a screen reader reads what is new and does not speak every second
 
 const asked = new URLSearchParams(location.search).get("cluster");
 const seen = {
@@ -43,7 +43,7 @@ function fleet(message) {
   render();
 }
 
-// The brokers come before their cluster, and only when they changed.
+// The brokers arrive before their cluster, and only when they have changed.
 function brokers(message) {
   seen.brokers = message.brokers;
   if (seen.cluster) cluster(seen.cluster);
@@ -57,7 +57,7 @@ function cluster(message) {
 function beat(message) {
   setClock(message.now);
   setViewers(message.viewers);
-  // The exporter was upgraded: this page is the old one.
+  // The exporter was upgraded: this page is out of date.
   if (seen.beat !== null && seen.beat.page !== message.page) location.reload();
   seen.beat = message;
   render();
@@ -89,7 +89,7 @@ function lost({ since, retryAt, reason }) {
   title();
 }
 
-// When it will be tried again is not part of the alert that is read aloud.
+// The time of the next try is not part of the alert that a screen reader speaks.
 function countDown() {
   if (!seen.isLost) return;
   const left =
@@ -104,7 +104,7 @@ function countDown() {
 function render() {
   if (seen.beat === null || seen.fleet === null) return;
   const reading = seen.beat.reasons;
-  // Of one cluster alone there is nothing to choose: the stream sends it without being asked.
+  // With a single cluster there is nothing to choose: the stream sends it without being asked.
   const isFleet = asked === null && seen.fleet.length !== 1;
   show($("fleet"), isFleet && seen.fleet.length > 0);
   show($("cluster"), !isFleet && Boolean(seen.cluster));
@@ -159,7 +159,7 @@ const TRUST_SIGNS = {
 };
 
 function showTrust(picture, { trust, reasons }) {
-  // An exporter that cannot read on does not know yet that its figures grow old.
+  // An exporter that has stopped reading does not know yet that its figures become stale.
   const status = trust.status === "live" && reasons.length > 0 ? "unready" : trust.status;
   $("trust").dataset.status = status;
   const text = trustText(trust, picture, reasons);
@@ -215,10 +215,10 @@ function title() {
 }
 
 function announce() {
-  if (seen.isLost) return; // that is an alert of its own
+  if (seen.isLost) return; // announced by a separate alert
   const text = summary();
   if (text === seen.announced || performance.now() - seen.announcedAt < ANNOUNCE_EVERY_MS) return;
-  // The first one is what the page says anyway.
+  // The first one only repeats what the page shows.
   if (seen.announced !== "") setText($("announcement"), text);
   seen.announced = text;
   seen.announcedAt = performance.now();
@@ -227,7 +227,7 @@ function announce() {
 $("try-now").addEventListener("click", () => stream.open());
 setInterval(() => {
   countDown();
-  // Ages of figures that are not live do not count on.
+  // Ages stop counting while the figures are not live.
   if (document.body.dataset.live === "yes") {
     tick();
     announceLate();

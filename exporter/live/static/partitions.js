@@ -1,5 +1,5 @@
-// The partitions: how many are what, and which, in pages. The exporter searches all of them. A page is asked for when somebody wants
-// another, and when something in ZooKeeper has changed; never for each sign of life.
+// The partitions: how many meet each condition, and which, in pages. The exporter searches all of them. A page is
+// requested when a person wants another, and when something in ZooKeeper has changed, not with each sign of life.
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
 import { ask, Asking, clusterPath, stateOf } from "./ask.js";
@@ -8,7 +8,7 @@ import { count, number, words } from "./format.js";
 const ROWS = 50;
 const TYPING_MS = 250;
 
-// name in the API, name in the counts, words, whether any is a problem
+// name in the API, name in the counts, text, severity if any is a problem
 const CONDITIONS = [
   ["offline", "offline", "Offline", "critical"],
   ["under-min-isr", "under_min_isr", "Under min ISR", "critical"],
@@ -25,7 +25,7 @@ const CONDITIONS = [
   ["deleting", null, "Of topics being deleted", null],
 ];
 
-const TILES = 7; // those that every operator wants; the others are shown while they are a problem
+const TILES = 7; // tiles that are always shown; the others are shown while they are a problem
 
 const COLUMNS = [
   { head: "Partition", row: true, cell: (p) => `${p.topic}-${p.partition}` },
@@ -63,7 +63,7 @@ function leader(p) {
   return p.leader === p.preferred ? String(p.leader) : `${p.leader}, preferred is ${p.preferred}`;
 }
 
-// A leaderless partition keeps its last member in the ISR, whether that one lives or not.
+// A leaderless partition keeps its last member in the ISR, whether that broker is live or not.
 function inSync(p) {
   if (p.isr === null) return "–";
   return p.isr.map((id) => (p.gone.includes(id) ? `${id} (gone)` : `${id}`)).join(", ") || "nobody";
@@ -99,7 +99,7 @@ export function showPartitions(picture) {
   asking.follow([wanted.filter, stateOf(picture)], picture.as_of);
 }
 
-// Where a page of one list ended is nowhere in another, nor in one that is empty by now.
+// The cursor of one list is not valid in another, nor in one that has become empty.
 function leaveList() {
   wanted.after = null;
   next = null;
@@ -107,7 +107,7 @@ function leaveList() {
   show($("partition-first"), false);
 }
 
-// What is worst is what is listed, until somebody chooses; who looks for a name looks in all partitions.
+// The filter until a person chooses one: the worst condition; a search for a name is in all partitions.
 function byDefault(counts) {
   if (wanted.contains.trim() || wanted.broker) return "";
   const found = CONDITIONS.find(([, name, , severity]) => severity && counts[name] > 0);
@@ -115,7 +115,7 @@ function byDefault(counts) {
   return counts.preferred_imbalance > 0 ? "not-preferred" : "offline";
 }
 
-// How many partitions are so; null where it is not counted, or not known.
+// How many partitions meet a condition; null where that is not counted, or not known.
 function counted(filter) {
   const name = CONDITIONS.find(([each]) => each === filter)?.[1];
   return name ? cluster.counts[name] : null;
@@ -158,7 +158,7 @@ function options(counts, brokers) {
   if (document.activeElement !== $("partition-topic")) $("partition-topic").value = wanted.contains;
 }
 
-// A list that is open under somebody's finger is left alone.
+// A list that a person has open is not changed.
 function choose(select, made, value) {
   if (document.activeElement !== select || select.options.length !== made.length)
     setChildren(select, made);
@@ -254,7 +254,7 @@ function pick(element) {
   if (element) change({ filter: element.dataset.filter });
 }
 
-// The buttons stay where they are until the answer, so that the focus stays on them.
+// The buttons stay in place until the answer arrives, so that they keep the focus.
 function turn(after) {
   change({ after });
   $("partition-table").scrollIntoView({ block: "nearest" });

@@ -1,4 +1,4 @@
-// How far the figures can be trusted: the status, when each part was last heard of, what happened to the log.
+// How far the figures can be trusted: the status, the last sign of life of each part, what happened to the log.
 
 import { $, at, el, setChildren, since } from "./dom.js";
 import { age, clock, count, duration, list, number } from "./format.js";
@@ -87,7 +87,7 @@ function ago(ms) {
 function lastChange(log) {
   if (log.last_change_at === null) return "none yet";
   const took = log.last_change_mtime === null ? null : log.last_change_at - log.last_change_mtime;
-  // ZooKeeper's clock and the watcher's are two: a difference below zero is theirs, not a delay.
+  // ZooKeeper's clock and the watcher's differ: a negative value is their difference, not a delay.
   const seen =
     took !== null && took >= 0 && took < 60_000
       ? `, seen ${duration(took)} after it was written`

@@ -1,12 +1,12 @@
-// What is wrong, the worst first; and of when that is true: by figures that nobody vouches for now,
-// nobody reads that all is well.
+// The problems, the worst first, and up to when that is true: figures that nothing confirms now must not
+// say that all is well.
 
 import { $, el, setChildren, sign } from "./dom.js";
 import { clock } from "./format.js";
 
 const FROZEN = new Set(["behind", "blind"]);
 
-// Why the figures may not be what is true now: { said, head }, in short and before a list of problems.
+// Why the figures may not be true now: { said, head }, a short text and one before a list of problems.
 // null: they follow ZooKeeper.
 export function doubtAbout(beat, lostSince) {
   const doubt = doubtOfExporter(beat);
@@ -21,7 +21,7 @@ function doubtOfExporter({ trust, reasons }) {
   if (trust.status === "clocks_disagree") return null; // the figures follow; the line above says it
   const said = `figures are ${trust.status}`;
   if (FROZEN.has(trust.status)) return frozen(said, trust.since);
-  // A reconciliation finds late that figures are wrong: they may be since the last one that proved them.
+  // A reconciliation finds wrong figures late: they may be wrong since the last one that proved them.
   const since = trust.status === "divergent" ? trust.verified_at : trust.since;
   if (trust.verified_at === null) return { said, head: "Not proven yet:" };
   return { said, head: since === null ? "In doubt:" : `In doubt since ${clock(since)}:` };
@@ -62,7 +62,7 @@ function well(picture) {
   );
 }
 
-// The alert on it, and what to do then.
+// The name of the problem's alert, as a link to its runbook.
 function runbook(alert) {
   return el("a", { href: `runbooks/${alert}`, class: "runbook", title: "What to do" }, alert);
 }
@@ -75,13 +75,13 @@ function problemText(problem) {
   return el("a", { href: "#figures", data: { filter: problem.filter } }, text);
 }
 
-// A line for the title and for the ear.
+// One line for the title and for screen readers.
 export function headline(picture, doubt) {
   const parts = [picture.problems[0]?.text, doubt?.said].filter(Boolean);
   return `${picture.name}: ${parts.join("; ") || wellText(doubt)}`;
 }
 
-// Of one cluster or of all, where no problem is known.
+// The text for one cluster or for all, where no problem is known.
 export function wellText(doubt) {
   return doubt === null ? "nothing is wrong" : "nothing was known to be wrong";
 }

@@ -1,4 +1,4 @@
-// A rehearsal of a broker's stop, asked for by a button: what the controller would do, and nothing is done.
+// The rehearsal of a broker's stop, started by a button: it shows what the controller would do, and changes nothing.
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
 import { ask, Asking, clusterPath } from "./ask.js";
@@ -6,8 +6,8 @@ import { count, list, number } from "./format.js";
 
 const SHOWN = 10;
 
-let name = null; // of the cluster
-let broker = null; // whose stop is rehearsed; null: none
+let name = null; // the cluster's name
+let broker = null; // the broker whose stop is rehearsed; null: none
 let table = null;
 
 const COLUMNS = [
@@ -16,7 +16,7 @@ const COLUMNS = [
   { head: "ISR", cell: (row) => moved(row.isr_before.join(", "), row.isr.join(", ")) },
 ];
 
-// Whoever wants it again after a failure asks again: it is too much work to be tried over and over.
+// After a failure a person must ask again: it is too much work to be retried automatically.
 const asking = new Asking(async () => {
   const asked = broker;
   if (asked === null) return null;
@@ -36,7 +36,7 @@ export function rehearseButton(id) {
   return el("button", { type: "button", id: `rehearse-${id}`, "aria-label": label, on: { click: run } }, "Rehearse a stop");
 }
 
-// Of another cluster a rehearsal says nothing.
+// A rehearsal of one cluster is not shown for another.
 export function showRehearsal(picture) {
   if (picture.name === name) return;
   name = picture.name;

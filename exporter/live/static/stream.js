@@ -1,9 +1,9 @@
-// The stream from the exporter: opened, watched, opened again. When it is silent the page is not
-// live, and says so: old figures that seem fresh are worse than none.
+// The stream from the exporter: opened, watched, opened again. While it is silent the page is not live and
+// says so: stale figures that seem fresh are worse than none.
 
 import { now } from "./format.js";
 
-const SILENT_MS = 4_000; // beats come every second
+const SILENT_MS = 4_000; // beats arrive every second
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 10_000;
 
@@ -13,15 +13,15 @@ export class Stream {
     this.url = url;
     this.on = on;
     this.source = null;
-    this.heardAt = 0; // by a clock that nobody sets
-    this.heardOn = 0; // by one that goes on while the computer sleeps
-    this.since = null; // the same for people
+    this.heardAt = 0; // by the steady clock, which nobody sets
+    this.heardOn = 0; // by the wall clock, which keeps running while the computer sleeps
+    this.since = null; // the same, to be shown
     this.tries = 0;
     this.retry = 0;
     this.retryAt = null;
     this.isLive = false;
     setInterval(() => this.watch(), 1000);
-    // A tab in the background holds no connection: browsers have six for a host.
+    // A tab in the background holds no connection: browsers allow six for a host.
     document.addEventListener("visibilitychange", () =>
       document.hidden ? this.pause() : this.open(),
     );
@@ -51,7 +51,7 @@ export class Stream {
     this.on[kind](JSON.parse(text));
   }
 
-  // An EventSource does not say why: the same request once more does.
+  // An EventSource does not say why it failed: repeating the request does.
   async fail() {
     this.lose("the exporter does not answer");
     const tries = this.tries;
@@ -86,7 +86,7 @@ export class Stream {
     this.close();
     this.isLive = false;
     const wait = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.tries);
-    // Two hundred pages must not all come back in one moment.
+    // Two hundred pages must not all reconnect at the same moment.
     const retryIn = wait * (0.75 + Math.random() / 2);
     this.tries += 1;
     clearTimeout(this.retry);
@@ -96,7 +96,7 @@ export class Stream {
   }
 }
 
-// Why the stream is refused, in the exporter's words; null when it is not, or nobody answers.
+// Why the stream is refused, in the exporter's words; null when it is not refused, or there is no answer.
 async function refusal(url) {
   const asking = new AbortController();
   try {

@@ -1,4 +1,4 @@
-"""The live page's feed: made once for all, newest state only, bounded, and ended in time."""
+"""The live page's feed: made once for all viewers, newest state only, bounded, and ended in time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.samples import T0, as_of, broker_view, cluster_view, elected,
 
 
 def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
-    """The beat goes first: by it the page knows what the rest is worth."""
+    """The beat is first: it says how far the page can trust the rest."""
 
     async def look() -> list[tuple[str, Any]]:
         served = shown()
@@ -53,7 +53,7 @@ def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
 
 
 def test_of_one_cluster_alone_nobody_has_to_say_its_name() -> None:
-    """Whoever asks for no cluster gets the only one; once there are two, the fleet alone."""
+    """A viewer that asks for no cluster gets the only one; once there are two, it gets the fleet only."""
 
     async def look() -> tuple[Any, list[tuple[str, Any]]]:
         served = shown()
@@ -75,15 +75,15 @@ def test_of_one_cluster_alone_nobody_has_to_say_its_name() -> None:
 
 
 def test_who_joins_while_a_picture_is_made_is_sent_the_time_first_too() -> None:
-    """Another one's picture takes a while; the next look begins with a beat for who came then."""
+    """While another cluster's picture is made, a viewer joins; its next update begins with a beat."""
 
     async def look() -> list[str]:
         served = shown()
         served.write(broker_view(0, cluster="other"), cluster_view("other"))
         feed = feed_of(served)
         async with watching(feed), asyncio.timeout(SOON_S):
-            with served.events._lock:  # what a picture waits for
-                while not feed._clusters:  # noqa: ASYNC110  # the feed lets nobody know that it looks
+            with served.events._lock:  # making a picture waits for this lock
+                while not feed._clusters:  # noqa: ASYNC110  # the feed has no event for this
                     await asyncio.sleep(0)
                 late = feed.join("other")
             await late.news.wait()
@@ -94,7 +94,7 @@ def test_who_joins_while_a_picture_is_made_is_sent_the_time_first_too() -> None:
 
 
 def test_a_change_is_sent_once_and_to_all_the_same() -> None:
-    """One computation per swap: two viewers are handed the very same bytes."""
+    """One computation per swap: two viewers get the same bytes object."""
 
     async def look() -> tuple[bytes, bytes]:
         served = shown()
@@ -114,7 +114,7 @@ def test_a_change_is_sent_once_and_to_all_the_same() -> None:
 
 
 def test_what_figures_are_worth_is_said_before_they_are_shown() -> None:
-    """With the next update, not the next beat: else they stood for a second under what was said of those before."""
+    """It is sent with the next update, not the next beat: they would be under the earlier beat for a second."""
 
     async def look() -> list[tuple[str, Any]]:
         served = shown()
@@ -135,7 +135,7 @@ def test_what_figures_are_worth_is_said_before_they_are_shown() -> None:
 
 
 def test_the_page_judges_by_the_thresholds_that_it_is_given() -> None:
-    """A cluster without a controller is in trouble by those that we ship, and well by none."""
+    """A cluster without a controller has a problem by the shipped thresholds, and none without thresholds."""
 
     async def look(thresholds: Mapping[str, Threshold]) -> list[str]:
         served = shown()
@@ -149,7 +149,7 @@ def test_the_page_judges_by_the_thresholds_that_it_is_given() -> None:
 
 
 def test_an_unknown_cluster_is_shown_as_unknown_until_it_is_there() -> None:
-    """The page says so, and goes on by itself when the cluster appears."""
+    """The page says that it is not known, and continues by itself when the cluster appears."""
 
     async def look() -> tuple[Any, Any]:
         served = shown()
@@ -164,7 +164,7 @@ def test_an_unknown_cluster_is_shown_as_unknown_until_it_is_there() -> None:
 
 
 def test_more_viewers_than_there_is_room_for_are_turned_away() -> None:
-    """With 503 and when to come again; a place that is left is free."""
+    """They get 503 and Retry-After; the place of a viewer that leaves is free."""
 
     async def crowd() -> None:
         feed = feed_of(shown())
@@ -183,7 +183,7 @@ def test_more_viewers_than_there_is_room_for_are_turned_away() -> None:
 
 
 def test_one_client_does_not_take_every_place() -> None:
-    """Its pages beyond its share are turned away with 429; another client has room."""
+    """Its pages beyond its share are refused with 429; another client has room."""
 
     async def crowd() -> None:
         feed = feed_of(shown())
@@ -248,13 +248,13 @@ def ticking(
 
 
 def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
-    """It is logged once while it lasts; what can be sent again is sent again."""
+    """An unexpected exception is logged once while it lasts; after it the feed sends again."""
 
     async def look() -> Any:
         feed, updates, _ = ticking(shown(), frozenset({0, 1, 2, 3, 6}))
         async with watching(feed) as viewer, asyncio.timeout(SOON_S):
             cluster = await heard(viewer, "cluster")
-            while len(updates) < 8:  # noqa: ASYNC110  # the feed lets nobody know that it looks
+            while len(updates) < 8:  # noqa: ASYNC110  # the feed has no event for this
                 await asyncio.sleep(0.001)
             return cluster
 
@@ -265,7 +265,7 @@ def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
 
 
 class Mistake:
-    """A mistake of ours about one cluster, or some, for as long as it is `on`."""
+    """An exception on some clusters, for as long as it is `on`."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class Mistake:
 
 
 async def sent_by_update(feed: LiveFeed, number: int, *viewers: Viewer) -> list[dict[str, Any]]:
-    """Do the update of this number; return what it sends to each viewer, by kind and in order."""
+    """Run the update of this number; return what it sends to each viewer, by kind and in order."""
     feed._updates = number
     await feed._update()
     return [dict(messages(viewer.take())) for viewer in viewers]
@@ -300,12 +300,12 @@ async def sent_by_update(feed: LiveFeed, number: int, *viewers: Viewer) -> list[
 def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
     monkeypatch: pytest.MonkeyPatch, module: Any, name: str
 ) -> None:
-    """They are sent nothing at all, which they notice; the fleet has no figures of it; it is logged once."""
+    """They are sent nothing, which the page notices; the fleet has no figures of it; it is logged once."""
 
     async def look() -> None:
         served = shown()
         served.write(cluster_view("other"))
-        feed = feed_of(served, update_every_s=SOON_S)  # no update comes by itself
+        feed = feed_of(served, update_every_s=SOON_S)  # no update runs by itself
         async with (
             watching(feed) as own,
             watching(feed, "other") as other,
@@ -341,11 +341,11 @@ def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
 def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its viewers are told at once that it is gone: an old beat would vouch for that."""
+    """Its viewers get the message that it is gone with a new beat: an old beat would not be about that."""
 
     async def look() -> list[dict[str, Any]]:
         served = shown()
-        feed = feed_of(served, update_every_s=SOON_S)  # no update comes by itself
+        feed = feed_of(served, update_every_s=SOON_S)  # no update runs by itself
         async with watching(feed) as viewer:
             await viewer.news.wait()
             Mistake(monkeypatch, feed_module, "judge")
@@ -359,10 +359,10 @@ def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
 
 
 def test_a_viewer_that_joins_between_beats_is_sent_one_at_once() -> None:
-    """As are the others; what they are all sent next has none."""
+    """So are the other viewers; the next update has no beat for any."""
 
     async def look() -> list[list[str]]:
-        feed = feed_of(shown(), update_every_s=SOON_S)  # no update comes by itself
+        feed = feed_of(shown(), update_every_s=SOON_S)  # no update runs by itself
         async with watching(feed) as first:
             await first.news.wait()
             await sent_by_update(feed, 1, first)
@@ -377,7 +377,7 @@ def test_a_viewer_that_joins_between_beats_is_sent_one_at_once() -> None:
 def test_mistakes_about_two_clusters_leave_both_in_the_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without figures, one as bad as the other; the list goes to all."""
+    """They have no figures and are equally bad; all viewers get the list."""
 
     async def look() -> list[tuple[str, str | None]]:
         served = shown()
@@ -394,7 +394,7 @@ def test_mistakes_about_two_clusters_leave_both_in_the_list(
 def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever is between them costs nothing, and a commit is not left until the next beat."""
+    """Updates in between cost nothing, and a commit does not wait for the next beat."""
     judged: list[int] = []
 
     async def look() -> list[int]:
@@ -420,7 +420,7 @@ def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
 
 
 def test_the_list_of_clusters_grows_old_by_the_clock_alone() -> None:
-    """With each beat it is judged again: a monitor that has died changes no view."""
+    """It is judged again with each beat, because a monitor that has died changes no view."""
 
     async def look() -> tuple[str, str, str]:
         served = shown()
@@ -440,7 +440,7 @@ def test_the_list_of_clusters_grows_old_by_the_clock_alone() -> None:
 
 
 def test_an_end_ends_every_stream() -> None:
-    """So that the server does not wait for answers that have no end."""
+    """Otherwise the server would wait for responses that have no end."""
 
     async def look() -> bool:
         feed = feed_of(shown())
@@ -457,7 +457,7 @@ def test_an_end_ends_every_stream() -> None:
 
 
 def test_an_update_judges_each_cluster_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Viewers of a cluster, those of another, and the fleet with its beat share one judgement of it."""
+    """Viewers of the cluster, of another one and of the fleet share one judgement of it."""
     asked: list[str] = []
 
     async def look() -> None:
@@ -470,7 +470,7 @@ def test_an_update_judges_each_cluster_once(monkeypatch: pytest.MonkeyPatch) -> 
             return moment(snapshot, now)
 
         monkeypatch.setattr(served.collector, "moment", noted)
-        feed = feed_of(served, update_every_s=SOON_S)  # no update comes between these two
+        feed = feed_of(served, update_every_s=SOON_S)  # no update runs between these two
         async with watching(feed) as viewer, watching(feed), watching(feed, "other"):
             await viewer.news.wait()
             asked.clear()

@@ -1,4 +1,4 @@
-"""A cluster's messages: made again only when there is something else to show."""
+"""A cluster's messages: made again only when what they show has changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.samples import as_of, broker_view, cluster_view, log_view
 
 
 def test_the_delay_is_shown_of_changes_that_were_seen_to_come() -> None:
-    """Not of what was there when the page was opened, nor against a clock that is ahead."""
+    """It is not measured for what was there when the page was opened, nor if the watcher's clock is ahead."""
 
     async def look() -> list[int | None]:
         served = shown()
@@ -28,7 +28,7 @@ def test_the_delay_is_shown_of_changes_that_were_seen_to_come() -> None:
 
 
 def test_packed_messages_follow_one_another_in_one_gzip_stream() -> None:
-    """Each is packed once, for all viewers, and can be read as soon as it has come."""
+    """Each is packed once, for all viewers, and can be read as soon as it arrives."""
     messages_sent = [Message("beat", b"{}"), Message("cluster", b'{"a":"' + b"x" * 9_000 + b'"}')]
     unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     assert unpack.decompress(GZIP_HEADER) == b""
@@ -39,7 +39,7 @@ def test_packed_messages_follow_one_another_in_one_gzip_stream() -> None:
 
 
 def test_brokers_are_sent_again_only_when_one_changed() -> None:
-    """They may be hundreds, and a heartbeat changes none of them."""
+    """There may be hundreds, and a heartbeat changes none of them."""
 
     async def look() -> list[list[str]]:
         served = shown()

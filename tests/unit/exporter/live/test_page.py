@@ -1,4 +1,4 @@
-"""The live page's files: whole, without markup from text, and allowed to ask nobody else."""
+"""The live page's files: complete, without markup made from text, and limited to this exporter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(name: str) -> str:
 
 
 def test_every_file_that_is_named_is_served_and_every_served_one_is_named() -> None:
-    """Nothing is missing, and nothing is shipped for nobody."""
+    """No file is missing, and none is shipped unused."""
     named = set(re.findall(r'(?:href|src)="page/([^"]+)"', text("index.html")))
     for script in SCRIPTS:
         named |= set(re.findall(r'from "\./([^"]+)"', text(script)))
@@ -42,7 +42,7 @@ def test_every_element_that_a_script_takes_by_its_id_stands_in_the_page_once() -
 
 @pytest.mark.parametrize("path", ["/", "/page/main.js", "/page/page.css", "/page/icon.svg"])
 def test_the_page_may_load_and_ask_nothing_but_the_exporter(path: str) -> None:
-    """The policy goes with every file, and forbids inline scripts, styles and markup from text."""
+    """Every file is served with the policy, which forbids inline scripts, styles and markup from text."""
     headers = Served().get(path).headers
     assert headers["content-security-policy"] == POLICY
     assert headers["x-content-type-options"] == "nosniff"
@@ -65,7 +65,7 @@ def test_nothing_in_the_files_needs_what_the_policy_forbids() -> None:
 
 
 def test_what_a_browser_has_is_not_sent_again() -> None:
-    """The files have ETags, and are asked about each time: an upgrade shows at once."""
+    """The files have ETags and are revalidated each time, so that an upgrade shows at once."""
     served = Served()
     answer = served.get("/")
     again = served.get("/", headers={"if-none-match": answer.headers["etag"]})
@@ -75,7 +75,7 @@ def test_what_a_browser_has_is_not_sent_again() -> None:
 
 
 def test_what_else_is_served_is_linked() -> None:
-    """All that the plain index at this place led to; partitions' metrics where they are served."""
+    """The page links to everything else, and to the partitions' metrics where they are served."""
     for path in (
         "metrics",
         "api/v1/clusters",
@@ -90,13 +90,13 @@ def test_what_else_is_served_is_linked() -> None:
 
 
 def test_a_mistyped_parameter_of_the_stream_is_refused() -> None:
-    """As everywhere: it would show another cluster than was meant."""
+    """Ignored, it would show another cluster than the one meant."""
     answer = Served().get("/live", {"clusters": "prod"})
     assert answer.status_code == 400
     assert "clusters" in answer.json()["detail"]
 
 
 def test_an_incidents_sentence_stands_as_it_was_written() -> None:
-    """It says itself whether its counts are at least: a script that adds to it says so twice."""
+    """The sentence itself says that its counts are at least so many: the script must not add that again."""
     assert "incident.summary" in text("incidents.js")
     assert "complete" not in text("incidents.js")

@@ -25,7 +25,7 @@ def snapshot(name: str = "prod", **fields: Any) -> ClusterSnapshot:
 
 
 def test_the_fleet_is_sorted_by_what_is_worst() -> None:
-    """Critical ones first; among them those without a controller, then by what is offline."""
+    """Critical ones are first; among them those without a controller, then by offline partitions."""
     behind = Completeness(status=Status.BEHIND, since=1, stage=Stage.WATCHER, verified_at=None)
     clusters = [
         (snapshot(name="a-well"), LIVE),
@@ -48,7 +48,7 @@ def test_the_fleet_is_sorted_by_what_is_worst() -> None:
 
 
 def test_the_row_of_a_cluster_that_could_not_be_judged_has_no_figure() -> None:
-    """It has the fields of any row, so that the page can show it, and says to look into the log."""
+    """It has the fields of any row, so that the page can show it, and refers to the log."""
     failed = failed_row("prod")
     judged = fleet_row(
         judge(snapshot(), Moment(completeness=LIVE, behind_ms={}, vacant_ms=None), T0)
@@ -61,7 +61,7 @@ def test_the_row_of_a_cluster_that_could_not_be_judged_has_no_figure() -> None:
 
 
 def test_a_picture_names_few_of_an_events_partitions() -> None:
-    """The API lists more of them; what only a program needs is left to it as well."""
+    """The API lists more of them, and has the fields that only programs need."""
     partitions = [{"topic": "t", "partition": number} for number in range(9)]
     event = {"id": "L1/1/1/0", "kind": "IsrShrunk", "zxid": "1", "position": {"seq": 1}}
     wide = event | {"partitions": partitions, "partition_count": 9}
@@ -76,7 +76,7 @@ def test_a_picture_names_few_of_an_events_partitions() -> None:
 
 
 def test_trust_says_when_each_stage_was_last_heard_of() -> None:
-    """By the exporter's clock and the ages of their signs; None where there is none yet."""
+    """The times are by the exporter's clock and the ages of the signs; None where there is no sign yet."""
     progress = ReaderProgress(read_ms=3, watcher_ms=None, fold_ms=2)
     assert trust(LIVE, progress, T0) == {
         "status": "live",

@@ -1,4 +1,4 @@
-"""What the live page says is wrong, and how bad it says it is."""
+"""The problems that the live page lists, and their severities."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def listed(*brokers: BrokerView, **fields: Any) -> list[tuple[str, str]]:
 
 
 def problems(shown: ClusterSnapshot, now: int = T0, **progress: Any) -> list[ClusterProblem]:
-    """Return what the page says at a time, to a reader that is in time but for these ages."""
+    """Return the problems at a time, for a reader that is on time except for the given ages."""
     in_time: dict[str, Any] = {"read_ms": 0, "watcher_ms": 0}
     collector = Collector(lambda _: ReaderProgress(**in_time | progress))
     return problems_of(shown, collector.moment(shown, now), now)
 
 
 def test_a_healthy_cluster_has_no_problem() -> None:
-    """The page is quiet: nothing is mentioned, and nothing is bad."""
+    """The page is quiet: it lists nothing, and the severity is none."""
     assert listed(broker_view(0), broker_view(1)) == []
     assert severity_of([], LIVE) is ProblemSeverity.NONE
 
 
 def test_counts_stand_with_what_they_mean_and_which_partitions_to_list() -> None:
-    """One is in the singular; each kind leads to the list of its partitions."""
+    """A count of one is in the singular; each kind links to the list of its partitions."""
     counts = Counts(offline=1, under_min_isr=2, under_replicated=1003, without_state=9)
     found = problems(snapshot(broker_view(0), counts=counts))
     assert [(p.severity, p.text, p.filter) for p in found] == [
@@ -72,7 +72,7 @@ def test_counts_stand_with_what_they_mean_and_which_partitions_to_list() -> None
 
 
 def test_partitions_without_a_state_alone_are_a_problem() -> None:
-    """They have no leader, and no other count holds them: a page of them is not quiet."""
+    """They have no leader, and no other count includes them, so the page must not be quiet."""
     assert listed(
         broker_view(0), counts=Counts(partitions=1, without_state=1, under_min_isr=0)
     ) == [("warning", "1 partition has no state yet: no leader")]
@@ -109,7 +109,7 @@ def test_the_controllers_problem_has_the_time_since_when(
 
 
 def test_a_broker_that_is_gone_is_a_problem_only_while_replicas_are_on_it() -> None:
-    """A broker that was taken out of the cluster is no trouble; of many only five are named."""
+    """A broker that was removed from the cluster is no problem; of many only five are named."""
     assert listed(broker_view(0), broker_view(1, live=False, replicas=0)) == []
     assert listed(broker_view(0), broker_view(1, live=False, replicas=1)) == [
         ("warning", "Broker 1 is not registered; 1 replica there")
@@ -121,7 +121,7 @@ def test_a_broker_that_is_gone_is_a_problem_only_while_replicas_are_on_it() -> N
 
 
 def test_an_outage_is_as_old_as_its_first_broker_if_all_times_are_known() -> None:
-    """A time that one broker lacks would make the outage look younger than it may be."""
+    """If one broker's time is not known, the others' would make the outage look more recent than it may be."""
     first = broker_view(0, live=False, replicas=1, since=T0 - 5)
     (problem,) = problems(snapshot(first, broker_view(1, live=False, replicas=1, since=T0 - 3)))
     assert problem.since == T0 - 5
@@ -130,7 +130,7 @@ def test_an_outage_is_as_old_as_its_first_broker_if_all_times_are_known() -> Non
 
 
 def test_imbalance_is_a_problem_above_the_threshold_where_an_election_helps() -> None:
-    """At the threshold Kafka's controller does not act, and what cannot be elected is no advice."""
+    """At the threshold Kafka's controller does not act, and what cannot be elected is not recommended."""
     at = broker_view(0, imbalance_ratio=0.1, preferred_electable=1)
     above = broker_view(1, imbalance_ratio=0.11, preferred_electable=2)
     stuck = broker_view(2, imbalance_ratio=0.9, preferred_electable=0)
@@ -143,7 +143,7 @@ def test_imbalance_is_a_problem_above_the_threshold_where_an_election_helps() ->
 
 
 def test_what_is_critical_stands_before_warnings() -> None:
-    """Whatever it is about."""
+    """This holds whatever they are about."""
     gone = broker_view(1, live=False, replicas=1)
     due = WritesDue(verdict=ControllerHealth.SLOW)
     severities = [s for s, _ in listed(gone, counts=Counts(offline=1), writes_due=due)]
@@ -161,7 +161,7 @@ def test_what_is_critical_stands_before_warnings() -> None:
     ],
 )
 def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: ProblemSeverity) -> None:
-    """A cluster of which nothing wrong is known, since nothing is known, is not well."""
+    """A cluster with no known problem is not healthy if nothing is known about it."""
     verdict = Completeness(status=status, since=None, stage=Stage.FOLD, verified_at=None)
     assert severity_of([], verdict) is expected
 
@@ -169,7 +169,7 @@ def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: Proble
 def judged_of(
     *brokers: BrokerView, now: int = T0, reading: Any = None, **fields: Any
 ) -> dict[str, Any]:
-    """Return the state of each alert that the page judges."""
+    """Return the state of the alert of each problem."""
     found = problems(snapshot(*brokers, **fields), now, **reading or {})
     return {str(p.alert): p.state for p in found}
 
@@ -178,7 +178,7 @@ def judged_of(
 def test_a_controller_that_flaps_is_judged_by_the_alerts_windows(
     elections: int, alerts: int
 ) -> None:
-    """At the very limit of each; once the window is past, it flaps no more."""
+    """This is at the limit of each window; once a window has passed, it no longer flaps."""
     controller = ControllerView(id=0, recent_elections=((T0, elections),))
     names = ["KafkaControllerFlapping", "KafkaControllerFlappingSlowly"][:alerts]
     assert judged_of(controller=controller) == dict.fromkeys(names, AlertState.FIRING)
@@ -186,7 +186,7 @@ def test_a_controller_that_flaps_is_judged_by_the_alerts_windows(
 
 
 def test_replicas_that_leave_isrs_again_and_again_are_named_by_their_broker() -> None:
-    """By minutes, as the alert counts; several brokers stand in one sentence."""
+    """Minutes are counted, as by the alert; one sentence names several brokers."""
     minute = T0 // 60_000
     restless = tuple(range(minute - 6, minute + 1))
     brokers = [
@@ -203,7 +203,7 @@ def test_replicas_that_leave_isrs_again_and_again_are_named_by_their_broker() ->
 
 
 def test_an_alert_is_pending_until_it_was_so_for_long_enough() -> None:
-    """By the view's own time; where that is not known, neither is what the alert does."""
+    """The view's own time counts; where that is not known, the alert's state is not known either."""
     vacant = ControllerView(id=-1, vacant_since=T0)
     name = "KafkaControllerMissing"
     assert judged_of(controller=vacant, now=T0 + 29_999) == {name: AlertState.PENDING}
@@ -219,7 +219,7 @@ def test_an_alert_is_pending_until_it_was_so_for_long_enough() -> None:
 def test_a_broker_that_is_gone_is_critical_once_it_does_not_come_back_and_no_more_may_be_lost() -> (
     None
 ):
-    """After 15 minutes; whether partitions were at min ISR for so long nobody knows."""
+    """It is after 15 minutes; whether partitions were at min ISR for so long is not known."""
     gone = broker_view(1, live=False, replicas=3, since=T0)
     counts = Counts(under_min_isr=0, at_min_isr=2, under_replicated_at_min_isr=1)
     soon = {"KafkaPartitionsAtMinIsr": None, "KafkaBrokerGone": AlertState.PENDING}
@@ -229,14 +229,14 @@ def test_a_broker_that_is_gone_is_critical_once_it_does_not_come_back_and_no_mor
 
 
 def test_what_a_reassignment_explains_is_no_problem() -> None:
-    """As the alert counts it; of an older fold all that are being reassigned are explained."""
+    """It is counted as by the alert; from an older fold all partitions being reassigned are explained."""
     explained = Counts(under_replicated=2, under_replicated_reassigning=2, under_min_isr=0)
     assert judged_of(counts=explained) == {}
     assert judged_of(counts=Counts(under_replicated=2, reassigning=2, under_min_isr=0)) == {}
 
 
 def test_what_is_denied_has_no_figures_and_so_no_problems() -> None:
-    """The alerts on it cannot fire; that it is denied is the problem."""
+    """Their alerts cannot fire; the problem is that the path is denied."""
     log = log_view(denied=("/",), denied_more=3)
     controller = ControllerView(id=-1, vacant_since=T0)
     found = judged_of(log=log, controller=controller, counts=Counts(offline=1, under_min_isr=None))
@@ -244,7 +244,7 @@ def test_what_is_denied_has_no_figures_and_so_no_problems() -> None:
 
 
 def test_the_monitors_own_state_is_a_problem_as_soon_as_its_alert_fires() -> None:
-    """Until then the line on trust says it."""
+    """Until then the page's line on trust says it."""
     late = {"watcher_ms": 84_999}
     assert judged_of(reading=late) == {}
     assert judged_of(reading={"watcher_ms": 85_000}) == {"KcmBehind": AlertState.FIRING}
@@ -264,7 +264,7 @@ def test_the_monitors_own_state_is_a_problem_as_soon_as_its_alert_fires() -> Non
 
 
 def test_a_topic_that_waits_too_long_for_its_deletion_is_a_problem() -> None:
-    """From the age on at which the alert begins to wait."""
+    """It is one from the age on at which the alert becomes pending."""
     pending = msgspec.structs.replace(cluster_view().pending, oldest_deletion_at=T0)
     name = "KafkaTopicDeletionStuck"
     assert judged_of(pending=pending, now=T0 + 900_000) == {}

@@ -16,13 +16,13 @@ NAMES = sorted(path.stem for path in (ROOT / "docs" / "runbooks").glob("K*.md"))
 
 
 def test_every_runbook_is_packed_and_no_other() -> None:
-    """A page of an alert that is gone is not served on."""
+    """The page of a removed alert is no longer served."""
     packed = {path.stem for path in (ROOT / "exporter" / "live" / "runbooks").glob("*.html")}
     assert packed == set(runbook_pages()) == {*NAMES, "index"}
 
 
 def test_a_runbook_is_a_page_under_the_live_page_s_policy() -> None:
-    """It is rendered, links to other runbooks lead there, and `.md` may follow the name."""
+    """It is rendered, its links to other runbooks work, and `.md` may follow the name."""
     served = Served()
     answer = served.get("/runbooks/KafkaBrokerGoneAtMinIsr")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -33,7 +33,7 @@ def test_a_runbook_is_a_page_under_the_live_page_s_policy() -> None:
 
 
 def test_the_list_leads_to_every_runbook() -> None:
-    """Links hold wherever a proxy serves the exporter: they are relative."""
+    """The links are relative, so they work behind any proxy."""
     text = Served().get("/runbooks").text
     assert set(re.findall(r'<a href="runbooks/(\w+)">', text)) == set(NAMES)
 

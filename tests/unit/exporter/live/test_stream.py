@@ -1,4 +1,4 @@
-"""One viewer's stream: a deadline for what is sent, and a place that is free afterwards."""
+"""One viewer's stream: each write has a deadline, and the viewer's place is free afterwards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.live_feed import SOON_S, feed_of, messages, shown
 
 
 def test_a_viewer_that_takes_nothing_is_dropped() -> None:
-    """What is sent has a deadline; its place is free afterwards."""
+    """Each write has a deadline; the viewer's place is free afterwards."""
 
     async def look() -> set[Viewer]:
         feed = feed_of(shown())
@@ -61,7 +61,7 @@ def test_a_question_for_the_head_alone_is_answered_and_leaves() -> None:
 
 
 def test_a_viewer_that_takes_gzip_gets_each_message_packed() -> None:
-    """The first bytes are the header of the stream, and each message can be read when it comes."""
+    """The first bytes are the stream's header, and each message can be read when it arrives."""
 
     async def look() -> tuple[Message, list[str]]:
         feed = feed_of(shown())
@@ -91,7 +91,7 @@ def test_a_viewer_that_takes_gzip_gets_each_message_packed() -> None:
 
 
 def test_a_viewer_that_hangs_up_leaves() -> None:
-    """At once, though nothing was to be sent."""
+    """It leaves at once, although nothing was to be sent."""
 
     async def look() -> tuple[list[str], set[Viewer]]:
         feed = feed_of(shown())

@@ -7,7 +7,7 @@ from tests.support.live_feed import messages
 
 
 def test_a_viewer_that_does_not_read_is_kept_the_newest_state_only() -> None:
-    """States that were not sent yet give way to newer ones: there is never a queue."""
+    """Newer states replace those that were not sent yet: there is never a queue."""
     viewer = Viewer("prod")
     for number in range(1000):
         viewer.offer("cluster", b"event: cluster\ndata: %d\n\n" % number)
