@@ -1,9 +1,8 @@
-"""The bytes of /metrics: rendered when a cluster changes, joined and served when scraped.
+"""Make the bytes of /metrics: rendered when a cluster changes, joined when scraped.
 
-The rule: a scrape does no work that grows with a cluster: brokers are rendered again only when
-their view is another one, a cluster only when its batch is complete, both by the thread that
-reads. At a scrape only the few figures that depend on the time are rendered, per cluster, and the
-rest is one join of cached bytes, itself cached until something changes.
+The rule: a scrape does no work that grows with a cluster. The reading thread renders a broker again only when its
+view has changed, and a cluster only when its batch is complete. A scrape renders only the few figures of each
+cluster that depend on the time; the rest is one join of cached bytes, itself cached until something changes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +27,7 @@ _CACHED_METRICS: tuple[Metric[Any], ...] = (*CLUSTER_METRICS, *BROKER_METRICS)
 
 
 class RenderedCluster(NamedTuple):
-    """A cluster's lines, and what is needed to render the next state from them."""
+    """A cluster's lines, and what the next rendering reuses of them."""
 
     snapshot: ClusterSnapshot
     of_cluster: Families
@@ -37,7 +36,7 @@ class RenderedCluster(NamedTuple):
 
 
 def render_cluster(snapshot: ClusterSnapshot, before: RenderedCluster | None) -> RenderedCluster:
-    """Return a cluster's lines, taking those of unchanged brokers from what was rendered before."""
+    """Return a cluster's lines; those of unchanged brokers are taken from the rendering before."""
     view = snapshot.view
     created = view.counters_since
     of_cluster = tuple(lines(metric, view, (snapshot.name,), created) for metric in CLUSTER_METRICS)
@@ -78,15 +77,15 @@ class Collector:
         self._rendered: Mapping[str, RenderedCluster] = {}
         self._version = 0
         self._joined: dict[Format, tuple[int, bytes]] = {}
-        """Of which version the joined lines are, and they."""
+        """The joined lines of each format, and the version that they were made from."""
 
     @property
     def clusters(self) -> Mapping[str, RenderedCluster]:
-        """The clusters as they are shown, by name; never changed, only replaced."""
+        """The rendered clusters by name; never changed, only replaced."""
         return self._rendered
 
     def snapshots(self) -> dict[str, ClusterSnapshot]:
-        """Return the clusters as they are shown, by name."""
+        """Return the current snapshots by cluster name."""
         return {name: rendered.snapshot for name, rendered in self._rendered.items()}
 
     def update(self, changed: Iterable[str], clusters: Mapping[str, ClusterSnapshot]) -> None:
@@ -99,11 +98,11 @@ class Collector:
         self._version += 1
 
     def completeness(self, snapshot: ClusterSnapshot, now: int) -> Completeness:
-        """Return how complete a cluster's figures are."""
+        """Return how complete a cluster's figures are at `now` (ms since 1970)."""
         return assess(snapshot.view, self._reading_of(snapshot), now)
 
     def reading(self, snapshot: ClusterSnapshot) -> ReaderProgress:
-        """Return what our own reading says about a cluster."""
+        """Return how far this exporter has read the cluster's records."""
         return self._reading_of(snapshot)
 
     def scrape(self, format_: Format, now: int) -> bytes:
@@ -121,7 +120,7 @@ class Collector:
         return b"".join(parts)
 
     def moment(self, snapshot: ClusterSnapshot, now: int) -> Moment:
-        """Return what depends on now of a cluster's figures."""
+        """Return the figures of a cluster that depend on the time."""
         view, reading = snapshot.view, self._reading_of(snapshot)
         controller = view.controller
         is_hidden = view.log.is_denied("/controller")
@@ -139,7 +138,7 @@ class Collector:
         )
 
     def _cached_lines(self, format_: Format) -> bytes:
-        # The version is read first: a change meanwhile makes the next scrape join again.
+        # The version is read first: after a change in between, the next scrape joins again.
         version, rendered = self._version, self._rendered
         joined_of, body = self._joined.get(format_, (None, b""))
         if joined_of != version:
@@ -170,5 +169,5 @@ def _join_clusters(format_: Format, clusters: Iterable[RenderedCluster]) -> byte
 
 
 def _family(metric: Metric[Any], format_: Format, blocks: Sequence[bytes]) -> Sequence[bytes]:
-    """Return a metric's header and samples; nothing when there are no samples."""
+    """Return a metric's header and samples; empty when there are no samples."""
     return (header(metric, format_), *blocks) if any(blocks) else ()

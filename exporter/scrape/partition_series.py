@@ -1,9 +1,9 @@
-"""Brokers, topics and every partition in kafka_exporter's names: the opt-in /metrics/partitions.
+"""Make the opt-in /metrics/partitions: brokers, topics and every partition under kafka_exporter's names.
 
-The rule: names and values are kafka_exporter's, so that existing dashboards work, with a `cluster`
-label more. A topic is rendered when its view is another one and somebody asks; the rest of a
-scrape sends cached bytes. Both go in steps, since a large cluster takes seconds and makes tens of
-megabytes. What is not known makes no sample.
+The rule: names and values are kafka_exporter's, so that existing dashboards work, with an additional `cluster`
+label. A topic is rendered at a scrape if its view has changed; the rest of a scrape sends cached bytes. Both are
+done in steps, because a large cluster takes seconds and makes tens of megabytes. A value that is not known has no
+sample.
 """
 
 from collections import Counter
@@ -29,9 +29,9 @@ class _Cached(NamedTuple):
 
 
 STEP_BYTES = 2 * 1024 * 1024
-"""Rendered in one step: some 5,000 partitions, 0.1 s."""
+"""Bytes rendered in one step: some 5,000 partitions, 0.1 s."""
 PIECE_BYTES = 256 * 1024
-"""Sent at a time: enough that 90 MB are few pieces."""
+"""Bytes sent at a time: large enough that 90 MB are few pieces."""
 
 
 def _leader_is_preferred(partition: PartitionFacts) -> int | None:
@@ -95,18 +95,18 @@ TOPIC_PARTITIONS: Metric[Mapping[tuple[str, str], int]] = Metric(
 
 
 class PartitionCollector:
-    """Renders topics when asked, each only when it has changed since; asked by one at a time."""
+    """Renders the topics that have changed since the last scrape; used by one scrape at a time."""
 
     def __init__(self) -> None:
         self._cached: dict[str, _Cached] = {}
         self._brokers: dict[str, int] = {}
         self._clusters: dict[str, str] = {}
-        """Which cluster the view of each key is of."""
+        """The cluster of the view of each key."""
 
     def render(self, clusters: Mapping[str, ClusterSnapshot]) -> Iterator[int]:
-        """Render every partition that has changed; yield after each step how large it was.
+        """Render every topic that has changed; yield the size of each step in bytes.
 
-        What a step has rendered stays, also when nobody waits for the others any more.
+        The result of a step is kept even if the scrape is given up before the last one.
         """
         size = 0
         for name, snapshot in sorted(clusters.items()):
@@ -125,15 +125,15 @@ class PartitionCollector:
             del self._cached[key]
 
     def lines(self, format_: Format) -> Iterator[bytes]:
-        """Return what was rendered, in pieces, without the "# EOF" of OpenMetrics."""
+        """Return the rendered lines in pieces, without the "# EOF" of OpenMetrics."""
         yield self._counts(format_)
         yield from _pieces(format_, [each.blocks for each in self._cached.values()])
 
     def _counts(self, format_: Format) -> bytes:
-        """Return the lines about brokers and about topics; a topic may have come in several chunks."""
+        """Return the lines about brokers and about topics; a topic may have several chunks."""
         partitions: Counter[tuple[str, str]] = Counter()
         for key, each in self._cached.items():
-            if key in self._clusters:  # else somebody stopped asking before it was put in order
+            if key in self._clusters:  # else a scrape was given up before this key was sorted in
                 partitions[self._clusters[key], each.entry.name] += each.partitions
         found = (
             (header(BROKERS, format_), lines(BROKERS, self._brokers, (), None).text),
@@ -143,7 +143,7 @@ class PartitionCollector:
 
 
 def _pieces(format_: Format, topics: Sequence[tuple[bytes, ...]]) -> Iterator[bytes]:
-    """Yield the lines of all metrics, one metric after the other."""
+    """Yield the lines of all metrics, metric by metric."""
     for index, metric in enumerate(PARTITION_METRICS):
         piece: list[bytes] = [header(metric, format_)]
         size = 0
@@ -153,7 +153,7 @@ def _pieces(format_: Format, topics: Sequence[tuple[bytes, ...]]) -> Iterator[by
             if size >= PIECE_BYTES:
                 yield b"".join(piece)
                 piece, size = [], 0
-        # A metric without a sample is not mentioned.
+        # A metric without a sample has no header either.
         if piece and any(blocks[index] for blocks in topics):
             yield b"".join(piece)
 

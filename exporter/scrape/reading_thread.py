@@ -1,10 +1,10 @@
-"""The reading thread: from Kafka's records to figures in /metrics.
+"""The reading thread: it turns Kafka's records into the figures of /metrics.
 
 The rule: one thread reads, applies and renders, so nothing needs a lock and a change is visible a
-few milliseconds after it was written. It survives whatever happens to Kafka: brokers that go and
-come, topics recreated or cut (read from the beginning again, and said so). Only a mistake of ours
-or a setting that cannot work ends it. If it stands still, that is said and ends nothing: what was
-read is served on, and counts as `behind`.
+few milliseconds after it was written. The thread survives whatever happens to Kafka: brokers that stop and
+return, topics that are recreated or truncated (they are logged and read from the beginning again). Only an
+unexpected exception or a setting that cannot work ends it. If it stands still, that is logged and reported by
+/readyz; what was read is still served, with the status `behind`.
 """
 
 import threading
@@ -30,17 +30,17 @@ from pipeline.topic_records import Place, ReadBatch, Record
 from pipeline.topics import EnsuredTopics, ensure_topics
 
 _READ_TIMEOUT_S = 0.1
-"""How long a reading waits for a first record: also how soon a stop and an answer are noticed."""
+"""How long a poll waits for a first record, and so how soon a stop or a probe's answer is noticed."""
 
 _PROBE_EVERY_S = 1.0
-"""A third of what makes the exporter late, and rare enough to cost nothing."""
+"""Time between two probes: a third of what makes the exporter late, and rare enough to cost nothing."""
 
 _CLOSE_TIMEOUT_S = 6.0
-"""A probe's question may be under way for 5 s."""
+"""How long to wait for a thread to end: a probe's request may be under way for 5 s."""
 
 
 class ReadingThread:
-    """Reads views and events into stores, and shows complete batches on the collector."""
+    """Reads views and events into the stores, and renders complete batches in the collector."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class ReadingThread:
         self._at_end: set[Place] = set()
         self._unshown: set[str] = set()
         self._reads_history = True
-        """What is read was written at any time, until the end of the views is reached."""
+        """Whether the end of the views is not reached yet, so that records may be of any age."""
         self._last_answer: TopicsAnswer | None = None
         self._ids: dict[str, str] = {}
         self._forget_at_s: float | None = None
         self._turns = 0
         self._standstill = Standstill()
         self._is_reported = False
-        """The log says that it stands still."""
+        """Whether it was logged that the thread stands still."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
 
@@ -86,9 +86,9 @@ class ReadingThread:
         self._thread.start()
 
     def watch(self, now_s: float | None = None) -> None:
-        """Note whether the thread moves, for /readyz and the log; to be called again and again."""
+        """Note whether the thread makes progress, for /readyz and the log; to be called regularly."""
         if not self._places:
-            return  # it waits for Kafka, and says so
+            return  # it still waits for Kafka and its topics, which /readyz reports
         self._standstill.check(self._turns, now_s)
         still_s = self._standstill.seconds
         self._state.still_ms = round(still_s * 1000)
@@ -105,7 +105,7 @@ class ReadingThread:
             self._log.info("the reading thread reads again")
 
     def close(self) -> None:
-        """End the thread; waits until it has ended, for a few seconds at most."""
+        """End the thread, and wait at most a few seconds for it."""
         self._stop.set()
         self._thread.join(_CLOSE_TIMEOUT_S)
 
@@ -120,17 +120,17 @@ class ReadingThread:
             finally:
                 consumer.close()
                 probe.thread.close(_CLOSE_TIMEOUT_S)
-        except BaseException as error:  # noqa: BLE001  # the main thread raises it
+        except BaseException as error:  # noqa: BLE001  # the main thread raises it again
             if not self._stop.is_set():
                 self.failure = error
 
     def _open(self, topics: EnsuredTopics) -> tuple[RecordReader, TopicProbe]:
-        """Begin to read, and to ask for the topics' ends."""
+        """Open the reader, and start the probe for the topics' ends."""
         self._ids = dict(topics.ids)
         read = (topics.names.views, topics.names.events)
         self._places = [(topic, p) for topic in read for p in range(topics.partitions)]
         for topic in read:
-            self._metrics.unreadable.labels(topic)  # a counter is there before it counts
+            self._metrics.unreadable.labels(topic)  # so that the counter exists at 0
         self._set_status(stage="reading the topics to their ends")
         probe = TopicProbe(
             self._settings,
@@ -146,7 +146,7 @@ class ReadingThread:
         return consumer, probe
 
     def _turn(self, topics: EnsuredTopics, consumer: RecordReader, probe: TopicProbe) -> None:
-        """Take in what there is, and draw the conclusions."""
+        """Poll once, apply the records, and evaluate the probe's last answer."""
         batch = consumer.poll(_READ_TIMEOUT_S)
         if batch.records:
             self._take_in(batch.records, topics.names.views)
@@ -156,7 +156,7 @@ class ReadingThread:
         self._consider(probe, consumer, topics.names.views)
 
     def _take_in(self, records: list[Record], views_topic: str) -> None:
-        """Apply records and show the clusters whose batches are complete."""
+        """Apply the records, and show the clusters whose batches are complete."""
         changed: dict[str, int] = {}
         shown_before = self._views.clusters
         for record in records:
@@ -174,7 +174,7 @@ class ReadingThread:
             return
         self._metrics.commits.inc(len(changed))
         if not self._state.status.read_to_end_once:
-            # A start shows the state at the end once, not every state on the way to it.
+            # At a start only the state at the end is shown, not every state before it.
             self._unshown.update(changed)
             return
         self._show(changed)
@@ -192,7 +192,7 @@ class ReadingThread:
                 self._events.forget(cluster)
 
     def _measure(self, changed: dict[str, int], before: Mapping[str, ClusterSnapshot]) -> None:
-        """Measure how long the newest records took, and the newest changes that they show."""
+        """Measure the delays of the newest records, and of the newest changes that they show."""
         now = self._clock()
         for cluster, written_at in changed.items():
             old, new = before.get(cluster), self._views.clusters.get(cluster)
@@ -217,7 +217,7 @@ class ReadingThread:
         if cut:
             self._reread(consumer, cut, "lost records")
         has_moved = bool(batch.records or batch.at_end)
-        # Of a topic that is gone no record comes any more: its places stand at their ends for ever.
+        # A deleted topic gets no more records: its partitions would count as read to their ends for ever.
         is_whole = not self._state.status.topics_gone
         if has_moved and is_whole and self._at_end >= set(self._places):
             self._set_status(records_left=0)
@@ -233,7 +233,7 @@ class ReadingThread:
         consumer.reopen(from_beginning=again)
 
     def _consider(self, probe: TopicProbe, consumer: RecordReader, views_topic: str) -> None:
-        """Draw the conclusions from the probe's last answer."""
+        """Note whether Kafka answers, and read again the topics that were recreated."""
         if probe.failure != self._state.status.kafka_failure:
             self._set_status(kafka_failure=probe.failure)
             if probe.failure is not None:
@@ -254,7 +254,7 @@ class ReadingThread:
                 self._views.begin_reread()
                 self._state.forget_signs()
                 self._forget_at_s = time.monotonic() + self._settings.forget_after_s
-        # Only now: up to where a topic was read says nothing of one that was created in its place.
+        # Only now: how far a topic was read says nothing about one that was created in its place.
         self._note_answer(answer, consumer)
 
     def _note_answer(self, answer: TopicsAnswer, consumer: RecordReader) -> None:
@@ -280,7 +280,7 @@ class ReadingThread:
             self._note_end(max(answer.asked_at, self._state.status.read_at or 0))
 
     def _note_end(self, at: int) -> None:
-        """Note that everything there was at a time has been read."""
+        """Note that everything that was in the topics at `at` has been read."""
         self._set_status(read_at=at)
         self._ready()
         self._reads_history = False

@@ -1,8 +1,7 @@
-"""The answers to requests: the live page, /metrics, /healthz, /readyz and /api/v1.
+"""Answer requests: the live page, /metrics, /healthz, /readyz and /api/v1.
 
-The rule: no request waits for Kafka or for the reading thread; it is answered from what is in
-memory, and says how old that is. The thread that serves them all does nothing that grows with a
-cluster.
+The rule: no request waits for Kafka or for the reading thread. It is answered from memory, and the answer
+says how old that is. The thread that serves all requests does no work that grows with a cluster.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from exporter.scrape.partition_series import PartitionCollector
 
 
 class Pages:
-    """The handlers, over what the reading thread shows; `alive` says whether it runs."""
+    """The handlers, over the reading thread's results; `alive` says whether that thread runs."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class Pages:
         return self.live.routes() | self._runbooks.routes() | own | self._api.routes()
 
     async def metrics(self, request: Request) -> Response:
-        """Serve all figures."""
+        """Serve /metrics."""
         with self._metrics.scrape.time():
             format_ = choose_format(request.headers.get("accept"))
             self._metrics.ready.set(not self._reasons())
@@ -81,11 +80,11 @@ class Pages:
         return Response(content, headers={"content-type": format_.value})
 
     async def partitions(self, request: Request) -> Response:
-        """Serve every partition, where that was asked for in the settings."""
+        """Serve /metrics/partitions, where the settings enable it."""
         format_ = choose_format(request.headers.get("accept"))
         async with self._rendering:
             steps = self._partitions.render(self._collector.snapshots())
-            # Between two steps others have their turn.
+            # Other requests run between two steps.
             while await self._worker.run(lambda: next(steps, None)) is not None:
                 continue
             lines = self._partitions.lines(format_)
@@ -98,7 +97,7 @@ class Pages:
         return json_response({"alive": alive}, 200 if alive else 503)
 
     async def readiness(self, _request: Request) -> Response:
-        """Answer 200 once both topics were read to their ends, while Kafka answers and is read."""
+        """Answer 200 once both topics were read to their ends, while Kafka answers and the thread reads."""
         reasons, now = self._reasons(), self._clock()
         snapshots = self._collector.snapshots()
         body = {

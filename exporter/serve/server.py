@@ -1,7 +1,7 @@
-"""The exporter's application: routes, counting and errors, and the server that runs it.
+"""The exporter's application (routes, request counters and errors), and the server that runs it.
 
-The rule: GET and HEAD only; errors are problem+json (RFC 9457). Who may ask at all, and how much,
-is decided before (`pipeline.web`).
+The rule: GET and HEAD only; errors are problem+json (RFC 9457). `pipeline.web` decides before that which
+clients may ask, and how much.
 """
 
 from starlette.applications import Starlette
@@ -21,14 +21,14 @@ from pipeline.runtime import API_HEADER, API_VERSION
 from pipeline.web import UNGUARDED, WebOptions, WebServer
 
 NO_ROUTE = "none"
-"""What requests are counted under whose path or method is not served."""
+"""The label under which requests are counted whose path or method is not served."""
 
 _GZIP_LEVEL = 4
-"""Figures shrink to a fifth: 35 kB to 6.7 kB in 0.35 ms. Level 9 saves 4 % more for twice the time."""
+"""The text of /metrics shrinks to a fifth: 35 kB to 6.7 kB in 0.35 ms. Level 9 saves 4 % more for twice the time."""
 
 
 def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
-    """Return the application: the pages, counted, and errors as problem+json."""
+    """Return the application: the pages with request counters, and errors as problem+json."""
 
     def counted(path: str, handler: Handler) -> Handler:
         async def handle(request: Request) -> Response:
@@ -58,7 +58,7 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
         ],
         exception_handlers={HTTPException: on_error, Exception: on_error},
     )
-    # A path with a slash too many is not known: a redirect would trust the Host that was asked for.
+    # A path with an extra slash is answered 404: a redirect would trust the request's Host header.
     app.router.redirect_slashes = False
     app.state.refused = lambda status: metrics.requests.labels(NO_ROUTE, str(status)).inc()
     app.state.end_streams = pages.live.feed.end
@@ -66,7 +66,7 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
 
 
 class HttpServer(WebServer):
-    """The server of an application whose streams have no end of their own."""
+    """The server of an application whose streams do not end by themselves."""
 
     def __init__(
         self, app: Starlette, host: str, port: int, options: WebOptions = UNGUARDED
@@ -75,6 +75,6 @@ class HttpServer(WebServer):
         self._end_streams = app.state.end_streams
 
     def __exit__(self, *exc: object) -> None:
-        # Answers without an end would keep the server until its shutdown timeout.
+        # Streams without an end would delay the shutdown until its timeout.
         self._end_streams()
         super().__exit__(*exc)

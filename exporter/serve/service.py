@@ -1,7 +1,7 @@
-"""The exporter as a part of the pipeline: start, run until asked to stop, end cleanly.
+"""Run the exporter as a part of the pipeline: start, serve until asked to stop, end cleanly.
 
-The rule: the port is taken first, so that a conflict is reported before anything else happens, and
-/readyz answers (with the reason) while Kafka is not there yet.
+The rule: the port is bound first, so that a conflict is reported before anything else happens, and /readyz
+answers, with the reason, while Kafka is not available yet.
 """
 
 import threading
@@ -23,11 +23,11 @@ from pipeline.runtime import KcmError, get_logger
 from pipeline.web import WebOptions
 
 _CHECK_EVERY_S = 0.2
-"""How soon a dead thread is noticed."""
+"""How soon the end of a thread is noticed."""
 
 
 def run(settings: ExportSettings, stop: threading.Event) -> None:
-    """Serve until `stop` is set. Raises KcmError for what the user must hear."""
+    """Serve until `stop` is set. Raises KcmError for an error that the user must fix."""
     log = get_logger("exporter")
     metrics = ExporterMetrics(CollectorRegistry())
     events = EventStore(kept=settings.events_kept)

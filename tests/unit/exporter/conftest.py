@@ -1,4 +1,4 @@
-"""What tests of several folders of the exporter ask."""
+"""Fixtures that tests of several folders of the exporter use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What /metrics says: both formats parse, None makes no sample, changes and only they are rendered."""
+"""The content of /metrics: both formats parse, None has no sample, only changes are rendered."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ END = b"# EOF\n"
 def collector_of(
     store: ViewStore, *views: AnyView, progress: Sequence[ReaderProgress] = (FRESH,)
 ) -> Collector:
-    """Return a collector that shows these views; the last of `progress` is how far they are read."""
+    """Return a collector with these views; the last of `progress` is how far they are read."""
     collector = Collector(lambda _snapshot: progress[-1])
     changed = {cluster for view in views if (cluster := store.apply(record(view)))}
     collector.update(changed, store.clusters)
@@ -46,7 +46,7 @@ def collector_of(
 
 
 def families(collector: Collector, format_: Format, now: int = T0) -> dict[str, Family]:
-    """Return what a scraper reads."""
+    """Return the metric families that a scraper parses."""
     body = collector.scrape(format_, now)
     if format_ is Format.TEXT:
         return {family.name: family for family in parse_text(body.decode())}
@@ -110,7 +110,7 @@ def test_what_is_not_known_makes_no_sample() -> None:
 
 
 def test_only_what_changed_is_rendered_again() -> None:
-    """A broker whose view is the same keeps its very bytes; a new count of time renders all."""
+    """A broker whose view is the same keeps its bytes object; another start of the counters renders all again."""
     store = ViewStore()
     for view in (broker_view(0), broker_view(1), cluster_view()):
         store.apply(record(view))
@@ -128,7 +128,7 @@ def test_only_what_changed_is_rendered_again() -> None:
 
 
 def test_the_cached_bytes_are_the_same_object_until_a_change() -> None:
-    """Two scrapes without a change between them join nothing again."""
+    """The second of two scrapes without a change between them joins nothing."""
     store = ViewStore()
     collector = collector_of(store, broker_view(0), cluster_view())
     first = collector._cached_lines(Format.TEXT)
@@ -139,7 +139,7 @@ def test_the_cached_bytes_are_the_same_object_until_a_change() -> None:
 
 
 def test_a_cluster_that_is_gone_leaves_no_series() -> None:
-    """After an update without it nothing of a cluster is served."""
+    """After an update without the cluster, none of its series is served."""
     store = ViewStore()
     collector = collector_of(store, broker_view(0), cluster_view())
     collector.update({"prod"}, {})
@@ -171,7 +171,7 @@ def test_the_age_of_everything_is_computed_at_the_scrape() -> None:
 
 
 def test_recent_elections_leave_their_windows_as_time_passes() -> None:
-    """An election of 11 minutes ago is none of the last 10 minutes; where none are kept, no sample."""
+    """An election 11 minutes ago is not in the last 10 minutes; without kept elections there is no sample."""
     view = cluster_view(controller=ControllerView(id=0, recent_elections=((T0, 3),)))
     collector = collector_of(ViewStore(), view)
 
@@ -188,7 +188,7 @@ def test_recent_elections_leave_their_windows_as_time_passes() -> None:
 
 
 def test_minutes_of_leaves_pass_out_of_their_window() -> None:
-    """They count by their own times at each scrape; of a broker of an older fold nothing is said."""
+    """Each scrape counts them by their own times; a broker from an older fold has no sample."""
     minute = T0 // 60_000
     known = broker_view(0, isr_leave_minutes=(minute - 1, minute))
     collector = collector_of(ViewStore(), known, broker_view(1), cluster_view())
@@ -204,7 +204,7 @@ def test_minutes_of_leaves_pass_out_of_their_window() -> None:
 
 
 def test_every_metric_of_the_catalogue_can_be_served() -> None:
-    """A cluster that knows everything shows every metric of the catalogue."""
+    """A cluster with all figures known has every metric of the catalogue."""
     lost = topic_view("lost", leader=(-1, -1), isr=((1,), (1,)))
     full = cluster_view(
         cluster_id="abc",

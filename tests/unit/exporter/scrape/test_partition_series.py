@@ -42,7 +42,7 @@ def test_names_and_values_are_those_of_kafka_exporter() -> None:
 
 
 def test_brokers_and_partitions_of_topics_are_counted_as_kafka_exporter_does() -> None:
-    """Registered brokers, and the partitions of a topic over all chunks that it came in."""
+    """These are the registered brokers, and the partitions of a topic over all its chunks."""
     chunks = [topic_view("large", partitions=(n, n + 1), chunk=n // 2, chunks=2) for n in (0, 2)]
     lines = scrape(*chunks, topic_view("t"))
     assert [line for line in lines if line.startswith("kafka_brokers")] == [
@@ -55,14 +55,14 @@ def test_brokers_and_partitions_of_topics_are_counted_as_kafka_exporter_does() -
 
 
 def test_a_partition_without_state_has_replicas_only() -> None:
-    """What no state znode says yet is absent, not zero."""
+    """Values whose state znode does not exist yet are absent, not zero."""
     lines = scrape(topic_view("t", leader=(None, None), isr=(None, None)))
     of_partitions = [line.partition("{")[0] for line in lines if "partition=" in line]
     assert of_partitions == ["kafka_topic_partition_replicas"] * 2
 
 
 def test_replicas_being_added_do_not_make_a_partition_under_replicated() -> None:
-    """A reassignment under way counts only the replicas that should be in sync already."""
+    """During a reassignment only the replicas that should already be in sync count."""
     view = topic_view(
         "t", replicas=((0, 1, 2), (1, 0)), adding={0: (2,)}, leader=(0, 1), isr=((0, 1), (1, 0))
     )
@@ -72,7 +72,7 @@ def test_replicas_being_added_do_not_make_a_partition_under_replicated() -> None
 
 
 def test_only_changed_topics_are_rendered_again_and_deleted_ones_go() -> None:
-    """A topic keeps its very bytes until its view changes, and leaves no series behind."""
+    """A topic keeps its bytes object until its view changes, and leaves no series behind."""
     store = ViewStore()
     for view in (topic_view("a"), topic_view("b"), topic_view("c"), cluster_view()):
         store.apply(record(view))
@@ -93,7 +93,7 @@ def test_only_changed_topics_are_rendered_again_and_deleted_ones_go() -> None:
 def test_steps_and_pieces_are_bounded_and_make_the_same_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever the size of a step, what is sent is the same; what a step rendered stays."""
+    """The lines are the same whatever the size of a step; the result of a step is kept."""
     store = ViewStore()
     for name in "abcdef":
         store.apply(record(topic_view(name)))

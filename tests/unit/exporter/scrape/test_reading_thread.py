@@ -1,4 +1,4 @@
-"""The reading thread, without its thread: records go in, figures come out."""
+"""The reading thread's logic, without the thread: from records to figures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ VIEWS_OF_EACH_KIND: list[AnyView] = [
 
 
 def test_a_start_shows_the_state_at_the_end_once() -> None:
-    """Not every state on the way to it; from then on each complete batch is shown."""
+    """The states before it are not shown; from then on each complete batch is."""
     reading = Reading()
     reading.take(record(cluster_view()), record(cluster_view(at=as_of(2))))
     assert reading.shown() == {}
@@ -68,7 +68,7 @@ def test_a_start_shows_the_state_at_the_end_once() -> None:
 
 
 def test_what_cannot_be_read_is_counted_by_its_topic() -> None:
-    """It holds nothing up: the records beside it are taken in."""
+    """It blocks nothing: the other records are applied."""
     reading = Reading()
     reading.thread._ready()
     reading.take(raw(b"prod/cluster", b"not JSON"), record(cluster_view()))
@@ -82,7 +82,7 @@ def test_what_cannot_be_read_is_counted_by_its_topic() -> None:
 @pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
 @pytest.mark.parametrize("view", VIEWS_OF_EACH_KIND, ids=lambda view: type(view).__name__)
 def test_no_number_of_a_view_ends_the_reading(view: AnyView, number: int) -> None:
-    """Such a view counts as unreadable, whatever would be made of the number; the next batch is shown."""
+    """Such a view counts as unreadable, whatever the number is used for; the next batch is shown."""
     good = record(view)
     reading = Reading()
     reading.thread._ready()
@@ -94,7 +94,7 @@ def test_no_number_of_a_view_ends_the_reading(view: AnyView, number: int) -> Non
 
 
 def test_delays_are_measured_of_what_comes_after_the_start() -> None:
-    """Of a record since it was written, of a change since the watcher noticed it, once."""
+    """A record's delay is since it was written; a change's since the watcher noticed it, measured once."""
     reading = Reading()
     reading.take(record(cluster_view()))
     reading.thread._ready()
@@ -109,7 +109,7 @@ def test_delays_are_measured_of_what_comes_after_the_start() -> None:
 
 
 class Consumer:
-    """What a reader of Kafka says of its positions, and where it was told to begin again."""
+    """A reader of Kafka with its positions, which notes where it has to begin again."""
 
     def __init__(self, next_offset: dict[Place, int] | None = None) -> None:
         self.next_offset = dict(next_offset or {})
@@ -126,7 +126,7 @@ PLACES = [(VIEWS, 0), (VIEWS, 1), (EVENTS, 0)]
 
 
 def following() -> Reading:
-    """Return a reading that has read the places to their ends, and follows them."""
+    """Return a reading that has read all partitions to their ends, and follows them."""
     reading = Reading()
     reading.thread._places = list(PLACES)
     reading.thread._ids = {topic: f"id-{topic}" for topic in (VIEWS, EVENTS, CHANGES)}
@@ -142,7 +142,7 @@ def note(
     notices: Iterable[Notice] = (),
     consumer: Consumer | None = None,
 ) -> None:
-    """Take in what one reading of Kafka says of positions and troubles."""
+    """Apply one poll's positions and notices."""
     reader: Any = consumer or Consumer()
     reading.thread._note(ReadBatch(list(records), list(at_end), list(notices)), reader)
 
@@ -154,19 +154,19 @@ def consider(
     *,
     failure: str | None = None,
 ) -> None:
-    """Draw the conclusions from an answer of Kafka."""
+    """Evaluate an answer of the probe."""
     probe: Any = SimpleNamespace(answer=answer, failure=failure)
     reader: Any = consumer or Consumer()
     reading.thread._consider(probe, reader, VIEWS)
 
 
 def answered(at: int, ends: dict[Place, int], *topics: str) -> TopicsAnswer:
-    """Return Kafka's answer: these topics are there, and end so."""
+    """Return an answer of Kafka: the topics that exist, and their ends."""
     return TopicsAnswer(at, {topic: f"id-{topic}" for topic in topics}, ends, {})
 
 
 def test_who_lacks_a_topic_has_not_read_to_the_end() -> None:
-    """Neither by Kafka's answer, where a topic that is gone has no end, nor by ends of before."""
+    """This holds for Kafka's answer, where a topic that is gone has no end, and for ends reached earlier."""
     reading = Reading()
     consumer: Any = Consumer({(VIEWS, 0): 5, (EVENTS, 0): 7})
     reading.thread._places = [(VIEWS, 0), (EVENTS, 0)]
@@ -184,7 +184,7 @@ def test_who_lacks_a_topic_has_not_read_to_the_end() -> None:
 
 
 def test_signs_that_are_read_again_from_the_beginning_prove_nothing() -> None:
-    """What comes before the end of a topic may be of any age; from the end on it counts."""
+    """A record before the end of a topic may be of any age; after the end it counts."""
     reading = Reading()
     reading.thread._note_end(reading.now)
     reading.thread._places = [(VIEWS, 0)]
@@ -207,7 +207,7 @@ def test_signs_that_are_read_again_from_the_beginning_prove_nothing() -> None:
 
 
 def test_signs_of_a_topic_that_was_created_again_count_no_more() -> None:
-    """What the fold publishes again into the new one proves no watcher, and no beat of before does."""
+    """Neither what the fold publishes again nor an earlier beat proves that the watcher lives."""
     reading = Reading()
     reading.thread._ids = {VIEWS: "a", EVENTS: "e"}
     reading.thread._note_end(reading.now)
@@ -226,7 +226,7 @@ def test_signs_of_a_topic_that_was_created_again_count_no_more() -> None:
 
 
 def test_a_cluster_that_goes_takes_its_events_with_it() -> None:
-    """Nothing of it is served any more."""
+    """None of its events is served any more."""
     reading = Reading()
     reading.thread._ready()
     reading.take(record(cluster_view()), event_record(elected(1)))
@@ -237,7 +237,7 @@ def test_a_cluster_that_goes_takes_its_events_with_it() -> None:
 
 
 def test_what_ended_the_probe_ends_the_reading() -> None:
-    """Each turn asks for it: without answers of Kafka nobody would know what is left to read."""
+    """Each turn checks the probe: without Kafka's answers it is not known what is left to read."""
 
     def check() -> None:
         raise StandstillError("the thread topic-probe has stood still")
@@ -249,7 +249,7 @@ def test_what_ended_the_probe_ends_the_reading() -> None:
 
 
 def test_signs_of_before_the_first_end_prove_nothing() -> None:
-    """They may be of any age; those after it count."""
+    """They may be of any age; those after the end count."""
     reading = Reading()
     reading.take(record(cluster_view()), record(beat(1)))
     reading.now += 1_000
@@ -264,7 +264,7 @@ def test_signs_of_before_the_first_end_prove_nothing() -> None:
 
 
 def test_figures_that_move_prove_a_watcher_without_beats_once_history_is_read() -> None:
-    """While a topic is read again from its beginning, they moved at any time."""
+    """While a topic is read again from its beginning, the figures may have moved at any time."""
     reading = following()
     reading.take(record(cluster_view()))
     assert reading.status() == "live"
@@ -278,7 +278,7 @@ def test_figures_that_move_prove_a_watcher_without_beats_once_history_is_read() 
 
 
 def test_delays_are_of_clusters_that_are_shown_and_never_below_zero() -> None:
-    """One that goes in the same reading has none, and takes none from the others; clocks may differ."""
+    """A cluster that is removed in the same batch has no delay, and the others keep theirs; clocks may differ."""
     reading = following()
     reading.take(record(cluster_view("a")), record(cluster_view("b")))
     ahead = record(cluster_view("b", at=as_of(2), log=log_view(last_change_at=T0 + 9_000)))
@@ -290,7 +290,7 @@ def test_delays_are_of_clusters_that_are_shown_and_never_below_zero() -> None:
 
 
 def test_a_change_is_measured_when_it_is_shown_first() -> None:
-    """Neither the first figures of a cluster nor those that show no newer change are measured."""
+    """The first figures of a cluster are not measured, nor those without a newer change."""
     reading = following()
     reading.take(record(cluster_view()))
     reading.take(record(cluster_view(at=as_of(2))))
@@ -301,7 +301,7 @@ def test_a_change_is_measured_when_it_is_shown_first() -> None:
 
 
 def test_all_is_read_when_every_place_stands_at_its_end() -> None:
-    """The ends come one by one, and a record takes its place away from its end."""
+    """The ends are reached one by one, and a new record means that its partition is not at its end."""
     reading = following()
     read_at = reading.state.status.read_at
     note(reading, record(cluster_view()))
@@ -314,21 +314,21 @@ def test_all_is_read_when_every_place_stands_at_its_end() -> None:
 
 
 def test_records_may_come_with_the_end_after_them() -> None:
-    """Then their place stands at its end; a place that is not read does not matter."""
+    """Then their partition is at its end; a partition that is not read does not matter."""
     reading = following()
     note(reading, record(cluster_view()), at_end=[(VIEWS, 0), ("other", 0)])
     assert reading.state.status.read_at == reading.now
 
 
 def test_without_anything_new_nothing_more_is_known_to_be_read() -> None:
-    """A notice of a trouble is no answer of the broker that has the records."""
+    """A notice of a problem is no answer of the broker that has the records."""
     reading = following()
     note(reading, notices=[Notice(ReadTrouble.AWAY, None, "gone")])
     assert reading.state.status.read_at == reading.now - 1_000
 
 
 def test_records_that_do_not_end_their_place_leave_something_to_read() -> None:
-    """At the places that were at their ends, and nowhere else."""
+    """Only partitions that were at their ends count."""
     reading = following()
     note(reading, record(cluster_view()))
     assert reading.thread._at_end == {(VIEWS, 1), (EVENTS, 0)}
@@ -336,7 +336,7 @@ def test_records_that_do_not_end_their_place_leave_something_to_read() -> None:
 
 
 def test_a_topic_that_lost_records_is_read_again_from_its_beginning() -> None:
-    """All its partitions, and no other topic; what else is wrong is logged, as loud as it is bad."""
+    """All its partitions are read again, and no other topic; other problems are logged by their severity."""
     reading, consumer = following(), Consumer()
     notices = [
         Notice(ReadTrouble.CUT, (VIEWS, 1), "gone"),
@@ -360,7 +360,7 @@ def test_a_topic_that_lost_records_is_read_again_from_its_beginning() -> None:
 
 
 def test_kafkas_failure_is_shown_until_it_answers() -> None:
-    """With its words, and said in the log once when it begins and once when it ends."""
+    """The status has its text; the log has one line when it begins and one when it ends."""
     reading = following()
     with structlog.testing.capture_logs() as logged:
         for failure in ("refused", "refused", None, None):
@@ -370,7 +370,7 @@ def test_kafkas_failure_is_shown_until_it_answers() -> None:
 
 
 def test_an_answer_says_what_is_left_to_read_and_when_kafka_answered() -> None:
-    """By topic; of a place of which nothing was read, all of it; never less than nothing."""
+    """The number is by topic; a partition of which nothing was read counts in full; it is never negative."""
     reading = following()
     consumer = Consumer({(VIEWS, 0): 3, (VIEWS, 1): 0, (EVENTS, 0): 9})
     asked_at, reading.now = reading.now, reading.now + 2_000
@@ -384,13 +384,13 @@ def test_an_answer_says_what_is_left_to_read_and_when_kafka_answered() -> None:
     assert (status.topics_gone, status.log_written_at) == ((), {1: 77})
     assert reading.figure("lag_records", topic=VIEWS) == 6
     assert reading.figure("lag_records", topic=EVENTS) == 2
-    # The machine's clock stands at T0 + 5 s, and the question is 2 s old.
+    # The machine's clock is at T0 + 5 s, and the request is 2 s old.
     assert reading.figure("kafka_answered_timestamp_seconds") == (T0 + 3_000) / 1000
     assert status.read_at == asked_at - 1_000
 
 
 def test_an_answer_is_considered_once() -> None:
-    """The same answer again says nothing of what was read meanwhile."""
+    """The same answer again says nothing about what was read meanwhile."""
     reading, consumer = following(), Consumer({(VIEWS, 0): 5})
     answer = answered(reading.now, {(VIEWS, 0): 6}, VIEWS, EVENTS, CHANGES)
     consider(reading, answer, consumer)
@@ -401,7 +401,7 @@ def test_an_answer_is_considered_once() -> None:
 
 
 def test_an_answer_of_before_does_not_take_back_what_was_read() -> None:
-    """The question went out before the ends were seen: until then, and longer, all is read."""
+    """Its request was sent before the ends were reached: by then, and later, everything was read."""
     reading = following()
     consider(reading, answered(reading.now - 2_000, {}, VIEWS, EVENTS, CHANGES))
     assert reading.state.status.read_at == reading.now - 1_000
@@ -410,7 +410,7 @@ def test_an_answer_of_before_does_not_take_back_what_was_read() -> None:
 
 
 def test_topics_that_are_gone_are_said_once() -> None:
-    """Until others are."""
+    """They are logged again only when others are gone."""
     reading = following()
     with structlog.testing.capture_logs() as logged:
         for topics in ((VIEWS, EVENTS, CHANGES), (VIEWS,), (VIEWS,), (), (VIEWS, EVENTS, CHANGES)):
@@ -421,7 +421,7 @@ def test_topics_that_are_gone_are_said_once() -> None:
 
 
 def test_the_first_end_is_dated() -> None:
-    """Once: what comes later is another stage, which people are told."""
+    """It is dated once: a later end is another stage of reading, which the status names."""
     reading = following()
     first = reading.now - 1_000
     assert reading.state.status.read_to_end_at == first
@@ -431,7 +431,7 @@ def test_the_first_end_is_dated() -> None:
 
 
 def test_a_topic_that_was_created_again_is_read_again_before_it_counts_as_read() -> None:
-    """Where we stood in the old one says nothing of the new one, and the other topics stay as they are."""
+    """The position in the old topic says nothing about the new one; the other topics are not affected."""
     reading = following()
     consumer = Consumer({(VIEWS, 0): 100, (VIEWS, 1): 100, (EVENTS, 0): 100})
     ids = {VIEWS: f"id-{VIEWS}", EVENTS: "new", CHANGES: "new"}
@@ -449,7 +449,7 @@ def test_a_topic_that_was_created_again_is_read_again_before_it_counts_as_read()
 def test_clusters_that_a_recreated_topic_does_not_hold_go_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those that the fold publishes again stay; it is given the time that the settings say."""
+    """Clusters that the fold publishes again stay; it has the time of the setting for that."""
     clock = SimpleNamespace(now_s=100.0)
     monkeypatch.setattr(reading_thread, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
     reading = following()

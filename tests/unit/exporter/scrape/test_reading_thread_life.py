@@ -1,4 +1,4 @@
-"""The reading thread as a thread: how it begins, hangs and ends, on a Kafka that is played."""
+"""The reading thread as a thread: how it begins, hangs and ends, on a simulated Kafka."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROBE, READER = "topic-probe", "reader"
 
 @pytest.fixture(autouse=True)
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
-    """Return the brokers of this test, which have the topics and answer at once."""
+    """Return the simulated brokers, which have the topics and answer at once."""
     made = Admin(TOPICS.ids)
     monkeypatch.setattr(topic_probe, "AdminClient", lambda _properties, logger: logger or made)
     monkeypatch.setattr(reading_thread, "ensure_topics", lambda _settings, stop: stop and TOPICS)
@@ -62,7 +62,7 @@ def status_once(reading: Reading, holds: Callable[[ReadingStatus], bool]) -> Rea
 
 
 def await_threads(*names: str) -> None:
-    """Wait until of the threads of the reading these run, and no other."""
+    """Wait until exactly these threads of the reading run."""
 
     def running() -> list[str]:
         return [each.name for each in threading.enumerate() if each.name in {PROBE, READER}]
@@ -71,12 +71,12 @@ def await_threads(*names: str) -> None:
 
 
 def to_the_end(place: Place) -> list[Message]:
-    """Return what Kafka hands over at the end of a place, where the brokers say that it is."""
+    """Return Kafka's message for the end of a partition, at the end that the brokers report."""
     return [Message(place, 10 + place[1], EOF_CODE)]
 
 
 class Stuck(Client):
-    """A client whose polls do not return before they are let go."""
+    """A client whose polls do not return until the test releases them."""
 
     def __init__(self, *polls: list[Message] | KafkaError) -> None:
         super().__init__(*polls)
@@ -84,19 +84,19 @@ class Stuck(Client):
         self.go_on = threading.Semaphore(0)
 
     def poll(self, timeout: float) -> Message | None:
-        """Wait until a test lets it go on."""
+        """Wait until the test releases the poll."""
         self.begun.release()
         self.go_on.acquire(timeout=DEADLINE_S)
         return super().poll(timeout)
 
     def turn(self) -> None:
-        """Let the poll under way go on, and wait until the next one hangs."""
+        """Release the current poll, and wait until the next one hangs."""
         self.go_on.release()
         assert self.begun.acquire(timeout=DEADLINE_S)
 
 
 def test_a_start_reads_both_topics_to_their_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From their beginnings, all partitions, for a group that ACLs may name; then it follows them."""
+    """It reads all partitions from the beginning, under a group name that ACLs may use; then it follows them."""
     view = record(cluster_view())
     client = Client(
         [Message((VIEWS, 0), 9, key=view.key, value=view.value), *to_the_end((VIEWS, 0))],
@@ -121,7 +121,7 @@ def test_a_start_reads_both_topics_to_their_ends(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_start_says_how_much_is_left_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of both topics, as the brokers say where they end."""
+    """The number is for both topics, by the ends that the brokers report."""
     use_client(monkeypatch, Client())
     reading = started()
     status = status_once(reading, lambda seen: bool(seen.records_left))
@@ -132,7 +132,7 @@ def test_a_start_says_how_much_is_left_to_read(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_prevents_the_start_is_kept_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The very error, as it was raised."""
+    """The owner gets the same exception object."""
     error = UnreachableError("no Kafka")
 
     def away(_settings: PipelineSettings, stop: threading.Event) -> EnsuredTopics:
@@ -146,7 +146,7 @@ def test_what_prevents_the_start_is_kept_for_the_owner(monkeypatch: pytest.Monke
 
 
 def test_a_stop_while_kafka_is_waited_for_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait ends at once; nor is the wait a standstill, however long it takes."""
+    """The wait ends at once, and it is no standstill, however long it takes."""
 
     def away(settings: PipelineSettings, stop: threading.Event) -> EnsuredTopics:
         assert stop.wait(DEADLINE_S)
@@ -163,7 +163,7 @@ def test_a_stop_while_kafka_is_waited_for_is_no_failure(monkeypatch: pytest.Monk
 
 
 def test_what_ends_the_reading_closes_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that no retry mends: the owner gets it, and nothing is left behind."""
+    """The owner gets an error that no retry can fix, and no thread or client is left behind."""
     fatal = Message((VIEWS, 0), 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     fatal._error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied", fatal=True)
     client = Client([fatal])
@@ -177,7 +177,7 @@ def test_what_ends_the_reading_closes_its_clients(monkeypatch: pytest.MonkeyPatc
 def test_a_probe_that_hangs_does_not_hold_up_the_end(
     monkeypatch: pytest.MonkeyPatch, admin: Admin
 ) -> None:
-    """The reading waits for it for a while, and not for ever."""
+    """The reading thread waits for it for a while, not for ever."""
     asked, go_on = threading.Event(), threading.Event()
 
     def hang(*_: object, **__: object) -> dict[str, object]:
@@ -197,7 +197,7 @@ def test_a_probe_that_hangs_does_not_hold_up_the_end(
 
 
 def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a minute of checks the log says so, once, and where; what was read is served on."""
+    """After a minute of checks it is logged once, with the place; what was read is still served."""
     client = Stuck()
     use_client(monkeypatch, client)
     reading = started()
@@ -232,7 +232,7 @@ def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.M
 
 
 def test_a_reading_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever closes it goes on after a while, and so does the process."""
+    """The caller of `close` continues after a while, and the process can end."""
     monkeypatch.setattr(reading_thread, "_CLOSE_TIMEOUT_S", 0.01)
     client = Stuck()
     use_client(monkeypatch, client)

@@ -1,4 +1,4 @@
-"""The handlers: what takes long is done beside the server's thread."""
+"""The handlers: long work runs outside the server's thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROD = "/api/v1/clusters/prod"
 
 
 def large(*, topics: int = 20, partitions: int = 1_000) -> Served:
-    """Return a cluster whose partitions take a large part of a second to render."""
+    """Return a cluster whose partitions take a good part of a second to render."""
     served = Served(partition_metrics=True)
     chunk = range(partitions)
     many: dict[str, Any] = {
@@ -47,7 +47,7 @@ def large(*, topics: int = 20, partitions: int = 1_000) -> Served:
 def test_health_is_answered_while_much_is_put_together(
     make: Callable[[], Served], path: str
 ) -> None:
-    """Whoever asks for much does not hold up who asks for little."""
+    """A large request does not delay a small one."""
     app = make().app
 
     async def story() -> int:
@@ -62,12 +62,12 @@ def test_health_is_answered_while_much_is_put_together(
             assert (await long).status_code == 200
             return answered
 
-    # Done in the server's own thread it is two at most, always; beside it some ten, but on a machine that has other work.
+    # In the server's own thread it is always two at most; outside it some ten, fewer while the machine is busy.
     assert any(asyncio.run(story()) >= 3 for _ in range(20))
 
 
 def test_both_formats_of_every_partition_are_whole() -> None:
-    """What is sent in pieces is what one answer would hold, its end mark included."""
+    """The pieces together are the complete answer, with its end mark."""
     served = large(topics=3, partitions=2)
     text = served.get("/metrics/partitions")
     assert text.text.count("\n") == 5 * (2 + 3 * 2) + (2 + 1) + (2 + 3)
@@ -79,7 +79,7 @@ def test_both_formats_of_every_partition_are_whole() -> None:
 
 
 def test_a_reading_that_stands_still_is_not_ready_and_serves_on() -> None:
-    """/readyz says why, and so does the metric; the figures are there for whoever asks."""
+    """/readyz gives the reason, the metric shows it, and the figures are still served."""
     served = Served()
     served.write(broker_view(0), cluster_view())
     assert served.get("/readyz").status_code == 200

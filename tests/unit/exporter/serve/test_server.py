@@ -1,4 +1,4 @@
-"""The server: every request is counted by its route, and addresses hold behind a prefix."""
+"""The server: every request is counted by its route, and addresses work behind a prefix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROD = "/api/v1/clusters/prod"
 
 
 def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
-    """A refusal and a cluster that is not known belong to their route; what is not served, to none."""
+    """A refusal and an unknown cluster count for their route; a path that is not served counts for none."""
     served = Served()
     served.write(broker_view(0), cluster_view())
     for path, wanted in (
@@ -45,7 +45,7 @@ def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
 
 
 def test_who_is_refused_before_any_page_is_counted_as_well() -> None:
-    """A Host that is not ours belongs to no route."""
+    """A request for another Host counts for no route."""
     served = Served()
     with HttpServer(served.app, "127.0.0.1", 0) as server:
         assert status(exchange(server, request("Host: evil.com"))) == 421
@@ -54,7 +54,7 @@ def test_who_is_refused_before_any_page_is_counted_as_well() -> None:
 
 
 def test_addresses_in_answers_hold_behind_a_prefix() -> None:
-    """They are relative to the address of the answer that holds them."""
+    """They are relative to the address of the answer that contains them."""
     served = Served()
     served.write(broker_view(0), cluster_view())
     for before in ("http://kcm", "https://proxy/kafka/monitor"):

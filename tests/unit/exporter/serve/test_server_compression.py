@@ -1,4 +1,4 @@
-"""Answers are compressed for who takes gzip, and only then."""
+"""Answers are compressed for clients that accept gzip, and only for those."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def served() -> Served:
 
 @pytest.mark.parametrize("path", ["/metrics", "/api/v1/openapi.json", "/page/main.js"])
 def test_who_takes_gzip_gets_it(path: str) -> None:
-    """The content is the same, and a cache is told what it depends on."""
+    """The content is the same, and `Vary` names the header that it depends on."""
     plain = served().get(path, headers={"accept-encoding": "identity"})
     packed = served().get(path, headers={"accept-encoding": "gzip"})
     assert "content-encoding" not in plain.headers
@@ -29,6 +29,6 @@ def test_who_takes_gzip_gets_it(path: str) -> None:
 
 
 def test_a_scrape_shrinks_to_a_quarter_at_least() -> None:
-    """Lines of metrics repeat themselves."""
+    """The lines of metrics are repetitive."""
     text = served().get("/metrics", headers={"accept-encoding": "identity"}).content
     assert len(gzip.compress(text, 4)) < len(text) / 4

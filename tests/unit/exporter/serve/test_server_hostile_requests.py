@@ -1,4 +1,4 @@
-"""Requests that somebody makes to do harm, of every page: each is answered or refused, none is a mistake of ours."""
+"""Hostile requests to every page: each is answered or refused, and none raises an unexpected exception."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ODD = (
     ),
     *("-1", "+1", "1_0", "0x10", "1e9", "NaN", "9" * 19, "9" * 5_000, "a" * 10_000, "true"),
 )
-"""Values that are no value, or that a reader of numbers or of names might take for another one."""
+"""Values that are not valid, or that a parser of numbers or names might take for another one."""
 NO_UTF8 = ("%ff", "%ed%a0%80", "%c0%ae", "%zz", "%")
 
 
@@ -40,7 +40,7 @@ def _ask(served: Served, path: str, query: str = "") -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: str(each.path))
 def test_odd_values_are_refused_by_every_operation(operation: Operation, served: Served) -> None:
-    """Of each parameter, one that no operation has included, once and twice."""
+    """Each parameter gets them once and twice, also a parameter that no operation has."""
     path = operation.path.replace("{name}", "prod")
     for name in (*(each.name for each in operation.parameters), "nobody_s"):
         for value in (*map(urllib.parse.quote, ODD), *NO_UTF8):
@@ -54,13 +54,13 @@ FILES = (
     b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}',
     b'{"partitions":[{"topic":"t","partition":0}]}',
 )
-"""What a step of a rehearsal may hold."""
+"""Values for the argument of a rehearsal's step."""
 NUMBERS = ("-1", "2147483648", "9" * 5_000, "1e999999", "NaN", '"1"', "[]", "null", "true")
 
 
 @pytest.mark.parametrize("kind", StepKind)
 def test_odd_steps_of_a_rehearsal_are_refused(kind: StepKind, served: Served) -> None:
-    """Damaged, nested and huge, wherever a number or a file's JSON stands in a step."""
+    """They are damaged, nested or huge, in place of a step's number or JSON."""
     harms = [harm for file in FILES for harm in spoiled(file).values() if len(harm) < LONGEST_STEP]
     numbers = [
         file.replace(b":0", b":" + n.encode()).replace(b"[1,2]", b"[" + n.encode() + b"]")
@@ -77,7 +77,7 @@ def test_odd_steps_of_a_rehearsal_are_refused(kind: StepKind, served: Served) ->
 
 
 def test_odd_names_are_of_no_cluster(served: Served) -> None:
-    """Whatever stands where a cluster's name does."""
+    """This holds for any text in place of a cluster's name."""
     for value in (*map(urllib.parse.quote, ODD), *NO_UTF8):
         for operation in OPERATIONS:
             if "{" in operation.path:

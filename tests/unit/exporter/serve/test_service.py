@@ -1,4 +1,4 @@
-"""The exporter as a part: what ends its threads ends it, with a reason."""
+"""The exporter as a part: when one of its threads ends, it ends, too, with a reason."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 class Other:
-    """Another thread, of the HTTP server or the search for the worst topics, that may have ended."""
+    """A stand-in for the HTTP server or the search for the worst topics, whose thread may have ended."""
 
     def __init__(self, *, alive: bool) -> None:
         self.alive = alive
 
 
 class Reader(ReadingThread):
-    """A reading thread that is said to run."""
+    """A reading thread that runs or has ended as the test says."""
 
     def __init__(self, *, alive: bool) -> None:
         state = ReadingState(ReadingStatus())
@@ -46,24 +46,24 @@ class Reader(ReadingThread):
         self.watched = 0
 
     def watch(self, now_s: float | None = None) -> None:
-        """Note that its standstill is asked for."""
+        """Note that the check for a standstill was called."""
         super().watch(now_s)
         self.watched += 1
 
     @property
     def alive(self) -> bool:
-        """Whether it is said to run."""
+        """Whether it runs, as the test says."""
         return self._runs
 
 
 def check(reader: Reader, *, server_alive: bool = True, search_alive: bool = True) -> None:
-    """Check as the exporter does while it serves."""
+    """Run the check that the exporter repeats while it serves."""
     server = cast("HttpServer", Other(alive=server_alive))
     service._check(reader, server, cast("WorstTopicsThread", Other(alive=search_alive)))
 
 
 def test_what_ended_the_reading_ends_the_exporter() -> None:
-    """The very error is raised, so that its exit code says what is wrong."""
+    """The same exception is raised, so that its exit code says what is wrong."""
     reader = Reader(alive=False)
     reader.failure = UnreachableError("no Kafka")
     with pytest.raises(UnreachableError, match="no Kafka"):
@@ -81,13 +81,13 @@ def test_what_ended_the_reading_ends_the_exporter() -> None:
 def test_a_thread_that_is_gone_ends_the_exporter(
     *, reader_alive: bool, server_alive: bool, search_alive: bool, named: str
 ) -> None:
-    """Without a reason of its own the line names the thread, and says to restart."""
+    """Where the thread left no exception, the message names it and says to restart."""
     with pytest.raises(KcmError, match=f"{named} has ended.*restart it"):
         check(Reader(alive=reader_alive), server_alive=server_alive, search_alive=search_alive)
 
 
 def test_threads_that_run_are_well() -> None:
-    """Nothing is raised; each check finds out whether the reading stands still, too."""
+    """Nothing is raised, and each check also looks for a standstill of the reading thread."""
     reader = Reader(alive=True)
     check(reader)
     check(reader)
