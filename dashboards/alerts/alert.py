@@ -1,9 +1,9 @@
-"""What an alert is: a signal, a condition, and what an operator at night must know.
+"""Define an alert: a signal, a condition, and what an operator at night must know.
 
-The rule: an alert names a signal, takes its condition from the one table of thresholds, and states its
-meaning, its likely causes, the first thing to do and the command for it. It has no labels but the signal's own and a severity, so
-it stays one alert when an exporter moves. A short gap in the scrapes does not end it: it is kept
-firing over one. No rule is silent during a restart: silences are Alertmanager's.
+The rule: an alert names a signal, takes its condition from the one table of thresholds, and states its meaning,
+its likely causes, the first thing to do and the command for it. Its only labels are the signal's own and a
+severity, so it stays the same alert when an exporter moves. A short gap in the scrapes does not resolve it
+(`keep_firing_for`). No rule is disabled during a restart: silences are Alertmanager's.
 """
 
 import dataclasses
@@ -12,8 +12,8 @@ from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from dashboards.signals.signal import RUNBOOKS, Signal
 
 KEEP_FIRING_FOR = "2m"
-"""Longer than an exporter takes to restart and read the topics: an alert that ends and comes again
-because of it wakes people twice."""
+"""Longer than an exporter takes to restart and read the topics: an alert that resolves and fires again
+because of a restart wakes people twice."""
 
 
 CLUSTER = "Kafka cluster {{ $labels.cluster }}"
@@ -21,7 +21,7 @@ BROKER = "{{ $labels.broker }} of " + CLUSTER
 VALUE = "{{ $value }}"
 PERCENT = "{{ $value | humanizePercentage }}"
 DURATION = "{{ $value | humanizeDuration }}"
-"""What Prometheus writes into the texts of an alert."""
+"""The template by which Prometheus writes the value as a duration into an alert's texts."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,11 +38,11 @@ class Alert:
 
     @property
     def threshold(self) -> Threshold:
-        """When it fires, by the one table that the live page judges by as well."""
+        """When it fires, from the one table that the live page uses, too."""
         return THRESHOLDS[self.name]
 
     def rule(self, threshold: Threshold | None = None) -> dict[str, object]:
-        """Return the rule as Prometheus reads it; with a threshold, one that fires by that."""
+        """Return the rule as Prometheus reads it, by the given threshold or else the alert's own."""
         by = threshold or self.threshold
         description = (
             f"Meaning: {self.meaning}\nCause: {self.cause}\n"

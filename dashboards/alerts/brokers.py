@@ -1,7 +1,7 @@
-"""Alerts about single brokers: who comes and goes, falls behind, or does not lead its share.
+"""Alerts about single brokers: a broker that restarts again and again, falls behind, or does not lead its share.
 
-The rule: each names the broker, so that the person who is called knows where to begin, and so that
-Alertmanager can silence one broker for the time of its restart.
+The rule: each alert names the broker, so that the person on call knows where to begin, and Alertmanager can
+silence one broker during its restart.
 """
 
 from dashboards.alerts.alert import BROKER, CLUSTER, PERCENT, VALUE, Alert

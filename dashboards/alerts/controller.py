@@ -1,6 +1,6 @@
-"""Alerts about the controller: there is none, it changes, or it does not work.
+"""Alerts about the controller: there is none, it changes, or it does not do its work.
 
-The rule: what ends by itself within moments wakes nobody; what will not is alerted at once.
+The rule: what ends by itself within moments pages nobody; what does not is alerted at once.
 """
 
 from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert

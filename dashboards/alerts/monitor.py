@@ -1,4 +1,4 @@
-"""Alerts about the monitor itself: that it does not see, is late, or may be wrong.
+"""Alerts about the monitor itself: it sees nothing, is late, or may be wrong.
 
 The rule: while one of these fires, the silence of the others proves nothing.
 """

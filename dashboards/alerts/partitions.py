@@ -1,6 +1,6 @@
-"""Alerts about partitions: what is lost, what was lost, and what stands still.
+"""Alerts about partitions: what is unavailable, what was lost, and what makes no progress.
 
-The rule: what clients feel is critical, what only takes too long is a warning.
+The rule: what clients notice is critical; what only takes too long is a warning.
 """
 
 from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert

@@ -18,11 +18,11 @@ ALERTS: tuple[Alert, ...] = (
     *brokers.ALERTS,
     *monitor.ALERTS,
 )
-"""All of them, in the order in which they stand in the file."""
+"""All alerts, in the order of the file."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as such."""
+    """Writes text of several lines as a literal block."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:

@@ -1,4 +1,4 @@
-"""The board *Balance*: who leads what, what mends it, and which broker can be stopped."""
+"""The dashboard *Balance*: which broker leads what, what restores the balance, and which broker can be stopped."""
 
 from controller_model.insights.thresholds import SKEW_RATIO
 from dashboards.boards.panels import (
@@ -20,7 +20,7 @@ from dashboards.signals import incidents
 from dashboards.signals.partitions import BROKERS_DOWN, IMBALANCE, PARTITIONS
 
 _ABOVE_THRESHOLD = 1.0001
-"""Of the threshold: what equals it is not above it."""
+"""A multiple of the threshold: a ratio that equals the threshold is not above it."""
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -100,4 +100,4 @@ ROWS: tuple[Row, ...] = (
     ),
     TRUST,
 )
-"""The rows, from who leads what to whether that can be trusted."""
+"""The rows, from which broker leads what to whether that can be trusted."""

@@ -1,6 +1,6 @@
-"""From rows to boards: what all boards share, and the files that they make.
+"""Make dashboards from rows: what all dashboards share, and the files that they make.
 
-The rule: a board answers one question from top to bottom, and ends with whether its answer can be
+The rule: a dashboard answers one question from top to bottom, and ends with whether its answer can be
 trusted. Every row fills the grid's 24 columns. Ids are counted here, so the same code makes the same
 bytes.
 """
@@ -22,21 +22,21 @@ from dashboards.signals.partitions import UNCLEAN_MINUTE
 from dashboards.signals.pipeline import FOLLOWED_NOT
 
 TAG = "kafka-controller-monitor"
-"""By it the boards find each other."""
+"""The tag by which the dashboards find each other."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Board:
-    """One board; `name` is its file and the end of its uid."""
+    """One dashboard; `name` is its file's name and the end of its uid."""
 
     name: str
     title: str
     description: str
     rows: tuple[Row, ...]
     of_all: bool = False
-    """Whether several clusters are chosen at once."""
+    """Whether several clusters can be chosen at once."""
     by_target: bool = False
-    """Whether Prometheus' jobs and instances are chosen, too: it is about the parts that are scraped there."""
+    """Whether Prometheus' jobs and instances can be chosen, too: for a dashboard about the scraped parts."""
 
 
 BOARDS: tuple[Board, ...] = (
@@ -73,11 +73,11 @@ BOARDS: tuple[Board, ...] = (
         by_target=True,
     ),
 )
-"""All boards, in the order in which an operator goes from one to the next."""
+"""All dashboards, in the order in which an operator goes from one to the next."""
 
 
 def render(made_of: Board) -> str:
-    """Return a board as JSON that is the same each time."""
+    """Return a dashboard as JSON that is the same each time."""
     made = (
         board.Dashboard(f"Kafka Controller Monitor / {made_of.title}")
         .uid(f"kcm-{made_of.name}")
@@ -101,7 +101,7 @@ def render(made_of: Board) -> str:
     for row in made_of.rows:
         made = made.with_row(board.Row(row.title))
         for panel in row.panels:
-            made = made.with_panel(copy.deepcopy(panel))  # it notes its place on the board
+            made = made.with_panel(copy.deepcopy(panel))  # the SDK sets its position
     built = made.build()
     for number, placed in enumerate(built.panels or [], start=1):
         placed.id_val = number
@@ -116,7 +116,7 @@ def render(made_of: Board) -> str:
 
 
 def _other_boards() -> board.DashboardLink:
-    """Return the list of the other boards, which keeps what is chosen here."""
+    """Return the links to the other dashboards, which keep the choices made here."""
     return (
         board.DashboardLink("Boards")
         .type(model.DashboardLinkType.DASHBOARDS)
@@ -133,7 +133,7 @@ def _cluster(*, of_all: bool) -> board.QueryVariable:
 
 
 def _broker() -> board.QueryVariable:
-    """Return the choice of brokers: shown by id, host and rack, asked for by id."""
+    """Return the variable for brokers: shown by id, host and rack, queried by id."""
     query = (
         "query_result(max by (broker, name) (label_join("
         'kafka_broker_info{cluster="$cluster"}, "name", " ", "broker", "host", "rack")))'
@@ -147,17 +147,17 @@ def _broker() -> board.QueryVariable:
 
 
 _PARTS = '__name__=~"kcm_(cluster_up|watcher_leader|fold_lag_records)"'
-"""What the exporter, the watcher and the fold serve."""
+"""One metric each of the exporter, the watcher and the fold, to find their scrapes."""
 
 
 def _target(name: str, label: str, of: str) -> board.QueryVariable:
-    """Return the choice of a label of the scrapes; two installations differ in it."""
+    """Return the variable for a label of the scrapes, by which two installations differ."""
     variable = _choice(name, label, f"label_values({{{of}}}, {name})")
     return _of_several(variable.sort(model.VariableSort.ALPHABETICAL_ASC))
 
 
 def _of_target(expr: str) -> str:
-    """Return an expression with the chosen jobs and instances in each selector.
+    """Return an expression with matchers for the chosen jobs and instances in each selector.
 
     >>> _of_target('a{cluster="$cluster"} + b{}')
     'a{cluster="$cluster", job=~"$job", instance=~"$instance"} + b{job=~"$job", instance=~"$instance"}'
@@ -196,9 +196,9 @@ _ANNOTATIONS = (
 
 
 def _annotations() -> dict[str, object]:
-    """Return what happened, drawn over all graphs, by queries that need no plugin.
+    """Return the annotations of all graphs, by queries that need no plugin.
 
-    Written by hand: the SDK does not know the fields of Prometheus's annotations.
+    They are written by hand because the SDK does not have the fields of Prometheus's annotations.
     """
     return {
         "list": [

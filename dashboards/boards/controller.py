@@ -1,4 +1,4 @@
-"""The board *Controller*: who it is, how steady, whether it does its work, and what that costs."""
+"""The dashboard *Controller*: which broker it is, how stable, whether it does its work, and what that costs."""
 
 from controller_model.insights.thresholds import (
     FLAPPING_ELECTIONS,
@@ -43,7 +43,7 @@ _PARTITIONS = "/d/kcm-partitions?${cluster:queryparam}"
 
 
 def _up_to(limit_of: int) -> Steps:
-    """Return the colours of elections: red from so many on, not calm while they are not known."""
+    """Return the colours for a number of elections: red from `limit_of` on, orange while it is not known."""
     return ((None, "orange"), (0, "green"), (1, "text"), (limit_of, "red"))
 
 
@@ -56,7 +56,7 @@ def _now(
     texts: Texts = STALE_TEXT,
     no_value: str = "not served",
 ) -> Panel:
-    """Return a figure of the first screen, which is never calm about what is stale or not there."""
+    """Return a figure of the first screen, which is never green where the value is stale or missing."""
     return figure(title, signal, span=span, steps=steps, texts=texts, no_value=no_value)
 
 
@@ -211,4 +211,4 @@ ROWS: tuple[Row, ...] = (
     ),
     TRUST,
 )
-"""The rows, from who it is to whether that can be trusted."""
+"""The rows, from which broker it is to whether that can be trusted."""

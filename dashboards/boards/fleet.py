@@ -1,4 +1,4 @@
-"""The board *Fleet*: all clusters, the worst on top; a click leads to the cluster's own board."""
+"""The dashboard *Fleet*: all clusters, the worst on top; a click leads to the cluster's own dashboard."""
 
 from dashboards.boards.panels import (
     NOBODY,

@@ -1,8 +1,8 @@
-"""From signals to panels: one function for each way of showing a figure.
+"""Make panels from signals: one function for each way of showing a figure.
 
-The rule: a panel says what its signals say. Unit, legend and description come from them, so a panel
-without an explanation cannot be made. Figures of now are instant queries: a range would show the
-last value of a series that has ended as if it still were so.
+The rule: unit, legend and description come from the signals, so a panel without an explanation cannot be
+made. Current figures are instant queries: a range query would show the last value of a series that has ended
+as if it were current.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, 
 from dashboards.signals.signal import DemoStep, DrillStep, Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
-"""From which value on which colour; None is the lowest."""
+"""Pairs of a value and the colour from that value on; None: the lowest colour."""
 
 Texts: TypeAlias = Mapping[str, tuple[str, str]]
 """Value -> text and colour."""
@@ -50,16 +50,16 @@ P = TypeVar(
 )
 
 DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
-"""Chosen by the board's variable."""
+"""The data source that the dashboard's variable chooses."""
 
 PLAIN: Steps = ((None, "text"),)
 ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
 ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
 NOT_CALM: Steps = ((None, "orange"), (0, "green"), (1, "red"))
 NOT_CALM_WARNING: Steps = ((None, "orange"), (0, "green"), (1, "orange"))
-"""For the first screen: no figure, and a stale one, look like trouble."""
+"""For the first screen: a missing or stale figure has the colour of a problem."""
 BLUE: Steps = ((None, "blue"),)
-"""No limit: where trouble begins is drawn beside it, or has no fixed place."""
+"""For figures without a limit: it is shown next to them, or there is no fixed one."""
 
 NOT_KNOWN = "not known"
 """For a figure without a sample while the cluster is served."""
@@ -73,16 +73,16 @@ _LETTERS = "ABCDEFGHIJKL"
 """Names of a panel's queries."""
 
 STAT_HEIGHT = 4
-"""Grid rows: one figure is readable from a distance."""
+"""In grid rows: high enough that a figure is readable from a distance."""
 _CELLS = 100
-"""Of a row of cells: more are too narrow to be seen, and Grafana refuses to draw them."""
+"""Most cells in a row: more are too narrow to be seen, and Grafana refuses to draw them."""
 
 GRAPH_HEIGHT = 8
-"""Grid rows: Grafana's usual height of a graph."""
+"""In grid rows: Grafana's usual height of a graph."""
 
 
 def limit(value: float) -> Steps:
-    """Return the steps of a graph on which red begins at a value."""
+    """Return the steps of a graph that is red from a value on."""
     return ((None, "transparent"), (value, "red"))
 
 
@@ -95,10 +95,10 @@ def figure(
     no_value: str = "-",
     always: bool = False,
 ) -> stat.Panel:
-    """Return a panel that shows the signals' values of now in large letters.
+    """Return a panel that shows the signals' current values in large letters.
 
-    What would be calm is shown as stale while it does not follow; `always`: it says itself whether figures
-    follow, or counts clusters.
+    A figure that can be green is shown as stale while its cluster's figures do not follow ZooKeeper. `always`: not
+    this one, because it itself says whether figures follow, or counts clusters.
     """
     several = len(signals) > 1 or "{{" in signals[0].legend
     if not always:
@@ -120,9 +120,9 @@ def figure(
 def word(
     title: str, signal: Signal, *, span: int = 6, no_value: str = "-", always: bool = False
 ) -> stat.Panel:
-    """Return a panel that shows the name of the one series that there is now, or that it is stale.
+    """Return a panel that shows the name of the one current series, or that it is stale.
 
-    `always`: it is no figure of the cluster, or says itself whether figures follow.
+    `always`: it is never stale, because it is no figure of the cluster or itself says whether figures follow.
     """
     signals = (signal,) if always else (while_followed(signal), FIGURES_STALE)
     steps = PLAIN if always else _not_calm(PLAIN)
@@ -132,7 +132,7 @@ def word(
 
 
 def lines(title: str, *signals: Signal, span: int = 12, steps: Steps = ()) -> series.Panel:
-    """Return a graph over time; steps are drawn as dashed lines, 0 is always on it."""
+    """Return a graph over time; steps are drawn as dashed lines, and the axis always contains 0."""
     panel = (
         _common(series.Panel(), title, signals, span=span, instant=False)
         .axis_soft_min(0)
@@ -149,7 +149,7 @@ def lines(title: str, *signals: Signal, span: int = 12, steps: Steps = ()) -> se
 
 
 def counts(title: str, *signals: Signal, span: int = 12, steps: Steps = ()) -> series.Panel:
-    """Return a graph over time of what is counted: whole numbers only."""
+    """Return a graph over time of counts: whole numbers only."""
     return lines(title, *signals, span=span, steps=steps).decimals(0)
 
 
@@ -163,7 +163,8 @@ def timeline(
 ) -> statetimeline.Panel:
     """Return bars over time, one colour per value, joined while the value stays the same.
 
-    Each is stale while it does not follow; `always`: it says itself whether figures do.
+    They are stale while the figures do not follow ZooKeeper. `always`: never, because the signal itself says whether
+    they do.
     """
     colours = board.FieldColor().mode(model.FieldColorModeId.CONTINUOUS_BL_PU)
     shown = signal if always else unless_stale(signal)
@@ -179,7 +180,7 @@ def timeline(
 
 
 def links_to(title: str, description: str, *links: tuple[str, str], span: int) -> text.Panel:
-    """Return a panel of links: what each is called, and where it leads."""
+    """Return a panel of links, each with its text and its address."""
     return (
         text.Panel()
         .title(title)
@@ -194,7 +195,7 @@ def links_to(title: str, description: str, *links: tuple[str, str], span: int) -
 def bars(
     title: str, signal: Signal, *, span: int = 12, steps: Steps = PLAIN, most: float | None = None
 ) -> bargauge.Panel:
-    """Return a bar of now for each series; most is the length of a full bar, None the longest."""
+    """Return a bar with the current value of each series; `most` is the value of a full bar, None: the largest."""
     signals, steps, texts = _unless_stale((signal,), steps, None)
     panel = (
         _common(bargauge.Panel(), title, signals, span=span, instant=True)
@@ -232,10 +233,10 @@ class Column:
     steps: Steps = PLAIN
     texts: Texts | None = None
     always: bool = False
-    """Whether it is shown as it was while it does not follow: it says itself whether figures do."""
+    """Whether it is never shown as stale, because it itself says whether figures follow ZooKeeper."""
 
     def unless_stale(self) -> Column:
-        """Return the column as it is shown: stale where it would be calm and does not follow."""
+        """Return the column as it is shown: where it can be green, stale while its figures do not follow ZooKeeper."""
         if self.always or not _is_calm(self.steps, self.texts):
             return self
         (signal,), steps, texts = _unless_stale((self.signal,), self.steps, self.texts)
@@ -250,10 +251,10 @@ def table_of(
     worst_by: str | None = None,
     link: str | None = None,
 ) -> table.Panel:
-    """Return a table of now with a row for each value of the label `key`.
+    """Return a table of current values with a row for each value of the label `key`.
 
-    `worst_by` is the column that has the worst on top; None: in the order of the key. `link` is
-    where a click on the key leads; None: nowhere.
+    `worst_by` is the column by which the worst row is on top; None: the rows are in the order of the key. `link` is
+    the address to which a click on the key leads; None: there is no link.
     """
     columns = tuple(column.unless_stale() for column in columns)
     signals = tuple(column.signal for column in columns)
@@ -287,7 +288,7 @@ def table_of(
 
 
 def _is_calm(steps: Steps, texts: Texts | None) -> bool:
-    """Return whether something of a figure is green."""
+    """Return whether a figure can be green, with its lowest values green or plain."""
     colours = [*(colour for _, colour in steps), *(colour for _, colour in (texts or {}).values())]
     return "green" in colours and steps[0][1] in {"green", PLAIN[0][1]}
 
@@ -295,14 +296,14 @@ def _is_calm(steps: Steps, texts: Texts | None) -> bool:
 def _unless_stale(
     signals: tuple[Signal, ...], steps: Steps, texts: Texts | None
 ) -> tuple[tuple[Signal, ...], Steps, Texts | None]:
-    """Return how signals are shown: stale where they would be calm and do not follow."""
+    """Return how signals are shown: where they can be green, stale while their figures do not follow ZooKeeper."""
     if not _is_calm(steps, texts):
         return signals, steps, texts
     return tuple(map(unless_stale, signals)), _not_calm(steps), {**STALE_TEXT, **(texts or {})}
 
 
 def _not_calm(steps: Steps) -> Steps:
-    """Return steps that are calm from 0 on only: what is stale, or not there, is below."""
+    """Return steps that are orange below 0, where the values for stale and missing figures are."""
     (_, lowest), *others = steps
     return ((None, "orange"), (0, lowest), *others)
 
@@ -319,7 +320,7 @@ def _look(column: Column) -> list[model.DynamicConfigValue]:
 
 
 def _described(signals: tuple[Signal, ...]) -> str:
-    """Return the signals' descriptions, and which steps of the demo and the drill move them."""
+    """Return the signals' descriptions, and the steps of the demo and the drill that move them."""
     said = [signal.description for signal in signals]
     for where, steps in (("demo", DemoStep), ("drill of the system tests", DrillStep)):
         moved = [signal.moved_by for signal in signals if isinstance(signal.moved_by, steps)]

@@ -1,4 +1,4 @@
-"""The board *Partitions and ISR*: what is lost, what shrinks and by whom, and what is at risk."""
+"""The dashboard *Partitions and ISR*: what is unavailable, which ISRs shrink and by which brokers, and what is at risk."""
 
 from controller_model.insights.thresholds import BOUNCES, RESTLESS_MINUTES
 from dashboards.boards.panels import (
@@ -118,4 +118,4 @@ ROWS: tuple[Row, ...] = (
     ),
     TRUST,
 )
-"""The rows, from what is lost to whether that can be trusted."""
+"""The rows, from what is unavailable to whether that can be trusted."""

@@ -1,4 +1,4 @@
-"""The board *Pipeline*: whether the monitor follows, how late it is, and what it has proved."""
+"""The dashboard *Pipeline*: whether the monitor follows ZooKeeper, how late it is, and what it has proved."""
 
 from controller_model.insights.thresholds import CLOCKS_DISAGREE_SECONDS
 from dashboards.boards.panels import (
@@ -71,4 +71,4 @@ ROWS: tuple[Row, ...] = (
     ),
     TRUST,
 )
-"""The rows; the first is what other boards end with."""
+"""The rows; the first is the one with which other dashboards end."""

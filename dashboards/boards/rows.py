@@ -1,4 +1,4 @@
-"""Rows: panels under a heading, and the row that each board of a cluster ends with."""
+"""Rows: panels under a heading, and the row with which each dashboard of a cluster ends."""
 
 from controller_model.insights.thresholds import LATE_SECONDS
 from dashboards.boards.panels import YES_IS_GOOD, Panel, figure, limit, lines, word
@@ -26,4 +26,4 @@ TRUST = Row(
     figure("Last proven equal to ZooKeeper, ago", VERIFIED_AGE, no_value="never"),
     lines("Since the newest sign of life", BEHIND, span=24, steps=limit(LATE_SECONDS)),
 )
-"""Each board of a cluster ends with it."""
+"""The row with which each dashboard of a cluster ends."""

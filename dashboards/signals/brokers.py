@@ -1,6 +1,6 @@
-"""Signals about each broker: what it leads, whether that can be mended, and who is to blame.
+"""Signals about each broker: what it leads, whether an election can restore that, and which broker is to blame.
 
-The rule: one series per broker, kept under the label `broker` alone.
+The rule: one series per broker, identified by the label `broker` alone.
 """
 
 import functools
@@ -18,18 +18,18 @@ from dashboards.signals.signal import (
 )
 
 BOUNCE_WINDOW = "1h"
-"""A broker that comes and goes needs minutes to start."""
+"""Long enough for several restarts: a broker takes minutes to start."""
 
 RESTLESS_WINDOW = WINDOW
 
 SKEW_PARTITIONS = 10
-"""A broker: with fewer, one partition more or less is a skew of 10 %."""
+"""Fewest partitions of a broker: with fewer, one partition more or less is a skew of 10 %."""
 
 _WITHIN = f'window="{RESTLESS_WINDOW}"'
 _RECENT_LEAVES = highest("kafka_broker_recent_isr_leaves", "broker", only=_WITHIN)
 
 of_brokers = functools.partial(Signal, legend="broker {{broker}}", moved_by=DemoStep.KILL_FOLLOWER)
-"""Makes a signal with one series for each broker, which most often moves when one is killed."""
+"""Makes a signal with one series for each broker; by default the killed follower of the demo moves it."""
 
 BROKER_LEADERS = of_brokers(
     expr=highest("kafka_broker_leaders", "broker"),
@@ -94,7 +94,7 @@ _ABOVE = (
     f"({BROKER_IMBALANCE.expr} > on (cluster) group_left () "
     f"{highest('kafka_cluster_imbalance_threshold_ratio')})"
 )
-"""The imbalance ratio of brokers above the threshold: an option of ours, as ZooKeeper has none."""
+"""The imbalance ratio of brokers above the threshold, which is a setting of kcm because ZooKeeper has none."""
 
 BROKER_MENDABLE = of_brokers(
     expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} > 0) and on (cluster) "
@@ -144,7 +144,7 @@ BROKER_ISR_LEAVES_HOUR = of_brokers(
     "broker at fault; 0 in a healthy cluster without restarts.",
 )
 BROKER_ISR_RESTLESS = of_brokers(
-    # Of an older exporter, by the counter.
+    # An older exporter has only the counter.
     expr=f"{_RECENT_LEAVES} or changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])",
     description=f"Number of minutes, of the last {RESTLESS_WINDOW}, in which replicas of each broker left an ISR, by "
     "ZooKeeper's times; one or two after a restart, many for a replica that falls behind again and again.",

@@ -1,20 +1,20 @@
-"""Signals about the controller: who it is, how steady, and whether it does its work.
+"""Signals about the controller: which broker it is, how stable, and whether it does its work.
 
-The rule: elections are counted by the epoch, so none is lost between scrapes; what is not known has
-no series and is never shown as 0.
+The rule: elections are counted by the controller epoch, so none is lost between scrapes. A figure that is not
+known has no series and is never shown as 0.
 """
 
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, newest
 
 FLAPPING_WINDOW = "10m"
-"""Long enough to hold several elections of a flapping controller, short enough to end with them."""
+"""Contains several elections of a flapping controller, and is short enough that the alert ends soon after them."""
 
 FLAPPING_LONG_WINDOW = "6h"
-"""Holds the elections of a controller that is lost every half hour, and of one night."""
+"""Contains the elections of one night, and several of a controller that is lost every half hour."""
 
 
 def _recent(window: str) -> str:
-    """Return the elections within a window by their own times; of an older exporter, by the epoch."""
+    """Return the elections within a window by their own times; from an older exporter, by the epoch."""
     counted = highest("kafka_controller_recent_elections", only=f'window="{window}"')
     return f"{counted} or {grown('kafka_controller_epoch', window)}"
 

@@ -1,22 +1,22 @@
 """Signals about how late a figure is, stage by stage, from the parts' own metrics.
 
-The rule: each stage is measured by the part itself, so the watcher's and the fold's ports must be
-scraped, too. The fold and the exporter serve all clusters together; only the watcher has one.
+The rule: each part measures its own stage, so the watcher's and the fold's ports must be scraped, too. The
+fold and the exporter measure all clusters together; a watcher has only one.
 """
 
 from dashboards.signals.signal import DrillStep, Signal, selected
 
 RATE_WINDOW = "5m"
-"""Holds several heartbeats: something to measure also in a quiet cluster."""
+"""Contains several heartbeats, so that there is something to measure in a quiet cluster, too."""
 
 MOST = 0.99
-"""One in a hundred may take longer."""
+"""The quantile: one in a hundred may take longer."""
 
 _SCRAPED = "Needs the /metrics of the watcher and of the fold to be scraped."
 
 
 def _slowest(metric: str, *labels: str) -> str:
-    """Return the delay that 99 of 100 did not exceed; of all clusters where there is no label."""
+    """Return the delay that 99 of 100 did not exceed; without labels, over all clusters."""
     of = selected(f"{metric}_bucket") if labels else f"{metric}_bucket{{}}"
     kept = ", ".join((*labels, "le"))
     return f"histogram_quantile({MOST}, sum by ({kept}) (rate({of}[{RATE_WINDOW}])))"

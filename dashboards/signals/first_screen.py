@@ -1,7 +1,7 @@
-"""Signals of the first screen: what is wrong now, and nothing that is only what was true once.
+"""Signals of the first screen: what is wrong now, without figures that are no longer current.
 
-The rule: a figure that does not follow ZooKeeper any more is shown as stale, as a value of its own, so
-that no board gives it a calm colour. The figure as it was stands in the graphs.
+The rule: a figure that no longer follows ZooKeeper is shown as stale, by a special value, so that no
+dashboard shows it green. The graphs still show the figure as it was.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from dashboards.signals.pipeline import FOLLOWED
 from dashboards.signals.signal import DrillStep, Signal, age, selected
 
 STALE = -2
-"""The value of a figure that is stale; none of them is ever negative but the controller's -1: nobody."""
+"""The value of a stale figure. No real figure is negative, except -1 for no controller."""
 
 _FOLLOWS = f"on (cluster) ({FOLLOWED.expr} == 1)"
 
@@ -24,7 +24,7 @@ def _or_stale(expr: str) -> str:
 
 
 def unless_stale(signal: Signal) -> Signal:
-    """Return the signal, stale while its cluster is not followed; it must have a series for each cluster."""
+    """Return the signal, stale while its cluster's figures do not follow; it must have a series for each cluster."""
     return dataclasses.replace(
         signal,
         expr=_or_stale(signal.expr),
@@ -33,7 +33,7 @@ def unless_stale(signal: Signal) -> Signal:
 
 
 def while_followed(signal: Signal) -> Signal:
-    """Return the signal without what is stale: where its names are shown, FIGURES_STALE stands beside it."""
+    """Return the signal without stale series: panels that show its names show FIGURES_STALE next to it."""
     return dataclasses.replace(signal, expr=f"({signal.expr}) and {_FOLLOWS}")
 
 
@@ -50,7 +50,7 @@ BROKERS_GONE_NOW = dataclasses.replace(
     description=f"{brokers.BROKER_GONE.description} Stale ({STALE}), with a row for any other broker: the "
     "figures do not follow ZooKeeper now, or no exporter serves them.",
 )
-"""An empty table says that no broker is gone: while nobody knows, there is a row that says so."""
+"""An empty table means that no broker is gone, so while that is not known there is a row that says so."""
 
 CONTROLLER_NOW = unless_stale(controller.CONTROLLER_ID)
 ELECTIONS_RECENT_NOW = unless_stale(controller.ELECTIONS_RECENT)

@@ -1,8 +1,8 @@
 """Signals over all clusters: how many there are, and which is worst.
 
-The rule: one number orders the clusters, and its weights are powers of two: a worse trouble always
-outweighs all lesser ones together, and the number shows which ones there are. A cluster that is not
-served any more stays in every figure for as long as the alert misses it, as the worst of all.
+The rule: one number orders the clusters, and its weights are powers of two: a worse problem always
+outweighs all lesser ones together, and the number shows which ones there are. A cluster that is no longer
+served stays in every figure for as long as its alert fires, as the worst of all.
 """
 
 import functools
@@ -26,11 +26,11 @@ _WEIGHTS = (
 
 
 of_fleet = functools.partial(Signal, legend="{{cluster}}", of_all=True)
-"""Makes a signal over the clusters that are chosen."""
+"""Makes a signal over the chosen clusters."""
 
 
 def _weighed(weight: int, trouble: str) -> str:
-    """Return the weight where there is the trouble, 0 where not or where nobody knows."""
+    """Return the weight where there is the problem, 0 where there is none or where that is not known."""
     return f"({weight} * ({trouble}) or 0 * {KNOWN})"
 
 

@@ -1,7 +1,7 @@
-"""Signals about incidents and recommendations: what the monitor sums up, and what it advises.
+"""Signals about incidents and recommendations: how the monitor summarises problems, and what it recommends.
 
-The rule: both are reported by the fold, from the log's own clock, so every board and every replay shows
-the same ones.
+The rule: the fold reports both by the log's own clock, so every dashboard and every replay shows the same
+ones.
 """
 
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected

@@ -1,7 +1,6 @@
-"""Signals about partitions: what is lost, what is at risk, and what is under way.
+"""Signals about partitions: what is unavailable, what is at risk, and what is under way.
 
-The rule: aggregates per cluster only. Series per partition would cost more than all others
-together.
+The rule: aggregates per cluster only. Series per partition would cost more than all others together.
 """
 
 from dashboards.signals.signal import (
@@ -16,14 +15,14 @@ from dashboards.signals.signal import (
 )
 
 UNCLEAN_WINDOW = "1h"
-"""For so long an unclean election is alerted on: an operator must find out what was lost."""
+"""How long an unclean election is alerted on: an operator must find out what was lost."""
 
 STALL_WINDOW = "1h"
 """A large partition takes minutes to move; an hour in which none arrived is a standstill."""
 
 LONG_WINDOW = "6h"
 LONG_SECONDS = 6 * 3600
-"""A reassignment that is older, while there are no fewer than hours ago, waits and does not move."""
+"""Age in seconds from which a reassignment counts as stuck, if no fewer are under way than hours ago."""
 
 _REASSIGNING = "kafka_cluster_reassigning_partitions"
 

@@ -1,6 +1,6 @@
-"""Signals about the monitor itself: whether its figures follow, and whether they are proven.
+"""Signals about the monitor itself: whether its figures follow ZooKeeper, and whether they are proven.
 
-The rule: silence is shown. A cluster that is not served any more is missed, not forgotten.
+The rule: missing data is shown. A cluster that is no longer served is reported as missing, not forgotten.
 """
 
 from dashboards.signals.signal import (
@@ -16,19 +16,19 @@ from dashboards.signals.signal import (
 )
 
 SEEN_WINDOW = "6h"
-"""For how long a cluster that is served no more is missed: a night shift notices, and one taken
-out on purpose is missed no more on the same day."""
+"""How long a cluster that is no longer served is reported as missing: long enough for a night shift to notice. One that
+was removed on purpose is no longer reported on the same day."""
 
 STANDBY_WINDOW = "3d"
 STANDBY_SEEN = 2
-"""Looks, one each 10 minutes, at which two watchers make a pair: the update of a single one, in which
-there are two for a minute, is seen at one at most."""
+"""Samples, one every 10 minutes, with two watchers that make them a pair: while a single watcher is updated there
+are two for a minute, which at most one sample sees."""
 
 CHECKPOINT_CLAIM = 'persistentvolumeclaim=~"checkpoint-.*"'
-"""The claim's name as the chart makes it; the chart puts its own in this place."""
+"""The name that the chart gives the volume claim; the chart replaces it with the real one."""
 
 KNOWN = f"max by (cluster) (present_over_time({selected('kcm_cluster_up')}[{SEEN_WINDOW}]))"
-"""1 for each cluster that is served, or was not long ago."""
+"""1 for each cluster that is served, or was within `SEEN_WINDOW`."""
 
 _BLIND = 'status="blind"'
 

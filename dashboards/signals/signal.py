@@ -1,12 +1,12 @@
-"""What a signal is: one query, and all that a reader must know about its figure.
+"""Define a signal: one query, and all that a reader must know about its figure.
 
-The rule: boards and alerts take their expressions from signals and nowhere else, so that a panel
-and the alert beside it never disagree. Each selector holds the placeholder `<cluster>`, and `<broker>`
-where the metric has brokers: a board puts what its variables choose there, a rule all. Each
-expression aggregates the scrape's own labels away, so an exporter that moves to another pod or
-address goes on with the same series, and two exporters of one cluster make one. What differs
-between the two for a moment is taken from the one that is right: growth is shown only of counters
-that began at the same time, and who the controller is by the exporter that has come furthest.
+The rule: dashboards and alerts take their expressions only from signals, so that a panel and the alert on
+the same figure never disagree. Each selector contains the placeholder `<cluster>`, and `<broker>` where the
+metric has brokers: a dashboard replaces them by the choices of its variables, a rule selects all. Each
+expression aggregates the scrape's own labels away, so an exporter that moves to another pod or address
+continues the same series, and two exporters of one cluster make one series. Where the two differ for a
+moment, the right one counts: growth is shown only for counters that began at the same time, and the
+controller is taken from the exporter with the newest views.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import dataclasses
 import enum
 
 RUNBOOKS = "http://localhost:9640/runbooks"
-"""Where an exporter on this machine serves the runbooks. The chart puts the exporter's service, or
-prometheusRule.runbookBaseUrl, in its place; who loads the files as they are replaces it."""
+"""Where an exporter on this machine serves the runbooks. The chart replaces it by the exporter's service or by
+prometheusRule.runbookBaseUrl; whoever loads the files without the chart replaces it by hand."""
 
 CLUSTER_PLACEHOLDER = "<cluster>"
-"""Stands in each selector where the cluster is chosen."""
+"""The place in each selector for the matcher of the chosen clusters."""
 
 BROKER_PLACEHOLDER = "<broker>"
-"""Stands in each selector of a metric of brokers where they are chosen."""
+"""The place in each selector of a broker metric for the matcher of the chosen brokers."""
 
 COUNTERS_SINCE = "kcm_cluster_counters_since_timestamp_seconds"
-"""Differs between exporters while they change from one lineage to the next, one after the other."""
+"""Metric that differs between exporters while they change, one after the other, to the next lineage."""
 
 UNSEEN_WINDOW = "1d"
-"""For so long an exporter may have been dead: what happened meanwhile is still reported when it is back."""
+"""How long an exporter may be down so that what happened meanwhile is still reported when it is back."""
 
 FOLDED = "kcm_cluster_folded_timestamp_seconds"
-"""The time of what an exporter shows, by the fold's clock: the same one for all exporters."""
+"""Metric with the time of an exporter's views by the fold's clock, which is the same for all exporters."""
 
 
 class DemoStep(enum.StrEnum):
-    """The steps of `kcm demo` by their titles; a test holds them against the story."""
+    """The steps of `kcm demo` by their titles; a test compares them with the demo's."""
 
     CREATE = "topics are created under load"
     KILL_FOLLOWER = "a broker is killed that is not the controller"
@@ -48,7 +48,7 @@ class DemoStep(enum.StrEnum):
 
 
 class DrillStep(enum.StrEnum):
-    """What the drill does to real servers, for what is too rare, too long or too rude for the demo."""
+    """The steps of the drill on real servers, for what is too rare, too long or too harsh for the demo."""
 
     INVITE = "topics are created that invite trouble"
     VACATE = "all brokers hang and /controller is gone"
@@ -76,7 +76,7 @@ class Signal:
     expr: str
     """PromQL with the placeholders in each selector."""
     description: str
-    """What it means and what a healthy cluster shows."""
+    """What the figure means, and what a healthy cluster shows."""
     legend: str
     """Grafana's template for the name of a series."""
     moved_by: DemoStep | DrillStep | None
@@ -86,10 +86,10 @@ class Signal:
     unmoved: str = ""
     """Why no step can move it; empty where one does."""
     of_all: bool = False
-    """Whether a board shows it for all clusters that its variable chooses."""
+    """Whether a dashboard shows it for all clusters that its variable chooses."""
 
     def on_board(self) -> str:
-        """Return the expression for what a board's variables choose."""
+        """Return the expression for the choices of a dashboard's variables."""
         chosen = 'cluster=~"$cluster"' if self.of_all else 'cluster="$cluster"'
         return self._filled(chosen, ', broker=~"$broker"')
 
@@ -98,7 +98,7 @@ class Signal:
         return self._filled('cluster!=""', "")
 
     def for_fleet(self) -> Signal:
-        """Return the signal with a series for each of the clusters that are chosen."""
+        """Return the signal with a series for each chosen cluster."""
         return dataclasses.replace(self, of_all=True, legend="{{cluster}}")
 
     def _filled(self, cluster: str, broker: str) -> str:
@@ -127,19 +127,19 @@ def by(*labels: str) -> str:
 
 
 def highest(metric: str, *labels: str, only: str = "") -> str:
-    """Return the metric per cluster (and labels), whatever exporter it came from."""
+    """Return the highest value of the metric per cluster (and labels) over all exporters."""
     return f"max {by(*labels)} ({selected(metric, *labels, only=only)})"
 
 
 def newest(metric: str, *labels: str) -> str:
-    """Return the metric per cluster (and labels) of the exporter that has come furthest.
+    """Return the metric per cluster (and labels) from the exporter with the newest views.
 
-    For what is bad when it is low: by the highest, an exporter that stands still at what was true
-    once would outvote the others. Where nobody says how far it has come, all count.
+    This is for figures that are bad when they are low: by the highest value, an exporter that has stopped at an old
+    state would win over the others. Where no exporter has the time of its views, all count.
 
     >>> newest("m")
     'max by (cluster) (m{<cluster>} unless (kcm_cluster_folded_timestamp_seconds{<cluster>} < on (cluster) group_left () max by (cluster) (kcm_cluster_folded_timestamp_seconds{<cluster>})))'
-    """  # a doctest's answer stands on one line
+    """  # a doctest's answer must be on one line
     apart = f" ignoring ({', '.join(labels)})" if labels else ""
     folded = selected(FOLDED)
     behind = f"{folded} < on (cluster) group_left () {highest(FOLDED)}"
@@ -149,11 +149,10 @@ def newest(metric: str, *labels: str) -> str:
 def grown(metric: str, window: str, *labels: str) -> str:
     """Return by how much a figure that only grows has grown within a window.
 
-    `increase()` stretches what it saw to the edges of the window (3 elections become 3.08) and
-    loses the window when the exporter moves; the difference to the lowest is exact in both cases.
-    After a reset it counts from the reset on, never below 0. While exporters count from different
-    starts, their difference is no growth: then there is none. The epoch is ZooKeeper's own count, the
-    same from every exporter.
+    `increase()` extrapolates to the edges of the window (3 elections become 3.08) and loses the window when the
+    exporter moves; the difference from the lowest value is exact in both cases. After a reset it counts from the
+    reset on and is never below 0. While exporters count from different starts, their difference is no growth: then
+    there is no result. The epoch is ZooKeeper's own count, the same from every exporter.
 
     >>> grown("epoch", "1h")
     'max by (cluster) (epoch{<cluster>}) - min by (cluster) (min_over_time(epoch{<cluster>}[1h]))'
@@ -163,21 +162,21 @@ def grown(metric: str, window: str, *labels: str) -> str:
 
 
 def grown_or_unseen(metric: str, window: str, *labels: str) -> str:
-    """Return by how much a counter has grown within a window, or while nobody scraped it before that.
+    """Return by how much a counter has grown within a window, or while it was not scraped before that.
 
-    For what must not be missed: an exporter that comes back after hours has nothing within the window to
-    be compared with. The last figure of the day before is the one of the exporter that had come furthest.
+    This is for what must not be missed: an exporter that is back after hours has no earlier value within the window.
+    It is compared with the last value of the day before the window, the highest of all exporters.
     """
     lowest = _lowest(metric, window, *labels)
     last = f"last_over_time({selected(metric, *labels)}[{UNSEEN_WINDOW}] offset {window})"
     before = f"max {by(*labels)} ({last})"
-    # Of a counter that started again what was before is above, and says nothing.
+    # After a counter's reset the value before is higher and of no use.
     least = f"({before} < {lowest} or {lowest})"
     return f"{highest(metric, *labels)} - {least}{_OF_ONE_START}"
 
 
 _OF_ONE_START = f" unless on (cluster) ({highest(COUNTERS_SINCE)} > min by (cluster) ({selected(COUNTERS_SINCE)}))"
-"""Not while exporters count from different starts."""
+"""Excludes clusters whose exporters count from different starts."""
 
 
 def _lowest(metric: str, window: str, *labels: str) -> str:
@@ -185,7 +184,7 @@ def _lowest(metric: str, window: str, *labels: str) -> str:
 
 
 def of_all_clusters(expr: str) -> str:
-    """Return the expression with cluster="all" where it has no cluster: what stands for all of them.
+    """Return the expression with cluster="all" where it has no cluster, because it is about all of them.
 
     >>> of_all_clusters("max(up{})")
     'label_replace(max(up{}), "cluster", "all", "cluster", "")'
@@ -194,5 +193,5 @@ def of_all_clusters(expr: str) -> str:
 
 
 def age(metric: str, *labels: str) -> str:
-    """Return how long ago a point in time was; nothing while there is none."""
+    """Return the seconds since a metric's point in time; no series while there is none."""
     return f"time() - {highest(metric, *labels)}"

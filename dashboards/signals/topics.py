@@ -1,4 +1,4 @@
-"""Signals about the topics that are worst off.
+"""Signals about the worst topics of each cluster.
 
 The rule: a topic has a series only while it is among the worst of its cluster.
 """

@@ -1,7 +1,7 @@
-"""Signals about ZooKeeper: the server that the watcher is on, and how it is.
+"""Signals about ZooKeeper: the server that the watcher is connected to, and its state.
 
-The rule: what a server does not answer (mntr is not allowed by default) is empty, never 0. They come
-from the watcher's own metrics: its port must be scraped, too.
+The rule: a figure that the server does not report (mntr is not allowed by default) is empty, never 0. The
+signals use the watcher's own metrics, so its port must be scraped, too.
 """
 
 from dashboards.signals.signal import DrillStep, Signal, age, highest, selected

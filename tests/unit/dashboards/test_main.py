@@ -1,4 +1,4 @@
-"""`python -m dashboards` writes what the code makes, and `--check` names what is out of step."""
+"""`python -m dashboards` writes what the code makes, and `--check` names files that are out of date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_committed_files_are_in_step() -> None:
 
 
 def test_all_files_are_written(written: Path) -> None:
-    """The boards and the rules lie where the chart looks for them."""
+    """The dashboards and the rules are where the chart looks for them."""
     found = {str(path.relative_to(written)) for path in written.rglob("*") if path.is_file()}
     boards = ("fleet", "controller", "partitions", "balance", "pipeline")
     assert found == {
@@ -39,7 +39,7 @@ def test_what_was_written_is_in_step(written: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_second_run_writes_nothing(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files that are in step are left alone."""
+    """Files that are up to date are not written."""
     capsys.readouterr()
     assert main(["--folder", str(written)]) == 0
     assert capsys.readouterr().out == ""
@@ -49,7 +49,7 @@ def test_a_second_run_writes_nothing(written: Path, capsys: pytest.CaptureFixtur
 def test_a_changed_file_is_named_and_left_alone(
     written: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The check exits 1, names the one file that differs, and does not mend it."""
+    """The check exits 1, names the one file that differs, and does not fix it."""
     path = written / name
     path.write_bytes(path.read_bytes() + b"\n")
     changed = path.read_bytes()
@@ -71,7 +71,7 @@ def test_a_missing_file_is_named(written: Path, capsys: pytest.CaptureFixture[st
 def test_a_file_that_nothing_makes_is_named(
     written: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A board that was renamed does not stay behind unseen."""
+    """The old file of a renamed dashboard does not stay behind unnoticed."""
     path = written / "dashboards/old.json"
     path.write_text("{}")
     assert main(["--check", "--folder", str(written)]) == 1

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[4]
 PAGES = ROOT / "docs" / "runbooks"
 SECTIONS = ["## Diagnose", "## Fix", "## Leave it alone when"]
 _MOST_LINES = 40
-"""A page that is read at three in the morning fits on a screen."""
+"""Most lines of a runbook: read at three in the morning, it must fit on a screen."""
 
 
 def _expr(alert: Alert) -> str:
@@ -29,7 +29,7 @@ def _expr(alert: Alert) -> str:
 
 
 def _is_about_all(alert: Alert) -> bool:
-    """Return whether an alert is about all clusters at once, and says so where others name one."""
+    """Return whether an alert is about all clusters at once, and its summary says so instead of a cluster's name."""
     return alert.signal.expr.startswith("label_replace(")
 
 
@@ -39,14 +39,14 @@ _METRICS = {metric.name for metric in CATALOGUE}
 
 @_each_alert
 def test_texts_of_an_alert_name_metrics_of_the_catalogue_only(alert: Alert) -> None:
-    """A metric that a description sends the operator to exists."""
+    """A metric that a text refers to exists."""
     text = f"{alert.meaning} {alert.cause} {alert.action} {alert.command}"
     assert set(re.findall(r"\b(?:kafka|kcm)_[a-z0-9_]+", text)) <= _METRICS
 
 
 @_each_alert
 def test_a_board_that_an_alert_names_exists(alert: Alert) -> None:
-    """Who is sent to a board finds it."""
+    """A dashboard that a text refers to exists."""
     titles = [made.title for made in BOARDS]
     for after in re.findall(r"the board ([A-Z].*)", f"{alert.cause} {alert.action}"):
         assert any(after.startswith(title) for title in titles), after
@@ -54,7 +54,7 @@ def test_a_board_that_an_alert_names_exists(alert: Alert) -> None:
 
 @_each_alert
 def test_an_alert_states_meaning_cause_action_and_command(alert: Alert) -> None:
-    """All four stand in the description, and the summary names the cluster."""
+    """The description has all four, and the summary names the cluster."""
     annotations = alert.rule()["annotations"]
     assert isinstance(annotations, dict)
     headings = [line.partition(": ")[0] for line in annotations["description"].splitlines()]
@@ -65,7 +65,7 @@ def test_an_alert_states_meaning_cause_action_and_command(alert: Alert) -> None:
 
 @_each_alert
 def test_an_alert_uses_labels_that_it_has(alert: Alert) -> None:
-    """A label in a text is one that the expression keeps."""
+    """Each label in a text is one that the expression keeps."""
     kept = {
         label
         for group in re.findall(r"by \(([a-z_, ]+)\)", _expr(alert))
@@ -78,13 +78,13 @@ def test_an_alert_uses_labels_that_it_has(alert: Alert) -> None:
 
 @_each_alert
 def test_an_alert_is_kept_firing_over_a_gap(alert: Alert) -> None:
-    """Each rule has the same time for which it is kept firing."""
+    """Each rule has the same `keep_firing_for`."""
     assert alert.rule()["keep_firing_for"] == KEEP_FIRING_FOR
 
 
 @_each_alert
 def test_an_alert_has_a_page(alert: Alert) -> None:
-    """The page that runbook_url names is there, short, and has all sections."""
+    """The page at runbook_url exists, is short, and has all sections."""
     annotations = alert.rule()["annotations"]
     assert isinstance(annotations, dict)
     name = annotations["runbook_url"].removeprefix(f"{RUNBOOKS}/")
@@ -99,7 +99,7 @@ def test_an_alert_has_a_page(alert: Alert) -> None:
 _PROGRAM = re.compile(
     r"(?:kcm|kafka-[a-z-]+|zookeeper-shell|curl|echo|grep|jstack|jmap|df|dmesg|mount|iostat|ip) "
 )
-"""How what is to be pasted begins, among all that stands between backticks."""
+"""The beginnings of commands to paste, among all texts between backticks."""
 
 BASH = shutil.which("bash")
 
@@ -113,13 +113,13 @@ def _parses(command: str) -> bool:
 
 
 def test_what_is_no_command_is_found() -> None:
-    """Two commands that a comma of prose joins do not parse."""
+    """Two commands joined by a comma of prose do not parse."""
     assert not _parses("kcm status; (then jstack PID on the controller")
 
 
 @pytest.mark.skipif(BASH is None, reason="bash is not installed")
 def test_every_command_that_a_person_pastes_is_one() -> None:
-    """A shell takes each command of the alerts and of their pages, and no prose stands in one."""
+    """A shell can parse each command of the alerts and of their pages, and none contains prose."""
     pages = [path.read_text() for path in PAGES.glob("*.md")]
     quoted = [text for page in pages for text in re.findall(r"`([^`]+)`", page)]
     commands = [text for text in quoted if _PROGRAM.match(text)]
@@ -131,7 +131,7 @@ def test_every_command_that_a_person_pastes_is_one() -> None:
 
 
 def test_every_page_belongs_to_an_alert_and_is_listed() -> None:
-    """A page of an alert that is gone does not stay behind, and links lead somewhere."""
+    """The page of a removed alert does not stay behind, and all links work."""
     folder = PAGES
     pages = {path.stem for path in folder.glob("*.md")} - {"README"}
     assert pages == {alert.name for alert in ALERTS}
@@ -143,7 +143,7 @@ def test_every_page_belongs_to_an_alert_and_is_listed() -> None:
 
 
 def test_alerts_that_a_text_names_exist() -> None:
-    """Who is sent from one alert to another finds it."""
+    """An alert that another one refers to exists."""
     names = {alert.name for alert in ALERTS}
     for alert in ALERTS:
         named = re.findall(
@@ -156,7 +156,7 @@ def test_alerts_that_a_text_names_exist() -> None:
 def test_a_command_of_ours_that_an_alert_names_exists(
     alert: Alert, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a person pastes at night is a verb of `kcm` with options that it takes."""
+    """Each `kcm` command in a text has a known verb with options that it accepts."""
     page = (PAGES / f"{alert.name}.md").read_text()
     pasted = f"{alert.command}; " + "; ".join(re.findall(r"`(kcm [^`]*)`", page))
     for verb, rest in re.findall(r"\bkcm ([a-z-]+)([^;&`>]*)", pasted):
@@ -183,7 +183,7 @@ def test_the_silences_that_the_guide_shows_match_alerts() -> None:
 
 @_each_alert
 def test_an_alert_carries_its_cluster_and_its_broker(alert: Alert) -> None:
-    """A silence by cluster or by broker finds it: the expression groups by those labels."""
+    """A silence by cluster or by broker matches it: the expression groups by those labels."""
     groups = re.findall(r"by \(([a-z_, ]+)\)", _expr(alert))
     assert groups
     assert _is_about_all(alert) or all("cluster" in group.split(", ") for group in groups)

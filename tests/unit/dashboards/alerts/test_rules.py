@@ -1,4 +1,4 @@
-"""The file that Prometheus loads holds every alert, once."""
+"""The file that Prometheus loads contains every alert once."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def groups() -> dict[str, list[dict[str, Any]]]:
 
 
 def test_names_of_rules_are_unique(groups: dict[str, list[dict[str, Any]]]) -> None:
-    """Nobody has to guess which of two rules fired."""
+    """With two rules of a name it would not be clear which one fires."""
     names = [rule["alert"] for held in groups.values() for rule in held]
     assert len(set(names)) == len(names) == len(ALERTS)
 
 
 def test_alerts_stand_in_the_order_of_the_code(groups: dict[str, list[dict[str, Any]]]) -> None:
-    """They are one group, and nothing is recorded: boards and alerts ask for what is scraped."""
+    """They are one group without recording rules: dashboards and alerts query scraped metrics."""
     assert list(groups) == [GROUP]
     assert [rule["alert"] for rule in groups[GROUP]] == [alert.name for alert in ALERTS]
 
 
 def test_a_text_of_several_lines_is_written_as_such() -> None:
-    """A person reads the file as well: no line break is an escape in it."""
+    """People read the file, too: no line break in it is an escape sequence."""
     text = rules()
     assert text.count("description: |\n") == len(ALERTS)
     assert "\\n" not in text

@@ -1,4 +1,4 @@
-"""A board is the same each time it is made, and explains every figure on it."""
+"""A dashboard is the same each time it is made, and explains every figure on it."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _SCREEN_UNITS = 23
 
 @pytest.fixture(params=BOARDS, ids=lambda made: made.name)
 def made(request: pytest.FixtureRequest) -> Board:
-    """Each board in turn."""
+    """Each dashboard in turn."""
     chosen: Board = request.param
     return chosen
 
 
 @pytest.fixture
 def board(made: Board) -> dict[str, Any]:
-    """The board as Grafana reads it."""
+    """The dashboard as Grafana reads it."""
     read: dict[str, Any] = json.loads(render(made))
     return read
 
 
 @pytest.fixture
 def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
-    """Its panels that show figures: without the headings of rows and without lists of links."""
+    """The dashboard's panels with figures: without the headings of rows and without lists of links."""
     return [panel for panel in board["panels"] if panel["type"] not in {"row", "text"}]
 
 
@@ -57,7 +57,7 @@ def test_the_board_is_the_same_each_time(made: Board) -> None:
 
 
 def test_every_panel_has_a_title_a_description_and_a_unit(panels: list[dict[str, Any]]) -> None:
-    """No figure is shown without what it means and what it is counted in."""
+    """No figure is shown without its meaning and its unit."""
     assert panels
     for panel in panels:
         assert panel["title"]
@@ -66,7 +66,7 @@ def test_every_panel_has_a_title_a_description_and_a_unit(panels: list[dict[str,
 
 
 def test_the_first_screen_of_the_controller_answers_without_scrolling() -> None:
-    """At 1080 lines some 23 units of the grid are seen; no figure there is green when it is not known."""
+    """A screen of 1080 lines shows some 23 units of the grid; no figure there is green while it is not known."""
     board = json.loads(render(next(made for made in BOARDS if made.name == "controller")))
     rows = [panel["gridPos"]["y"] for panel in board["panels"] if panel["type"] == "row"]
     assert rows[0] == 0
@@ -102,12 +102,12 @@ def test_the_first_screen_leads_to_each_other_board_and_to_the_runbooks() -> Non
 
 
 def test_steps_of_the_demo_are_those_of_the_story() -> None:
-    """A panel sends the reader to a step that there is."""
+    """A step that a panel refers to exists."""
     assert [str(step) for step in DemoStep] == [step.title for step in STORY]
 
 
 def test_a_panel_names_the_step_that_must_move_it(panels: list[dict[str, Any]]) -> None:
-    """Each panel names a step of the demo or of the drill: none shows what is always 0."""
+    """Each panel names a step of the demo or of the drill, so none shows what is always 0."""
     for panel in panels:
         named = any(step in panel["description"] for step in (*DemoStep, *DrillStep))
         assert named or "Nothing in the demo or the drill" in panel["description"], panel["title"]
@@ -131,18 +131,18 @@ UNMOVED = {
 
 
 def test_a_signal_that_no_step_moves_says_why() -> None:
-    """An error of ours, a setting, a clock, a slow ensemble, and what takes minutes; all else is moved."""
+    """These are bugs, settings, clocks, a slow ensemble, and what takes minutes; everything else is moved."""
     assert {name for name, signal in SIGNALS.items() if signal.moved_by is None} == UNMOVED
     assert all(bool(signal.unmoved) == (signal.moved_by is None) for signal in SIGNALS.values())
 
 
 def _as_shown(signal: Signal) -> tuple[Signal, ...]:
-    """Return a signal in each way in which panels ask for it."""
+    """Return a signal in each form in which panels query it."""
     return (signal, unless_stale(signal), while_followed(signal))
 
 
 def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
-    """A graph has one unit, so all of its signals are counted in it; columns have their own."""
+    """A graph has one unit, so all of its signals must have that; columns have their own."""
     shown = [s for each in SIGNALS.values() for s in (each, each.for_fleet())]
     units = {s.on_board(): s.unit for each in shown for s in _as_shown(each)}
     for row in made.rows:
@@ -157,7 +157,7 @@ def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
 def test_every_query_asks_the_chosen_source_for_what_is_chosen(
     made: Board, panels: list[dict[str, Any]]
 ) -> None:
-    """The variables of the board reach each query, and no mark is left in one."""
+    """The dashboard's variables are in each query, and no placeholder is left in one."""
     chosen = 'cluster=~"$cluster"' if made.of_all else 'cluster="$cluster"'
     for panel in panels:
         assert panel["targets"], panel["title"]
@@ -173,7 +173,7 @@ def test_every_query_asks_the_chosen_source_for_what_is_chosen(
 
 
 def test_queries_of_a_panel_have_letters_of_their_own(panels: list[dict[str, Any]]) -> None:
-    """Each query of a panel has a letter of its own, as Grafana needs it."""
+    """Grafana needs a different letter for each query of a panel."""
     for panel in panels:
         letters = [target["refId"] for target in panel["targets"]]
         assert len(set(letters)) == len(letters)
@@ -205,11 +205,11 @@ def test_columns_of_a_table_are_named_and_joined(panels: list[dict[str, Any]]) -
 
 
 _OF_PROMETHEUS = {"step", "titleFormat", "textFormat", "tagKeys", "useValueForTime"}
-"""Fields of an annotation that its data source reads, and Grafana's own schema does not name."""
+"""Fields of an annotation that the data source reads, and that Grafana's own schema does not have."""
 
 
 def _unknown(written: Any, read: Any, path: str = "") -> Iterator[str]:
-    """Yield where something of what was written is missing from what was read, or differs."""
+    """Yield the paths of written values that are missing from what was read, or differ."""
     if isinstance(written, dict):
         for key, value in written.items():
             if key not in read:
@@ -226,7 +226,7 @@ def _unknown(written: Any, read: Any, path: str = "") -> Iterator[str]:
 
 
 def test_grafana_s_own_schema_knows_all_that_a_board_says(board: dict[str, Any]) -> None:
-    """Read into the SDK's types and written again, a board has lost nothing."""
+    """A dashboard that is read into the SDK's types and written again loses nothing."""
     register_default_plugins()
     again = json.loads(json.dumps(Dashboard.from_json(board), cls=JSONEncoder))
     lost = [
@@ -236,7 +236,7 @@ def test_grafana_s_own_schema_knows_all_that_a_board_says(board: dict[str, Any])
 
 
 def test_panels_neither_overlap_nor_leave_the_grid(board: dict[str, Any]) -> None:
-    """Each cell of the grid belongs to one panel at most, and each line of panels is full."""
+    """Each cell of the grid belongs to at most one panel, and each line of panels is full."""
     taken: set[tuple[int, int]] = set()
     for panel in board["panels"]:
         at = panel["gridPos"]
@@ -253,7 +253,7 @@ def test_panels_neither_overlap_nor_leave_the_grid(board: dict[str, Any]) -> Non
 
 
 def test_ids_of_panels_and_of_boards_are_unique(board: dict[str, Any]) -> None:
-    """Each panel and each board has an id, so that a link to it stays right."""
+    """Each panel and each dashboard has an id, so that a link to it stays valid."""
     ids = [panel["id"] for panel in board["panels"]]
     assert sorted(set(ids)) == sorted(ids)
     assert len({made.name for made in BOARDS}) == len(BOARDS)
@@ -262,7 +262,7 @@ def test_ids_of_panels_and_of_boards_are_unique(board: dict[str, Any]) -> None:
 def test_variables_are_the_source_the_cluster_and_the_brokers(
     made: Board, board: dict[str, Any]
 ) -> None:
-    """The operator chooses where to ask, about which cluster, and about which of its brokers."""
+    """The operator chooses the data source, the cluster, and the brokers."""
     variables = {variable["name"]: variable for variable in board["templating"]["list"]}
     targets = ["job", "instance"] if made.by_target else []
     assert list(variables) == [
@@ -280,7 +280,7 @@ def test_variables_are_the_source_the_cluster_and_the_brokers(
 
 
 def test_two_installations_do_not_mix_on_the_board_of_the_monitor_itself() -> None:
-    """Each selector of Pipeline, and of no other board, asks for the chosen jobs and instances."""
+    """Each selector of Pipeline has the chosen jobs and instances, and no selector of another dashboard has."""
     for made in BOARDS:
         asked = json.loads(render(made))
         marks = asked.get("annotations", {}).get("list", [])
@@ -296,7 +296,7 @@ SAYS_WHETHER_FIGURES_FOLLOW = {
     *("Follows ZooKeeper", "Incomplete or divergent", "Watcher's session"),
     *("Paths that may not be read", "In trouble", "Without a controller", "Not followed"),
 }
-"""Figures that are as they were, or count clusters, while the figures do not follow."""
+"""Figures that are not shown as stale while the figures do not follow, or that count clusters."""
 
 
 SHOWS_NOW = {"stat", "bargauge", "status-history"}
@@ -304,7 +304,7 @@ SHOWS_NOW = {"stat", "bargauge", "status-history"}
 
 
 def test_what_is_stale_has_no_calm_colour(panels: list[dict[str, Any]]) -> None:
-    """A figure, a bar or a cell that may be green is asked for as stale, and is orange below 0."""
+    """The query of a figure, bar or cell that can be green returns stale, which is orange (below 0)."""
     for panel in panels:
         if panel["type"] not in SHOWS_NOW or panel["title"] in SAYS_WHETHER_FIGURES_FOLLOW:
             continue
@@ -323,11 +323,11 @@ NAMES_OF_THEIR_OWN = {
     *("Can I trust this?", "Status", "Status over time"),
     *("ZooKeeper server in use", "Server's role and release"),
 }
-"""Names that say whether figures follow, and those of ZooKeeper's server, which are the watcher's own."""
+"""Names that say whether figures follow, and those of ZooKeeper's server, which the watcher itself reports."""
 
 
 def test_a_name_that_is_stale_is_not_shown_as_it_was(panels: list[dict[str, Any]]) -> None:
-    """A word says that it is stale, in orange; of bars over time those are stale in which it was so."""
+    """A word says in orange that it is stale; bars over time are stale for the time in which they were."""
     for panel in panels:
         if panel["title"] in NAMES_OF_THEIR_OWN:
             continue
@@ -341,7 +341,7 @@ def test_a_name_that_is_stale_is_not_shown_as_it_was(panels: list[dict[str, Any]
 
 
 def test_the_table_of_gone_brokers_has_a_row_while_nobody_knows() -> None:
-    """Without one it would be as empty as if no broker were gone; the row's figure says so in orange."""
+    """Without the row the table would be empty, as if no broker were gone; its figure is orange."""
     board = json.loads(render(next(made for made in BOARDS if made.name == "controller")))
     (table,) = [panel for panel in board["panels"] if "brokers are gone" in panel["title"]]
     assert FIGURES_STALE.on_board() in table["targets"][0]["expr"]
@@ -362,7 +362,7 @@ def _assert_stale_is_named(panel: dict[str, Any]) -> None:
 
 
 def test_boards_lead_to_each_other(board: dict[str, Any]) -> None:
-    """Each board lists those with the tag that all have, and keeps what is chosen."""
+    """Each dashboard lists those with the common tag, and keeps the choices."""
     (link,) = board["links"]
     assert link["tags"] == [TAG]
     assert TAG in board["tags"]
@@ -371,14 +371,14 @@ def test_boards_lead_to_each_other(board: dict[str, Any]) -> None:
 
 
 def test_a_row_of_the_fleet_leads_to_its_cluster() -> None:
-    """A click on a cluster opens the board Controller for it, and that board exists."""
+    """A click on a cluster opens its dashboard Controller, and that exists."""
     fleet = next(made for made in BOARDS if made.name == _FLEET)
     assert "/d/kcm-controller?" in render(fleet)
     assert '"uid": "kcm-controller"' in "".join(render(made) for made in BOARDS)
 
 
 def test_elections_are_drawn_over_the_graphs(made: Board, board: dict[str, Any]) -> None:
-    """Boards of a cluster mark what happened, by queries of the same source."""
+    """Dashboards of a cluster have annotations, by queries of the same data source."""
     marks = board.get("annotations", {}).get("list", [])
     assert bool(marks) != made.of_all
     for mark in marks:
@@ -390,13 +390,13 @@ def test_elections_are_drawn_over_the_graphs(made: Board, board: dict[str, Any])
 def test_a_board_of_a_cluster_ends_with_whether_it_can_be_trusted(
     made: Board, board: dict[str, Any]
 ) -> None:
-    """Staleness is shown on the same board as the figures."""
+    """Staleness is shown on the same dashboard as the figures."""
     titles = [panel["title"] for panel in board["panels"] if panel["type"] == "row"]
     assert made.of_all or titles[-1] == "Can I trust this?"
 
 
 def test_no_red_line_stands_where_no_alert_does(panels: list[dict[str, Any]]) -> None:
-    """The ratio itself has no limit on a board: the threshold is an option, and drawn as such."""
+    """The ratio itself has no fixed limit on a dashboard: the threshold is a setting, and drawn as a series."""
     ratio = re.compile(r"^max by \(cluster, broker\) \(kafka_broker_imbalance_ratio\{[^}]*\}\)$")
     for panel in panels:
         if any(ratio.match(target["expr"]) for target in panel.get("targets", [])):
@@ -405,7 +405,7 @@ def test_no_red_line_stands_where_no_alert_does(panels: list[dict[str, Any]]) ->
 
 
 def test_a_skew_is_red_on_both_sides() -> None:
-    """A broker that leads far too little is as wrong as one that leads far too much."""
+    """A broker that leads far too little is as much a problem as one that leads far too much."""
     balance = json.loads(render(next(made for made in BOARDS if made.name == "balance")))
     (panel,) = [p for p in balance["panels"] if "even share" in p["title"]]
     steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
@@ -417,7 +417,7 @@ def test_a_skew_is_red_on_both_sides() -> None:
 
 
 def test_elections_of_an_hour_have_no_limit_of_minutes() -> None:
-    """The limit of the short window is drawn at figures of the short window alone."""
+    """The limit of the short window is drawn only for figures of the short window."""
     for made in BOARDS:
         for panel in json.loads(render(made))["panels"]:
             if [

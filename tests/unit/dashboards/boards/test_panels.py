@@ -19,13 +19,13 @@ def test_nobody_is_shown_as_a_word() -> None:
 
 
 def test_a_panel_with_too_many_queries_is_refused() -> None:
-    """A query without a letter would be left out in silence."""
+    """A query without a letter would silently be left out."""
     with pytest.raises(ValueError, match="more queries than letters"):
         figure("c", *[CONTROLLER_ID] * 13)
 
 
 def test_a_panel_has_the_unit_the_legends_and_the_descriptions_of_its_signals() -> None:
-    """Each description stands there once, and so does the step that moves both."""
+    """Each description is there once, and so is the step that moves both signals."""
     built = json.loads(
         json.dumps(lines("v", VACANCY_HOUR, VACANCY_AT_MOST_HOUR).build(), cls=JSONEncoder)
     )

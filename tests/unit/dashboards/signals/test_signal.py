@@ -1,4 +1,4 @@
-"""Every query names figures that exist, with labels that they have."""
+"""Every query names metrics that exist, with labels that they have."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from docs.parts_metrics import exporter_metrics, fold_metrics, watcher_metrics
 from tests.support.signals import SIGNALS
 
 _METRIC = re.compile(r"\b(?:kafka|kcm)_[a-z0-9_]+|[a-zA-Z_:][a-zA-Z0-9_:]*(?=\s*\{)")
-"""A name of ours, or whatever stands before a selector."""
+"""A metric name of kcm, or any name before a selector."""
 
 _GROUPED = re.compile(r"by \(([a-z_, ]+)\) \((?:\w+\()?(\w+)\{(.*?)\}")
-"""What is kept of a metric, the metric, and its selector."""
+"""The labels that are kept of a metric, the metric, and its selector."""
 
 _HOMES = "dashboards.signals."
-"""Where signals are defined."""
+"""The package in which signals are defined."""
 
 _KUBELETS = {
     f"kubelet_volume_stats_{what}_bytes": {"namespace", "persistentvolumeclaim"}
@@ -48,7 +48,7 @@ _LABELS = {metric.name: set(metric.labels) for metric in CATALOGUE} | {
     for metric in _OWN
 }
 _LABELS |= _KUBELETS | _ALERTS
-"""Of clusters, of the parts themselves, of the volume that the fold writes to, and of alerts."""
+"""The labels of metrics: of clusters, of the parts themselves, of the fold's volume, and of alerts."""
 
 _each_signal = pytest.mark.parametrize("signal", SIGNALS.values(), ids=SIGNALS)
 
@@ -59,13 +59,13 @@ def metrics_in(text: str) -> set[str]:
 
 
 def queries_of(board: dict[str, Any]) -> list[str]:
-    """Return all expressions of a board: panels, and what is drawn over them."""
+    """Return all expressions of a dashboard: its panels and its annotations."""
     shown = [t["expr"] for panel in board["panels"] for t in panel.get("targets", [])]
     return shown + [mark["expr"] for mark in board.get("annotations", {}).get("list", [])]
 
 
 def test_the_pattern_sees_metrics_that_are_not_ours() -> None:
-    """A metric of somebody else in an expression would be found, too."""
+    """The pattern also finds a metric of another program in an expression."""
     assert metrics_in("kafka_x - sum(up{a='b'})") == {"kafka_x", "up"}
 
 
@@ -79,7 +79,7 @@ def test_a_signal_names_metrics_of_the_catalogue_only(signal: Signal) -> None:
 
 @_each_signal
 def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -> None:
-    """No part of an expression mixes two clusters, or shows brokers that are not chosen."""
+    """No part of an expression mixes two clusters or shows brokers that are not chosen."""
     selectors = re.findall(r"(\w+)\{(.*?)\}", signal.expr)
     assert len(selectors) == len(_METRIC.findall(signal.expr))
     for metric, selector in selectors:
@@ -91,7 +91,7 @@ def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -
 def test_a_signal_aggregates_the_scrapes_own_labels_away(signal: Signal) -> None:
     """Each metric is grouped by labels that it has, so two exporters make one series.
 
-    Only to find the exporter that has come furthest, inside of such a group, are they kept.
+    They are kept only inside such a group, to find the exporter with the newest views.
     """
     grouped = _GROUPED.findall(signal.expr)
     of_all = [name for name in _METRIC.findall(signal.expr) if not _LABELS[name]]
@@ -109,7 +109,7 @@ def test_a_signal_aggregates_the_scrapes_own_labels_away(signal: Signal) -> None
 
 @_each_signal
 def test_a_legend_shows_labels_that_are_kept(signal: Signal) -> None:
-    """What a legend names is there."""
+    """The labels that a legend names exist."""
     kept = {label for group, _, _ in _GROUPED.findall(signal.expr) for label in group.split(", ")}
     assert set(re.findall(r"\{\{(\w+)\}\}", signal.legend)) <= kept
 
@@ -123,7 +123,7 @@ def test_a_signal_explains_itself_to_the_operator(signal: Signal) -> None:
 
 
 def test_names_of_signals_are_unique() -> None:
-    """A name stands for one signal in all homes, and no two signals ask the same."""
+    """A name belongs to one signal in all modules, and no two signals have the same query."""
     homes = [vars(module) for path, module in sys.modules.items() if path.startswith(_HOMES)]
     defined = {
         id(each): each for home in homes for each in home.values() if isinstance(each, Signal)
@@ -133,7 +133,7 @@ def test_names_of_signals_are_unique() -> None:
 
 
 def test_every_signal_is_used() -> None:
-    """Each signal stands on a board or in an alert."""
+    """Each signal is on a dashboard or in an alert."""
     text = "\n".join(query for made in BOARDS for query in queries_of(json.loads(render(made))))
     text = text.replace(', job=~"$job", instance=~"$instance"', "")
     text = text.replace('job=~"$job", instance=~"$instance"', "")
@@ -149,7 +149,7 @@ def test_every_signal_is_used() -> None:
 
 
 def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
-    """What Grafana and Prometheus read, variables included, names only what the exporter serves."""
+    """The files for Grafana and Prometheus, with their variables, name only metrics that the exporter serves."""
     named = set[str]()
     for name, text in generated().items():
         if name.endswith(".json"):
@@ -165,7 +165,7 @@ def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
 
 
 def test_what_only_grows_is_compared_with_its_lowest() -> None:
-    """Growth is exact, per broker where it is asked for, and only of counters of one start."""
+    """Growth is exact, per broker where requested, and only for counters that began at the same time."""
     since = f"{COUNTERS_SINCE}{{{CLUSTER_PLACEHOLDER}}}"
     assert grown("a_total", "5m", "broker") == (
         f"max by (cluster, broker) (a_total{{{CLUSTER_PLACEHOLDER}{BROKER_PLACEHOLDER}}}) - "
@@ -175,7 +175,7 @@ def test_what_only_grows_is_compared_with_its_lowest() -> None:
 
 
 def test_the_newest_is_taken_from_the_exporter_that_has_come_furthest() -> None:
-    """Where the metric has labels of its own, they do not keep it from its exporter's time."""
+    """A metric's own labels do not prevent matching it with its exporter's time."""
     folded = f"{FOLDED}{{{CLUSTER_PLACEHOLDER}}}"
     assert newest("m", "broker") == (
         f"max by (cluster, broker) (m{{{CLUSTER_PLACEHOLDER}{BROKER_PLACEHOLDER}}} unless ignoring (broker) "
@@ -184,7 +184,7 @@ def test_the_newest_is_taken_from_the_exporter_that_has_come_furthest() -> None:
 
 
 def test_a_rule_asks_for_all_clusters_and_brokers() -> None:
-    """A rule is not limited to what somebody chose on a board."""
+    """A rule is not limited to the choices on a dashboard."""
     signal = Signal(
         expr=highest("m", "broker"),
         unit="none",
