@@ -1,4 +1,4 @@
-"""Which watcher of a cluster leads, and until when it can prove that.
+"""Decides which watcher of a cluster leads, and until when it can prove that.
 
-It may use `wire`.
+It may import `wire`.
 """

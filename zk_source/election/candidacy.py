@@ -1,13 +1,14 @@
-"""One watcher's place in the election of its cluster's leader: kazoo's lock in one session.
+"""Enters one watcher in the election of its cluster's leader: kazoo's lock in one session.
 
-The rule: a win is proved again and again, while the main loop says that it works (`keep`). A proof is one round trip, sync and then exists, that
-finds our election znode under our session; it counts from the moment at which it was asked for. So
-a process that was paused has an old proof, and its next one fails. A lease is valid by its newest
-proof.
+The rule: a watcher that has won proves its lead again and again, as long as the main loop reports
+that it works (`keep`). A proof is one round trip, sync and then exists, that finds our election
+znode under our session. A proof counts from the moment at which it was requested. So a process that
+was paused holds an expired proof, and its next one fails. A lease is valid while its newest proof
+is.
 
-A candidacy is one ZooKeeper session and ends with it; then a new one is made. kazoo's lock would go
-on in its next session, where a znode that it failed to delete could stand before it for ever. The
-lock is fair, so the next leader has a larger czxid.
+A candidacy is one ZooKeeper session and ends with it; then a new candidacy is made. kazoo's lock
+would continue in its next session, where a znode that it failed to delete could stay in front of it
+for ever. The lock is fair, so each leader has a larger czxid than the one before it.
 """
 
 import enum
@@ -30,13 +31,13 @@ from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
 
 MOST_RECONNECT_S = 1.0
-"""Longest pause between two tries: a standby must not sleep through the end of its leader."""
+"""Longest pause between two attempts to connect, so that a standby notices the end of its leader."""
 
 PROOFS_PER_LEASE = 4
-"""How often the lease is proved while one proof counts: one late answer does not hold the log."""
+"""How many proofs are asked for in the time for which one counts, so that one late answer does not stop the log."""
 
 STANDSTILL_S = 60.0
-"""A main loop that has done nothing for this long leads no more: another watcher may do better."""
+"""A leader whose main loop has done nothing for this long resigns: another watcher may do better."""
 
 _POLL_S = 0.5
 _MS = 1000
@@ -44,16 +45,16 @@ _NS = 1_000_000_000
 
 
 def now_s() -> float:
-    """Return a clock that goes on while the process, or the whole machine, is asleep."""
+    """Return seconds of a clock that also advances while the process, or the whole machine, is asleep."""
     return steady_ns() / _NS
 
 
 class Proof(NamedTuple):
-    """An answer of ZooKeeper that shows that we lead."""
+    """An answer of ZooKeeper that proves that this watcher leads."""
 
     asked_at: float
     lease_s: float
-    """For how long after `asked_at` the session lives, whatever becomes of this process."""
+    """For how many seconds after `asked_at` the session lives, whatever happens to this process."""
 
 
 class LeaseStatus(enum.Enum):
@@ -61,9 +62,9 @@ class LeaseStatus(enum.Enum):
 
     VALID = "valid"
     UNPROVEN = "unproven"
-    """This watcher leads, but cannot prove it now: changes wait."""
+    """This watcher leads, but cannot prove it now. Changes wait."""
     LOST = "lost"
-    """Another watcher leads, or soon will."""
+    """Another watcher leads, or soon will. Changes that wait are dropped."""
 
 
 def lease_status(proof: Proof | None, *, invalidated_at: float, now: float) -> LeaseStatus:
@@ -85,16 +86,17 @@ class _Connection(Authenticating):
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
-        # Two thirds of the timeout that was agreed on, as kazoo waits for a silent server. The
-        # last third is for a follower: it reports only now and then to its leader that we are alive.
+        # Two thirds of the negotiated timeout, as long as kazoo waits for a silent server. The last
+        # third is a margin for followers: a follower reports only now and then to its leader that
+        # our session is alive.
         self.lease_s = read_timeout_ms / _MS
         return read_timeout_ms, connect_timeout_ms
 
 
 class _Contender(Lock):  # type: ignore[misc]  # kazoo ships no types
-    """kazoo's lock, which can be left at any time and never sleeps for long.
+    """kazoo's lock, which can be abandoned at any time and never sleeps for long.
 
-    kazoo's own pause between retries doubles up to a minute, and one acquire lasts for weeks.
+    kazoo's own pause between retries doubles up to a minute, and one acquire can last for weeks.
     """
 
     def __init__(
@@ -107,24 +109,24 @@ class _Contender(Lock):  # type: ignore[misc]  # kazoo ships no types
 
 
 class Candidacy:
-    """Stands for election in one session, and proves that it leads: the lease of that term."""
+    """Stands for election in one session; after it wins, proves its lead. That is the lease."""
 
     def __init__(
         self, settings: WatchSettings, identifier: str, *, on_change: Callable[[], None]
     ) -> None:
-        """Describe it; `on_change` is called, in any thread, when the proof or the session changed."""
+        """Set up the client without connecting. `on_change` is called, in any thread, when proof or session change."""
         there = settings.for_election()
         self.path = f"{there.chroot}{settings.election_path}/{settings.cluster}"
         self._proof: Proof | None = None
-        """The newest; None while we do not lead."""
+        """The newest proof; None while this watcher does not lead."""
         self.czxid: int | None = None
-        """The election znode's: no generation of this term is below it. None before it is won."""
+        """The czxid of the election znode: every generation of this term is at least this. None before the election is won."""
         self.refused = ""
         """What the ensemble lacks or does not allow; empty while there is no such problem."""
         self._chroot = there.chroot
         self._identifier = identifier
         self._on_change = on_change
-        # kazoo stays SUSPENDED for ever before an ensemble that was restored from a backup.
+        # With an ensemble that was restored from a backup, kazoo stays SUSPENDED for ever.
         self._most_silent_s = settings.most_silent_ms / _MS
         self._invalidated_at = 0.0
         self._kept_at = now_s()
@@ -137,7 +139,7 @@ class Candidacy:
             there, _Connection, most_reconnect_s=MOST_RECONNECT_S
         )
         if there.zk_auth is not None:
-            # Who deletes a leader's znode deposes it: only the watchers may.
+            # Deleting a leader's znode deposes it, so only the watchers may delete it.
             self._client.default_acl = CREATOR_ALL_ACL + READ_ACL_UNSAFE
         self._client.add_listener(self._on_state)
         self._lock: Lock | None = None
@@ -148,23 +150,23 @@ class Candidacy:
         """Whether the log may be written now."""
         if self.is_silent_for_too_long:
             return LeaseStatus.LOST
-        # The proof is read first: an invalidation that comes after it must count.
+        # Read the proof first: an invalidation that happens after this must count.
         proof = self._proof
         return lease_status(proof, invalidated_at=self._invalidated_at, now=now_s())
 
     @property
     def ended(self) -> bool:
-        """The session has ended: only a new candidacy helps."""
+        """Whether the session has ended: only a new candidacy helps."""
         return self._ended.is_set()
 
     @property
     def is_silent_for_too_long(self) -> bool:
-        """The session is given up for a new one."""
+        """Whether there was no connection for so long that the session is given up for a new one."""
         return self.silent_s > self._most_silent_s
 
     @property
     def silent_s(self) -> float:
-        """For how long there has been no connection; 0 while there is one."""
+        """For how many seconds there has been no connection; 0 while there is one."""
         return 0.0 if self._connected.is_set() else now_s() - self._down_since
 
     def start(self) -> None:
@@ -173,16 +175,16 @@ class Candidacy:
         self._thread.start()
 
     def keep(self) -> None:
-        """Note that the main loop works: the lease is worth proving."""
+        """Note that the main loop works, so that the lease is proved again."""
         self._kept_at = now_s()
 
     def invalidate(self) -> None:
-        """Hold the log until a newer proof than now: another watcher may lead."""
+        """Stop publishing until there is a proof newer than now: another watcher may lead."""
         self._invalidated_at = now_s()
         self._wake.set()
 
     def close(self) -> None:
-        """End the session, and with it the lease; waits at most a few seconds."""
+        """End the session, and the lease with it. Waits at most a few seconds."""
         self._end()
         stop_client(self._client)
 
@@ -196,7 +198,7 @@ class Candidacy:
         self._on_change()
 
     def _on_state(self, state: str) -> None:
-        """Take in a state of the session, on kazoo's thread."""
+        """Handle a state of the session, on kazoo's thread."""
         if state == KazooState.CONNECTED:
             self._connected.set()
             self._wake.set()
@@ -216,12 +218,12 @@ class Candidacy:
         except NoAuthError:
             self.refused = f"to let the watcher create and delete election znodes under {self.path}"
         except (KazooException, KazooTimeoutError):
-            pass  # the session is at its end, or close to it: a new candidacy finds out why
+            pass  # the session has ended or is about to: a new candidacy finds out why
         finally:
             self._end()
 
     def _may_stand(self) -> bool:
-        """Wait for a connection, and check that the chroot exists: it is not ours to make."""
+        """Wait for a connection, and check that the chroot exists: kcm does not create it."""
         if not self._connected.wait(_POLL_S):
             return False
         if self._chroot and self._client.exists(self._chroot) is None:
@@ -237,7 +239,7 @@ class Candidacy:
         self._lead(f"{self.path}/{self._lock.node}")
 
     def _lead(self, node: str) -> None:
-        """Prove that we lead, until the session or the main loop's work ends."""
+        """Prove that this watcher leads, until the session ends or the main loop stops working."""
         self.keep()
         while not self._ended.is_set() and not self._stands_still() and self._prove(node):
             self._wake.wait(self.connection.lease_s / PROOFS_PER_LEASE)
@@ -252,7 +254,7 @@ class Candidacy:
         return still
 
     def _prove(self, node: str) -> bool:
-        """Ask whether we lead; False when we do not. Without an answer the proof grows old."""
+        """Ask ZooKeeper whether we lead; return False if we do not. Without an answer the old proof expires."""
         if not self._connected.is_set():
             return True
         asked_at = now_s()

@@ -1,11 +1,11 @@
-"""Which of a cluster's watchers writes the log: the elected one, while its lease is valid.
+"""Selects which of a cluster's watchers writes the log: the elected one, while its lease is valid.
 
-The rule: nothing leaves a watcher without a valid lease. A lease is valid while its newest proof is
-younger than the lease time, which is shorter than the session, and was asked for after the lease was
-last invalidated: by a lost connection, or by a record of another watcher. Without a valid lease
-changes wait; when the session is gone they are thrown away, and the watcher stands by again. What
-left before does no harm: it carries the old generation, and the new leader's is larger
-(`generation_fencing`).
+The rule: a watcher publishes nothing without a valid lease. A lease is valid while its newest proof
+is younger than the lease time, which is shorter than the session, and was requested after the lease
+was last invalidated. A lost connection invalidates the lease, and so does a record of another
+watcher. Without a valid lease, changes wait. When the session is gone, the waiting changes are
+dropped and the watcher is a standby again. What it published before does no harm: it carries the
+old generation, and the new leader's generation is larger (`generation_fencing`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLL_S = 0.2
 
 
 def make_elector(settings: WatchSettings) -> SoleWatcher | LeaderElector:
-    """Return the election that the settings name; without one, the watcher runs alone."""
+    """Return the elector that the settings name; without an election, the watcher runs alone."""
     log = get_logger("election").bind(cluster=settings.cluster)
     if settings.election_path:
         return LeaderElector(settings)
@@ -42,24 +42,24 @@ class SoleWatcher:
         return None if stop.is_set() else self
 
     def keep(self) -> None:
-        """Do nothing: there is nobody to take over."""
+        """Do nothing: no other watcher can take over."""
 
     def invalidate(self) -> None:
         """Do nothing: there is no election to ask."""
 
     def resign(self) -> None:
-        """Do nothing: nobody else could lead."""
+        """Do nothing: no other watcher could lead."""
 
     def close(self) -> None:
         """Do nothing: no other watcher waits."""
 
 
 Lease = SoleWatcher | Candidacy
-"""The right to write the log, for one term."""
+"""The right to write the log for one term."""
 
 
 class LeaderElector:
-    """Stands for election, with a new candidacy after each that ended; for one thread."""
+    """Stands for election, with a new candidacy after each that ended. Used by one thread."""
 
     def __init__(self, settings: WatchSettings) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class LeaderElector:
         self._candidacy = self._new_candidacy()
 
     def wait(self, stop: threading.Event) -> Candidacy | None:
-        """Wait until this watcher leads; None when `stop` was set instead."""
+        """Wait until this watcher leads; return None if `stop` is set first."""
         self._standby_logged = False
         self._outage.end()
         while not stop.is_set():
@@ -86,12 +86,12 @@ class LeaderElector:
         return None
 
     def resign(self) -> None:
-        """Leave the lease to another watcher, which may do better; stand for election again."""
+        """Leave the lease to another watcher, which may do better, and stand for election again."""
         self._candidacy.close()
         self._candidacy = self._new_candidacy()
 
     def close(self) -> None:
-        """Leave the lease to others, at once."""
+        """Give up the lease at once, for another watcher."""
         self._candidacy.close()
 
     def _new_candidacy(self) -> Candidacy:
@@ -100,7 +100,7 @@ class LeaderElector:
         return candidacy
 
     def _replace_if_ended(self, stop: threading.Event) -> None:
-        """Warn of what stands in the candidacy's way; replace one that has ended."""
+        """Warn of what prevents the candidacy from winning; replace a candidacy that has ended."""
         candidacy = self._candidacy
         self._warn(candidacy)
         if candidacy.ended or candidacy.is_silent_for_too_long:

@@ -1,4 +1,4 @@
-"""A lease is worth what its newest proof is worth."""
+"""A lease is valid exactly as long as its newest proof."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ VALID, UNPROVEN, LOST = LeaseStatus.VALID, LeaseStatus.UNPROVEN, LeaseStatus.LOS
 def test_a_lease_is_as_good_as_its_newest_proof(
     proof: Proof | None, invalidated_at: float, now: float, status: LeaseStatus
 ) -> None:
-    """It counts while it is younger than the lease time and asked for after the last invalidation."""
+    """A proof counts while it is younger than the lease time and was asked for after the last invalidation."""
     assert lease_status(proof, invalidated_at=invalidated_at, now=now) is status
 
 
 class Overtaken(Candidacy):
-    """A candidacy whose lease is invalidated just when its proof has been read."""
+    """A candidacy whose lease is invalidated just after its proof was read."""
 
     def __init__(self) -> None:
         self._most_silent_s = 60.0
@@ -71,19 +71,19 @@ class Overtaken(Candidacy):
 
     @property
     def _proof(self) -> Proof:  # type: ignore[override]  # it acts when it is read
-        """Return a proof that was asked for a moment ago, and let the invalidation come."""
+        """Return a proof that was asked for a moment ago; the invalidation follows at once."""
         proof = Proof(asked_at=now_s(), lease_s=60.0)
         self.invalidate()
         return proof
 
 
 def test_an_invalidation_that_comes_while_the_lease_is_judged_counts() -> None:
-    """The proof is older than it, so it proves nothing any more."""
+    """The proof is older than the invalidation, so it proves nothing any more."""
     assert Overtaken().status is UNPROVEN
 
 
 def test_a_main_loop_that_stands_still_leads_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it could still prove is not proved any more, and the session ends."""
+    """It proves nothing any more, even where it still could, and the session ends."""
     now = [100.0]
     monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
     standing = Standing()
@@ -105,7 +105,7 @@ def test_a_main_loop_that_stands_still_leads_no_more(monkeypatch: pytest.MonkeyP
 
 
 class Standing(Candidacy):
-    """A candidacy that is elected as soon as it stands."""
+    """A candidacy that is elected as soon as it stands for election."""
 
     def __init__(self) -> None:
         self.path = "/election/prod"
@@ -132,7 +132,7 @@ SESSION = 7
 
 
 class Asked(Standing):
-    """A candidacy that asks a played ensemble, by a clock that the test moves."""
+    """A candidacy that asks a simulated ensemble, by a clock that the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class Asked(Standing):
         return self
 
     def get(self, timeout: float) -> Any:
-        """Answer in time, or not."""
+        """Answer in time, or not at all."""
         self.now += min(self.takes_s, timeout)
         if self.takes_s > timeout:
             raise KazooTimeoutError
@@ -170,7 +170,7 @@ class Asked(Standing):
 
 
 def test_a_proof_counts_from_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the answer was on its way another may have been elected."""
+    """Another watcher may have been elected while the answer was on its way."""
     asked = Asked(monkeypatch)
     asked.takes_s = 3.0
     assert asked._prove("/node")
@@ -196,7 +196,7 @@ def test_a_node_that_is_not_ours_proves_that_we_do_not_lead(
 
 
 def test_who_has_no_session_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the node says."""
+    """Whatever the election znode contains."""
     asked = Asked(monkeypatch)
     asked._client.client_id = None
     assert not asked._prove("/node")
@@ -206,7 +206,7 @@ def test_who_has_no_session_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_an_answer_the_proof_grows_old(
     monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    """It is asked again, and nothing is proved meanwhile; without a connection nobody is asked."""
+    """The question is repeated, and nothing is proved until then; without a connection nothing is asked."""
     asked = Asked(monkeypatch)
     asked._proof = before = Proof(asked_at=99.0, lease_s=4.0)
     match trouble:
@@ -222,7 +222,7 @@ def test_without_an_answer_the_proof_grows_old(
 
 
 def test_an_answer_after_the_end_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session ended while it was on its way."""
+    """The session ended while the answer was on its way."""
     asked = Asked(monkeypatch)
     asked._ended.set()
     assert asked._prove("/node")
@@ -233,7 +233,7 @@ def test_an_answer_after_the_end_proves_nothing(monkeypatch: pytest.MonkeyPatch)
 def test_a_connection_that_breaks_invalidates_the_lease_until_it_is_proved_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another may be elected at any time from then on; the end of the session ends the lease."""
+    """From then on another watcher may be elected at any time; the end of the session ends the lease."""
     asked = Asked(monkeypatch)
     asked._prove("/node")
     asked.now = 101.0
@@ -255,7 +255,7 @@ def test_a_connection_that_breaks_invalidates_the_lease_until_it_is_proved_again
 
 
 def test_a_session_that_is_silent_for_too_long_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even under a proof that still counts: kazoo waits for ever before an ensemble that was restored."""
+    """Even while a proof still counts: with an ensemble that was restored, kazoo waits for ever."""
     asked = Asked(monkeypatch)
     asked._on_state(KazooState.SUSPENDED)
     asked.now = 160.0
@@ -266,7 +266,7 @@ def test_a_session_that_is_silent_for_too_long_is_lost(monkeypatch: pytest.Monke
 
 
 def test_an_invalidation_holds_the_log_until_a_newer_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And asks for it at once."""
+    """And it asks for that proof at once."""
     asked = Asked(monkeypatch)
     asked._prove("/node")
     assert asked.status is VALID
@@ -282,7 +282,7 @@ def test_the_clock_counts_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Waits(threading.Event):
-    """An event on which nobody waits: what would happen meanwhile happens at once."""
+    """An event that nobody waits for: whatever happens during a wait happens at once."""
 
     def __init__(self, turn: Callable[[], None] = lambda: None) -> None:
         super().__init__()
@@ -290,14 +290,14 @@ class Waits(threading.Event):
         self.waited_s: list[float | None] = []
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Note for how long, and let it happen."""
+        """Note how long the wait is, and let what happens during it happen."""
         self.waited_s.append(timeout)
         self.turn()
         return self.is_set()
 
 
 class Ensemble:
-    """Stands for kazoo's client: one session, the election's znodes, and answers that get lost."""
+    """A fake of kazoo's client: one session, the election's znodes, and answers that get lost."""
 
     client_id = (SESSION, b"")
 
@@ -314,11 +314,11 @@ class Ensemble:
         )
 
     def exists(self, path: str) -> Any:
-        """Return something of what is there."""
+        """Return some value for a path that exists."""
         return object() if path in self.there else None
 
     def ensure_path(self, path: str) -> None:
-        """Make it, unless the answer is lost."""
+        """Create the path, unless the answer is lost."""
         if self.lost:
             self.lost -= 1
             raise ConnectionLoss
@@ -337,7 +337,7 @@ class Ensemble:
         return [node.removeprefix(f"{path}/") for node in self.made]
 
     def delete(self, path: str) -> None:
-        """Take an election znode away."""
+        """Delete an election znode."""
         del self.made[path]
 
     def sync_async(self, path: str) -> None:
@@ -345,7 +345,7 @@ class Ensemble:
         self.asked.append(path)
 
     def exists_async(self, node: str) -> Any:
-        """Return what answers at once whose znode this is."""
+        """Return an answer, available at once, that says whose znode this is."""
         self.asked.append(node)
         stat = SimpleNamespace(ephemeralOwner=self.owner, czxid=42)
         return SimpleNamespace(get=lambda timeout: stat if timeout else None)
@@ -364,7 +364,7 @@ class Ensemble:
 
 
 class Paused:
-    """Stands for the module `time` where somebody pauses."""
+    """A fake of the module `time`, for code that pauses."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slept_s: list[float] = []
@@ -372,7 +372,7 @@ class Paused:
         monkeypatch.setattr(candidacy, "time", self)
 
     def sleep(self, seconds: float) -> None:
-        """Note it, and let something happen."""
+        """Note the pause, and let something happen."""
         self.slept_s.append(seconds)
         self.turn()
 
@@ -380,7 +380,7 @@ class Paused:
 def test_a_contender_goes_on_for_ever_and_never_pauses_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However many answers are lost, it stands soon after the first that is not."""
+    """However many answers are lost, it stands for election soon after the first one that is not lost."""
     paused, ensemble = Paused(monkeypatch), Ensemble()
     ensemble.lost = losses = 20
     contender = _Contender(ensemble, "/election/prod", "host", threading.Event())
@@ -393,7 +393,7 @@ def test_a_contender_goes_on_for_ever_and_never_pauses_for_long(
 
 
 def test_a_contender_can_be_left_while_it_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that has ended is not tried any more."""
+    """A session that has ended is not tried again."""
     paused, ensemble, left = Paused(monkeypatch), Ensemble(), threading.Event()
     ensemble.lost = 100
     paused.turn = left.set
@@ -419,7 +419,7 @@ def test_a_lease_lasts_for_two_thirds_of_the_session(monkeypatch: pytest.MonkeyP
 
 
 def standing(on_change: Callable[[], None] = lambda: None, **settings: Any) -> Candidacy:
-    """Return a candidacy that is not started, of a cluster below the chroot /kafka."""
+    """Return a candidacy that is not started, for a cluster below the chroot /kafka."""
     there = {"cluster": "prod", "zookeeper": "zk:2181/kafka", "election_path": "/election"}
     return Candidacy(load(WatchSettings, **there | settings), "host", on_change=on_change)
 
@@ -428,7 +428,7 @@ def standing(on_change: Callable[[], None] = lambda: None, **settings: Any) -> C
 def test_who_has_just_begun_leads_nothing_and_has_been_refused_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is silent since then, and given up when that lasts for too long."""
+    """It counts as silent from its start, and is given up when that lasts too long."""
     now = [100.0]
     monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
     new = standing(session_timeout_s=20.0)
@@ -444,7 +444,7 @@ def test_who_has_just_begun_leads_nothing_and_has_been_refused_nothing(
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_the_session_is_given_up_after_as_long_as_the_settings_say() -> None:
-    """They count in milliseconds."""
+    """The settings give it in milliseconds."""
     settings = load(WatchSettings, cluster="prod", zookeeper="zk:2181", session_timeout_s=20.0)
     new = standing(session_timeout_s=20.0)
     assert new._most_silent_s * 1_000 == settings.most_silent_ms
@@ -452,7 +452,7 @@ def test_the_session_is_given_up_after_as_long_as_the_settings_say() -> None:
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_only_watchers_may_delete_an_election_znode_where_they_log_in() -> None:
-    """All others may read it; without a login it is open, as there is no other choice."""
+    """Everybody else may read it. Without credentials it is open to all, as there is no other choice."""
     assert standing()._client.default_acl is None
     acl = standing(zk_auth="digest:kcm:secret")._client.default_acl
     assert acl == CREATOR_ALL_ACL + READ_ACL_UNSAFE
@@ -460,7 +460,7 @@ def test_only_watchers_may_delete_an_election_znode_where_they_log_in() -> None:
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_session_that_is_lost_ends_its_candidacy() -> None:
-    """As kazoo says it to whoever listens; who waits for news hears of it."""
+    """Through a listener of kazoo; whoever waits for a change is woken."""
     changes: list[bool] = []
     new = standing(lambda: changes.append(True))
     (listener,) = new._client.state_listeners
@@ -481,7 +481,7 @@ def test_a_candidacy_that_is_closed_has_left_zookeeper() -> None:
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_who_is_elected_proves_it_by_the_znode_that_it_has_made() -> None:
-    """Four times while a lease lasts, until ZooKeeper says that it is another's."""
+    """It proves that four times in the time of a lease, until ZooKeeper says that the znode is another's."""
     changes: list[int | None] = []
     new = standing(lambda: changes.append(new.czxid))
     ensemble = Ensemble("/kafka")
@@ -503,7 +503,7 @@ def test_who_is_elected_proves_it_by_the_znode_that_it_has_made() -> None:
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_who_ends_before_the_election_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither when it has not stood yet, nor while its answers are lost."""
+    """Neither before it stands for election, nor while its answers are lost."""
     ended = standing()
     ended._client = untouched = Ensemble("/kafka")
     ended._ended.set()
@@ -527,7 +527,7 @@ class Waiting(Standing):
         self.stood: list[str] = []
         """What was refused when it stood."""
         self.turns: list[Callable[[], object]] = []
-        """What happens in each pause; the last ends the candidacy."""
+        """What happens in each pause; after the last one the candidacy ends."""
         self.connected, self.pauses = Waits(), Waits(self._turn)
         self._connected, self._ended = self.connected, self.pauses
 
@@ -540,7 +540,7 @@ class Waiting(Standing):
 
 
 def test_who_stands_has_a_connection_and_a_chroot() -> None:
-    """Until then it looks twice a second, and says what is missing."""
+    """Until then the candidacy looks twice a second, and reports what is missing."""
     waiting = Waiting()
     refused: list[str] = []
     waiting.turns = [
@@ -579,7 +579,7 @@ def test_who_ends_before_it_is_connected_waits_no_more() -> None:
 def test_what_ends_a_candidacy_is_said_where_only_a_user_can_mend_it(
     monkeypatch: pytest.MonkeyPatch, trouble: Exception, refused: str
 ) -> None:
-    """A session at its end needs no word: the next candidacy finds out why."""
+    """The end of a session needs no message: the next candidacy finds out why."""
     ending = Standing()
 
     def stand() -> None:

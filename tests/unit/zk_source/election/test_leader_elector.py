@@ -1,4 +1,4 @@
-"""When a watcher may write the log: at once without an election, else when it was elected."""
+"""A watcher may write the log at once without an election, and otherwise when it was elected."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from zk_source.election.leader_elector import LeaderElector, SoleWatcher, make_e
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 TURN_S = 0.2
-"""What a turn of a standby waits for news."""
+"""What a standby waits on in each turn."""
 
 
 class Played:
-    """Stands for a candidacy: connected, and not elected."""
+    """A fake candidacy: connected, and not elected."""
 
     def __init__(self, settings: WatchSettings, identifier: str, *, on_change: Any) -> None:
         assert (settings.cluster, bool(identifier)) == ("prod", True)
@@ -56,7 +56,7 @@ class Played:
 
 
 class Standby(threading.Event):
-    """An elector whose waits are played; it is the stop as well."""
+    """An elector whose waits are simulated; it also serves as the `stop` event."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Standby(threading.Event):
         return self.terms[-1]
 
     def lead(self, *turns: Callable[[], object]) -> Any:
-        """Wait for the lead while these happen, one a turn; then stop."""
+        """Wait for the lead while these things happen, one in each turn; then stop."""
         self.clear()
         left = list(turns)
 
@@ -138,7 +138,7 @@ def test_without_an_election_path_nobody_is_elected() -> None:
 def test_a_standby_says_so_once_and_leads_as_soon_as_it_is_elected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its main loop works from then on; the next term is stood for, and said, anew."""
+    """From then on its main loop works. The next term is stood for, and logged, again."""
     standby = Standby(monkeypatch)
     term = standby.term
 
@@ -161,7 +161,7 @@ def test_a_standby_says_so_once_and_leads_as_soon_as_it_is_elected(
 def test_news_that_come_while_the_lease_is_looked_at_are_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A standby takes over at once, not with its next look."""
+    """A standby takes over at once, not at its next look."""
     standby = Standby(monkeypatch)
     standby.term.on_change()
     seen: list[bool] = []
@@ -180,7 +180,7 @@ def test_news_that_come_while_the_lease_is_looked_at_are_not_waited_for(
 def test_a_candidacy_that_ended_or_is_silent_for_too_long_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is closed first, and an ensemble that refuses each one is not hammered."""
+    """The old candidacy is closed first, and an ensemble that refuses each one is not flooded with new ones."""
     standby = Standby(monkeypatch)
 
     def end() -> None:
@@ -203,7 +203,7 @@ def test_a_candidacy_that_ended_or_is_silent_for_too_long_is_replaced(
 def test_an_election_that_never_answered_ends_a_watcher_that_fails_fast(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After two seconds, with what to do; one that has answered is waited for, and so is any without it."""
+    """It ends after two seconds, with advice. Without fail_fast, or once the election has answered, the watcher waits."""
     standby = Standby(monkeypatch, fail_fast=True)
     standby.term.silent_s = 1.0
     with pytest.raises(UnreachableError, match=r"zk:2181 does not answer .* a:1: down; .*names it"):
@@ -233,7 +233,7 @@ def test_an_election_that_never_answered_ends_a_watcher_that_fails_fast(
 
 
 def test_an_outage_is_measured_from_its_own_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither what came before it nor the last term counts."""
+    """Neither an earlier time nor the last term counts."""
     standby = Standby(monkeypatch, fail_fast=True)
     standby.term.silent_s = 1.0
     standby.lead(*[nothing] * 8)
@@ -244,7 +244,7 @@ def test_an_outage_is_measured_from_its_own_beginning(monkeypatch: pytest.Monkey
 
 
 def test_what_the_election_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials and rights end the watcher; a chroot may be made meanwhile."""
+    """Missing credentials and rights end the watcher; the chroot may be created while it waits."""
     standby = Standby(monkeypatch)
     standby.term.refused = "the chroot /c: it is not there"
     with structlog.testing.capture_logs() as logged:
@@ -261,7 +261,7 @@ def test_what_the_election_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_who_resigns_stands_again_and_who_closes_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lease is left at once: others need not wait for the session's end."""
+    """The lease is given up at once: others need not wait for the end of the session."""
     standby = Standby(monkeypatch)
     standby.term.won = True
     standby.elector.resign()
@@ -275,7 +275,7 @@ def test_who_resigns_stands_again_and_who_closes_does_not(monkeypatch: pytest.Mo
 
 
 def test_a_stop_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even of one that could lead."""
+    """Even when the watcher could lead by then."""
     standby = Standby(monkeypatch)
     standby.term.won = True
     standby.set()
