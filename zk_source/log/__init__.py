@@ -1,4 +1,4 @@
-"""The log on Kafka: what the watcher publishes, and what it reads back.
+"""The log on Kafka: publishes the watcher's changes, and reads back what it needs.
 
-It may use `wire` and `watcher`.
+It may import `wire` and `watcher`.
 """

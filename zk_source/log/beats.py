@@ -1,8 +1,9 @@
-"""The watcher's beats: past the log and the fold, straight to those who show figures.
+"""Sends the watcher's beats, its signs of life, directly to the exporters: not through log and fold.
 
-The rule: a beat is sent where the main loop works and the lease is valid, and else none. It says how
-far the log is, so it need not wait for the log. One is under way at a time and it is given up after a
-moment, so none arrives late. They have a producer of their own: a right that is missing here must not disturb the log's order.
+The rule: a beat is sent only while the main loop works and the lease is valid. It says how far the
+log is, so it need not wait for the log. At most one beat is in flight, and it is given up after a
+moment, so none arrives late. Beats have their own producer: when Kafka does not allow beats, that
+must not disturb the order of the log.
 """
 
 from typing import Any
@@ -18,10 +19,10 @@ from pipeline.topics import EnsuredTopics, client_properties
 from zk_source.config import WatchSettings
 
 TIMEOUT_MS = 2_000
-"""A beat that Kafka has not taken until then is given up."""
+"""A beat that Kafka has not acknowledged after this time is given up."""
 
 DENIED_PAUSE_MS = 10_000
-"""Between two tries where Kafka refuses beats: the right may be given at any time."""
+"""Pause between two attempts while Kafka refuses beats: the right may be granted at any time."""
 
 _MS = 1000
 
@@ -40,7 +41,7 @@ class Beats:
         self._number = 0
         self._in_flight = False
         self.refused = False
-        """Kafka refuses beats: nobody can wait for them."""
+        """Kafka refuses beats, so no reader can expect them."""
         self._refusal: str | None = None
         properties: dict[str, Any] = {
             **client_properties(settings),
@@ -48,7 +49,7 @@ class Beats:
             "linger.ms": 0,
             "message.timeout.ms": TIMEOUT_MS,
             "socket.nagle.disable": True,
-            "error_cb": lambda _: None,  # the log's producer reports what is the matter
+            "error_cb": lambda _: None,  # the log's producer reports problems with Kafka
         }
         self._producer = Producer(properties)
 
@@ -63,7 +64,7 @@ class Beats:
         log_complete_ms: int | None,
         zookeeper_ahead_ms: int | None,
     ) -> None:
-        """Send a beat if one is due; `now_ms` is by a clock that nobody sets."""
+        """Send a beat if one is due. `now_ms` is of the steady clock, which nobody sets."""
         self._producer.poll(0)
         if now_ms < self._next_ms or self._in_flight or not generation:
             return
@@ -95,16 +96,16 @@ class Beats:
                 on_delivery=self._on_delivery,
             )
         except (BufferError, KafkaException):
-            return  # the next one may fit
+            return  # the next beat may be accepted
         self._in_flight = True
 
     def take_refusal(self) -> str | None:
-        """Return why Kafka has begun to refuse beats, once; None when it has not."""
+        """Return why Kafka has begun to refuse beats, once for each time; None when it has not."""
         refusal, self._refusal = self._refusal, None
         return refusal
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._producer.purge()
         self._producer.flush(0)
 

@@ -1,11 +1,12 @@
-"""Changes into the log: batched, in order, each at most once, within a bound.
+"""Publishes changes to the log: batched, in order, each at most once, within a bound.
 
-The rule: the log's order is the order of `add`. An idempotent producer keeps it over retries; few
-messages are handed to it at a time, the rest waits here, so that while the pipeline's Kafka is
-away everything that waits can be dropped at once and counted: a hole that the seqs show and a
-resync mends. While a message is on its way the next one is filled: in a storm few messages carry much, and
-at rest nothing waits. Bounds: the settings' bytes and changes here, and `MOST_BYTES_IN_FLIGHT` in the
-producer, which are never dropped: they are sent when Kafka is back, before anything newer.
+The rule: the log has the order of the calls of `add`. An idempotent producer keeps that order over
+retries. The producer is given few messages at a time and the rest waits here, so that everything
+that waits can be dropped and counted at once while the pipeline's Kafka is away. The seqs show such
+a hole, and a resync repairs it. While a message is in flight, the next one is filled: in a storm a
+few messages carry many changes, and at rest no change waits. Bounds: the settings' bytes and
+changes here, and `MOST_BYTES_IN_FLIGHT` in the producer. What is in the producer is never dropped:
+it is sent when Kafka is back, before anything newer.
 """
 
 from collections import deque
@@ -29,24 +30,24 @@ from pipeline.topics import EnsuredTopics, client_properties
 from zk_source.config import WatchSettings
 
 MOST_MESSAGES_IN_FLIGHT = 32
-"""Messages in the producer at a time: one message takes about 2 ms to be acknowledged."""
+"""Messages in the producer at a time: Kafka acknowledges one in about 2 ms."""
 
 MOST_BYTES_IN_FLIGHT = 4 * 1024 * 1024
-"""Bytes in the producer at a time, unless one message is larger."""
+"""Bytes in the producer at a time, except that one larger message may be there alone."""
 
 _FRAMING_BYTES = 1
-"""A comma or a bracket for each change."""
+"""One comma or bracket for each change."""
 
 
 class _Waiting(NamedTuple):
-    """A change as it leaves."""
+    """A change as it is published."""
 
     data: bytes
     position: Position
 
 
 class Failure(NamedTuple):
-    """What Kafka did not take. After it the producer cannot be used."""
+    """How many changes Kafka did not accept, and why. After a failure the producer cannot be used."""
 
     changes: int
     reason: str
@@ -61,10 +62,11 @@ class Publisher:
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 0,
-            # 0: for ever. Dropping is ours to decide and to count.
+            # 0 means for ever: the publisher decides what to drop, and counts it.
             "message.timeout.ms": 0,
             "message.max.bytes": LARGEST_MESSAGE_BYTES,
-            # A missing topic is reported after this; the topics were there when we started.
+            # A missing topic is reported after this time; the topics existed when the watcher
+            # started.
             "topic.metadata.propagation.max.ms": 5_000,
             "compression.type": "lz4",
             "socket.nagle.disable": True,
@@ -81,14 +83,14 @@ class Publisher:
         self._failure: Failure | None = None
         self._producer = Producer({**properties, "error_cb": self._on_error})
         self.acknowledged = NOWHERE
-        """The place of the newest change that Kafka has acknowledged."""
+        """The position of the newest change that Kafka has acknowledged."""
         self.bytes_published = 0
         self.omitted = 0
-        """Changes that were too large for the log and went without their data."""
+        """Changes that were too large for the log and were published without their data."""
 
     @property
     def waiting(self) -> int:
-        """Changes that wait for their turn."""
+        """Changes that are not in the producer yet."""
         return len(self._waiting)
 
     @property
@@ -98,7 +100,7 @@ class Publisher:
 
     @property
     def has_room(self) -> bool:
-        """Whether a walk of the tree may go on; live changes may use the other half."""
+        """Whether a walk of the tree may continue: it may fill half of the bound, the rest is for live changes."""
         return (
             self._waiting_bytes < self._most_bytes // 2
             and len(self._waiting) < self._most_changes // 2
@@ -106,11 +108,11 @@ class Publisher:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing is in flight."""
+        """Whether nothing waits and nothing is in flight."""
         return not self._waiting and not self._messages_in_flight
 
     def add(self, change: ZnodeChange) -> None:
-        """Append a change; it leaves with the next `pump`."""
+        """Append a change; the next `pump` sends it."""
         data = encode_change(change)
         if len(data) > MAX_CHANGE_BYTES:
             self.omitted += 1
@@ -120,9 +122,9 @@ class Publisher:
         self._waiting_bytes += len(data) + _FRAMING_BYTES
 
     def pump(self, *, to_the_end: bool = False) -> None:
-        """Hand waiting changes to the producer while it has few: full messages, or one at a time.
+        """Give waiting changes to the producer while it has few: full messages, or one at a time.
 
-        `to_the_end`: nothing will be added that could fill the last message.
+        `to_the_end`: nothing more will be added that could fill the last message.
         """
         while self._waiting and self._may_send(to_the_end=to_the_end):
             changes, data, last = self._next_message()
@@ -145,19 +147,19 @@ class Publisher:
         return self._waiting_bytes > self._most_bytes or len(self._waiting) > self._most_changes
 
     def drop_waiting(self) -> int:
-        """Throw away what waits; return how many changes that was."""
+        """Drop what waits; return the number of dropped changes."""
         dropped = len(self._waiting)
         self._waiting.clear()
         self._waiting_bytes = 0
         return dropped
 
     def poll(self) -> Failure | None:
-        """Serve the producer's callbacks; return what failed; None while all goes well."""
+        """Serve the producer's callbacks; return the failure, None if there is none."""
         self._producer.poll(0)
         return self._failure
 
     def abandon(self) -> None:
-        """Throw away all that waits; what the producer had sent may still come to the log."""
+        """Drop all that waits; what the producer has sent may still reach the log."""
         self.drop_waiting()
         self._producer.purge()
         self._producer.flush(0)

@@ -1,10 +1,11 @@
-"""What the pipeline says back: the fold's view of our cluster, and other watchers of it.
+"""Reads back from Kafka: the fold's view of our cluster, and records of other watchers of it.
 
-The rule: one thread follows the cluster's partition of the views and of the log. It starts near
-their ends, and goes further back only until it has met our cluster; what comes after the ends that
-they had at its start is live. Only our cluster's records are decoded. Garbage is passed over: the
-fold counts it. Who stands at the end of the views sees no record go from their beginning, which compaction
-never moves: it is asked for.
+The rule: one thread follows the cluster's partition of the views and of the log. It starts near the
+ends of both, and goes further back only until it finds our cluster. What arrives after the ends
+that the topics had at the start is live. Only our cluster's records are decoded. Records that
+cannot be decoded are skipped: the fold counts them. A reader at the end of the views does not
+notice when Kafka deletes records at their beginning, which compaction never moves, so the thread
+asks for the first offset.
 """
 
 import threading
@@ -30,19 +31,20 @@ from zk_source.wire.inbox import Inbox, OtherWatcher, ViewsCut
 FoundT = TypeVar("FoundT")
 
 _MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
-"""Troubles that end by trying again: the others are the user's to mend, or need new topics."""
+"""Troubles after which a retry can succeed. The others are for the user to fix, or need new topics."""
 
 _MISSED_TIMES = 4
-"""Looks that may miss a topic which was made a moment ago."""
+"""A topic that is missing in this many attempts is not one that was created a moment ago."""
 
 FIRST_LOOK_BACK = 200
 """Messages read from the end at first; ten times as many while our cluster was not among them."""
 
 MOST_LOOK_BACK = 20_000
-"""An older generation would be found out when the fold does not follow ours (`generation_fencing`)."""
+"""A generation that lies further back is not found. The watcher notices later, when the fold does
+not follow its own (`generation_fencing`)."""
 
 _BEGINNING_EVERY_S = 10.0
-"""How often the beginning of the views is asked for: an exporter that starts after a loss lacks views that long."""
+"""How often the first offset of the views is requested: after a loss, an exporter that starts lacks views for at most this long."""
 
 _TIMEOUT_S = 5.0
 _POLL_S = 0.2
@@ -50,10 +52,10 @@ _MOST_PAUSE_S = 5.0
 
 
 class History(NamedTuple):
-    """What was there before our start."""
+    """What the log and the views held when this watcher started."""
 
     generation: int
-    """The highest of our cluster, as the log, the views or a beat say; 0 when it is new."""
+    """The highest generation of our cluster in the log, the views or a beat; 0 for a new cluster."""
     view: ClusterView | None
 
 
@@ -61,7 +63,7 @@ _origins = msgspec.json.Decoder(list[OtherWatcher])
 
 
 class Readback:
-    """Follows the views and the log of one cluster; `check` raises what ended the thread."""
+    """Follows the views and the log of one cluster; `check` raises the error that ended the thread."""
 
     def __init__(self, settings: WatchSettings, topics: EnsuredTopics, watcher: str) -> None:
         self._cluster = cluster = settings.cluster
@@ -69,14 +71,15 @@ class Readback:
         self._view_key = f"{cluster}/cluster".encode()
         self._beat_key = f"{cluster}/watcher".encode()
         self._beat_generation = 0
-        """The highest of beats that were read: a log that was created again, unfolded, leaves nothing else of it."""
+        """The highest generation of the beats that were read. After the log was created again, and
+        before it was folded, only beats show it."""
         self._watcher = watcher
         partition = partition_of(cluster, topics.partitions)
         self._views: Place = (topics.names.views, partition)
         self._log: Place = (topics.names.changes, partition)
         self._next_offset: dict[Place, int] = {}
         self._views_begin: int | None = None
-        """The first offset of the views, as it was last."""
+        """The first offset of the views at the last look."""
         self._beginning_due_s = 0.0
         self.is_shared = topics.partitions > 1
         """Whether the fold takes other clusters' changes as well, as far as the topics show it."""
@@ -86,9 +89,9 @@ class Readback:
         self._logger = get_logger("readback").bind(cluster=cluster)
 
     def history(self, stop: threading.Event, *, while_: Callable[[], bool]) -> History | None:
-        """Read the ends of both topics; tries until it succeeds, `stop` is set, or `while_` is over.
+        """Read the ends of both topics; retry until that succeeds, `stop` is set, or `while_` returns False.
 
-        Raises TopicReadError where trying again cannot help; None when it was given up.
+        Return None when it was given up. Raise TopicReadError where trying again cannot help.
         """
         pause = Backoff(most_s=_MOST_PAUSE_S)
         missed = 0
@@ -109,13 +112,13 @@ class Readback:
         return None
 
     def follow(self, inbox: Inbox) -> None:
-        """Start the thread that puts what comes from now on into the inbox."""
+        """Start the thread that puts what arrives from now on into the inbox."""
         self._reader.follow(self._next_offset, self._next_offset)
         self._thread = SupervisedThread("readback", lambda: self._turn(inbox))
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what ended the thread, or that it stands still; return while it works."""
+        """Raise the error that ended the thread, or an error when it hangs; return while it works."""
         if self._thread is not None:
             self._thread.check()
 
@@ -150,7 +153,7 @@ class Readback:
         self._look_at_beginning(inbox)
 
     def _look_at_beginning(self, inbox: Inbox) -> None:
-        """Report views that were deleted at the beginning of their topic: who reads it from now on lacks them."""
+        """Report views that were deleted at the beginning of their topic: new readers lack them."""
         now_s = time.monotonic()
         if now_s < self._beginning_due_s:
             return
@@ -179,7 +182,7 @@ class Readback:
     def _look_back(
         self, place: Place, pick: Callable[[Sequence[Record]], FoundT | None]
     ) -> FoundT | None:
-        """Return what `pick` makes of the last messages; None when our cluster is not there."""
+        """Return what `pick` finds in the last messages; None when our cluster is not among them."""
         (extent,) = self._reader.extents([place], timeout_s=_TIMEOUT_S)
         self._next_offset[place] = extent.high
         look_back = FIRST_LOOK_BACK
@@ -208,7 +211,7 @@ class Readback:
         return view if isinstance(view, ClusterView) else None
 
     def _decoded(self, record: Record) -> AnyView | None:
-        """Return a view of our cluster; None for what is none."""
+        """Return a view of our cluster; None for any other record."""
         try:
             view = decode_view(record.value or b"")
         except UnreadableRecordError:

@@ -1,4 +1,4 @@
-"""A beat leaves when it is due and the one before it is over, and says what is known then."""
+"""A beat is sent when it is due and the one before it is over, and carries what is known then."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOBODY: Callable[[KafkaError | None, None], None] = lambda _error, _message: Non
 
 
 class Kafka:
-    """Stands for confluent-kafka's Producer: holds what is under way until it is answered."""
+    """A fake of confluent-kafka's Producer: keeps messages in flight until the test answers them."""
 
     def __init__(self) -> None:
         self.properties: dict[str, Any] = {}
@@ -39,7 +39,7 @@ class Kafka:
     def produce(
         self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: Any
     ) -> None:
-        """Take a beat."""
+        """Accept a beat."""
         assert partition == 0
         if self.full:
             raise BufferError
@@ -51,7 +51,7 @@ class Kafka:
         assert timeout_s == 0
 
     def purge(self) -> None:
-        """Forget what is under way."""
+        """Forget what is in flight."""
         self.purged = True
 
     def flush(self, timeout_s: float) -> None:
@@ -61,7 +61,7 @@ class Kafka:
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
-    """The producer that beats are given to."""
+    """The producer that beats are sent with."""
     broker = Kafka()
 
     def make(properties: dict[str, Any]) -> Kafka:
@@ -91,13 +91,13 @@ def made() -> Beats:
 
 
 def read(kafka: Kafka) -> list[WatcherBeat]:
-    """Return the beats that Kafka was given."""
+    """Read the beats that Kafka received."""
     views = [decode_view(value) for _topic, _key, value in kafka.taken]
     return [view for view in views if isinstance(view, WatcherBeat)]
 
 
 def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
-    """Under the cluster's key of the views; of another generation's log it claims nothing."""
+    """It has the cluster's key in the views. It claims nothing about the log of another generation."""
     beating = made()
     send(beating, 0)
     ((topic, key, _value),) = kafka.taken
@@ -116,7 +116,7 @@ def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
 
 
 def test_a_beat_goes_at_once_and_is_soon_given_up(kafka: Kafka) -> None:
-    """A late one would claim a moment that is over; the client knows each of these properties."""
+    """A late beat would describe a moment that is over. The client knows each of these properties."""
     made()
     assert (
         kafka.properties.items()
@@ -132,12 +132,12 @@ def test_a_beat_goes_at_once_and_is_soon_given_up(kafka: Kafka) -> None:
 
 
 def test_one_a_second_and_one_at_a_time(kafka: Kafka) -> None:
-    """None queues up behind one that Kafka has not taken: it would arrive late."""
+    """No beat queues up behind one that Kafka has not acknowledged: it would arrive late."""
     beating = made()
     send(beating, 0, generation=0)  # nothing was published yet
     send(beating, 100)
     send(beating, 5_000)
-    assert len(kafka.taken) == 1  # it is under way
+    assert len(kafka.taken) == 1  # it is in flight
     kafka.report(None, None)
     send(beating, 5_000)
     kafka.report(TIMED_OUT, None)
@@ -156,7 +156,7 @@ def test_one_a_second_and_one_at_a_time(kafka: Kafka) -> None:
 
 
 def test_a_refusal_is_reported_once_and_tried_again_later(kafka: Kafka) -> None:
-    """The log goes on without beats: rights of before them may not allow them."""
+    """The log continues without beats: rights that were granted before beats existed may not allow them."""
     beating = made()
     send(beating, 0)
     kafka.report(DENIED, None)

@@ -1,4 +1,4 @@
-"""Changes leave in their order, within bounds, and what Kafka does not take is counted."""
+"""Changes are published in order, within bounds, and what Kafka does not accept is counted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOPICS = EnsuredTopics(NAMES, 50, dict.fromkeys(NAMES, "id"))
 
 
 class Broker:
-    """Stands for confluent-kafka's Producer: keeps messages until it is asked to acknowledge them."""
+    """A fake of confluent-kafka's Producer: keeps messages until the test acknowledges them."""
 
     def __init__(self, properties: dict[str, Any]) -> None:
         self.properties = properties
@@ -54,7 +54,7 @@ class Broker:
     def produce(
         self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: Any
     ) -> None:
-        """Take a message."""
+        """Accept a message."""
         assert (topic, key, partition) == ("kcm.changes", b"prod", partition_of("prod", 50))
         if self.refuses is not None:
             raise self.refuses
@@ -76,13 +76,13 @@ class Broker:
         self.flushed.append(timeout_s)
 
     def purge(self) -> None:
-        """Forget what was taken."""
+        """Forget the accepted messages."""
         self.purged = True
 
 
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> list[Broker]:
-    """The producers that are made."""
+    """The producers that were made."""
     made: list[Broker] = []
 
     def make(properties: dict[str, Any]) -> Broker:
@@ -119,7 +119,7 @@ def sent(broker: Broker) -> list[int]:
 
 
 def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]) -> None:
-    """What the producer may not have yet waits, and goes when others are acknowledged."""
+    """What the producer may not have yet waits, and is sent when other messages are acknowledged."""
     publishing = publisher_of()
     (broker,) = brokers
     most = MOST_MESSAGES_IN_FLIGHT * MAX_CHANGES_PER_MESSAGE
@@ -141,7 +141,7 @@ def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]
 
 
 def test_a_message_is_filled_while_another_is_on_its_way(brokers: list[Broker]) -> None:
-    """The first leaves at once; what comes until it is acknowledged leaves together, and in order."""
+    """The first message is sent at once; what is added until it is acknowledged is sent together, in order."""
     publishing = publisher_of()
     (broker,) = brokers
     for seq in range(5):
@@ -156,7 +156,7 @@ def test_a_message_is_filled_while_another_is_on_its_way(brokers: list[Broker]) 
 
 @pytest.mark.parametrize("data", ["{}", "x" * 2_000], ids=["changes", "bytes"])
 def test_a_full_message_waits_for_no_other(brokers: list[Broker], data: str) -> None:
-    """By the number of its changes, or by its bytes; what is left over waits again."""
+    """By the number of its changes, or by its bytes; the rest waits again."""
     publishing = publisher_of()
     (broker,) = brokers
     for seq in range(MAX_CHANGES_PER_MESSAGE + 2):
@@ -171,7 +171,7 @@ def test_a_full_message_waits_for_no_other(brokers: list[Broker], data: str) -> 
 
 
 def test_a_message_leaves_with_the_change_that_fills_it(brokers: list[Broker]) -> None:
-    """It waits for no change that may never come."""
+    """It does not wait for another change, which may never be made."""
     publishing = publisher_of()
     for seq in range(1 + MAX_CHANGES_PER_MESSAGE):
         publishing.add(change(seq))
@@ -180,7 +180,7 @@ def test_a_message_leaves_with_the_change_that_fills_it(brokers: list[Broker]) -
 
 
 def test_the_last_changes_leave_before_the_end(brokers: list[Broker]) -> None:
-    """Nothing is to come that could fill their message."""
+    """No further change will fill their message."""
     publishing = publisher_of()
     for seq in range(3):
         publishing.add(change(seq))
@@ -192,7 +192,7 @@ def test_the_last_changes_leave_before_the_end(brokers: list[Broker]) -> None:
 def test_the_log_keeps_its_order_over_retries_and_gives_no_message_up(
     brokers: list[Broker],
 ) -> None:
-    """Dropping is the watcher's to decide and to count; the client knows each of these properties."""
+    """Only the watcher drops changes, and it counts them. The client knows each of these properties."""
     publisher_of()
     (broker,) = brokers
     assert (
@@ -212,14 +212,14 @@ def test_the_log_keeps_its_order_over_retries_and_gives_no_message_up(
 
 
 def test_a_change_that_is_too_large_goes_without_its_data(brokers: list[Broker]) -> None:
-    """It is counted, and the reader sees that data is missing; the largest that fits keeps its data."""
+    """It is counted, and the reader sees that data is missing. The largest change that fits keeps its data."""
     publishing = publisher_of()
     room = MAX_CHANGE_BYTES - len(encode_change(change(1, "")))
     binary = msgspec.structs.replace(change(3), data=None, data_base64="x" * MAX_CHANGE_BYTES)
     for each in (change(1, "x" * room), change(2, "x" * (room + 1)), binary):
         publishing.add(each)
     publishing.pump()
-    brokers[0].answer()  # the large one goes alone
+    brokers[0].answer()  # the large one is sent alone
     publishing.pump()
     fits, *omitted = [c for message in brokers[0].taken for c in decode_message(message).changes]
     assert (len(fits.data or ""), fits.data_omitted) == (room, False)
@@ -228,7 +228,7 @@ def test_a_change_that_is_too_large_goes_without_its_data(brokers: list[Broker])
 
 
 def test_a_message_is_filled_to_its_bound(brokers: list[Broker]) -> None:
-    """Two changes that fill it exactly go together; with a byte more they go apart."""
+    """Two changes that fill it exactly are sent together; with one byte more they are sent separately."""
     size = MAX_MESSAGE_BYTES // 2 - 1  # each has one byte of framing
     room = size - len(encode_change(change(1, "")))
     for more, together in ((0, [1, 2]), (1, [1])):
@@ -240,7 +240,7 @@ def test_a_message_is_filled_to_its_bound(brokers: list[Broker]) -> None:
 
 
 def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> None:
-    """A walk stops at half of it; beyond it all that waits is thrown away and counted."""
+    """A walk stops at half of it. Beyond the bound, everything that waits is dropped and counted."""
     publishing = publisher_of(buffer_changes=4)
     assert brokers
     for seq in range(2):
@@ -255,7 +255,7 @@ def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> 
 
 
 def test_the_producer_holds_few_bytes(brokers: list[Broker]) -> None:
-    """Large changes wait here, where they can be dropped, until those before them are taken."""
+    """Large changes wait here, where they can be dropped, until those before them are acknowledged."""
     publishing = publisher_of()
     fits = 4
     assert fits < MOST_MESSAGES_IN_FLIGHT
@@ -269,7 +269,7 @@ def test_the_producer_holds_few_bytes(brokers: list[Broker]) -> None:
 
 
 def test_what_the_producer_has_is_no_overflow(brokers: list[Broker]) -> None:
-    """It is not dropped, so a bound below it would drop nothing again and again."""
+    """It cannot be dropped, so counting it in a smaller bound would drop nothing again and again."""
     publishing = publisher_of(buffer_mib=2)
     size = len(encode_change(change(1, ""))) + 1
     for seq in (1, 2):
@@ -283,7 +283,7 @@ def test_what_the_producer_has_is_no_overflow(brokers: list[Broker]) -> None:
 
 
 def test_what_kafka_refuses_is_added_up(brokers: list[Broker]) -> None:
-    """All changes of the refused messages, with the newest reason; a fatal error counts as one."""
+    """All changes of the refused messages count, with the newest reason; a fatal error counts as one."""
     publishing = publisher_of()
     for seq in range(3):
         publishing.add(change(seq))
@@ -299,7 +299,7 @@ def test_what_kafka_refuses_is_added_up(brokers: list[Broker]) -> None:
 
 
 def test_a_change_that_the_producer_does_not_take_is_a_failure(brokers: list[Broker]) -> None:
-    """It has left the queue, so it is counted, and nothing after it is handed over at once."""
+    """It has left the queue, so it is counted, and nothing is handed over right after it."""
     publishing = publisher_of()
     brokers[0].refuses = BufferError("the queue is full")
     for seq in range(MAX_CHANGES_PER_MESSAGE + 1):
@@ -310,7 +310,7 @@ def test_a_change_that_the_producer_does_not_take_is_a_failure(brokers: list[Bro
 
 
 def test_an_end_in_time_is_clean(brokers: list[Broker]) -> None:
-    """What Kafka did not acknowledge until then makes it unclean, and is forgotten."""
+    """If Kafka has not acknowledged everything by then, the end is not clean, and the rest is forgotten."""
     publishing = publisher_of()
     publishing.add(change(1))
     assert not publishing.close(1.5)
@@ -321,7 +321,7 @@ def test_an_end_in_time_is_clean(brokers: list[Broker]) -> None:
 
 
 def test_a_watcher_without_a_lease_sends_nothing_more(brokers: list[Broker]) -> None:
-    """What waits is thrown away, not handed over."""
+    """What waits is dropped, not handed over."""
     publishing = publisher_of()
     publishing.add(change(1))
     publishing.abandon()

@@ -1,4 +1,4 @@
-"""What the watcher reads back of its cluster, and what it does where that fails."""
+"""What the watcher reads back about its cluster, and what it does when that fails."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def view(offset: int, generation: int) -> Message:
 
 
 def change(offset: int, generation: int, watcher: str, cluster: str = "prod") -> Message:
-    """Return a change of the log, and of it no more than is read back."""
+    """Return a change of the log, with only the fields that are read back."""
     value = (
         f'[{{"cluster":"{cluster}","generation":{generation},'
         f'"watcher":"{watcher}","observed_at":7}}]'
@@ -60,7 +60,7 @@ def change(offset: int, generation: int, watcher: str, cluster: str = "prod") ->
 
 
 def take(inbox: Inbox) -> Item:
-    """Return what comes next."""
+    """Return the next item."""
     item = inbox.take(DEADLINE_S)
     assert item is not None
     return item
@@ -70,7 +70,7 @@ def take(inbox: Inbox) -> Item:
 def test_the_history_is_the_last_view_and_the_highest_generation(
     monkeypatch: pytest.MonkeyPatch, in_log: int, highest: int
 ) -> None:
-    """Wherever it stands: nobody may have folded the log's last yet, or its end may be lost."""
+    """Wherever that generation is: the end of the log may not be folded yet, or may be lost."""
     client = Client(
         [view(0, 3), view(1, 5), Message(VIEWS, 2, key=b"prod/cluster", value=b"garbage")],
         [change(0, in_log, "she"), change(1, 9, "he", "other")],
@@ -84,7 +84,7 @@ def test_the_history_is_the_last_view_and_the_highest_generation(
 
 
 def test_a_generation_that_only_beats_show_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log was created again before the fold had shown it: a lower one's beats would count for nothing."""
+    """The log was created again before the fold had shown it. The beats of a lower generation would not count."""
 
     def beat_of(offset: int, generation: int, cluster: str = "prod") -> Message:
         value = encode_view(beat(1, generation=generation, cluster=cluster))
@@ -111,7 +111,7 @@ def test_a_generation_that_only_beats_show_is_taken(monkeypatch: pytest.MonkeyPa
 def test_a_generation_that_no_record_can_hold_is_not_followed(
     monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Neither of the log, nor of a view or a beat: the fold could read nothing of a watcher above it."""
+    """Neither in the log, nor in a view or a beat: the fold could not decode any generation above it."""
     value = encode_view(beat(1, generation=6))
     client = Client(
         [
@@ -131,7 +131,7 @@ def test_a_generation_that_no_record_can_hold_is_not_followed(
 
 
 def test_it_looks_back_step_by_step_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that is not among the newest records of a long topic has none that matter."""
+    """If a cluster is not among the newest records of a long topic, its older records do not matter."""
     end = 10 * MOST_LOOK_BACK
     nothing = [Message(VIEWS, end, EOF_CODE)]
     client = Client(*([nothing] * 3), ends=((0, end), (0, 0)))
@@ -152,7 +152,7 @@ def test_it_looks_back_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_a_message_holds_of_others_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view under our key that names another cluster; and of several watchers the newest one."""
+    """A view under our key may name another cluster; of several watchers, the newest one counts."""
     other = encode_view(cluster_view("other", AsOf("l", 9, 4)))
     two = b"[%b,%b]" % (
         (change(0, 6, "he").value() or b"")[1:-1],
@@ -186,7 +186,7 @@ def test_it_reads_further_back_until_it_meets_its_cluster(monkeypatch: pytest.Mo
 def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Or until the lead is lost: a broker that is away comes back."""
+    """Or until the lead is lost: a broker that is down comes back."""
     client = Client(ends=(AWAY_CODE,))
     waiting = readback(monkeypatch, client)
     stop = threading.Event()
@@ -198,7 +198,7 @@ def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
 
 
 def test_a_topic_that_is_missing_is_asked_for_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was made a moment ago, and not every broker knows it at once."""
+    """It was created a moment ago, and not every broker knows that at once."""
     monkeypatch.setattr(readback_module, "Backoff", lambda **_: Backoff(first_s=0.001))
     missing = KafkaError.UNKNOWN_TOPIC_OR_PART
     there = Client(ends=(*[missing] * (_MISSED_TIMES - 1), (0, 0)))
@@ -210,7 +210,7 @@ def test_a_topic_that_is_missing_is_asked_for_a_few_times(monkeypatch: pytest.Mo
 
 
 def test_a_history_that_may_not_be_read_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the user can give the right; nobody may lead without it meanwhile."""
+    """Only the user can grant the right, and nobody may lead without it."""
     client = Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,))
     waiting = readback(monkeypatch, client)
     with pytest.raises(TopicReadError, match="allow READ and DESCRIBE"):
@@ -218,7 +218,7 @@ def test_a_history_that_may_not_be_read_ends_with_one_line(monkeypatch: pytest.M
 
 
 def test_a_right_that_is_taken_away_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A watcher that cannot see other watchers must not go on; the line names the topic."""
+    """A watcher that cannot see other watchers must not continue; the message names the topic."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
@@ -241,9 +241,9 @@ def _line(following: Readback) -> str:
 
 
 def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Views and other watchers; our own changes say nothing new. A cut topic is read again.
+    """Views and other watchers' records; our own changes add nothing. A topic that was cut is read again.
 
-    It goes on from the ends of the history, and a null says nothing.
+    It continues from the ends that the history had; a null payload carries nothing.
     """
     client = Client([view(3, 2)], [change(6, 1, "me")], ends=((3, 4), (6, 7)))
     following = readback(monkeypatch, client)
@@ -274,7 +274,7 @@ def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_credentials_that_are_refused_end_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a trouble is a broker's, of no topic."""
+    """This error concerns a broker, not a topic."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
@@ -324,7 +324,7 @@ def test_a_log_of_several_partitions_is_shared(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_log_that_is_cut_costs_no_views(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the log has lost is a hole, which the fold finds."""
+    """What the log has lost is a hole, which the fold detects."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
@@ -338,7 +338,7 @@ def test_a_log_that_is_cut_costs_no_views(monkeypatch: pytest.MonkeyPatch) -> No
 def test_views_that_go_at_their_beginning_are_reported_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody at the end sees it; a Kafka that is away for a moment and an empty topic are no loss."""
+    """A reader at the end does not see it. A Kafka that is briefly down, or an empty topic, is not a loss."""
     monkeypatch.setattr(readback_module, "_BEGINNING_EVERY_S", 0.0)
     begins = (7, 8, 8, 0, AWAY_CODE, 3, 3)
     end = Message(VIEWS, 9, EOF_CODE)
@@ -375,7 +375,7 @@ def test_the_beginning_of_the_views_is_asked_for_rarely(monkeypatch: pytest.Monk
 def test_a_right_that_is_missed_at_the_beginning_of_the_views_ends_the_following(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As one that is missed at their end does."""
+    """Like one that is missing at their end."""
     client = Client(ends=((0, 0), (0, 0), KafkaError.TOPIC_AUTHORIZATION_FAILED))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
@@ -388,7 +388,7 @@ def test_a_right_that_is_missed_at_the_beginning_of_the_views_ends_the_following
 def test_what_ends_the_following_is_raised_where_it_is_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A watcher that cannot see other watchers any more must not go on in silence."""
+    """A watcher that can no longer see other watchers must not continue silently."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
@@ -408,7 +408,7 @@ def test_what_ends_the_following_is_raised_where_it_is_checked(
 def test_a_hostile_record_does_not_end_the_thread(
     monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
-    """Neither in the view's place nor in the log's: what comes after it is read back."""
+    """Neither among the views nor in the log: what follows it is read back."""
     origin = change(1, 8, "she").value() or b""
     hostile_view = spoiled(view(0, 3).value() or b"")[harm]
     hostile_log = b"[" + spoiled(origin[1:-1])[harm] + b"]"
