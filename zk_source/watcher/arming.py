@@ -1,11 +1,11 @@
-"""Which way of watching a connection uses, and setting its watches on the server.
+"""Chooses how a connection watches, recursively or one-shot, and sets its watches on the server.
 
-The rule: recursive watches are tried first, one request at a time; after a refusal one-shot watches
-are used until they are tried again: after a day where the server does not know them, after a minute
-and then ever longer where it gave another error. A server before 3.6 answers
-that it does not know the request and then closes the connection; the session lives on, and the
-next connection needs nothing armed. Should that answer be lost, `MOST_CLOSINGS` connections in a
-row that end at the question are answer enough, so that nothing goes round in circles.
+The rule: recursive watches are tried first, one request at a time. After a refusal one-shot watches
+are used, and recursive ones are tried again later: after a day if the server does not know them,
+after a minute and then ever longer if it gave another error. A server before 3.6 answers that it
+does not know the request, and then closes the connection. The session survives, and the next
+connection needs nothing armed. That answer may be lost, so `MOST_CLOSINGS` connections in a row
+that close at the request count as a refusal, too. Otherwise the watcher could reconnect for ever.
 """
 
 from controller_model.records.changes import SessionState
@@ -14,21 +14,21 @@ from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Su
 from zk_source.wire.operations import AddWatch, Err
 
 MOST_CLOSINGS = 3
-"""Connections that end at the question, in a row, before that counts as a refusal."""
+"""Connections in a row that close at the request before that counts as a refusal."""
 
 CLOSED_AT_ONCE_MS = 1_000
-"""An old server closes within milliseconds; a sick one is left after most of a session timeout."""
+"""An old server closes the connection within milliseconds; a sick one is left after most of a session timeout."""
 
 
 FIRST_PAUSE_MS = 60_000
-"""After an error other than that of an old server; it doubles up to `OLD_PAUSE_MS`."""
+"""Pause after an error other than an old server's; it doubles up to `OLD_PAUSE_MS`."""
 
 OLD_PAUSE_MS = 86_400_000
-"""An ensemble is not upgraded more often."""
+"""Pause after an old server's refusal: an ensemble is not upgraded more often."""
 
 
 class Arming:
-    """The way of watching in use, and how far its watches are armed."""
+    """The way of watching in use, and which of its watches are armed."""
 
     def __init__(self, watches: Watches, outbox: Outbox) -> None:
         self._watches = watches
@@ -38,7 +38,7 @@ class Arming:
         self._asked_ms = 0
         self._closings = 0
         self._again_ms: int | None = None
-        """When to ask again after a refusal."""
+        """When to try recursive watches again after a refusal."""
         self._pause_ms = FIRST_PAUSE_MS
         self.subscription: Subscription = RecursiveWatches()
         if watches is Watches.ONE_SHOT:
@@ -46,15 +46,15 @@ class Arming:
 
     @property
     def done(self) -> bool:
-        """Nothing is left to be armed."""
+        """Whether nothing is left to be armed."""
         return not self._to_arm
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether to ask again for recursive watches, which were refused."""
+        """Return whether to try recursive watches again after a refusal."""
         return self._again_ms is not None and now_ms >= self._again_ms
 
     def on_session(self, state: SessionState, server: str, now_ms: int) -> None:
-        """Begin on a new connection; end with one that is gone."""
+        """Start arming on a new connection; stop when the connection is gone."""
         closed_at_once = bool(self._to_arm) and now_ms - self._asked_ms < CLOSED_AT_ONCE_MS
         if self._to_arm:
             self._closings = self._closings + 1 if closed_at_once else 0
@@ -70,7 +70,7 @@ class Arming:
             self._ask()
 
     def on_answer(self, path: str, err: int, now_ms: int) -> None:
-        """Take in the answer to one watch's request; the next one follows."""
+        """Handle the answer to the request for one watch, and request the next one."""
         if err == Err.OK:
             self._closings = 0
             self._again_ms = None

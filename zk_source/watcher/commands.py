@@ -1,9 +1,9 @@
-"""What the watcher decides to have done, in order, and the requests that wait for a reply.
+"""The commands that the watcher decides on, in order, and the requests that wait for a reply.
 
-The rule: a decision is data that the service carries out. Nothing here acts, so the decisions can be
+The rule: a decision is data that the service carries out. Nothing here acts, so decisions can be
 driven and checked without ZooKeeper, Kafka or a clock. A `ZnodeChange` is the command to publish
-it. A token is used once, and a reply counts only while its request is known here: replies of an
-earlier connection, or to a walk that was given up, are dropped.
+it. A token is used once. A reply counts only while its request is known here: replies of an earlier
+connection, or to a walk that was given up, are dropped.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from zk_source.wire.operations import Request
 
 
 class Send(NamedTuple):
-    """Send a request; its reply comes back with the token."""
+    """Send a request; its reply carries the token."""
 
     token: int
     request: Request
 
 
 class ReplaceClient(NamedTuple):
-    """Give up the ZooKeeper client and its session, and make a new one."""
+    """Give up the ZooKeeper client and its session, and create a new one."""
 
     reason: str
 
@@ -31,19 +31,19 @@ class NoBrokers(NamedTuple):
 
 
 class GiveUp(NamedTuple):
-    """End with one line for the user: the environment does not allow to go on."""
+    """End with one line for the user: the environment does not allow the watcher to continue."""
 
     message: str
 
 
 class GiveWay(NamedTuple):
-    """End with one line for the user: another watcher goes on."""
+    """End with one line for the user: another watcher continues."""
 
     message: str
 
 
 class Warn(NamedTuple):
-    """Write a warning."""
+    """Log a warning."""
 
     text: str
     about: dict[str, str | int]
@@ -53,14 +53,14 @@ Command = ZnodeChange | Send | ReplaceClient | NoBrokers | GiveUp | GiveWay | Wa
 
 
 class Sent(NamedTuple):
-    """A request that waits for its reply, and the walk that it belongs to, if to any."""
+    """A request that waits for its reply, and the walk that it belongs to, if any."""
 
     request: Request
     walk: object | None
 
 
 class Outbox:
-    """Commands to be carried out, and requests in flight."""
+    """Commands to carry out, and requests in flight."""
 
     def __init__(self) -> None:
         self._commands: list[Command] = []
@@ -68,7 +68,7 @@ class Outbox:
         self._token = 0
 
     def add(self, command: Command) -> None:
-        """Add something to be done."""
+        """Add a command."""
         self._commands.append(command)
 
     def warn(self, text: str, **about: str | int) -> None:
@@ -82,23 +82,23 @@ class Outbox:
         self._commands.append(Send(self._token, request))
 
     def take(self) -> list[Command]:
-        """Return what is to be done, and forget it."""
+        """Return the commands and forget them."""
         commands, self._commands = self._commands, []
         return commands
 
     def request(self, token: int) -> Request | None:
-        """Return a request in flight; None when its reply does not matter any more."""
+        """Return a request in flight; None when its reply no longer matters."""
         sent = self._in_flight.get(token)
         return None if sent is None else sent.request
 
     def answered(self, token: int) -> Sent | None:
-        """Return the request that a reply belongs to; None when it does not matter any more."""
+        """Remove and return the request that a reply belongs to; None when the reply no longer matters."""
         return self._in_flight.pop(token, None)
 
     def count(self, matches: Callable[[Sent], bool]) -> int:
-        """Return how many such requests are in flight."""
+        """Return how many of the requests in flight meet the condition."""
         return sum(1 for sent in self._in_flight.values() if matches(sent))
 
     def forget(self, matches: Callable[[Sent], bool]) -> None:
-        """Ignore the replies to such requests."""
+        """Ignore the replies to the requests that meet the condition."""
         self._in_flight = {t: sent for t, sent in self._in_flight.items() if not matches(sent)}

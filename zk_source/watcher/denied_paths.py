@@ -1,8 +1,9 @@
-"""Znodes that ZooKeeper's ACLs keep from the watcher, and the bounded list of them in the log.
+"""Tracks the znodes that ZooKeeper's ACLs deny to the watcher, and the bounded list of them in the log.
 
-The rule: the list covers every one of them. Where they are too many to be named, one path above
-stands for those below it, so that no reader takes what is denied for deleted; how many are not named
-goes with it. All are held: one znode is denied or published, so this is bounded as `published` is.
+The rule: the list covers every denied znode. When there are too many to name, the list has a path
+above them instead, so that no reader takes a denied znode for a deleted one. The heartbeat also
+carries how many there are in all. This set is complete. It is bounded as `published` is, since a
+znode is either denied or published.
 """
 
 from collections import Counter
@@ -10,27 +11,27 @@ from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 
 MOST_NAMED = 100
-"""Paths in the list: it goes with every heartbeat."""
+"""Paths in the list, which every heartbeat carries."""
 
 MOST_CHARACTERS = 64 * 1024
-"""Of all paths in the list: some of ZooKeeper's longest, of almost a megabyte each, would fit into no message."""
+"""Characters of all paths in the list: a few of ZooKeeper's longest paths, of almost a megabyte each, would fit into no message."""
 
 
 class DeniedPaths:
-    """The paths that were denied last time they were read."""
+    """The paths that were denied when they were last read."""
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
         self._below: Counter[str] = Counter()
-        """How many of them are below a path, where any are."""
+        """By path, how many denied paths are below it."""
         self._named: tuple[str, ...] | None = None
-        """The list, once it was asked for."""
+        """The list, cached after it was asked for."""
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def add(self, path: str) -> bool:
-        """Note a path; return whether that is new."""
+        """Note a denied path; return whether it is new."""
         if path in self._paths:
             return False
         self._paths.add(path)
@@ -39,7 +40,7 @@ class DeniedPaths:
         return True
 
     def discard(self, path: str) -> None:
-        """Note that a path could be read, or is not there."""
+        """Note that a path could be read, or does not exist."""
         if path in self._paths:
             self._paths.discard(path)
             for above in _all_above(path):
@@ -49,32 +50,35 @@ class DeniedPaths:
             self._named = None
 
     def discard_all(self, path: str) -> None:
-        """Note that a path is not there: ZooKeeper lets no znode go before those below it."""
+        """Note that a path does not exist: ZooKeeper deletes no znode before those below it."""
         self.discard(path)
         if self._below[path]:
             for each in [each for each in self._paths if each.startswith(f"{path}/")]:
                 self.discard(each)
 
     def missing_from(self, seen: AbstractSet[str]) -> tuple[str, ...]:
-        """Return the paths that a walk of the tree has not met."""
+        """Return the denied paths that a walk of the tree has not met."""
         return tuple(path for path in self._paths if path not in seen)
 
     def clear(self) -> None:
-        """Forget all: a resync reads them again."""
+        """Forget all paths: a resync reads them again."""
         self._paths.clear()
         self._below.clear()
         self._named = None
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The list that covers all, sorted."""
+        """The sorted list that covers all denied paths."""
         if self._named is None:
             self._named = covering(self._paths)
         return self._named
 
 
 def covering(paths: Collection[str], most: int = MOST_NAMED) -> tuple[str, ...]:
-    """Return at most so many paths and characters, or those of one level, that all of these are or are below of.
+    """Return a short sorted list of paths such that each given path is in it or below one of it.
+
+    It has at most `most` paths and `MOST_CHARACTERS` characters, unless the paths of the top level
+    alone are more.
 
     >>> covering(["/brokers/topics/a", "/brokers/topics/b", "/controller"], most=2)
     ('/brokers/topics', '/controller')

@@ -1,9 +1,10 @@
-"""Paths that changed since they were read: znodes, and the names of their children.
+"""Holds the reads for what changed since it was last read: znodes, and the names of their children.
 
-The rule: one read in flight for each. An event that comes while a path is being read makes it be
-read once more, however many events come, so a burst costs two reads and the last value is never
-missed. Bounded by `MOST_WAITING`; the watcher answers a full table with a resync. Each read is of a
-round, that of the event which it comes from: who began a round knows when all before it has been read.
+The rule: each path has one read in flight. When events arrive for a path that is being read, it is
+read once more, however many events there are. So a burst costs two reads, and the last value is
+never missed. Bounded by `MOST_WAITING`; when the table is full, the watcher resyncs. Each read
+belongs to a round, the one in which its event arrived. Whoever began a round can see when all reads
+from before it are done.
 """
 
 from collections import Counter
@@ -13,15 +14,15 @@ from zk_source.watcher.tree_walk import take_reads
 from zk_source.wire.operations import Op, Read
 
 MOST_WAITING = 200_000
-"""Distinct paths that may wait to be read: about 20 MB."""
+"""Paths that may wait to be read: about 20 MB."""
 
 
 class DirtyPaths:
-    """Reads to be done, first come first served."""
+    """Reads to be done, first in, first out."""
 
     def __init__(self) -> None:
         self.round = 0
-        """Of what is marked now."""
+        """The round of what is marked now."""
         self._waiting: dict[Read, int] = {}
         self._reading: dict[Read, int] = {}
         self._of_round: Counter[int] = Counter()
@@ -34,16 +35,16 @@ class DirtyPaths:
 
     @property
     def full(self) -> bool:
-        """No more may wait."""
+        """Whether no more may wait."""
         return len(self._waiting) >= MOST_WAITING
 
     @property
     def oldest_round(self) -> int:
-        """The earliest round of which a read is to be done; the present one when none is."""
+        """The earliest round that still has a read to do; the current round when none has."""
         return min(self._of_round, default=self.round)
 
     def leads_to(self, path: str) -> bool:
-        """Return whether a coming read shows this path's value, or first its existence."""
+        """Return whether a read to be done will show this path's value, or first that it exists."""
         if (Op.GET_DATA, path) in self:
             return True
         above = path
@@ -54,7 +55,7 @@ class DirtyPaths:
         return False
 
     def mark(self, read: Read, round_: int | None = None) -> None:
-        """Note that this is to be read after now; what another read has led to is of that one's round."""
+        """Note a read to be sent after now. A read that follows from another one belongs to that one's round."""
         round_ = self.round if round_ is None else round_
         known = self._waiting.get(read)
         if known is not None and known <= round_:
@@ -65,7 +66,7 @@ class DirtyPaths:
         self._of_round[round_] += 1
 
     def take(self, most: int) -> tuple[Read, ...]:
-        """Return at most so many reads for one request, none of them in flight; or none."""
+        """Return at most `most` reads for one request, none of which is in flight already."""
         free = (read for read in self._waiting if read not in self._reading)
         reads = take_reads(list(islice(free, most))[::-1], most)
         for read in reads:
@@ -81,7 +82,7 @@ class DirtyPaths:
         return round_
 
     def clear(self) -> None:
-        """Forget all: a walk of the tree follows."""
+        """Forget all reads: a walk of the tree follows."""
         self._waiting.clear()
         self._reading.clear()
         self._of_round.clear()

@@ -1,15 +1,17 @@
-"""Which generation is ours, and what to do when another watcher writes under our cluster's name.
+"""Decides our generation, and what to do when another watcher writes under our cluster's name.
 
-The rule: of two live watchers of one cluster exactly one goes on, without a vote. One that has just
-started gives way to any live one that answers it; one that has run for long answers a newcomer by
-taking the next generation. If both have run for long (one was paused and is back), each answers
-once; then the one whose name sorts last gives way. A predecessor that crashed never answers, so a
-restart goes on at once. Records from before our start do not show that their watcher still runs.
+The rule: of two live watchers of one cluster exactly one continues, without a vote. A watcher that
+has just started gives way to any live one that answers it. A watcher that has run for long answers
+a newcomer by taking the next generation. If both have run for long (one was paused and is back),
+each answers once; then the one whose name sorts last gives way. A predecessor that crashed never
+answers, so a restarted watcher continues at once. Records from before our start do not show that
+their watcher still runs.
 
-A watcher that was elected never gives way: another one that writes was deposed, or does not take
-part in the election. Its generations are at least the czxid of its election znode, and these grow
-from leader to leader. It answers with a new generation, at most once in `CONTEST_MS`; before that
-is published, its lease must be proved again (`leader_elector`).
+An elected watcher never gives way: another one that writes was deposed, or does not take part in
+the election. The generations of an elected watcher are at least the czxid of its election znode,
+and these grow from leader to leader. It answers with a new generation, at most once in
+`CONTEST_MS`. Before that generation is published, the lease must be proved again
+(`leader_elector`).
 """
 
 import enum
@@ -20,23 +22,23 @@ PROBATION_MS = 30_000
 """A watcher is new for this long after its first change: three heartbeats, in which a live incumbent answers."""
 
 CONTEST_MS = 60_000
-"""Answers that lie further apart than this are two contests."""
+"""Answers that are further apart than this belong to two contests."""
 
 
 class FencingDecision(enum.Enum):
     """What a record of another watcher means for us."""
 
     IGNORE = "ignore"
-    """It is older than our generation."""
+    """The record is older than our generation."""
     TAKE_NEW_GENERATION = "take new generation"
     GIVE_WAY = "give way"
 
 
 class Generations:
-    """Our place in the log, and the highest generation seen of any watcher."""
+    """Our position in the log, and the highest generation seen of any watcher."""
 
     def __init__(self, name: str, *, elected: int | None = None) -> None:
-        """Begin without a place; `elected` is the election znode's czxid, None without election."""
+        """Start without a position. `elected` is the czxid of the election znode, None without election."""
         self.name = name
         self.elected = elected is not None
         self._floor = elected or 0
@@ -49,22 +51,22 @@ class Generations:
 
     @property
     def position(self) -> Position:
-        """The place of the last change published."""
+        """The position of the last change published."""
         return Position(self.generation, self.seq)
 
     def saw(self, generation: int) -> None:
-        """Note a generation that the log or a view holds."""
+        """Note a generation that the log or a view contains."""
         self._highest = max(self._highest, generation)
 
     def take_new(self, now_ms: int) -> None:
-        """Begin the next generation: above all that was seen and all of our own."""
+        """Begin the next generation: above all that were seen and all of our own."""
         if not self.generation:
             self._began_ms = now_ms
         self.generation = max(self._highest + 1, self.generation + 1, self._floor)
         self.seq = 0
 
     def next_seq(self) -> int:
-        """Return the seq of the next change."""
+        """Return the seq of the next change, and count it as used."""
         self.seq += 1
         return self.seq
 
@@ -74,7 +76,7 @@ class Generations:
         return not ours and generation >= self.generation
 
     def judge_view(self, watcher: str, generation: int, now_ms: int) -> FencingDecision:
-        """Judge whom the fold follows; a view shows the log's past, not who runs now."""
+        """Judge whom the fold follows. A view shows the log's past, not who runs now."""
         self.saw(generation)
         if not self.competes(watcher, generation):
             return FencingDecision.IGNORE
@@ -93,7 +95,7 @@ class Generations:
 
     def _gives_way(self, watcher: str, generation: int, now_ms: int) -> bool:
         if now_ms - self._began_ms < PROBATION_MS:
-            # Two that start at the same moment may take the same generation: one of them stays.
+            # Two that start at the same moment may take the same generation: exactly one must stay.
             return generation > self.generation or self.name > watcher
         return self._contested(now_ms) and self.name > watcher
 
@@ -102,7 +104,7 @@ class Generations:
 
     def _answer(self, generation: int, now_ms: int) -> FencingDecision:
         if self.elected and self._contested(now_ms):
-            return FencingDecision.IGNORE  # one that never gives way must not race another either
+            return FencingDecision.IGNORE  # two that never give way must not race
         self._answered_ms = now_ms
         self._answered_generation = generation
         return FencingDecision.TAKE_NEW_GENERATION

@@ -1,8 +1,8 @@
-"""What exists according to the log: the znodes published in this generation, and their digest.
+"""Tracks what exists according to the log: the znodes published in this generation, and their digest.
 
-The rule: a `set` or `deleted` is noted here in the step that publishes it, so that count
-and digest are always those of the log up to its last change. Bounded by the number of znodes
-published: about 200 bytes each.
+The rule: a `set` or `deleted` is noted here in the step that publishes it, so that count and digest
+are always those of the log up to its last change. Bounded by the number of znodes published: about
+200 bytes each.
 """
 
 from collections.abc import Set as AbstractSet
@@ -11,7 +11,7 @@ from controller_model.records.changes import digest_text, znode_digest
 
 
 class Published:
-    """Paths and the mzxid that each was published with last."""
+    """Paths, each with the mzxid that it was last published with."""
 
     def __init__(self) -> None:
         self._mzxids: dict[str, int] = {}
@@ -29,7 +29,7 @@ class Published:
         return digest_text(self._digest)
 
     def mzxid(self, path: str) -> int | None:
-        """Return what the path was published with; None when it is not there."""
+        """Return the mzxid that the path was published with; None when it does not exist."""
         return self._mzxids.get(path)
 
     def add(self, path: str, mzxid: int) -> None:
@@ -39,11 +39,11 @@ class Published:
         self._digest ^= znode_digest(path, mzxid)
 
     def remove(self, path: str) -> None:
-        """Note a `deleted`; of an unknown path it changes nothing."""
+        """Note a `deleted`; an unknown path changes nothing."""
         mzxid = self._mzxids.pop(path, None)
         if mzxid is not None:
             self._digest ^= znode_digest(path, mzxid)
 
     def missing_from(self, seen: AbstractSet[str]) -> tuple[str, ...]:
-        """Return the paths that a walk of the tree has not met."""
+        """Return the published paths that a walk of the tree has not met."""
         return tuple(path for path in self._mzxids if path not in seen)

@@ -1,9 +1,9 @@
-"""Whether a resync may begin: has the server caught up, and is it the same history as before?
+"""Decides whether a resync may begin: has the server caught up, and is its history the same as before?
 
 The rule: a resync must not start from less than the fold knows, or a lagging follower would undo
-what is known. sync("/") makes a server catch up with its leader; if its zxid stays below for
-`MOST_LAG_MS` after that, or /cluster/id is another, the ensemble was restored or recreated, and
-the resync is a rebase. Without /brokers there is nothing to watch yet: the chroot is wrong, or the
+what is known. sync("/") makes a server catch up with its leader. If its zxid stays below for
+`MOST_LAG_MS` after that, or /cluster/id differs, the ensemble was restored or recreated, and the
+resync is a rebase. Without /brokers there is nothing to watch yet: the chroot is wrong, or the
 cluster has not started.
 """
 
@@ -23,11 +23,11 @@ PROBE: tuple[Read, ...] = (
 """What is read before a resync."""
 
 MOST_LAG_MS = 10_000
-"""A partitioned leader may answer with an old zxid until its peers have left it: some ticks."""
+"""A partitioned leader may answer with an old zxid until its peers have left it, which takes some ticks."""
 
 FIRST_RETRY_MS = 250
 MOST_RETRY_MS = 5_000
-"""Pauses between tries double between these."""
+"""The pause between tries doubles from the first to the second of these."""
 
 
 class ResyncReadiness(NamedTuple):
@@ -37,7 +37,7 @@ class ResyncReadiness(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Not yet: try again later."""
+    """The resync may not begin yet: try again later."""
 
     why: str
     no_brokers: bool = False
@@ -48,7 +48,7 @@ class ReadinessCheck:
 
     def __init__(self) -> None:
         self.unanswered: ResyncWanted | None = None
-        """The fold's newest request, if no resync has answered it."""
+        """The fold's newest request, while no resync has answered it."""
         self._cluster_id: str | None = None
         self._highest_zxid = 0
         self._view_zxid = 0
@@ -67,7 +67,7 @@ class ReadinessCheck:
         self._highest_zxid = max(self._highest_zxid, zxid)
 
     def on_view(self, view: ClusterView) -> None:
-        """Note how far the fold is and which resync it requests."""
+        """Note how far the fold is, and which resync it requests."""
         as_of, wanted = view.as_of, view.resync_wanted
         if Position(as_of.generation, as_of.seq) >= self._rebased_at:
             self._view_zxid = view.log.read_zxid
@@ -76,19 +76,19 @@ class ReadinessCheck:
         self.unanswered = wanted if self._asked != self._answered else None
 
     def answer(self) -> int | None:
-        """Return the number that the resync now beginning answers; None when none is open."""
+        """Return the number of the request that the resync now beginning answers; None when none is open."""
         answered, self.unanswered = self.unanswered, None
         self._answered = self._asked
         return answered.number if answered else None
 
     def rebased_at(self, position: Position) -> None:
-        """Note a rebase: views from before it are of another history."""
+        """Note a rebase: views from before it belong to another history."""
         self._rebased_at = position
         self._view_zxid = 0
         self._highest_zxid = self._synced_zxid
 
     def start(self, now_ms: int) -> bool:
-        """Begin a check; False while one is under way or the pause after one lasts."""
+        """Begin a check; return False while one is in progress or the pause after one lasts."""
         if self._under_way or now_ms < self._retry_at_ms:
             return False
         self._under_way = True
@@ -97,7 +97,7 @@ class ReadinessCheck:
         return True
 
     def stop(self) -> None:
-        """Forget a check under way: its replies will not come, and the next may ask another server."""
+        """Forget a check in progress: its replies will not arrive, and the next one may ask another server."""
         self._under_way = False
         self._retry_at_ms = 0
         self._behind_since_ms = None
@@ -107,7 +107,7 @@ class ReadinessCheck:
         self._synced_zxid = zxid
 
     def judge(self, results: Sequence[Result], now_ms: int) -> ResyncReadiness | Wait:
-        """Return whether the resync may begin, from the probe's results (after `on_sync`)."""
+        """Return whether the resync may begin, by the probe's results (after `on_sync`)."""
         self._under_way = False
         brokers, cluster_id = results
         if brokers == Refused(Err.NO_NODE):

@@ -1,8 +1,8 @@
-"""What was read from ZooKeeper becomes changes of the log.
+"""Turns what was read from ZooKeeper into changes of the log.
 
-The rule: every change gets its seq here and is noted in `published` in the same step. A value that
-was published already (same path, same mzxid, same generation) is not published again; a resync
-begins by forgetting what was published. No clock: times come in.
+The rule: every change gets its seq here, and is noted in `published` in the same step. A value that
+was published already (same path, mzxid and generation) is not published again. A resync begins by
+forgetting what was published. No clock: the caller passes times.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from zk_source.watcher.published import Published
 from zk_source.wire.operations import ZnodeData
 
 _REDUCED = "/config/"
-"""Payloads below this are reduced to what the model needs; the others leave as they are."""
+"""Payloads of these paths are reduced to what the model needs; the others are published as they are."""
 
 
 class Recorder:
@@ -34,15 +34,15 @@ class Recorder:
         self.published = Published()
         self.denied = DeniedPaths()
         self.dropped = 0
-        """Changes that could not be buffered, since the watcher started."""
+        """Changes dropped since the watcher started, because they could not be buffered."""
         self.clock_ahead_ms = 0
-        """By how much this machine's clock has been set forward since the watcher started: decisions
-        run on a steady clock, the log carries the machine's."""
+        """How far this machine's clock was set forward since the watcher started, in ms. Decisions
+        run on the steady clock, the log carries the machine's."""
         self.sends_beats = False
-        """Whether beats go to the views, past the log: heartbeats say so."""
+        """Whether beats are sent, directly to the views; heartbeats carry this."""
 
     def value(self, path: str, znode: ZnodeData, zxid: int, now_ms: int) -> ZnodeChange | None:
-        """Return a `set`; None when readers know it already."""
+        """Return a `set`; None when readers know the value already."""
         self.denied.discard(path)
         if self.published.mzxid(path) == znode.mzxid:
             return None
@@ -67,7 +67,8 @@ class Recorder:
     ) -> ZnodeChange | None:
         """Return a `deleted`; None when readers do not know the path.
 
-        `even_unknown`: during a resync they may know it from before.
+        `even_unknown`: publish it anyway, since during a resync readers may know the path from
+        before.
         """
         self.denied.discard_all(path)
         if path not in self.published and not even_unknown:
@@ -76,17 +77,17 @@ class Recorder:
         return self._change(ChangeKind.DELETED, now_ms, path=path, read_zxid=zxid)
 
     def deny(self, path: str) -> bool:
-        """Note a path that we may not read; return whether to log it: a closed subtree has thousands."""
+        """Note a denied path; return whether to log it: a denied subtree may have thousands."""
         return self.denied.add(path) and len(self.denied) <= MOST_NAMED
 
     def allow(self, path: str) -> None:
-        """Note that a path which holds no value could be read, or is not there."""
+        """Note that a path without a published value could be read, or does not exist."""
         self.denied.discard(path)
 
     def resync_started(
         self, now_ms: int, *, reason: str, answers: int | None, rebase: bool
     ) -> ZnodeChange:
-        """Return the start of a resync; from here on readers know nothing for certain."""
+        """Return the start of a resync. From here on, readers take nothing for certain."""
         self._resync += 1
         self.published = Published()
         self.denied.clear()
@@ -100,13 +101,13 @@ class Recorder:
         )
 
     def resync_finished(self, now_ms: int) -> ZnodeChange:
-        """Return the end of a resync: how much was published since its start, and the digest."""
+        """Return the end of a resync, with the number and digest of the znodes published since its start."""
         return self._change(
             ChangeKind.RESYNC_FINISHED, now_ms, resync=self._resync, **self._totals()
         )
 
     def reconciled(self, now_ms: int) -> ZnodeChange:
-        """Return the end of a reconciliation: number and digest of what the log holds here."""
+        """Return the end of a reconciliation, with the number and digest of the znodes that the log holds here."""
         return self._change(ChangeKind.RECONCILED, now_ms, **self._totals())
 
     def heartbeat(

@@ -1,15 +1,15 @@
-"""The session's state as heartbeats report it: whether the log follows the cluster now.
+"""Tracks the session's state as heartbeats report it: whether the log follows the cluster now.
 
-The rule: a session counts as CONNECTED for readers from the start of a resync on it, not from the
-moment kazoo has a socket. Before that, and after watches were lost on a live connection, it stays
-in the last state in which no event was taken in.
+The rule: for readers a session is CONNECTED from the start of a resync on it, not from the moment
+kazoo has a socket. Before that, and after watches were lost on a live connection, the reported
+state remains the last one in which no event was handled.
 """
 
 from controller_model.records.changes import SessionState
 
 
 class SessionTracker:
-    """The connection's state, and the session state that is reported with its time."""
+    """The connection's state, and the reported session state with its time."""
 
     def __init__(self, now_ms: int) -> None:
         self.connected = False
@@ -20,11 +20,11 @@ class SessionTracker:
 
     @property
     def watching(self) -> bool:
-        """Events are being read and published."""
+        """Whether events are being read and published."""
         return self.state is SessionState.CONNECTED
 
     def connection_up(self, server: str) -> None:
-        """Note a connection: no event is taken in yet."""
+        """Note a connection; no event is handled yet."""
         self.connected = True
         self.server = server
 
@@ -45,11 +45,11 @@ class SessionTracker:
         self._set(SessionState.CONNECTED, now_ms)
 
     def down_ms(self, now_ms: int) -> int:
-        """Return for how long there has been no connection; 0 while there is one."""
+        """Return for how many ms there has been no connection; 0 while there is one."""
         return 0 if self.connected else now_ms - self._down_since_ms
 
     def down_again(self, now_ms: int) -> None:
-        """Start counting again: a new client tries from now on."""
+        """Count again from now: a new client tries to connect."""
         self._down_since_ms = now_ms
 
     def _set(self, state: SessionState, now_ms: int) -> None:

@@ -1,21 +1,21 @@
-"""How the watcher learns of changes: what to ask for, what an event means, what to read.
+"""Defines how the watcher learns of changes: what to ask for, what an event means, what to read.
 
 The rule: a way of subscribing knows no socket and no clock. It decides which requests arm it on a
-new connection, which reads follow from an event, and which from an answer. There are two ways, and
-both make every change that lasts end in a read that was sent after it:
+new connection, which reads follow from an event, and which from an answer. There are two ways. With
+both, every change that lasts leads to a read that was sent after it:
 
-- **Recursive.** Servers from 3.6 on keep one persistent recursive watch for each subtree: created,
-  deleted and changed znodes each bring an event of their own, so nothing has to be armed again.
-- **One-shot.** Every server knows watches that a read sets and the next change takes away. So each
-  read sets one, and after each event the path is read again with its watch: what changed in between
-  is in the answer, what changes later fires again. A new znode shows in its parent's names. What
-  may be read later is noted once (`_known`), so a list of 10,000 names costs reads of the new ones.
+- **Recursive.** Servers from 3.6 on keep one persistent recursive watch for each subtree. Each
+  created, deleted or changed znode brings its own event, so nothing has to be armed again.
+- **One-shot.** On every server a read can set a watch, and the next change fires and removes it. So
+  each read sets one, and after each event the path is read again with its watch: what changed in
+  between is in the answer, what changes later fires again. A new znode shows in its parent's names.
+  Each path is noted once (`_known`), so a list of 10,000 names costs reads of the new ones only.
 
-Why nothing escapes the second way: a znode that is known has its watch, or its read is on its way,
-or an event says that it will be. A read that finds none forgets it; then its parent's names, which
-are watched, bring it back, and above the subtrees EXISTS watches what is still to come. A
-partition's directory has one child, so `state` is read at once, and the directory is watched only
-while there is none.
+Why one-shot watches miss nothing: a known znode has its watch, or its read is in flight, or an
+event requests that read. When a read finds no znode, its path is forgotten. Then the parent's
+names, which are watched, bring it back, and EXISTS watches the roots of the subtrees that do not
+exist yet. A partition's directory has one child, so `state` is read at once, and the directory is
+watched only while it has no `state`.
 """
 
 import enum
@@ -43,11 +43,11 @@ from zk_source.wire.operations import (
 )
 
 MOST_READS = 500
-"""Reads in one multiRead: past this a larger request is no faster."""
+"""Reads in one multiRead: a larger request is no faster."""
 
 
 class Watches(enum.StrEnum):
-    """Which way to use."""
+    """Which way of watching to use."""
 
     AUTO = "auto"
     RECURSIVE = "recursive"
@@ -62,10 +62,10 @@ class RecursiveWatches:
     live_window = 4
     """Requests in flight for changed paths: enough to keep one connection busy."""
     walk_window = 2
-    """Requests in flight for a walk: a changed path's read waits behind these, 10 to 20 ms."""
+    """Requests in flight for a walk: the read of a changed path waits behind these, 10 to 20 ms."""
 
     def arm(self) -> Sequence[str]:
-        """Return the subtrees; a watch may be put on what does not exist yet."""
+        """Return the subtrees. A watch can be set on a path that does not exist yet."""
         return WATCHED_SUBTREES
 
     def to_read(self, type_: int, path: str) -> Sequence[Read]:
@@ -89,7 +89,7 @@ class RecursiveWatches:
         return [_first_read(root) for root in WATCHED_SUBTREES]
 
     def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:  # noqa: ARG002 - every walk is alike
-        """Return reads of a container's children; of a published znode's only if it has any."""
+        """Return reads of a container's children; of a published znode's children only if it has any."""
         path = read[1]
         if isinstance(result, ZnodeData):
             return ((Op.GET_CHILDREN, path),) if result.num_children else ()
@@ -98,7 +98,7 @@ class RecursiveWatches:
         return ()
 
     def live_on(self, read: Read, result: Result) -> Sequence[Read]:  # noqa: ARG002 - see below
-        """Return nothing: whatever is below has an event of its own."""
+        """Return nothing: each znode below has its own event."""
         return ()
 
 
@@ -111,14 +111,14 @@ class OneShotWatches:
 
     def __init__(self) -> None:
         self._known: dict[Op, set[str]] = {Op.GET_DATA: set(), Op.GET_CHILDREN: set()}
-        """What is watched, or will be when its read is answered: about 100 bytes each."""
+        """The paths that are watched, or will be when their read is answered: about 100 bytes each."""
 
     def arm(self) -> Sequence[str]:
         """Return nothing: reads set the watches."""
         return ()
 
     def to_read(self, type_: int, path: str) -> Sequence[Read]:
-        """Return reads of whatever of the path an event leaves without a watch.
+        """Return reads that set again the watches of the path which an event has removed.
 
         >>> OneShotWatches().to_read(EventType.CHILDREN_CHANGED, "/brokers/topics/t")
         ((<Op.GET_CHILDREN: 8>, '/brokers/topics/t'),)
@@ -146,10 +146,10 @@ class OneShotWatches:
         return reads
 
     def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:
-        """Return what follows, known or not.
+        """Return the reads that follow, known or not.
 
-        A reconciliation notes nothing: what it meets first must be found by events all the same,
-        or missed events would stay unnoticed.
+        A reconciliation notes nothing as known. What it meets first must still be found by events;
+        otherwise missed events would stay unnoticed.
         """
         more = self._next(read, result)
         if resync:
@@ -158,7 +158,7 @@ class OneShotWatches:
         return more
 
     def live_on(self, read: Read, result: Result) -> Sequence[Read]:
-        """Return what follows and is not known; from here on it is."""
+        """Return the reads that follow and are not known yet, and note them as known."""
         self._forget_absent(read, result)
         if not isinstance(result, Refused):
             self._note([read])
@@ -206,7 +206,7 @@ def is_partition_directory(path: str) -> bool:
 
 
 def is_container(path: str) -> bool:
-    """Return whether a znode that is published may lie below this path.
+    """Return whether a published znode may be below this path.
 
     >>> is_container("/brokers/topics/t"), is_container("/brokers/ids/0")
     (True, False)
@@ -231,15 +231,15 @@ def read_of(path: str) -> Read:
 
 
 def _first_read(path: str) -> Read:
-    """Return what a walk reads of a path when it has found it: one read."""
+    """Return the one read with which a walk reads a path that it has found."""
     if is_partition_directory(path):
-        # Its only child is `state`: asking for that directly halves a walk's reads.
+        # Its only child is `state`: reading that directly halves a walk's reads.
         return (Op.GET_DATA, f"{path}/state")
     return read_of(path)
 
 
 def _first_reads(path: str) -> Sequence[Read]:
-    """Return the reads that set the watches which a path needs when it has been found."""
+    """Return the reads that set the watches which a new path needs."""
     if is_partition_directory(path):
         return ((Op.GET_DATA, f"{path}/state"),)
     return _reads_of(path)

@@ -1,9 +1,9 @@
-"""Reading the tree: changed paths at once, the whole of it in walks; values become changes.
+"""Reads changed paths at once and the whole tree in walks, and turns values into changes.
 
 The rule: everything is read on one connection and handled in the order of the replies, so the
-newest reply about a path is right, whatever asked for it. A changed path goes before a walk.
-Bounds: the requests in flight that the way of watching allows, and the changed paths that may wait;
-a reconciliation remembers the paths that it has met.
+newest reply about a path is right, whatever asked for it. Changed paths are read before a walk
+continues. Bounds: the requests in flight that the way of watching allows, and the changed paths
+that may wait. A reconciliation remembers the paths that it has met.
 """
 
 from collections.abc import Sequence
@@ -92,10 +92,10 @@ class TreeReader:
         return walk.purpose
 
     def _read_unmet(self, walk: TreeWalk) -> None:
-        """Read once more what the log holds or names as denied, and the walk did not meet."""
+        """Read once more what the walk did not meet but the log holds or names as denied."""
         published, denied = self._recorder.published, self._recorder.denied
         missing = [(Op.GET_DATA, path) for path in published.missing_from(walk.met)]
-        # Servers withhold the event of a denied znode that goes: nothing else shows that.
+        # Servers send no event when a denied znode is deleted, so only this shows it.
         missing += [read_of(path) for path in denied.missing_from(walk.met)]
         walk.unmet = {read for read in missing if read not in self.dirty}
         walk.met.clear()
@@ -105,7 +105,7 @@ class TreeReader:
     def on_values(
         self, sent: Sent, reads: Sequence[Read], results: Sequence[Result], zxid: int, now_ms: int
     ) -> str | None:
-        """Take in a reply; return what went wrong, None when nothing did."""
+        """Handle a reply; return what went wrong, None when nothing did."""
         self.reads += len(reads)
         live = _is_live(sent)
         rounds = [self.dirty.answered(read) if live else None for read in reads]
@@ -160,7 +160,7 @@ class TreeReader:
         return None
 
     def _was_missed(self, path: str, *, live: bool) -> bool:
-        """Return whether only the reconciliation found this: an event comes before its value."""
+        """Return whether only the reconciliation found this change: an event arrives before its value."""
         walk = self.walk
         if walk is None or walk.purpose is not Purpose.RECONCILIATION:
             return False

@@ -1,9 +1,9 @@
-"""The walk of the whole tree: which reads, in which order, how fast.
+"""Walks the whole tree: which reads, in which order, how fast.
 
-The rule: a walk only keeps what is to be read next; the way of watching decides what that is, and
-`tree_reader` publishes. Depth first, so that it is bounded by the widest level it has listed and
-not yet read. Watches are armed before a walk begins, or by its own reads, so a znode that appears
-in a part already read brings an event.
+The rule: a walk only keeps what is to be read next. The way of watching decides what that is, and
+`tree_reader` publishes. The walk is depth first, so it is bounded by the widest level that it has
+listed and not yet read. Watches are armed before a walk begins, or by its own reads, so a znode
+that appears in a part already read brings an event.
 """
 
 import enum
@@ -13,13 +13,13 @@ from zk_source.watcher.subscriptions import MOST_READS
 from zk_source.wire.operations import Read
 
 MOST_REQUEST_BYTES = 64 * 1024
-"""Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator made of it) binds requests."""
+"""Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator set) limits requests."""
 
 _BURST_PER_S = 20
-"""A walk's allowance is spent in portions of a twentieth of a second."""
+"""A walk's allowance of reads is spent in portions of a twentieth of a second."""
 
 _READ_OVERHEAD_BYTES = 14
-"""What one read adds to a multiRead besides its path: header, length and the watch flag."""
+"""Bytes that one read adds to a multiRead in addition to its path: header, length and the watch flag."""
 
 
 class Purpose(enum.Enum):
@@ -39,23 +39,23 @@ class TreeWalk:
         self.met: set[str] = set()
         """Paths that a reconciliation has met."""
         self.unmet: set[Read] | None = None
-        """Reads of what the log holds and a reconciliation did not meet, until they are answered; None
-        until its walk is over."""
+        """Reads of paths that the log holds and a reconciliation did not meet, until they are
+        answered. None until its walk is over."""
         self._frontier = list(reversed(first))
         self._unanswered = 0
 
     @property
     def finished(self) -> bool:
-        """Everything was read and answered."""
+        """Whether everything was read and answered."""
         return not self._frontier and not self._unanswered
 
     @property
     def waiting(self) -> bool:
-        """There is more to ask for."""
+        """Whether there is more to ask for."""
         return bool(self._frontier)
 
     def take(self, most: int) -> tuple[Read, ...]:
-        """Return the next reads of one request, at most `most`; empty when all were asked."""
+        """Return the next reads for one request, at most `most`; empty when all were asked for."""
         reads = take_reads(self._frontier, most)
         self._unanswered += len(reads)
         return reads
@@ -67,7 +67,7 @@ class TreeWalk:
 
 
 class ReadPace:
-    """A cap on reads per second; unused allowance of at most a moment is kept.
+    """A cap on reads per second; at most a moment's unused allowance is kept.
 
     >>> pace = ReadPace(reads_per_s=1000, burst=100)
     >>> pace.allowed(0), pace.spend(100), pace.allowed(0), pace.allowed(50)

@@ -1,12 +1,12 @@
-"""The watcher's decisions: when to read, to resync, to publish, to give up.
+"""Makes the watcher's decisions: when to read, to resync, to publish, to give up.
 
-The rule: no socket, no thread, no clock. What happened comes in by the `on_...` methods, each with
-the time; what to do comes out of `commands()`, in order. So a simulation drives the very decisions
-that a real ensemble does.
+The rule: no socket, no thread, no clock. The `on_...` methods report what happened, each with the
+time; `commands()` returns what to do, in order. So a simulation drives the same decisions as a real
+ensemble.
 
 A connection's life: watches are armed (`arming`), the server is asked to catch up (`readiness`), a
-resync begins, the tree is walked while changed paths are read beside it (`tree_reader`), the resync
-ends, reconciliations follow.
+resync begins, the tree is walked while changed paths are read at the same time (`tree_reader`), the
+resync ends, reconciliations follow.
 """
 
 from collections.abc import Sequence
@@ -45,8 +45,9 @@ from zk_source.wire.operations import (
 )
 
 RETRY_MS = 1_000
-"""The pause after a server refused a read, before the tree is read again; it doubles up to
-`MOST_RETRY_MS`, and is short again when a try was followed by as long without a refusal."""
+"""The pause before the tree is read again after a server refused a read. It doubles up to
+`MOST_RETRY_MS`. It is short again when a try was followed by more than `MOST_RETRY_MS` without a
+refusal."""
 
 MOST_RETRY_MS = 60_000
 
@@ -54,7 +55,7 @@ _POLL_MS = 200
 """The longest wait between two checks of what is due."""
 
 _DENIED_EVERY_MS = 1_000
-"""How often heartbeats may come to say what else is denied: what it holds counts as live until then."""
+"""The shortest time between heartbeats that name newly denied paths: until then, what those paths hold counts as live."""
 
 _WALK_POLL_MS = 5
 """The longest wait while a walk's allowance of reads is used up."""
@@ -74,16 +75,16 @@ class Intervals:
 
 
 class _ResyncRequest(NamedTuple):
-    """A resync that is to come."""
+    """A resync that is due now or later."""
 
     reason: str
     not_before_ms: int = 0
-    """0: it is due at once."""
+    """The earliest time for it; 0 means at once."""
     new_generation: bool = False
 
 
 class Watcher:
-    """One cluster's watcher."""
+    """The decisions for one cluster."""
 
     def __init__(
         self,
@@ -114,29 +115,29 @@ class Watcher:
         self._muted = False
         self._retry_ms = RETRY_MS
         self._retried_at = now_ms
-        """When the tree may be read again after the last refusal."""
+        """When the tree could be read again after the last refusal."""
         self._heartbeat_at = now_ms
         self._heartbeat_sent_at = now_ms
         self._denied_told: tuple[str, ...] = ()
-        """What the newest heartbeat named as denied."""
+        """The denied paths that the newest heartbeat named."""
         self._reconcile_at: int | None = None
         self._resync_at: int | None = None
 
     def commands(self) -> list[Command]:
-        """Return what to do, in order, and forget it."""
+        """Return the commands in order and forget them."""
         return self._out.take()
 
     def request(self, token: int) -> Request | None:
-        """Return a request that waits for its reply; None when the reply does not matter any more."""
+        """Return a request that waits for its reply; None when the reply no longer matters."""
         return self._out.request(token)
 
     @property
     def armed(self) -> bool:
-        """There is a connection, and its watches are set."""
+        """Whether there is a connection and its watches are set."""
         return self.session.connected and self._arming.done
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return how long nothing needs doing, if nothing happens."""
+        """Return for how many ms nothing needs doing if nothing happens."""
         if self.reader.walk is not None:
             return _WALK_POLL_MS
         return max(0, min(self._heartbeat_at - now_ms, _POLL_MS))
@@ -144,7 +145,7 @@ class Watcher:
     # --- what happened ----------------------------------------------------------------------
 
     def on_session(self, state: SessionState, server: str, now_ms: int) -> None:
-        """Take in a change of the connection or the session."""
+        """Handle a change of the connection or the session."""
         self._out.forget(lambda _: True)
         self._stop_reading()
         self._arming.on_session(state, server, now_ms)
@@ -158,10 +159,10 @@ class Watcher:
         )
 
     def on_event(self, type_: int, path: str, now_ms: int) -> None:
-        """Take in a notification; the path's value is read afterwards."""
+        """Handle a notification; the path's value is read afterwards."""
         self.events += 1
         if not self.session.watching:
-            return  # before a resync: its walk reads the path
+            return  # the walk of the resync that follows reads the path
         for read in self._arming.subscription.to_read(type_, path):
             if self.reader.dirty.full:
                 self.on_overflow(1, now_ms)
@@ -171,10 +172,10 @@ class Watcher:
     def on_reply(
         self, token: int, zxid: int, err: int, results: Sequence[Result], now_ms: int
     ) -> None:
-        """Take in the answer to a request; one of an earlier connection is ignored."""
+        """Handle the answer to a request; an answer from an earlier connection is ignored."""
         sent = self._out.answered(token)
         if sent is None or err == Err.CONNECTION_LOSS:
-            return  # the session's change of state follows
+            return  # a change of the session's state follows
         match sent.request:
             case AddWatch(path=path):
                 self._arming.on_answer(path, err, now_ms)
@@ -188,7 +189,7 @@ class Watcher:
         self._readiness.saw(zxid)
 
     def on_tick(self, now_ms: int) -> None:
-        """Do what is due: called after everything else that happened, and when time passes."""
+        """Do what is due. Called after everything else that happened, and when time passes."""
         self._check_connection(now_ms)
         self._start_what_is_due(now_ms)
         self.reader.ask_for_changed()
@@ -199,7 +200,7 @@ class Watcher:
             self._heartbeat(now_ms)
 
     def on_view(self, view: ClusterView, now_ms: int) -> None:
-        """Take in the fold's view: how far it is, whom it follows, which resync it requests."""
+        """Handle the fold's view: how far it is, whom it follows, which resync it requests."""
         self._readiness.on_view(view)
         watcher, generation = view.log.watcher, view.as_of.generation
         decision = self.generations.judge_view(watcher, generation, now_ms)
@@ -210,7 +211,7 @@ class Watcher:
             self._request_resync(_ResyncRequest(f"asked for: {wanted.reason}"))
 
     def on_other_watcher(self, other: OtherWatcher, now_ms: int) -> None:
-        """Take in a record that another watcher wrote under our cluster's name."""
+        """Handle a record that another watcher wrote under our cluster's name."""
         match self.generations.judge_record(other.watcher, other.generation, now_ms):
             case FencingDecision.TAKE_NEW_GENERATION:
                 self._take_new_generation(other.watcher, other.generation, now_ms)
@@ -227,17 +228,17 @@ class Watcher:
                 pass
 
     def on_views_cut(self) -> None:
-        """Take in that Kafka has lost views: the fold believes them published, and a resync touches all."""
+        """Note that Kafka has lost views: the fold takes them for published, and a resync makes it publish all."""
         if self.generations.generation:
             self._request_resync(_ResyncRequest("the pipeline's Kafka has lost views"))
 
     def on_overflow(self, dropped: int, now_ms: int) -> None:
-        """Take in that notifications were dropped here."""
+        """Note that notifications were dropped."""
         self.overflows += dropped
         self._on_watches_lost("more notifications than the memory allows", now_ms)
 
     def on_silence(self, silent_ms: int, now_ms: int) -> None:
-        """Take in that a connection that seems to stand gives no answer: only a new client helps."""
+        """Note that a connection that seems to be up gives no answer: only a new client helps."""
         self._out.forget(lambda _: True)
         self._stop_reading()
         self._arming.on_session(SessionState.LOST, "", now_ms)
@@ -246,18 +247,18 @@ class Watcher:
         self._out.add(ReplaceClient(f"no answer for {silent_ms / 1000:.0f} s"))
 
     def on_dropped(self, changes: int, reason: str, now_ms: int) -> None:
-        """Take in that changes were thrown away; nothing more is published for now."""
+        """Note that changes were dropped; nothing more is published for now."""
         self.recorder.dropped += changes
         self._muted = True
         self._on_watches_lost(f"{reason}: {changes} changes dropped", now_ms)
 
     def on_pipeline_back(self, now_ms: int) -> None:
-        """Take in that the pipeline's Kafka takes changes again."""
+        """Note that the pipeline's Kafka accepts changes again."""
         self._muted = False
         self._heartbeat_at = now_ms
 
     def on_stop(self, now_ms: int) -> None:
-        """Publish a last heartbeat: readers learn at once that the session has ended."""
+        """Publish a last heartbeat, so that readers learn at once that the session has ended."""
         self.session.connection_down(SessionState.LOST, now_ms)
         self._heartbeat(now_ms)
 
@@ -353,7 +354,7 @@ class Watcher:
         self._reconcile_at = now_ms + self._intervals.reconciliation_ms
 
     def _request_resync(self, request: _ResyncRequest) -> None:
-        """Note that a resync is to come; of several requests, the first one's reason stays."""
+        """Note that a resync is due; of several requests, the first one's reason is kept."""
         first = self._requested or request
         self._requested = first._replace(
             not_before_ms=max(first.not_before_ms, request.not_before_ms),
@@ -382,7 +383,7 @@ class Watcher:
 
     def _take_new_generation(self, other: str, generation: int, now_ms: int) -> None:
         if self._requested is not None and self._requested.new_generation:
-            return  # it is on its way
+            return  # that resync is due already
         self._stop_reading()
         self.session.watches_lost(now_ms)
         reason = f"watcher {other} wrote generation {generation}"
@@ -398,7 +399,7 @@ class Watcher:
         self._readiness.stop()
 
     def _is_denied_news(self, now_ms: int) -> bool:
-        """Return whether more is denied than was said, and time to say so: not in a walk, which may meet thousands."""
+        """Return whether to report newly denied paths now: not during a walk, which may meet thousands."""
         if self.reader.walk is not None or now_ms < self._heartbeat_sent_at + _DENIED_EVERY_MS:
             return False
         named = self.recorder.denied.named

@@ -1,24 +1,27 @@
-"""By how much ZooKeeper's clock, whose times its znodes carry, is certainly ahead of this machine's or behind it.
+"""Bounds the difference between ZooKeeper's clock, whose times znodes carry, and this machine's clock.
 
-The rule: a notification after an answer of ZooKeeper is of a change after the question, and it comes before the
-change's value. So the change was made between the question and the value, and where its `mtime` lies outside of
-that, the clocks disagree by no less. A read that is late proves less, and never what is wrong. A server that has
-lost its peers without noticing it answers from its past, and what it then hears at once is older: so two moments
-must agree.
-Times are by a clock that nobody sets: that this machine's own is set does not move ZooKeeper's.
+The rule: a notification that arrives after an answer of ZooKeeper is about a change made after the
+question, and it arrives before the changed value. So the change was made between the question and
+the arrival of the value. If its `mtime` is outside of that interval, the clocks differ by at least
+as much as it is outside. A late read proves less, and never proves anything wrong. A server that
+has lost its peers without noticing answers from its past, and the changes that it then receives all
+at once are older than that; so two moments must agree.
+
+All times are of the steady clock, which nobody sets, so that setting this machine's clock does not
+shift ZooKeeper's.
 """
 
 from typing import NamedTuple
 
 _HELD_MS = 10_000
-"""For how long the value of a change is waited for before another change is followed."""
+"""How long to wait for the value of a change before another change is followed."""
 
 _APART_MS = 2_000
-"""Between two moments: changes within it may have been heard of at once."""
+"""The shortest time between two moments: changes within it may have been received all at once."""
 
 
 class _Noticed(NamedTuple):
-    """A change whose value has yet to come."""
+    """A change whose value has not arrived yet."""
 
     path: str
     after_ms: int
@@ -26,7 +29,7 @@ class _Noticed(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """What the changes of a moment leave open: by how much ZooKeeper's clock is ahead, at least and at most."""
+    """The bounds that the changes of one moment give: how far ZooKeeper's clock is ahead, at least and at most."""
 
     at_ms: int
     least_ms: int
@@ -40,26 +43,26 @@ class ZookeeperClock:
         self._new: _Noticed | None = None
         self._noticed: _Noticed | None = None
         self._moments: tuple[_Moment, ...] = ()
-        """The newest two; the clock that they are held against is the one that nobody sets."""
+        """The newest two, measured against the steady clock."""
 
     def on_notification(self, path: str, complete_as_of_ms: int | None, now_ms: int) -> None:
-        """Take in that a znode was made or set, and up to when the log held all that ZooKeeper had."""
+        """Note that a znode was created or set, and as of when the log held all that ZooKeeper had."""
         held = self._noticed
         if complete_as_of_ms is None or (held and now_ms - held.at_ms <= _HELD_MS):
             return
         self._new = self._new or _Noticed(path, complete_as_of_ms, now_ms)
 
     def on_carried_out(self) -> None:
-        """Take in that every value from before the newest notification has been published."""
+        """Note that every value from before the newest notification has been published."""
         if self._new is not None:
             self._noticed, self._new = self._new, None
 
     def on_session(self) -> None:
-        """Follow no change over a connection: the next server may not have come as far."""
+        """Stop following: the next connection's server may not be as far."""
         self._noticed = self._new = None
 
     def on_value(self, path: str, mtime: int, now_ms: int) -> None:
-        """Take in a value that is published now, and when ZooKeeper says that it was set."""
+        """Note a value that is published now, and when it was set by ZooKeeper's clock."""
         held = self._noticed
         if held is None or path != held.path:
             return
@@ -73,9 +76,10 @@ class ZookeeperClock:
             self._moments = (*self._moments, new)[-2:]
 
     def ahead_ms(self, clock_ahead_ms: int) -> int | None:
-        """Return by how much it is ahead of this machine's at least, below 0: behind it; None: not known.
+        """Return by how many ms ZooKeeper's clock is at least ahead of this machine's.
 
-        `clock_ahead_ms` is by how much this machine's clock is ahead of the one that nobody sets.
+        Negative: it is behind by at least that. None: not known. `clock_ahead_ms` is how far this
+        machine's clock is ahead of the steady clock.
         """
         if len(self._moments) < 2:  # noqa: PLR2004  # two moments must agree
             return None

@@ -10,7 +10,7 @@ from zk_source.watcher.subscriptions import Watches
 
 @pytest.fixture(params=[Watches.RECURSIVE, Watches.ONE_SHOT])
 def play(request: pytest.FixtureRequest) -> Play:
-    """A watcher that has resynced on a small cluster, each way of watching."""
+    """A watcher that has resynced on a small cluster, once for each way of watching."""
     play = Play(watches=request.param)
     fill(play.zk)
     play.connect()

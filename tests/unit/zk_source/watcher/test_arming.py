@@ -1,4 +1,4 @@
-"""Recursive watches where a server takes them, one-shot watches where it refuses them."""
+"""Recursive watches where a server accepts them, one-shot watches where it refuses them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_recursive_watches_that_must_be_are_missed_in_one_line() -> None:
 
 
 def test_an_old_server_is_watched_by_one_shot_watches_and_logged_once() -> None:
-    """Its answer ends the connection; from the next one on nothing of the kind is asked."""
+    """Its answer ends the connection; later connections do not ask for recursive watches."""
     play = Play()
     play.zk.old = True
     play.zk.put("/brokers/ids/0")
@@ -45,7 +45,7 @@ def test_an_old_server_is_watched_by_one_shot_watches_and_logged_once() -> None:
 
 
 def test_a_refusal_that_leaves_the_connection_open_needs_no_new_one() -> None:
-    """A server whose watch manager keeps no recursive watches answers with an error, and serves."""
+    """A server whose watch manager supports no recursive watches answers with an error, and continues to serve."""
     play = Play()
     play.zk.refusal = Err.MARSHALLING
     play.zk.put("/brokers/ids/0")
@@ -61,7 +61,7 @@ def test_a_refusal_that_leaves_the_connection_open_needs_no_new_one() -> None:
     ("refusal", "first_ms"), [(Err.MARSHALLING, FIRST_PAUSE_MS), (Err.UNIMPLEMENTED, OLD_PAUSE_MS)]
 )
 def test_recursive_watches_are_tried_again_after_a_refusal(refusal: Err, first_ms: int) -> None:
-    """On the connection that there is, ever more rarely, and until they are taken: then they stay."""
+    """On the same connection, ever more rarely, until they are accepted; then they are kept."""
     play = Play(
         intervals=Intervals(resync_ms=10 * OLD_PAUSE_MS, reconciliation_ms=10 * OLD_PAUSE_MS)
     )
@@ -93,7 +93,7 @@ def test_recursive_watches_are_tried_again_after_a_refusal(refusal: Err, first_m
 
 
 def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
-    """An answer lost with its connection does not go round in circles."""
+    """An answer that is lost with its connection does not cause endless reconnects."""
     play = Play()
     play.zk.put("/brokers/ids/0")
     asked = 0

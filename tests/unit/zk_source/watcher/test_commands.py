@@ -7,7 +7,7 @@ from zk_source.wire.operations import Err
 
 
 def test_replies_of_an_earlier_connection_are_ignored(play: Play) -> None:
-    """A reply that belongs to the connection before changes nothing."""
+    """A reply that belongs to an earlier connection changes nothing."""
     play.zk.put(STATE, b"x")
     play.deliver_one()
     send = play.zk.requests[0]

@@ -1,4 +1,4 @@
-"""What is denied is named, or what is above it: no reader may take it for deleted."""
+"""Each denied path is named, or a path above it, so that no reader takes it for deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=5).map(lambda names: "/" + "/".join
 
 @given(st.sets(PATHS), st.integers(20, 40))
 def test_whatever_is_denied_is_named_or_below_what_is(paths: set[str], most: int) -> None:
-    """Within the bound, nothing twice, and all of it by itself where there is room."""
+    """Within the bound, without duplicates, and each path itself where there is room."""
     named = covering(paths, most)
     assert all(any(f"{path}/".startswith(f"{each}/") for each in named) for path in paths)
     assert len(named) <= min(most, len(paths))
@@ -31,14 +31,14 @@ def test_whatever_is_denied_is_named_or_below_what_is(paths: set[str], most: int
 
 
 def test_paths_that_would_fit_into_no_message_are_not_named() -> None:
-    """A name of ZooKeeper may be almost a megabyte long; what is above it covers it."""
+    """A ZooKeeper path may be almost a megabyte long; a path above it covers it."""
     paths = [f"/config/changes/{letter * 900_000}" for letter in "abc"]
     assert covering([*paths, "/controller"]) == ("/config/changes", "/controller")
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_up_to_the_bounds_each_path_is_named(more: int) -> None:
-    """So many paths, or so many characters; one more, and what is above stands for them."""
+    """Up to so many paths or characters; with one more, paths above are named instead."""
     many = [f"/a/{number}" for number in range(MOST_NAMED + more)]
     long = [f"/a/{letter * (MOST_CHARACTERS // 2 - 3)}" for letter in "bc"]
     long[1] += more * "c"
@@ -47,12 +47,12 @@ def test_up_to_the_bounds_each_path_is_named(more: int) -> None:
 
 
 def test_the_root_covers_nothing() -> None:
-    """It would hide the whole cluster: the few znodes on the first level are all named."""
+    """That would hide the whole cluster. The few znodes of the first level are all named."""
     assert covering(["/a", "/b/c", "/d"], most=1) == ("/a", "/b", "/d")
 
 
 def test_nothing_is_kept_of_paths_that_are_denied_no_more() -> None:
-    """Topics come and go for as long as a resync is not due."""
+    """Topics are created and deleted for as long as no resync is due."""
     denied = DeniedPaths()
     denied.add("/brokers/topics/t")
     for number in range(3):
@@ -62,7 +62,7 @@ def test_nothing_is_kept_of_paths_that_are_denied_no_more() -> None:
 
 
 def test_a_path_that_can_be_read_again_is_named_no_more() -> None:
-    """Nor is one after a resync has begun; what is known is not noted twice."""
+    """Nor is any after a resync has begun; a known path is not noted twice."""
     denied = DeniedPaths()
     assert denied.add("/a")
     assert not denied.add("/a")
@@ -77,7 +77,7 @@ def test_a_path_that_can_be_read_again_is_named_no_more() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "discard", "discard_all"]), PATHS)))
 def test_what_is_below_a_path_that_is_gone_is_gone_too(steps: list[tuple[str, str]]) -> None:
-    """As in a plain set of paths, whatever came before."""
+    """As in a plain set of paths, after any sequence of steps."""
     denied, plain = DeniedPaths(), set[str]()
     for step, path in steps:
         getattr(denied, step)(path)
@@ -91,7 +91,7 @@ def test_what_is_below_a_path_that_is_gone_is_gone_too(steps: list[tuple[str, st
 
 
 def test_a_topic_that_goes_while_its_partitions_are_denied_is_denied_no_more() -> None:
-    """Nobody reads the paths below it again."""
+    """Nothing reads the paths below it again."""
     play = Play()
     fill(play.zk)
     play.connect()
@@ -109,7 +109,7 @@ def test_a_topic_that_goes_while_its_partitions_are_denied_is_denied_no_more() -
 
 
 def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
-    """The fold keeps all of them as they were read last, and says how many it does not know."""
+    """The fold keeps all of them as they were last read, and says how many it does not know."""
     play, fold = Play(), Fold()
     fill(play.zk)
     topics = [f"/brokers/topics/t{number}" for number in range(MOST_NAMED + 50)]
@@ -143,7 +143,7 @@ RECONCILED = Intervals(reconciliation_ms=1_000)
 def test_only_topics_that_went_while_all_were_denied_are_deleted(
     denied: int, watches: Watches
 ) -> None:
-    """However many the list can name: nothing that lives, and all that went at the latest once they may be read."""
+    """However many the list can name. Each deleted topic is reported at the latest when it may be read again."""
     play, fold = Play(RECONCILED, watches=watches), Fold()
     fill(play.zk)
     topics = [f"/brokers/topics/t{number}" for number in range(denied)]
@@ -176,14 +176,14 @@ def test_only_topics_that_went_while_all_were_denied_are_deleted(
 
 
 def _deleted(fold: Fold, play: Play) -> set[str]:
-    """Let the fold take in what is new; return the topics that it reports as deleted."""
+    """Let the fold process what is new; return the topics that it reports as deleted."""
     reported = fold.feed(play.reader.changes)
     play.reader.changes.clear()
     return {each.topic for each in reported if isinstance(each, TopicDeleted)}
 
 
 def denied_since(*paths: str) -> tuple[Play, Fold]:
-    """Return a watcher and a fold that knew all, and that have been denied these paths in a new resync."""
+    """Return a watcher and a fold that knew everything, and to which a new resync denies these paths."""
     play, fold = Play(RECONCILED), Fold()
     fill(play.zk)
     play.connect()
@@ -202,7 +202,7 @@ def denied_since(*paths: str) -> tuple[Play, Fold]:
 
 @pytest.mark.parametrize("path", ["/brokers/ids", "/brokers/topics/t/partitions", "/controller"])
 def test_a_path_that_may_be_read_again_is_denied_no_more(path: str) -> None:
-    """A reconciliation finds it out, also of a path that holds no value of its own."""
+    """A reconciliation notices it, also for a path that has no published value."""
     play, fold = denied_since(path)
     assert fold.state.control.log.denied == (path,)
     play.zk.closed.clear()
@@ -221,7 +221,7 @@ def test_a_path_that_may_be_read_again_is_denied_no_more(path: str) -> None:
 def test_what_goes_while_it_is_denied_without_an_event_is_denied_no_more(
     path: str, watches: Watches
 ) -> None:
-    """Servers withhold such events, and a refused read sets no watch: a reconciliation asks again."""
+    """Servers send no such event, and a refused read sets no watch: a reconciliation asks again."""
     play = Play(RECONCILED, watches=watches)
     fill(play.zk)
     play.zk.closed.update(p for p in play.zk.nodes if f"{p}/".startswith(f"{path}/"))
@@ -237,18 +237,18 @@ def test_what_goes_while_it_is_denied_without_an_event_is_denied_no_more(
 
 
 def test_a_denied_topic_is_shown_on() -> None:
-    """Readers drop the views that are older than a whole resync: it is published after it."""
+    """Readers drop views that are older than a whole resync, so the topic's is published after it."""
     _, fold = denied_since("/brokers/topics/t", STATE)
     assert "t" in fold.state.changed
 
 
 def test_what_is_gone_by_the_time_it_may_be_read_is_asked_for() -> None:
-    """Nobody saw it go, so a resync must show that it is not there; until then the figures are incomplete."""
+    """No event showed that it was deleted, so a resync must; until then the figures are incomplete."""
     play, fold = denied_since("/brokers/ids/0")
     log = fold.state.control.log
     play.zk.delete("/brokers/ids/0")
     play.zk.closed.clear()
-    play.watcher.recorder.denied.clear()  # as in the middle of a walk, which has met what is above it
+    play.watcher.recorder.denied.clear()  # as in the middle of a walk that has met the path above it
     play.watcher.on_pipeline_back(play.now_ms)
     play.carry_out()
     assert play.reader.last[ChangeKind.HEARTBEAT].denied == ()
@@ -271,7 +271,7 @@ def test_what_is_gone_by_the_time_it_may_be_read_is_asked_for() -> None:
 
 
 def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() -> None:
-    """Its zxids say nothing about an ensemble that was built again under smaller ones."""
+    """Its zxids mean nothing in an ensemble that was recreated with smaller ones."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
     stats = fold.state.control.stats
@@ -297,7 +297,7 @@ def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() 
 
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
 def test_what_is_denied_of_late_is_said_within_a_second(watches: Watches) -> None:
-    """Its last good value is shown as live until then; more of it makes one heartbeat a second, not one each."""
+    """Until then its last value is shown as live. Further denied paths cause one heartbeat a second, not one each."""
     play = Play(watches=watches)
     fill(play.zk)
     topics = [f"/brokers/topics/t{number}" for number in range(5)]

@@ -30,7 +30,7 @@ def test_dirty_paths_are_read_first_come_first_served() -> None:
 
 
 def test_a_read_leads_to_what_it_may_show() -> None:
-    """A value is on its way if it is read, or if the names of something above it are."""
+    """A value will be read if it is to be read itself, or if the children of a path above it are."""
     dirty = DirtyPaths()
     dirty.mark((Op.GET_CHILDREN, "/brokers/topics"))
     dirty.mark((Op.GET_DATA, "/brokers/ids/0"))
@@ -41,7 +41,7 @@ def test_a_read_leads_to_what_it_may_show() -> None:
 
 
 def test_a_round_is_done_when_nothing_that_was_marked_before_it_is_left() -> None:
-    """Nor what such a read has led to; a path that waits already keeps its earlier round."""
+    """Nor what such a read leads to. A path that waits already keeps its earlier round."""
     dirty = DirtyPaths()
     a, b = (Op.GET_CHILDREN, "/a"), (Op.GET_DATA, "/a/b")
     dirty.mark(a)

@@ -1,4 +1,4 @@
-"""Two watchers of one cluster: exactly one goes on."""
+"""Of two watchers of one cluster, exactly one continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def begun(name: str = "m", generation: int = 5, now_ms: int = 0) -> Generations:
 
 
 def test_a_new_generation_is_above_all_that_was_seen() -> None:
-    """One more than the largest in the log, the view, or our own; seqs begin at 1."""
+    """It is one more than the highest of the log, the view and our own; seqs begin at 1."""
     generations = Generations("m")
     for seen in (7, 41, 3):
         generations.saw(seen)
@@ -44,23 +44,23 @@ def test_a_new_generation_is_above_all_that_was_seen() -> None:
     [
         ("m", 9, 0, IGNORE),  # ourselves
         ("z", 4, 0, IGNORE),  # an older generation
-        ("z", 6, 0, GIVE_WAY),  # we are new, the other answers us
+        ("z", 6, 0, GIVE_WAY),  # we are new, and the other answers us
         ("a", 6, 0, GIVE_WAY),
         ("z", 5, 0, NEW),  # both took the same generation: the first name stays
         ("a", 5, 0, GIVE_WAY),
-        ("z", 6, LATER, NEW),  # we have long been there: answer the newcomer
+        ("z", 6, LATER, NEW),  # we have run for long: answer the newcomer
         ("a", 6, LATER, NEW),
     ],
 )
 def test_the_verdict_on_a_record(
     watcher: str, generation: int, now_ms: int, verdict: FencingDecision
 ) -> None:
-    """Who is new gives way; who has long been there answers."""
+    """A new watcher gives way; one that has run for long answers."""
     assert begun().judge_record(watcher, generation, now_ms) is verdict
 
 
 def test_records_of_a_contest_already_answered_are_ignored() -> None:
-    """The rest of a newcomer's resync, still on its way, is not a second contest."""
+    """The rest of a newcomer's resync, still in flight, is not a second contest."""
     generations = begun()
     assert generations.judge_record("a", 6, LATER) is NEW
     assert generations.judge_record("a", 6, LATER) is IGNORE
@@ -68,7 +68,7 @@ def test_records_of_a_contest_already_answered_are_ignored() -> None:
 
 @pytest.mark.parametrize(("name", "verdict"), [("m", GIVE_WAY), ("A", NEW)])
 def test_two_of_long_standing_settle_it_by_name(name: str, verdict: FencingDecision) -> None:
-    """A watcher that was paused and is back: after one answer each, the last name gives way."""
+    """One of them was paused and is back. After one answer each, the last name gives way."""
     generations = begun(name)
     assert generations.judge_record("a", 6, LATER) is NEW
     generations.take_new(LATER)
@@ -93,7 +93,7 @@ def test_before_its_first_change_a_watcher_only_learns() -> None:
 
 
 def test_a_view_that_follows_another_watcher_calls_for_a_new_generation() -> None:
-    """The fold drops what is not above whom it follows; a view is no sign of life, though."""
+    """The fold drops changes that are not above those of the watcher it follows. A view does not prove that this watcher runs."""
     generations = begun()
     assert generations.judge_view("z", 5, 0) is NEW
     assert generations.judge_view("z", 4, 0) is IGNORE
@@ -114,14 +114,14 @@ def elected(czxid: int, *seen: int) -> Generations:
     [
         (900, 41, 900),
         (900, 900, 901),  # a leader that wrote more than one generation in its term
-        (900, 41_000, 41_001),  # the election's ensemble was built again
+        (900, 41_000, 41_001),  # the election's ensemble was recreated
         (0, 0, 1),
     ],
 )
 def test_an_elected_watchers_generation_is_at_least_its_znodes_czxid(
     czxid: int, seen: int, generation: int
 ) -> None:
-    """And above all that was seen, whatever the election's ensemble counts."""
+    """And above all that were seen, whatever czxids the election's ensemble assigns."""
     generations = elected(czxid, seen)
     assert generations.generation == generation
     generations.take_new(0)
@@ -131,7 +131,7 @@ def test_an_elected_watchers_generation_is_at_least_its_znodes_czxid(
 @pytest.mark.parametrize("now_ms", [0, LATER])
 @pytest.mark.parametrize("watcher", ["a", "z"])
 def test_an_elected_watcher_never_gives_way(watcher: str, now_ms: int) -> None:
-    """New or not, whatever the other's name: it answers with a new generation, or ignores the deposed."""
+    """New or not, and whatever the other's name: it answers with a new generation, or ignores a deposed watcher."""
     assert elected(900).judge_record(watcher, 899, now_ms) is IGNORE
     assert elected(900).judge_record(watcher, 900, now_ms) is NEW
     assert elected(900).judge_record(watcher, 901, now_ms) is NEW
@@ -140,7 +140,7 @@ def test_an_elected_watcher_never_gives_way(watcher: str, now_ms: int) -> None:
 
 
 def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election() -> None:
-    """It answers once in a while; each answer costs a resync."""
+    """It answers rarely, since each answer costs a resync."""
     generations = elected(900)
     assert generations.judge_record("a", 901, 0) is NEW
     generations.take_new(0)
@@ -158,6 +158,6 @@ def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election
 def test_a_watcher_competes_that_readers_may_follow_instead_of_us(
     watcher: str, generation: int, competes: bool
 ) -> None:
-    """Another name with our generation or a higher one; before our first there is none."""
+    """One with another name and our generation or a higher one; before our first generation there is none."""
     assert elected(900).competes(watcher, generation) is competes
     assert not Generations("m", elected=900).competes(watcher, generation)

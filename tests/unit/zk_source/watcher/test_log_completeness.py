@@ -1,4 +1,4 @@
-"""The log is complete as of a question once all that came before its answer is read and acknowledged."""
+"""The log is complete as of a question once all that preceded its answer is read and acknowledged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zk_source.wire.operations import Op
 
 
 def test_an_answer_counts_when_what_came_before_it_is_acknowledged() -> None:
-    """From its question: a change that Kafka has yet to take may be older."""
+    """As of its question: a change that Kafka has not acknowledged may be older."""
     log = LogCompleteness()
     log.answered(1_000, 1)
     log.advance(oldest_round=1, published=Position(1, 7), acknowledged=Position(1, 6))
@@ -24,7 +24,7 @@ def test_an_answer_counts_when_what_came_before_it_is_acknowledged() -> None:
 
 
 def test_an_answer_waits_for_the_reads_that_came_before_it() -> None:
-    """Paths that changed before the answer are of an earlier round."""
+    """Paths that changed before the answer belong to an earlier round."""
     log = LogCompleteness()
     log.answered(1_000, 1)
     log.advance(oldest_round=0, published=Position(1, 7), acknowledged=Position(1, 7))
@@ -36,7 +36,7 @@ def test_an_answer_waits_for_the_reads_that_came_before_it() -> None:
 
 
 def test_an_answer_whose_reads_are_forgotten_proves_nothing() -> None:
-    """No reads are to be done then, and what they would have shown is not in the log."""
+    """Those reads are no longer to be done, and what they would have shown is not in the log."""
     log = LogCompleteness()
     log.answered(1_000, 1)
     log.reads_forgotten()
@@ -45,7 +45,7 @@ def test_an_answer_whose_reads_are_forgotten_proves_nothing() -> None:
 
 
 def test_a_log_that_has_been_late_for_long_catches_up() -> None:
-    """The oldest questions are forgotten; the newest tell when it has all."""
+    """The oldest questions are forgotten; the newest ones show when the log has caught up."""
     log = LogCompleteness()
     for second in range(1, 1_000):
         log.answered(second * 1_000, second)
@@ -63,11 +63,11 @@ def test_a_log_that_has_been_late_for_long_catches_up() -> None:
     )
 )
 def test_the_log_never_claims_a_change_that_waits(steps: list[tuple[str, int]]) -> None:
-    """Whatever waits for its read, for what the read leads to, or for Kafka, in any order."""
+    """Whatever waits for its read, for a read that follows from it, or for Kafka, in any order."""
     log, dirty = LogCompleteness(), DirtyPaths()
     position = acknowledged = Position(1, 0)
     changed_at: dict[str, int] = {}  # paths that wait to be read, since their first event
-    read_at: dict[str, int] = {}  # the same of those whose read is under way, in its order
+    read_at: dict[str, int] = {}  # the same for paths whose read is in flight, in order
     unacknowledged: deque[tuple[Position, int]] = deque()
     asked_ms: int | None = None
     for now_ms, (step, number) in enumerate(steps, 1):

@@ -21,7 +21,7 @@ def test_the_digest_is_that_of_the_znodes_held() -> None:
 
 
 def test_what_a_walk_did_not_meet_is_missing() -> None:
-    """Paths that the walk met beside those published are no matter."""
+    """Paths that the walk met in addition to the published ones do not matter."""
     published = Published()
     for mzxid, path in enumerate(("/a", "/b", "/c")):
         published.add(path, mzxid)

@@ -11,7 +11,7 @@ EVERY_MS = 1_000
 
 
 def test_an_answer_counts_from_its_question() -> None:
-    """However late it is taken in: the process may have been paused in between."""
+    """However late it is handled: the process may have been paused in between."""
     pulse = Pulse(EVERY_MS)
     assert pulse.answered_ms(0) is None
     token = pulse.ask(100)
@@ -22,7 +22,7 @@ def test_an_answer_counts_from_its_question() -> None:
 
 
 def test_one_question_is_under_way_and_none_sooner_than_they_are_due() -> None:
-    """Until it is answered, or its connection is gone."""
+    """Until the question is answered, or its connection is gone."""
     pulse = Pulse(EVERY_MS)
     first = pulse.ask(0)
     assert (first, pulse.ask(5_000)) == (-1, None)
@@ -37,7 +37,7 @@ def test_one_question_is_under_way_and_none_sooner_than_they_are_due() -> None:
 
 
 def test_who_is_refused_again_and_again_waits_since_the_first_question() -> None:
-    """It is asked on, and after a while it is as silent as one that says nothing; an answer ends that."""
+    """It is asked again, and in time counts as silent like a server that never answers; an answer ends that."""
     pulse = Pulse(EVERY_MS)
     for now_ms in (0, 1_000, 2_000):
         token = pulse.ask(now_ms)
@@ -57,7 +57,7 @@ def test_who_is_refused_again_and_again_waits_since_the_first_question() -> None
     st.lists(st.tuples(st.sampled_from(["ask", "answer", "refuse", "lose"]), st.integers(0, 9_000)))
 )
 def test_nothing_is_known_to_be_newer_than_its_question(steps: list[tuple[str, int]]) -> None:
-    """Whatever is asked, answered late, twice or never, on whichever connection."""
+    """Whether questions are answered late, twice or never, on any connection."""
     pulse, now_ms, asked = Pulse(EVERY_MS), 0, {0: -(10**9)}
     for step, ms in steps:
         now_ms += ms

@@ -1,4 +1,4 @@
-"""A resync begins on a server that has caught up, in a history that is known or marked as a rebase."""
+"""A resync begins on a server that has caught up, with a known history or marked as a rebase."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READY, REBASE = ResyncReadiness(rebase=False), ResyncReadiness(rebase=True)
 
 
 def cluster_id(name: str) -> ZnodeData:
-    """Return what /cluster/id holds of this id."""
+    """Return the content of /cluster/id with this id."""
     return ZnodeData(b'{"version":"1","id":"%s"}' % name.encode(), 1, 1, 1, 1, 0, 0, 0)
 
 
@@ -40,7 +40,7 @@ def tried(
 
 
 def test_the_folds_request_is_answered_once_by_its_number(play: Play) -> None:
-    """A new number makes one resync that names it; the same number again makes none."""
+    """A new number causes one resync that names it; the same number again causes none."""
     for _ in range(3):
         play.watcher.on_view(view(wanted=ResyncWanted(number=4, reason="a hole")), play.now_ms)
         play.settle()
@@ -50,7 +50,7 @@ def test_the_folds_request_is_answered_once_by_its_number(play: Play) -> None:
 
 
 def test_another_lineages_request_of_the_same_number_is_another_request(play: Play) -> None:
-    """A fold that began again counts from 1 again, and knows nothing of the resync that went before."""
+    """A fold that started over counts from 1 again, and does not know of the resync before."""
     wanted = ResyncWanted(number=4, reason="a hole")
     play.watcher.on_view(view(wanted=wanted), play.now_ms)
     play.settle()
@@ -130,7 +130,7 @@ def test_after_a_rebase_the_zxids_of_the_old_history_are_not_waited_for(play: Pl
 
 
 def test_another_cluster_id_is_a_rebase_at_once(play: Play) -> None:
-    """An ensemble built again is known by its /cluster/id."""
+    """An ensemble that was recreated is recognized by its /cluster/id."""
     play.disconnect()
     play.zk.put("/cluster/id", b'{"version":"1","id":"two"}')
     play.connect()
@@ -153,7 +153,7 @@ def test_after_a_rebase_the_old_historys_view_does_not_count(play: Play) -> None
 
 
 def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
-    """Without /brokers nothing is published; when it comes, the resync does."""
+    """Without /brokers nothing is published; the resync begins when it appears."""
     play = Play()
     play.zk.put("/consumers")
     play.connect()
@@ -168,12 +168,12 @@ def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
 
 
 def test_who_has_seen_nothing_begins_on_any_server_at_once() -> None:
-    """Even on one that does not say how far it is: there is nothing that it could undo."""
+    """Even on one that does not say how far it is: there is nothing that a resync could undo."""
     assert tried(ReadinessCheck(), 0) == READY
 
 
 def test_one_check_is_under_way_at_a_time() -> None:
-    """The next may begin when it was judged, or when its replies will not come."""
+    """The next may begin when it was judged, or when its replies will not arrive."""
     check = ReadinessCheck()
     assert check.start(0)
     assert not check.start(0)
@@ -192,7 +192,7 @@ def test_one_check_is_under_way_at_a_time() -> None:
     ids=["no /brokers", "behind"],
 )
 def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: list[int]) -> None:
-    """A cluster may never come to a chroot, and a server catches up soon; each trouble begins anew."""
+    """A cluster may never appear in a chroot, while a server catches up soon; each problem starts with a short pause again."""
     check = ReadinessCheck()
     check.saw(5)
     now_ms = 0
@@ -215,7 +215,7 @@ def test_a_new_connection_need_not_wait_out_the_pause_of_the_old_one() -> None:
 
 
 def test_a_wait_says_what_is_waited_for() -> None:
-    """The zxid there is and the one that is needed, or that there are no brokers."""
+    """The current zxid and the one that is needed, or that there are no brokers."""
     check = ReadinessCheck()
     check.saw(7)
     check.saw(5)
@@ -226,7 +226,7 @@ def test_a_wait_says_what_is_waited_for() -> None:
 
 
 def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> None:
-    """Counted from the first try on; a server that caught up in between was slow, no more."""
+    """The time counts from the first try; a server that caught up in between was only slow."""
     check = ReadinessCheck()
     check.saw(7)
     assert isinstance(tried(check, 6, 1_000), Wait)
@@ -237,7 +237,7 @@ def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> N
 
 
 def test_a_server_that_does_not_say_how_far_it_is_is_waited_for_as_long_as_it_takes() -> None:
-    """A history that nobody has seen cannot be another one."""
+    """A history that was never seen cannot be a different one."""
     check = ReadinessCheck()
     check.saw(7)
     for now_ms in range(0, 60_000, 1_000):
@@ -247,7 +247,7 @@ def test_a_server_that_does_not_say_how_far_it_is_is_waited_for_as_long_as_it_ta
 
 
 def test_time_without_a_connection_is_no_time_in_which_a_server_stays_behind() -> None:
-    """Whoever comes back to a slow server lets it catch up, however long ago another one was slow."""
+    """On a new connection a slow server may catch up, however long ago another one was slow."""
     check = ReadinessCheck()
     check.saw(7)
     assert isinstance(tried(check, 6, 0), Wait)
@@ -258,7 +258,7 @@ def test_time_without_a_connection_is_no_time_in_which_a_server_stays_behind() -
 
 
 def test_the_folds_view_says_how_far_a_server_must_be_and_which_cluster_it_is() -> None:
-    """A watcher that has just started has seen nothing itself; what it saw goes before the view."""
+    """A watcher that has just started has seen nothing itself; what it has seen takes precedence over the view."""
     check = ReadinessCheck()
     check.on_view(view(read_zxid=9, cluster_id="one"))
     assert isinstance(tried(check, 8, id_=cluster_id("one")), Wait)
@@ -271,7 +271,7 @@ def test_the_folds_view_says_how_far_a_server_must_be_and_which_cluster_it_is() 
 
 
 def test_views_count_again_from_the_rebase_on() -> None:
-    """Those of before are of another history, as is what was seen; the rebase itself is of the new one."""
+    """Earlier views, and what was seen before, belong to another history; the rebase itself belongs to the new one."""
     check = ReadinessCheck()
     check.on_view(view(read_zxid=90, cluster_id="one"))
     assert tried(check, 0, id_=cluster_id("two")) == REBASE
@@ -284,7 +284,7 @@ def test_views_count_again_from_the_rebase_on() -> None:
 
 
 def test_a_cluster_id_that_cannot_be_read_says_nothing() -> None:
-    """Neither garbage nor its absence makes another history, nor is what was known forgotten."""
+    """Neither garbage nor a missing znode means another history, and what was known is not forgotten."""
     check = ReadinessCheck()
     assert tried(check, 5, id_=cluster_id("one")) == READY
     for unknown in (NO_ID, cluster_id("one")._replace(data=b"{")):

@@ -13,13 +13,13 @@ SET, DELETED, RECONCILED = ChangeKind.SET, ChangeKind.DELETED, ChangeKind.RECONC
 
 
 def test_a_resync_publishes_every_znode_once_between_its_marks(play: Play) -> None:
-    """A resync is its two marks with one set for each published znode in between."""
+    """A resync consists of its two marks, with one set for each published znode in between."""
     assert play.kinds() == [STARTED, *[SET] * len(PUBLISHED), FINISHED]
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
 def test_a_delete_during_a_resync_is_published_even_of_what_was_not_read_yet() -> None:
-    """Readers may hold a path from before the resync, so its delete is published.
+    """Readers may know a path from before the resync, so its delete is published.
 
     (One-shot watches see no delete of what was not read: there the resync's end shows it.)
     """
@@ -28,7 +28,7 @@ def test_a_delete_during_a_resync_is_published_even_of_what_was_not_read_yet() -
     play.connect()
     while STARTED not in play.kinds():
         assert play.deliver_one() or play.zk.answer_one()
-    play.zk.requests.clear()  # the walk's first reads are lost in this play; the event is not
+    play.zk.requests.clear()  # the walk's first reads are lost in this test; the event is not
     play.zk.delete("/brokers/ids/0")
     while play.kinds()[-1] is not DELETED:
         assert play.deliver_one() or play.zk.answer_one()
@@ -36,7 +36,7 @@ def test_a_delete_during_a_resync_is_published_even_of_what_was_not_read_yet() -
 
 
 def test_an_unreadable_path_is_named_and_the_rest_goes_on() -> None:
-    """NoAuth on one znode: it is on `denied`, everything else is published."""
+    """With NoAuth on one znode, `denied` names it and everything else is published."""
     play = Play()
     fill(play.zk)
     play.zk.closed.add("/brokers/ids/0")
@@ -51,7 +51,7 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.parametrize("set_by_ms", [-HOUR_MS, HOUR_MS])
 def test_a_clock_that_is_set_moves_no_heartbeat(set_by_ms: int) -> None:
-    """The next one comes when it is due; it carries the machine's clock, on which readers compare."""
+    """The next heartbeat is sent when it is due. It carries the machine's clock, which readers compare with theirs."""
     play = Play(intervals=Intervals(heartbeat_ms=10_000))
     play.zk.put("/brokers/ids")
     play.connect()

@@ -19,7 +19,7 @@ def test_a_session_is_reported_connected_only_once_a_resync_has_begun(play: Play
 
 
 def test_a_long_silence_ends_in_a_new_client(play: Play) -> None:
-    """Fifteen seconds without a connection: the session is given up and reported as LOST."""
+    """After fifteen seconds without a connection the session is given up and reported as LOST."""
     play.disconnect()
     play.pass_time(14_000)
     assert play.other_commands == []

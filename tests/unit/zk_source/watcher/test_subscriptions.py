@@ -1,4 +1,4 @@
-"""The two ways of watching: what they ask for, and how one gives way to the other."""
+"""The two ways of watching: what they ask for, and how one replaces the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATE = f"{PARTITIONS}/0/state"
 
 
 def data(path: str) -> tuple[Op, str]:
-    """Return a read of a znode."""
+    """Return a read of a znode's data."""
     return (Op.GET_DATA, path)
 
 
@@ -26,7 +26,7 @@ def names(path: str) -> tuple[Op, str]:
 
 
 def one_shot() -> Play:
-    """Return a play on a small cluster, watched by one-shot watches, after its resync."""
+    """Return a simulation of a small cluster, watched by one-shot watches, after its resync."""
     play = Play(Intervals(reconciliation_ms=30_000, resync_ms=10**12), watches=Watches.ONE_SHOT)
     for path in ("/brokers/ids/0", "/brokers/topics/t", STATE, "/controller"):
         play.zk.put(path)
@@ -48,7 +48,7 @@ def test_a_recursive_walk_lists_a_published_znode_only_if_it_has_children() -> N
 
 
 def test_a_partitions_state_is_read_without_listing_its_directory() -> None:
-    """The directory's only child is known, whichever the way."""
+    """The directory's only child is known, with either way of watching."""
     found = Children(("0", "10"))
     reads = [data(STATE), data(f"{PARTITIONS}/10/state")]
     for watches in (RecursiveWatches(), OneShotWatches()):
@@ -82,7 +82,7 @@ def test_a_list_of_names_costs_reads_of_the_new_ones() -> None:
 
 
 def test_a_quiet_one_shot_cluster_has_a_watch_for_each_read() -> None:
-    """Published znodes have a data watch, what may have children a child watch, no more."""
+    """Published znodes have a data watch, those that may have children a child watch, nothing else."""
     play = one_shot()
     missing = {"/controller_epoch", "/feature", "/migration"}
     assert play.zk.data_watches >= {"/brokers/ids/0", "/brokers/topics/t", STATE} | missing
@@ -91,7 +91,7 @@ def test_a_quiet_one_shot_cluster_has_a_watch_for_each_read() -> None:
 
 
 def test_a_topic_that_grows_and_goes_leaves_no_watch() -> None:
-    """Watches on what was deleted would pile up on the server."""
+    """Watches on deleted znodes would accumulate on the server."""
     play = one_shot()
     before = play.zk.data_watches | play.zk.child_watches
     for path in ("/brokers/topics/u", "/brokers/topics/u/partitions/0/state"):
@@ -108,7 +108,7 @@ def test_a_topic_that_grows_and_goes_leaves_no_watch() -> None:
 
 
 def test_what_was_known_before_a_reconnect_is_not_known_after_it() -> None:
-    """A znode that went during an outage is seen when it comes back."""
+    """A znode that was deleted during an outage is seen when it is created again."""
     play = one_shot()
     play.disconnect()
     play.zk.delete("/brokers/ids/0")
@@ -121,12 +121,12 @@ def test_what_was_known_before_a_reconnect_is_not_known_after_it() -> None:
 
 
 def test_a_reconciliation_that_meets_news_first_has_found_nothing() -> None:
-    """What the parent's event was about to show was not missed by the events."""
+    """The events did not miss what the parent's event was about to show."""
     play = one_shot()
-    play.pass_time(30_000)  # a reconciliation's first reads are under way
+    play.pass_time(30_000)  # a reconciliation's first reads are in flight
     play.zk.put("/brokers/topics/t/partitions/1/state")
     for _ in range(40):
-        play.zk.answer_one()  # the reconciliation's answers come one at a time, the event among them
+        play.zk.answer_one()  # the reconciliation's answers arrive one at a time, with the event among them
         play.deliver_one()
     play.settle()
     assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)

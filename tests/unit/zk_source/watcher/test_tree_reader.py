@@ -12,7 +12,7 @@ SET, DELETED, RECONCILED = ChangeKind.SET, ChangeKind.DELETED, ChangeKind.RECONC
 
 
 def test_a_changed_znode_is_read_once_and_published(play: Play) -> None:
-    """One event makes one read and one set."""
+    """One event causes one read and one set."""
     play.zk.put(STATE, b"new")
     play.settle()
     assert play.kinds()[-1] is SET
@@ -21,7 +21,7 @@ def test_a_changed_znode_is_read_once_and_published(play: Play) -> None:
 
 
 def test_a_burst_on_one_path_is_coalesced_and_its_last_value_published(play: Play) -> None:
-    """Events that come while a path is read cost one more read, and the last value is published."""
+    """Events that arrive while a path is being read cost one more read, and the last value is published."""
     play.zk.put(STATE, b"0")
     play.deliver_one()
     for value in (b"1", b"2", b"3"):
@@ -33,7 +33,7 @@ def test_a_burst_on_one_path_is_coalesced_and_its_last_value_published(play: Pla
 
 
 def test_a_read_sent_before_a_delete_does_not_bring_the_znode_back(play: Play) -> None:
-    """A delete that overtakes nothing: whatever is read first, the reader ends without it."""
+    """Whatever is read first, for the reader the znode does not exist in the end."""
     play.zk.put("/controller", b"x")
     play.deliver_one()
     play.zk.delete("/controller")
@@ -43,7 +43,7 @@ def test_a_read_sent_before_a_delete_does_not_bring_the_znode_back(play: Play) -
 
 
 def test_a_value_read_before_the_event_came_is_read_again(play: Play) -> None:
-    """An event that comes while its path is being read may be of a later value."""
+    """An event that arrives while its path is being read may be about a later value."""
     play.zk.put(STATE, b"first")
     play.deliver_one()
     play.zk.execute_one()
@@ -62,7 +62,7 @@ def test_a_znode_that_came_and_went_unseen_is_not_published(play: Play) -> None:
 
 
 def test_a_reconciliation_without_differences_only_confirms(play: Play) -> None:
-    """A reconciliation of an unchanged tree is one `reconciled`."""
+    """A reconciliation of an unchanged tree publishes one `reconciled`."""
     play.pass_time(300_000)
     play.settle()
     assert play.kinds()[-2:] == [FINISHED, RECONCILED]
@@ -84,7 +84,7 @@ def test_a_reconciliation_finds_what_no_event_showed(play: Play) -> None:
 
 
 def test_a_failed_read_is_mended_by_a_resync_after_a_pause(play: Play) -> None:
-    """An error of the server's is not met by hammering it."""
+    """A server that answers with an error is not flooded with reads."""
     play.zk.put(STATE, b"unseen")
     play.deliver_one()
     send = play.zk.requests.popleft()
@@ -99,7 +99,7 @@ def test_a_failed_read_is_mended_by_a_resync_after_a_pause(play: Play) -> None:
 
 
 def test_the_walk_waits_while_the_publisher_has_no_room() -> None:
-    """A resync sends no reads while its changes would only pile up."""
+    """A resync sends no reads while its changes would only accumulate."""
     play = Play()
     fill(play.zk)
     play.watcher.reader.room = False
@@ -124,7 +124,7 @@ def test_a_walk_keeps_to_its_reads_per_second() -> None:
 
 
 def test_what_a_read_leads_to_is_of_its_round(play: Play) -> None:
-    """With one-shot watches names come before values: until those are read, the event is not done."""
+    """With one-shot watches names are read before values: until the values are read, the event is not done."""
     dirty = play.watcher.reader.dirty
     play.zk.put("/brokers/topics/new")
     while play.zk.to_client:

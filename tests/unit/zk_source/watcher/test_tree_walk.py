@@ -8,7 +8,7 @@ from zk_source.wire.operations import Op
 
 
 def test_a_request_keeps_to_its_limits() -> None:
-    """Neither more reads nor more bytes than one request may have; an overlong path goes alone."""
+    """Neither more reads nor more bytes than one request may have; an overlong path is sent alone."""
     frontier = [(Op.GET_DATA, "/" + "x" * 1_000)] * 100
     reads = take_reads(frontier, MOST_READS)
     assert sum(len(path) for _, path in reads) <= MOST_REQUEST_BYTES
@@ -20,7 +20,7 @@ def test_a_request_keeps_to_its_limits() -> None:
 
 
 def test_a_walk_is_over_when_every_read_is_answered() -> None:
-    """What an answer leads to goes before what is already waiting; the last answer ends it."""
+    """Reads that follow from an answer are sent before those that wait already; the last answer ends the walk."""
     root, other, child = ((Op.GET_DATA, path) for path in ("/a", "/b", "/a/c"))
     walk = TreeWalk(Purpose.RESYNC, [root, other], reads_per_s=1000)
     assert walk.take(1) == (root,)

@@ -32,7 +32,7 @@ def reasons(play: Play) -> list[str | None]:
 
 
 def test_containers_are_not_published(play: Play) -> None:
-    """A partition's directory brings no change."""
+    """A partition's directory causes no change."""
     before = len(play.reader.changes)
     play.zk.put("/brokers/topics/t/partitions/1")
     play.settle()
@@ -40,7 +40,7 @@ def test_containers_are_not_published(play: Play) -> None:
 
 
 def test_a_reconnect_resyncs_under_the_same_generation_with_a_new_id(play: Play) -> None:
-    """What went by while the connection was down is caught up with by a resync."""
+    """A resync catches up with what happened while the connection was down."""
     play.disconnect()
     play.zk.put("/brokers/ids/7")
     play.zk.delete("/controller")
@@ -67,7 +67,7 @@ def test_a_disconnect_in_the_middle_of_a_resync_begins_a_new_one() -> None:
 
 
 def test_heartbeats_come_every_ten_seconds(play: Play) -> None:
-    """A quiet minute holds six heartbeats."""
+    """There are six heartbeats in a quiet minute."""
     before = len(play.reader.changes)
     for _ in range(60):
         play.pass_time(1_000)
@@ -76,14 +76,14 @@ def test_heartbeats_come_every_ten_seconds(play: Play) -> None:
 
 
 def test_a_full_resync_comes_daily(play: Play) -> None:
-    """A day after a resync the next one begins without being asked."""
+    """A day after a resync the next one begins without a request."""
     play.pass_time(86_400_000)
     play.settle()
     assert play.reader.last[STARTED].reason == "the daily one"
 
 
 def test_dropped_changes_mute_the_watcher_until_kafka_is_back(play: Play) -> None:
-    """After a drop nothing is published; when Kafka is back, a resync carries the count."""
+    """After a drop nothing is published; when Kafka is back, the resync carries the count."""
     play.watcher.on_dropped(17, "Kafka was away", play.now_ms)
     play.zk.put(STATE, b"unseen")
     before = len(play.reader.changes)
@@ -100,13 +100,13 @@ def test_dropped_changes_mute_the_watcher_until_kafka_is_back(play: Play) -> Non
 
 
 def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
-    """Lost events are made up for by reading everything again."""
+    """Everything is read again in place of the lost events."""
     play.zk.put(STATE, b"unseen")
     play.zk.to_client.clear()
     play.watcher.on_overflow(1, play.now_ms)
     play.carry_out()
     assert play.watcher.overflows == 1
-    # Before the resync begins: what is held may be of before, and readers know it.
+    # Before the resync begins: what the log holds may be out of date, and readers know that.
     assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.SUSPENDED
     play.settle()
     assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.CONNECTED
@@ -116,7 +116,7 @@ def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
 
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
 def test_what_is_missed_in_the_middle_of_a_resync_begins_a_new_one(watches: Watches) -> None:
-    """The resync under way proves nothing any more: it is never finished, and publishes no value."""
+    """The current resync proves nothing any more: it is never finished, and publishes no further value."""
     play = Play(watches=watches)
     fill(play.zk)
     play.connect()
@@ -134,7 +134,7 @@ def test_what_is_missed_in_the_middle_of_a_resync_begins_a_new_one(watches: Watc
 
 
 def test_lost_views_are_asked_for_by_a_resync(play: Play) -> None:
-    """Without a pause in what is published: nothing of ZooKeeper was missed."""
+    """Publishing does not stop: no event of ZooKeeper was missed."""
     play.watcher.on_views_cut()
     play.settle()
     started = play.reader.last[STARTED]
@@ -145,7 +145,7 @@ def test_lost_views_are_asked_for_by_a_resync(play: Play) -> None:
 
 
 def test_views_that_are_lost_before_the_first_resync_need_no_other() -> None:
-    """It touches all that there is."""
+    """The first resync publishes everything anyway."""
     fresh = Play()
     fill(fresh.zk)
     fresh.watcher.on_views_cut()
@@ -175,7 +175,7 @@ def test_an_incumbent_answers_a_newcomer_by_a_new_generation(play: Play) -> None
 
 
 def test_reads_that_are_refused_are_tried_ever_more_rarely() -> None:
-    """The tree of a server that is sick is not read each second; after a good minute it is again."""
+    """The tree of a sick server is not read each second; after a minute without errors it is again."""
     play = Play(watches=Watches.ONE_SHOT)
     fill(play.zk)
     play.zk.broken.add("/controller")
@@ -203,7 +203,7 @@ def test_reads_that_are_refused_are_tried_ever_more_rarely() -> None:
 
 
 def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play) -> None:
-    """Readers learn at once that nothing is seen any more; requests of before are forgotten."""
+    """Readers learn at once that nothing is seen any more; requests from before are forgotten."""
     play.watcher.on_silence(15_000, play.now_ms)
     play.carry_out()
     assert play.other_commands[-1] == ReplaceClient("no answer for 15 s")
@@ -216,7 +216,7 @@ def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play)
 
 
 def test_a_connection_is_the_reason_of_its_resync(play: Play) -> None:
-    """The first one of all is the start."""
+    """The reason of the very first resync is the start."""
     play.disconnect()
     play.connect()
     play.settle()
@@ -225,7 +225,7 @@ def test_a_connection_is_the_reason_of_its_resync(play: Play) -> None:
 
 
 def test_nothing_needs_doing_until_a_heartbeat_is_due(play: Play) -> None:
-    """It looks a few times a second all the same, and all the time while it walks the tree."""
+    """All the same it looks a few times a second, and continuously while it walks the tree."""
     due_at = play.reader.last[ChangeKind.HEARTBEAT].observed_at + 10_000
     waits = [play.watcher.wait_ms(due_at - early_ms) for early_ms in (5_000, 200, 50, 1, 0, -50)]
     assert waits == [200, 200, 50, 1, 0, 0]
@@ -237,7 +237,7 @@ def test_nothing_needs_doing_until_a_heartbeat_is_due(play: Play) -> None:
 
 
 def test_requests_are_known_until_they_are_answered() -> None:
-    """By their tokens: the bytes of a reply do not say what was asked."""
+    """By their tokens: the bytes of a reply do not say what was asked for."""
     play = Play(watches=Watches.ONE_SHOT)
     fill(play.zk)
     play.connect()
@@ -256,7 +256,7 @@ def test_requests_are_known_until_they_are_answered() -> None:
 def test_a_server_catches_up_before_it_is_asked(
     watches: Watches, reads: list[MultiRead | SingleRead]
 ) -> None:
-    """Of everything: of the root. Then each of the reads that decide comes once."""
+    """With one sync of the root. Then each read that decides is sent once."""
     play = Play(watches=watches)
     fill(play.zk)
     play.connect()
@@ -266,7 +266,7 @@ def test_a_server_catches_up_before_it_is_asked(
 
 
 def test_a_server_that_cannot_catch_up_says_nothing_of_how_far_it_is(play: Play) -> None:
-    """Whatever zxid its refusal names: no resync begins, and the log says what is waited for."""
+    """Whatever zxid its refusal carries: no resync begins, and the log says what is waited for."""
     play.disconnect()
     play.connect()
     while not isinstance(play.zk.requests[0].request, Sync):
@@ -285,7 +285,7 @@ def test_a_server_that_cannot_catch_up_says_nothing_of_how_far_it_is(play: Play)
 
 
 def test_a_probe_that_fails_is_tried_again_after_the_pause() -> None:
-    """The connection's own reason stays, and the pause holds although it was due at once."""
+    """The connection's own reason is kept, and the pause is kept although that resync was due at once."""
     play = Play(watches=Watches.RECURSIVE)
     fill(play.zk)
     play.connect()
@@ -302,7 +302,7 @@ def test_a_probe_that_fails_is_tried_again_after_the_pause() -> None:
 
 
 def test_a_multi_read_that_fails_names_its_first_path() -> None:
-    """One error stands for all that it reads."""
+    """One error covers all that it reads."""
     play = Play(watches=Watches.RECURSIVE)
     fill(play.zk)
     play.connect()
@@ -320,7 +320,7 @@ def test_a_multi_read_that_fails_names_its_first_path() -> None:
 
 
 def test_what_goes_on_is_counted(play: Play) -> None:
-    """Events, and reconciliations."""
+    """Events and reconciliations are."""
     events = play.watcher.events
     for _ in range(3):
         play.zk.put(STATE, b"news")
@@ -343,7 +343,7 @@ def test_a_watcher_begins_with_nothing_counted() -> None:
 def test_more_changed_paths_than_fit_are_an_overflow(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one notification, the one that found no room; each overflow is counted."""
+    """The one notification that found no room is dropped; each overflow is counted."""
     monkeypatch.setattr(dirty_paths, "MOST_WAITING", 0)
     play.zk.put(STATE, b"news")
     play.deliver_one()
@@ -356,7 +356,7 @@ def test_more_changed_paths_than_fit_are_an_overflow(
 
 
 def test_changes_that_are_dropped_add_up(play: Play) -> None:
-    """Heartbeats say how many there were since the start."""
+    """Heartbeats carry the number since the start."""
     for changes in (17, 5):
         play.watcher.on_dropped(changes, "Kafka was away", play.now_ms)
         play.watcher.on_pipeline_back(play.now_ms)
@@ -365,7 +365,7 @@ def test_changes_that_are_dropped_add_up(play: Play) -> None:
 
 
 def test_recursive_watches_that_are_tried_again_begin_with_a_resync() -> None:
-    """It is the reason that readers see."""
+    """Readers see that reason."""
     play = Play(intervals=Intervals(resync_ms=2 * OLD_PAUSE_MS))
     fill(play.zk)
     play.zk.refusal = Err.UNIMPLEMENTED
@@ -390,7 +390,7 @@ def test_an_elected_watcher_begins_at_its_elections_place() -> None:
 
 
 def test_whoever_gives_way_says_to_whom_and_what_to_do(play: Play) -> None:
-    """With the age of the other one's record by the machine's clock, as that is written by one."""
+    """With the age of the other's record by the machine's clock: the record's time is of such a clock, too."""
     play.watcher.recorder.clock_ahead_ms = 7_000
     other = OtherWatcher("c", "bbbbbb", 2, play.now_ms - 593_000)
     play.watcher.on_other_watcher(other, play.now_ms)
@@ -404,7 +404,7 @@ def test_whoever_gives_way_says_to_whom_and_what_to_do(play: Play) -> None:
 
 
 def test_a_record_that_seems_to_come_from_the_future_is_of_now(play: Play) -> None:
-    """Two machines' clocks differ."""
+    """The clocks of two machines differ."""
     other = OtherWatcher("c", "bbbbbb", 2, play.now_ms + 5_000)
     play.watcher.on_other_watcher(other, play.now_ms)
     play.carry_out()
@@ -423,7 +423,7 @@ def test_a_record_of_an_older_generation_means_nothing(play: Play) -> None:
 def test_a_resync_that_is_to_come_takes_a_new_generation_if_any_reason_wants_it(
     play: Play,
 ) -> None:
-    """Whichever came first; its reason is the one that is shown."""
+    """Whichever request is first; its reason is the one that is shown."""
     play.pass_time(60_000)
     play.settle()
     play.watcher.on_overflow(1, play.now_ms)
@@ -441,7 +441,7 @@ def test_a_resync_that_is_to_come_takes_a_new_generation_if_any_reason_wants_it(
 
 
 def test_what_the_fold_asks_for_waits_for_a_pause_that_lasts(play: Play) -> None:
-    """A server that refused a read a moment ago is left in peace, whoever wants what."""
+    """A server that refused a read a moment ago is not asked again, whoever requests it."""
     play.zk.broken.add(STATE)
     play.zk.put(STATE, b"news")
     play.settle()
@@ -458,7 +458,7 @@ def test_what_the_fold_asks_for_waits_for_a_pause_that_lasts(play: Play) -> None
 
 
 def test_a_connection_that_does_not_come_is_given_up_for_a_new_client() -> None:
-    """After as long as the settings say; readers learn that the session is lost. Then it counts again."""
+    """After the time in the settings; readers learn that the session is lost. Then the time counts again."""
     down_ms = 600_000
     play = Play(Intervals(new_client_ms=down_ms))
     fill(play.zk)
@@ -476,7 +476,7 @@ def test_a_connection_that_does_not_come_is_given_up_for_a_new_client() -> None:
 
 
 def test_a_silence_while_watches_are_armed_forgets_their_requests() -> None:
-    """Their replies would be of the connection that is given up."""
+    """Their replies would belong to the connection that is given up."""
     play = Play(watches=Watches.RECURSIVE)
     play.connect()
     assert requests_in_flight(play.watcher) == 1
@@ -487,7 +487,7 @@ def test_a_silence_while_watches_are_armed_forgets_their_requests() -> None:
 
 
 def test_less_that_is_denied_is_no_news(play: Play) -> None:
-    """The next heartbeat that is due says so."""
+    """The next regular heartbeat reports it."""
     paths = ("/brokers/ids/0", "/controller")
     play.zk.closed.update(paths)
     for path in paths:

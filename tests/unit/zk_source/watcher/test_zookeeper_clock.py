@@ -1,4 +1,4 @@
-"""What a change proves of ZooKeeper's clock, and what it does not."""
+"""What a change proves about ZooKeeper's clock, and what it does not prove."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SET = "/brokers/topics/orders/partitions/0/state"
 def notice(
     clock: ZookeeperClock, *, asked: int, noticed: int, read: int, mtime: int, path: str = SET
 ) -> int | None:
-    """Let a change come: a question before it, its notification, its value. Times are of the steady clock."""
+    """Let a change happen: a question before it, its notification, its value. Times are of the steady clock."""
     clock.on_notification(path, asked, noticed)
     clock.on_carried_out()
     clock.on_value(path, mtime, read)
@@ -26,7 +26,7 @@ def notice(
 def notice_twice(
     clock: ZookeeperClock, *, asked: int, noticed: int, read: int, mtime: int
 ) -> int | None:
-    """Let the same come twice, 2 s apart."""
+    """Let the same happen twice, 2 s apart."""
     known = None
     for apart in (0, APART_MS):
         known = notice(
@@ -47,7 +47,7 @@ def notice_twice(
 def test_what_is_said_is_never_more_than_the_truth(
     moments: list[int], ahead: int, ours_ahead: int
 ) -> None:
-    """However late the notification and the value are: the sign is right, and the amount is at most the true one."""
+    """However late the notification and the value are, the sign is right and the amount is at most the true one."""
     asked, made, noticed, read = sorted(moments)
     clock = ZookeeperClock()
     notice_twice(clock, asked=asked, noticed=noticed, read=read, mtime=made + ahead)
@@ -59,7 +59,7 @@ def test_what_is_said_is_never_more_than_the_truth(
 
 @pytest.mark.parametrize(("ahead", "said"), [(HOUR_MS, HOUR_MS - 20), (-HOUR_MS, -HOUR_MS + 970)])
 def test_a_clock_an_hour_off_is_known_by_two_changes(ahead: int, said: int) -> None:
-    """Asked at 0, changed at 970, read at 990, and so again."""
+    """Asked at 0, changed at 970, read at 990, and the same again."""
     clock = ZookeeperClock()
     assert notice(clock, asked=0, noticed=980, read=990, mtime=970 + ahead) is None
     for at in (1_000, 2_000):
@@ -68,14 +68,14 @@ def test_a_clock_an_hour_off_is_known_by_two_changes(ahead: int, said: int) -> N
 
 
 def test_the_newest_change_decides_that_clocks_agree() -> None:
-    """So a clock that has been corrected is right again with the next change."""
+    """So after a clock has been corrected, the next change shows it."""
     clock = ZookeeperClock()
     assert notice_twice(clock, asked=0, noticed=10, read=20, mtime=HOUR_MS) == HOUR_MS - 20
     assert notice(clock, asked=4_900, noticed=5_000, read=5_010, mtime=4_990) == 0
 
 
 def test_what_is_heard_at_once_of_long_ago_proves_nothing() -> None:
-    """As from a server that had lost its peers: it answered from its past, and hears all when it finds them."""
+    """For example from a server that had lost its peers: it answered from its past, and receives everything when it finds them."""
     clock = ZookeeperClock()
     for ms in range(0, APART_MS, 100):
         at = HOUR_MS + ms
@@ -85,7 +85,7 @@ def test_what_is_heard_at_once_of_long_ago_proves_nothing() -> None:
 
 
 def test_nothing_is_known_without_a_change_that_was_noticed() -> None:
-    """Of a value from a resync nobody knows how old it is, nor before the log was complete once."""
+    """The age of a resync's value is unknown, as is that of a value before the log was complete once."""
     clock = ZookeeperClock()
     clock.on_value(SET, HOUR_MS, 0)
     assert clock.ahead_ms(0) is None
@@ -96,7 +96,7 @@ def test_nothing_is_known_without_a_change_that_was_noticed() -> None:
 
 
 def test_a_value_that_was_on_its_way_before_the_notification_proves_nothing() -> None:
-    """It is published with all that came in before: only then is the change's own value waited for."""
+    """It is published with all that arrived before. Only then is the value of the noticed change awaited."""
     clock = ZookeeperClock()
     clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS + 10)
     clock.on_value(SET, 5, 2 * HOUR_MS + 20)
@@ -108,7 +108,7 @@ def test_a_value_that_was_on_its_way_before_the_notification_proves_nothing() ->
 
 
 def test_over_a_new_connection_nothing_is_awaited() -> None:
-    """Its server may not have come as far as the one that notified."""
+    """The new server may not be as far as the one that sent the notification."""
     clock = ZookeeperClock()
     clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS)
     clock.on_session()
@@ -118,7 +118,7 @@ def test_over_a_new_connection_nothing_is_awaited() -> None:
 
 
 def test_one_change_at_a_time_and_not_for_ever() -> None:
-    """One whose value does not come, as of a znode that is gone again, gives way after 10 s."""
+    """A change whose value does not arrive, such as of a znode that was deleted, is given up after 10 s."""
     clock = ZookeeperClock()
     clock.on_notification(SET, 0, 0)
     clock.on_carried_out()
@@ -130,7 +130,7 @@ def test_one_change_at_a_time_and_not_for_ever() -> None:
 
 
 def test_of_changes_that_are_noticed_together_the_first_is_followed() -> None:
-    """Until its value has come."""
+    """Until its value has arrived."""
     clock = ZookeeperClock()
     for at in (1, 1 + APART_MS):
         clock.on_notification(SET, at, at)
