@@ -1,4 +1,4 @@
 """One connection to ZooKeeper: jute records, pipelined requests, replies and notifications in socket order.
 
-It uses kazoo, and no other room but the watcher's settings.
+It uses kazoo, and may import no other subpackage; only the watcher's settings.
 """

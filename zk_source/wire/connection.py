@@ -1,9 +1,10 @@
 # ruff: noqa: SLF001 -- kazoo has no public hook for its connection handler, its queue or its state
-"""kazoo's client with a connection handler that keeps socket order.
+"""Provides kazoo's client with a connection handler that keeps socket order.
 
-The rule: kazoo connects, authenticates, pings, and keeps the session; what the socket brings for us
-goes into one inbox, in the order it came, on the thread that read it. kazoo's own callbacks come
-from two threads and reorder, so none is used. kazoo's session states are put in on that same thread.
+The rule: kazoo connects, authenticates, pings, and keeps the session. What the socket brings for us
+goes into one inbox, in the order of its arrival, on the thread that read it. kazoo's own callbacks
+run on two threads, which loses the order, so none is used. kazoo's session states are put into the
+inbox on that same thread.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from zk_source.wire.pipelining import PipeliningConnection
 
 
 class _Sink:
-    """Takes the place of kazoo's result object: where a request's reply goes."""
+    """Passes a request's reply to the inbox, in place of kazoo's result object."""
 
     __slots__ = ("_inbox", "_token")
 
@@ -27,16 +28,16 @@ class _Sink:
         self._token = token
 
     def set_reply(self, zxid: int, err: int, body: bytes, offset: int) -> None:
-        """Pass a reply on, undecoded: decoding is not the socket thread's work."""
+        """Pass on a reply without decoding it, which is not the socket thread's work."""
         self._inbox.put(Reply(self._token, zxid, err, body, offset))
 
     def set_exception(self, _error: Exception) -> None:
-        """Pass on that the request failed with its connection."""
+        """Report that the request failed with its connection."""
         self._inbox.put(Reply(self._token, 0, Err.CONNECTION_LOSS, b"", 0))
 
 
 class OrderedConnection(PipeliningConnection):
-    """kazoo's connection handler, with notifications and our replies going into the inbox."""
+    """kazoo's connection handler, which puts notifications and our replies into the inbox."""
 
     def __init__(self, *args: Any, inbox: Inbox, chroot: str, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -44,10 +45,10 @@ class OrderedConnection(PipeliningConnection):
         self._chroot = chroot
         self.server = ""
         self.failures = 0
-        """Failed tries to connect since the last connection."""
+        """Failed attempts to connect since the last connection."""
 
     def send(self, token: int, request: Request) -> None:
-        """Queue a request; its reply comes into the inbox."""
+        """Queue a request; its reply will be in the inbox."""
         self.client._call(encode(request, self._chroot), _Sink(self._inbox, token))
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:

@@ -1,9 +1,9 @@
-"""The watcher's one queue: notifications, replies and session states in socket order.
+"""Holds the watcher's one queue: notifications, replies and session states in socket order.
 
-The rule: one thread puts what the socket brings, in the order it came, and one thread takes it.
-Bounded: at most `most_events` notifications wait. Beyond that they are dropped and counted, and
-one `Overflow` stands in their place; the watcher answers it with a resync. Replies are
-bounded by the reads that the watcher has in flight.
+The rule: one thread puts what the socket brings, in the order of its arrival, and one thread takes
+it. Bounded: at most `most_events` notifications wait. Further ones are dropped and counted, with
+one `Overflow` in their place; the watcher then resyncs. Replies are bounded by the reads that the
+watcher has in flight.
 """
 
 import queue
@@ -17,7 +17,7 @@ from controller_model.records.changes import Int64
 from controller_model.records.views import ClusterView
 
 MOST_EVENTS = 200_000
-"""Notifications that may wait: about 30 MB, and more than any burst the watcher keeps up with."""
+"""Notifications that may wait: about 30 MB, and more than any burst that the watcher keeps up with."""
 
 
 class Notification(NamedTuple):
@@ -28,7 +28,7 @@ class Notification(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A request was answered, or (with an error and no body) failed with its connection."""
+    """The reply to a request; with an error and no body, the request failed, for example with its connection."""
 
     token: int
     zxid: int
@@ -38,7 +38,7 @@ class Reply(NamedTuple):
 
 
 class SessionChanged(NamedTuple):
-    """A client's session is CONNECTED, SUSPENDED or LOST now; clients are numbered."""
+    """A client's session is now CONNECTED, SUSPENDED or LOST; clients are numbered."""
 
     client: int
     state: str
@@ -46,27 +46,27 @@ class SessionChanged(NamedTuple):
 
 
 class Overflow(NamedTuple):
-    """Notifications were dropped here; how many is known when it is taken."""
+    """Notifications were dropped here; their number is known when this is taken."""
 
     dropped: int
 
 
 class OtherWatcher(msgspec.Struct, frozen=True):
-    """Of a change that another watcher wrote after our start, only who wrote it and when."""
+    """A change that another watcher wrote after our start, reduced to who wrote it and when."""
 
     cluster: str
     watcher: str
     generation: Int64
-    """One that no record can hold must not be followed: no generation of ours would be above it."""
+    """A generation that no record can hold must not be followed: none of ours could be above it."""
     observed_at: Int64
 
 
 class ViewsCut(NamedTuple):
-    """Kafka does not hold views any more that were read back, or were next to be read."""
+    """Kafka no longer holds views that were read back, or were next to be read."""
 
 
 Item = Notification | Reply | SessionChanged | Overflow | ClusterView | OtherWatcher | ViewsCut
-"""What waits; a ClusterView is what the fold made of our cluster."""
+"""What the queue holds; a ClusterView is the fold's view of our cluster."""
 
 
 class Inbox:
@@ -82,11 +82,11 @@ class Inbox:
         return self._queue.qsize()
 
     def put(self, item: Item) -> None:
-        """Add what must not be lost."""
+        """Add an item that must not be lost."""
         self._queue.put(item)
 
     def put_notification(self, type_: int, path: str) -> None:
-        """Add a notification, or drop and count it while the queue is full."""
+        """Add a notification; while the queue is full, drop and count it."""
         if not self._dropped and self._queue.qsize() < self._most_events:
             self._queue.put(Notification(type_, path))
             return
@@ -96,7 +96,7 @@ class Inbox:
                 self._queue.put(Overflow(0))
 
     def take(self, timeout_s: float, *, pause_s: float = 0.0) -> Item | None:
-        """Return the next item; None when none came in time. `pause_s`: leave them alone for so long before."""
+        """Return the next item, None when none arrives in time. `pause_s`: wait that long before taking any."""
         if pause_s:
             time.sleep(pause_s)
         try:

@@ -1,7 +1,7 @@
-"""ZooKeeper's serialization (jute) of the requests that we send and of their replies.
+"""Encodes requests in ZooKeeper's serialization (jute), and decodes their replies.
 
-The rule: encode and decode only; what a value means is decided elsewhere. A chroot is added to each
-path here and taken from it again; nothing else of the watcher knows of it. Sources:
+The rule: encode and decode only; what a value means is decided elsewhere. The chroot is added to
+each path here and removed again; no other part of the watcher knows it. Sources:
 org.apache.zookeeper.{ZooDefs, MultiOperationRecord, MultiResponse} (ZooKeeper 3.8), and
 zookeeper.jute, whose single reads are the same in 3.4.
 """
@@ -27,10 +27,10 @@ from zk_source.wire.operations import (
 SYNC = 9
 MULTI_READ = 22
 ADD_WATCH = 106
-"""Operation codes (ZooDefs.OpCode); those of single reads are `Op`'s."""
+"""Operation codes (ZooDefs.OpCode) other than those of single reads, which are in `Op`."""
 
 PERSISTENT_RECURSIVE = 1
-"""addWatch's mode for events of a whole subtree that stay armed (AddWatchMode.java)."""
+"""addWatch's mode for a persistent recursive watch (AddWatchMode.java)."""
 
 _WATCH = b"\1"
 _INT = struct.Struct("!i")
@@ -41,19 +41,19 @@ _END_OF_MULTI = _MULTI_HEADER.pack(-1, True, -1)
 
 
 class BadReplyError(ValueError):
-    """A server's reply is not what its protocol says."""
+    """A server's reply does not follow the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedRequest:
-    """A request in bytes, with the attributes that kazoo expects of one."""
+    """A request in bytes, with the attributes that kazoo expects of a request."""
 
     type: int
     body: bytes
 
     @property
     def is_single_read(self) -> bool:
-        """Whether this is a small request, of which many may leave in one write."""
+        """Whether this is a small request, of which many can be sent in one write."""
         return self.type in {Op.EXISTS, Op.GET_DATA, Op.GET_CHILDREN}
 
     def serialize(self) -> bytes:
@@ -62,7 +62,7 @@ class EncodedRequest:
 
 
 def encode(request: Request, chroot: str) -> EncodedRequest:
-    """Return a request in bytes, its paths below the chroot, which is empty where there is none."""
+    """Return a request in bytes, its paths below the chroot (empty where there is none)."""
     match request:
         case AddWatch(path=path):
             body = _path(chroot, path) + _INT.pack(PERSISTENT_RECURSIVE)
@@ -76,7 +76,7 @@ def encode(request: Request, chroot: str) -> EncodedRequest:
 
 
 def decode(request: Request, buffer: bytes, offset: int) -> tuple[Result, ...]:
-    """Return the results in a request's reply, one for each of its reads; else BadReplyError."""
+    """Return the results in a request's reply, one for each of its reads; raise BadReplyError if it has other ones."""
     try:
         match request:
             case MultiRead(reads=reads):
@@ -91,13 +91,13 @@ def decode(request: Request, buffer: bytes, offset: int) -> tuple[Result, ...]:
             case SingleRead():
                 return (_znode(b"", buffer, offset),)
             case AddWatch() | Sync():
-                return ()  # an error code alone, and the path again
+                return ()  # only an error code, and the path again
     except (struct.error, IndexError) as error:
         raise BadReplyError(f"the reply to {type(request).__name__} is damaged: {error}") from None
 
 
 def decode_event(buffer: bytes, offset: int, chroot: str) -> tuple[int, str]:
-    """Return a notification's type and its path below the chroot; `EventType` may lack the type."""
+    """Return a notification's type and its path below the chroot. The type may be one that `EventType` lacks."""
     kind, _state = _INT_INT.unpack_from(buffer, offset)
     path, _ = _read_string(buffer, offset + _INT_INT.size)
     return kind, path.removeprefix(chroot)
@@ -153,7 +153,7 @@ def _read_children(buffer: bytes, offset: int) -> tuple[Children, int]:
 
 
 def _path(chroot: str, path: str) -> bytes:
-    """Return the path that the server knows: ZooKeeper takes none that ends with a slash."""
+    """Return the path as the server knows it: ZooKeeper accepts none that ends with a slash."""
     return _string((chroot or path) if path == "/" else chroot + path)
 
 

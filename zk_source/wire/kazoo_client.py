@@ -1,8 +1,8 @@
 # ruff: noqa: SLF001 -- kazoo has no public hook for its connection handler
-"""Makes every kazoo client of ours: with our connection handler, and without kazoo's own log.
+"""Makes every kazoo client of kcm: with our connection handler, and without kazoo's own log.
 
-The rule: whatever connects to ZooKeeper takes hosts, credentials and certificates from the settings,
-checks host names, and reconnects by itself. A kazoo client here knows no chroot.
+The rule: every client takes hosts, credentials and certificates from the settings, verifies host
+names, and reconnects by itself. A kazoo client here knows no chroot.
 """
 
 import logging
@@ -31,14 +31,15 @@ MOST_WARNING_PAUSE_S = 60.0
 class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
     """kazoo's connection handler, which reports why it cannot connect and what to correct.
 
-    Every refusal of SASL credentials is one error to it. A server that insists on SASL has an error
-    of its own, which would end kazoo's thread without a word about the credentials.
+    Every refusal of SASL credentials is reported as the same error. A server that requires SASL
+    answers with an error of its own, which would end kazoo's thread without a word about the
+    credentials.
     """
 
     last_error = ""
-    """Why the last try to connect failed; empty if none did."""
+    """Why the last attempt to connect failed; empty if none did."""
     tls_advice = ""
-    """Which settings to correct after it; empty if TLS was not to blame."""
+    """Which settings to correct after that; empty if TLS was not the cause."""
 
     @property
     def auth_failed(self) -> bool:
@@ -68,19 +69,19 @@ class Outage:
     """How long a ZooKeeper has not answered, and when to log that: soon, then ever more rarely."""
 
     def __init__(self, what: str, setting: str, clock_s: Callable[[], float]) -> None:
-        """Begin now; `setting` is what to correct, as the message says it."""
+        """Begin now. `setting` names what to correct, as the message says it."""
         self._what = what
         self._setting = setting
         self._clock_s = clock_s
         self.end()
 
     def end(self) -> None:
-        """Note that it answers: an outage may begin from now on."""
+        """Note that ZooKeeper answers: an outage may begin from now on."""
         self._since_s = self._clock_s()
         self._next_warning_s = FIRST_WARNING_S
 
     def warning_is_due(self) -> bool:
-        """Return whether to log it now; the pauses after that grow up to `MOST_WARNING_PAUSE_S`."""
+        """Return whether to log the outage now; the pauses after that grow up to `MOST_WARNING_PAUSE_S`."""
         waited_s = self._clock_s() - self._since_s
         if waited_s < self._next_warning_s:
             return False
@@ -88,7 +89,7 @@ class Outage:
         return True
 
     def error(self, connection: Authenticating) -> UnreachableError:
-        """Return what the user must see of it."""
+        """Return the error that tells the user about the outage."""
         advice = connection.tls_advice or f"start it or correct the setting {self._setting}"
         return UnreachableError(
             f"{self._what} does not answer (for {self._clock_s() - self._since_s:.0f} s): "
@@ -99,10 +100,10 @@ class Outage:
 def make_client(
     settings: WatchSettings, handler: type[HandlerT], *, most_reconnect_s: float, **options: Any
 ) -> tuple[KazooClient, HandlerT]:
-    """Return a client that is not started, and its connection handler made with `options`.
+    """Return a client that is not started, and its connection handler, which is made with `options`.
 
-    Pauses between tries of all hosts double up to `most_reconnect_s`: a sick ensemble is not
-    hammered.
+    Pauses between attempts to reach all hosts double up to `most_reconnect_s`, so that a sick
+    ensemble is not flooded with them.
     """
     retry = KazooRetry(
         max_tries=-1,
@@ -112,7 +113,7 @@ def make_client(
         sleep_func=time.sleep,
     )
     logger = logging.getLogger("zk_source.kazoo")
-    logger.disabled = True  # we log what happens in our own words
+    logger.disabled = True  # kcm logs what happens itself
     client = KazooClient(
         hosts=settings.hosts,
         timeout=settings.session_timeout_s,
@@ -140,7 +141,7 @@ def make_client(
 
 
 def stop_client(client: KazooClient) -> None:
-    """End the session and the threads; waits at most a few seconds."""
+    """End the session and the threads; wait at most a few seconds."""
     # kazoo's stop() waits for its thread without limit when the peer is silent.
     stopper = threading.Thread(target=_stop, args=(client,), name="zookeeper-stop", daemon=True)
     stopper.start()

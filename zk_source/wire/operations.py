@@ -1,4 +1,4 @@
-"""What the watcher asks of ZooKeeper, and what ZooKeeper answers.
+"""Defines what the watcher asks ZooKeeper for, and what ZooKeeper answers.
 
 The rule: values only. `jute` knows their bytes and `connection` sends them; the decisions of
 `watcher` need neither. Every path here is without the chroot.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Op(enum.IntEnum):
-    """Reads, by ZooKeeper's operation codes; a multiRead can hold all but EXISTS."""
+    """Reads, with ZooKeeper's operation codes; a multiRead can hold all except EXISTS."""
 
     EXISTS = 3
     GET_DATA = 4
@@ -28,7 +28,7 @@ class EventType(enum.IntEnum):
 
 
 class Err(enum.IntEnum):
-    """The error codes that we distinguish (KeeperException.Code)."""
+    """The error codes that the watcher distinguishes (KeeperException.Code)."""
 
     OK = 0
     CONNECTION_LOSS = -4
@@ -52,20 +52,20 @@ class ZnodeData(NamedTuple):
 
 
 class Children(NamedTuple):
-    """The names of a znode's children, in no order."""
+    """The names of a znode's children, in no particular order."""
 
     names: tuple[str, ...]
 
 
 class Refused(NamedTuple):
-    """A read that gave no value: NoNode, NoAuth or another error code."""
+    """A read that returned no value: NoNode, NoAuth or another error code."""
 
     code: int
 
 
 Result = ZnodeData | Children | Refused
 Read = tuple[Op, str]
-"""One read: what of which path."""
+"""One read: the operation and the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class AddWatch:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Ask a server to catch up with its leader; the reply's header has the zxid it reached."""
+    """Ask a server to catch up with its leader; the reply's header has the zxid that it reached."""
 
     path: str
 
@@ -91,10 +91,10 @@ class MultiRead:
 
 @dataclass(frozen=True, slots=True)
 class SingleRead:
-    """Read one znode, as every ZooKeeper can, and set a watch: its next change brings one event.
+    """Read one znode, as every ZooKeeper can, and set a watch: the znode's next change brings one event.
 
-    GET_DATA watches the znode itself, GET_CHILDREN the names of its children, EXISTS a znode that
-    may be still to come. A read that finds no znode leaves no watch, unless it is EXISTS.
+    GET_DATA watches the znode itself, GET_CHILDREN the names of its children. EXISTS also watches a
+    znode that does not exist yet; the other reads leave no watch when they find no znode.
     """
 
     op: Op
@@ -102,7 +102,7 @@ class SingleRead:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What is read, as a multiRead names it."""
+        """The reads, in the form of a multiRead's."""
         return ((self.op, self.path),)
 
 

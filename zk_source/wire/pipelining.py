@@ -1,9 +1,9 @@
 # ruff: noqa: SLF001 -- kazoo has no public hook for its queue, its socket or its wake-up bytes
-"""Single reads by the hundred on one kazoo connection: one system call for many of them.
+"""Sends single reads by the hundred on one kazoo connection: one system call for many of them.
 
-The rule: what goes out and what comes in is what kazoo would send and hand on, in the same order,
-only not with a select and a system call for each. Only single reads are written together, so any
-other request takes kazoo's own way. Bounded: `MOST_TOGETHER` requests, `RECEIVE_BYTES` a time.
+The rule: kazoo would send and receive the same, in the same order, but with a select and a system
+call for each request. Only single reads are written together; any other request takes kazoo's own
+way. Bounded: `MOST_TOGETHER` requests, `RECEIVE_BYTES` at a time.
 """
 
 import ssl
@@ -16,7 +16,7 @@ from zk_source.wire.jute import EncodedRequest
 from zk_source.wire.kazoo_client import Authenticating
 
 MOST_TOGETHER = 64
-"""Requests in one write: about 5 KB, far below what a socket takes at once."""
+"""Requests in one write: about 5 KB, far below what a socket accepts at once."""
 
 RECEIVE_BYTES = 65_536
 
@@ -40,7 +40,7 @@ class PipeliningConnection(Authenticating):
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
         queue = self.client._queue
         together: list[tuple[EncodedRequest, Any]] = []
-        # By index: another thread appends meanwhile; only this one takes away.
+        # By index: another thread appends in the meantime; only this one removes.
         while len(together) < min(len(queue), MOST_TOGETHER):
             request, sink = queue[len(together)]
             if not (isinstance(request, EncodedRequest) and request.is_single_read):
@@ -61,7 +61,8 @@ class PipeliningConnection(Authenticating):
         self._write(out, connect_timeout)
         for _ in pending:
             queue.popleft()
-        # Each request's wake-up byte follows it into the queue; one that is late wakes for nothing.
+        # Each request's wake-up byte is written after the request is queued; a late one wakes this
+        # thread for nothing.
         self._read_sock.recv(len(pending))
         self.client._pending.extend(pending)
 
@@ -86,7 +87,7 @@ class PipeliningConnection(Authenticating):
         return data
 
     def _receive(self, timeout: float) -> bytes:
-        """Return what the socket has, after waiting for it; TLS may hold bytes that select misses."""
+        """Wait for data and return it. TLS may hold bytes that select does not show."""
         with self._socket_error_handling():
             while True:
                 waiting = getattr(self._socket, "pending", None)

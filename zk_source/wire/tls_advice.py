@@ -1,7 +1,7 @@
-"""What to correct when a ZooKeeper cannot be reached over TLS.
+"""Says what to correct when a ZooKeeper cannot be reached over TLS.
 
-The rule: who refused whom decides, and which settings there are. The words of a refusal decide
-nothing: they are OpenSSL's and the server's Java's, and each of their releases may choose others.
+The rule: the advice depends on who refused whom, and on which settings exist. It does not depend on
+the text of a refusal, which is OpenSSL's or Java's and may change with each of their releases.
 """
 
 import ssl
@@ -25,10 +25,11 @@ _HUNG_UP = (ConnectionResetError, BrokenPipeError)
 
 
 def tls_advice(error: BaseException, *, has_certificate: bool) -> str:
-    """Return which settings to correct after a connection over TLS failed; empty if TLS did not.
+    """Return which settings to correct after a connection over TLS failed; empty if TLS was not the cause.
 
-    `error` is what was raised, or what kazoo made of it. `has_certificate` says whether we show
-    one. A server that hangs up without a word is suspected of asking for one when we show none.
+    `error` is what was raised, or what kazoo made of it. `has_certificate` says whether we present
+    a certificate. If we present none and the server closes the connection without an alert, it
+    probably requires one.
 
     >>> tls_advice(ConnectionRefusedError(), has_certificate=False)
     ''
@@ -44,7 +45,7 @@ def tls_advice(error: BaseException, *, has_certificate: bool) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, and what it was raised for, the first of all last."""
+    """Yield an error and the errors that caused it, the original one last."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

@@ -1,4 +1,4 @@
 """The watched ensemble: its sessions, one client after the other, and the health of its servers.
 
-It may use `wire`.
+It may import `wire`.
 """

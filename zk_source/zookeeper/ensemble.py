@@ -1,4 +1,4 @@
-"""The watched ensemble: one client after the other, and the warnings about it.
+"""Keeps one client of the watched ensemble after the other, and logs the warnings about it.
 
 The rule: a problem is logged at once, then ever more rarely; with `fail_fast` it ends the watcher.
 """
@@ -19,7 +19,7 @@ from zk_source.wire.kazoo_client import MOST_WARNING_PAUSE_S, Outage, make_clien
 from zk_source.wire.operations import Request
 
 MOST_RECONNECT_S = 2.0
-"""Pauses between tries of all hosts double up to this: a sick ensemble is not hammered."""
+"""Pauses between attempts to reach all hosts double up to this, so that a sick ensemble is not flooded."""
 
 ANSWER_TIMEOUT_S = 2.0
 
@@ -37,7 +37,7 @@ class WatchedEnsemble:
         self._no_brokers_warning_at = 0.0
 
     def connect(self) -> None:
-        """Give up the client that there is, and make a new one."""
+        """Give up the current client, if any, and make a new one."""
         self.close()
         self._clients += 1
         client, self._connection = make_client(
@@ -54,24 +54,24 @@ class WatchedEnsemble:
         self._inbox.put(SessionChanged(number, state, connection.server))
 
     def close(self) -> None:
-        """End the client's session and threads; waits at most a few seconds."""
+        """End the client's session and threads; wait at most a few seconds."""
         if self._connection is not None:
             stop_client(self._connection.client)
 
     def send(self, token: int, request: Request) -> None:
-        """Queue a request; nothing without a client."""
+        """Queue a request; do nothing without a client."""
         if self._connection is not None:
             self._connection.send(token, request)
 
     def is_own(self, change: SessionChanged) -> bool:
-        """Note a change of the session; False when it is of a client that was given up."""
+        """Note a change of the session; return False when it belongs to a client that was given up."""
         if change.client != self._clients:
             return False
         self._outage.end()
         return True
 
     def check(self, *, resynced: bool) -> None:
-        """Warn of a client that is not connected, or replace it; raises what ends the watcher."""
+        """Warn of a client that is not connected, or replace it; raise the error that ends the watcher."""
         connection = self._connection
         if connection is None:
             return
@@ -90,7 +90,7 @@ class WatchedEnsemble:
             self.connect()
 
     def report_no_brokers(self) -> None:
-        """Log that there is no Kafka under the chroot; with fail_fast raise a UsageError."""
+        """Log that there is no Kafka under the chroot; with fail_fast, raise a UsageError instead."""
         now = time.monotonic()
         if now < self._no_brokers_warning_at:
             return
@@ -116,7 +116,7 @@ class WatchedEnsemble:
     def _nearest(self, path: str) -> tuple[str, Sequence[str]]:
         """Return the nearest existing ancestor of a whole path, and its children.
 
-        Blocks for a moment; without an answer it is the root, with nothing known of it.
+        Block for a moment. Without an answer, return the root and no children.
         """
         try:
             while path not in {"", "/"}:

@@ -1,6 +1,6 @@
-"""The commands of four letters that a ZooKeeper server answers in text (`srvr`, `mntr`, `dump`).
+"""Sends four-letter words to a ZooKeeper server, which answers in text (`srvr`, `mntr`, `dump`).
 
-The rule: one connection for one command, closed by the server after its answer. A server answers
+The rule: one connection for each command, closed by the server after its answer. A server answers
 only what its 4lw.commands.whitelist allows, and refuses in a sentence; `server_figures` reads both.
 """
 
@@ -10,10 +10,10 @@ import time
 from contextlib import ExitStack
 
 ANSWER_DEADLINE_S = 2.0
-"""A healthy server answers within milliseconds."""
+"""How long to wait for an answer: a healthy server answers within milliseconds."""
 
 MOST_ANSWER_BYTES = 1 << 20
-"""An answer has some kilobytes; more is not from a ZooKeeper."""
+"""Bytes of the longest answer: ZooKeeper's have some kilobytes, anything longer is not from a ZooKeeper."""
 
 
 def four_letter_word(
@@ -24,7 +24,7 @@ def four_letter_word(
     deadline_s: float = ANSWER_DEADLINE_S,
     tls: ssl.SSLContext | None = None,
 ) -> str:
-    """Return a server's answer to a command such as `mntr`; raises OSError if there is none."""
+    """Return a server's answer to a command such as `mntr`; raise OSError if there is none."""
     ends_at = time.monotonic() + deadline_s
     with ExitStack() as stack:
         connection = stack.enter_context(socket.create_connection((host, port), deadline_s))
@@ -40,7 +40,7 @@ def four_letter_word(
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Return the parts of an address; raises ValueError without a port.
+    """Return the host and the port of an address; raise ValueError if it has no port.
 
     >>> host_and_port("[::1]:2181")
     ('::1', 2181)

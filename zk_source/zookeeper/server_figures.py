@@ -1,6 +1,7 @@
-"""A ZooKeeper server's answers to `mntr` and `srvr`, as figures.
+"""Parses a ZooKeeper server's answers to `mntr` and `srvr` into figures.
 
-The rule: what a server does not report is None, never 0; an answer in another form is no answer.
+The rule: a figure that the server does not report is None, never 0. Text in any other form counts
+as no answer.
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ import math
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerFigures:
-    """What a server reported; None where it did not."""
+    """What a server reported; None where it reported nothing."""
 
     server: str
     role: str
@@ -20,11 +21,11 @@ class ServerFigures:
     sessions: float | None = None
     outstanding_requests: float | None = None
     answer_seconds: float | None = None
-    """How long it took to answer."""
+    """How long the server took to answer."""
 
 
 def read_mntr(server: str, answer: str) -> ServerFigures | None:
-    r"""Return the figures of an answer to `mntr`; None when it is a refusal or something else.
+    r"""Return the figures of an answer to `mntr`; None when it is a refusal or anything else.
 
     >>> read_mntr("zk1:2181", "zk_version\t3.8.4-x, built\nzk_server_state\tfollower\n").role
     'follower'
@@ -45,7 +46,7 @@ def read_mntr(server: str, answer: str) -> ServerFigures | None:
 
 
 def read_srvr(server: str, answer: str) -> ServerFigures | None:
-    r"""Return the figures of an answer to `srvr`; None when it is a refusal or something else.
+    r"""Return the figures of an answer to `srvr`; None when it is a refusal or anything else.
 
     >>> read_srvr("zk1:2181", "Latency min/avg/max: 0/0.5/20\nMode: leader\n").latency_highest_seconds
     0.02
@@ -67,7 +68,7 @@ def read_srvr(server: str, answer: str) -> ServerFigures | None:
 
 
 def _number(text: str | None) -> float | None:
-    """Return a figure; None when there is none, or it is not one."""
+    """Return a figure; None when it is missing or not a number."""
     try:
         value = float(text or "")
     except ValueError:

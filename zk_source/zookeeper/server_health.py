@@ -1,8 +1,8 @@
-"""The health of the ZooKeeper server that our session is on: its role, latency and sessions.
+"""Measures the health of the ZooKeeper server of our session: its role, latency and sessions.
 
-The rule: the server is asked rarely, by a thread of its own, with four-letter words that change
-nothing (`mntr`, or `srvr` where that is refused, as it is by default since 3.5). What it does not
-report, or reported too long ago, has no sample. The watching never waits for it.
+The rule: a separate thread asks the server, rarely, with four-letter words that change nothing
+(`mntr`, or `srvr` where that is refused, as it is by default since 3.5). A figure that the server
+does not report, or reported too long ago, has no sample. Watching never waits for this.
 """
 
 import dataclasses
@@ -24,20 +24,20 @@ from zk_source.zookeeper.four_letter_words import (
 from zk_source.zookeeper.server_figures import ServerFigures, read_mntr, read_srvr
 
 ASK_EVERY_S = 15.0
-"""A usual scrape interval; the server logs a line for each of these connections."""
+"""The interval between questions, a usual scrape interval: the server logs a line for each of these connections."""
 
 CHECK_EVERY_S = 1.0
-"""How soon it is noticed that the session is on another server, or on none."""
+"""How soon the thread notices that the session moved to another server, or to none."""
 
 STALE_S = 3 * ASK_EVERY_S
-"""Two answers may be missed; after that nothing is known."""
+"""How long figures are shown after an answer: two answers may be missed, after that nothing is known."""
 
 REFUSED_FOR_S = 600.0
-"""How long `mntr` is not asked again after a refusal, which the server logs, too."""
+"""How long `mntr` is not asked again after a refusal, which the server also logs."""
 
 
 class ServerMetrics(Collector):
-    """The newest figures as metrics, while they are young enough."""
+    """The newest figures as metrics, while they are fresh."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ServerMetrics(Collector):
         registry.register(self)
 
     def show(self, figures: ServerFigures | None) -> None:
-        """Hold what a server reported; None when it reported nothing."""
+        """Store what a server reported; None when it reported nothing."""
         self._held = None if figures is None else (self._now_s(), figures)
 
     def describe(self) -> Iterator[Metric]:
@@ -59,7 +59,7 @@ class ServerMetrics(Collector):
         yield from self._families(None)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; what is not known has no sample."""
+        """Yield the metrics; a figure that is not known has no sample."""
         held = self._held
         young = held is not None and self._now_s() - held[0] <= STALE_S
         yield from self._families(held[1] if held is not None and young else None)
@@ -95,16 +95,16 @@ _HELP = {
     "outstanding_requests": "Requests that wait in the queue of the session's ZooKeeper server; "
     "normally near 0.",
 }
-"""HELP of kcm_watcher_zookeeper_<name>, which is the name of the figure as well."""
+"""HELP of kcm_watcher_zookeeper_<name>; the names are those of the figures."""
 
 
 @contextmanager
 def watched_health(
     server: Callable[[], str], metrics: ServerMetrics
 ) -> Iterator[Callable[[], None]]:
-    """Ask the server that `server` names, now and then, while the context lasts; empty: none.
+    """Ask the server that `server` names, at intervals, while the context lasts; no server if that is empty.
 
-    Yields what raises the error that ended the thread, or that it stands still.
+    Yield a function that raises the error that ended the thread, or an error when the thread hangs.
     """
     asking = _Asking(server, metrics)
     thread = SupervisedThread("server-health", asking.turn, every_s=CHECK_EVERY_S)
@@ -126,7 +126,7 @@ class _Asking:
         self._asked, self._next_at = "", 0.0
 
     def turn(self) -> None:
-        """Ask if it is time to."""
+        """Ask the server if that is due."""
         name, now = self._server(), time.monotonic()
         if not name:
             self._metrics.show(None)
@@ -137,7 +137,7 @@ class _Asking:
 
 
 def ask_server(server: str, refused: dict[str, float]) -> ServerFigures | None:
-    """Return what a server reports, None for nothing; `refused` remembers who refuses `mntr`."""
+    """Return what a server reports, None for nothing; note in `refused` when it refuses `mntr`."""
     began = time.monotonic()
     if refused.get(server, -math.inf) + REFUSED_FOR_S < began:
         if (figures := _read_word(server, "mntr", read_mntr)) is not None:

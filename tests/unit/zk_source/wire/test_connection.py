@@ -1,4 +1,4 @@
-"""What the socket brings comes into the inbox, in its order and without the chroot."""
+"""What the socket brings arrives in the inbox, in its order and without the chroot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Header(NamedTuple):
 
 @pytest.fixture
 def inbox() -> Inbox:
-    """Where everything goes."""
+    """The inbox that everything is put into."""
     return Inbox()
 
 
@@ -67,7 +67,7 @@ def test_notifications_and_replies_come_in_the_order_of_the_socket(
 def test_a_reply_to_another_request_ends_the_connection(
     connection: OrderedConnection, inbox: Inbox
 ) -> None:
-    """Its request has failed; nobody takes another's values for its own."""
+    """Its request has failed: no request takes another one's values for its own."""
     with pytest.raises(ConnectionDropped, match="expected 1, received 2"):
         connection._read_response(Header(2, 42, Err.OK), b"", 0)
     assert inbox.take(0) == Reply(7, 0, Err.CONNECTION_LOSS, b"", 0)
@@ -76,7 +76,7 @@ def test_a_reply_to_another_request_ends_the_connection(
 def test_a_request_without_a_session_fails_at_once(
     connection: OrderedConnection, inbox: Inbox
 ) -> None:
-    """Nobody waits for a reply that cannot come."""
+    """Nobody waits for a reply that cannot arrive."""
     connection.client._state = KeeperState.CLOSED
     connection.send(9, Sync("/"))
     assert inbox.take(0) == Reply(9, 0, Err.CONNECTION_LOSS, b"", 0)

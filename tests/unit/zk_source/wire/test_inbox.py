@@ -8,7 +8,7 @@ from zk_source.wire.inbox import Inbox, Notification, Overflow
 
 
 def test_an_overfull_inbox_marks_where_and_how_many_it_dropped() -> None:
-    """The mark of the overflow sits behind what came before, and counts what is missing."""
+    """The mark of the overflow is behind what arrived before, and carries the number of dropped ones."""
     inbox = Inbox(most_events=2)
     for number in range(5):
         inbox.put_notification(1, f"/{number}")

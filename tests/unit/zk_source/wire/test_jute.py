@@ -1,4 +1,4 @@
-"""ZooKeeper's serialization: what is sent, and what damaged replies become."""
+"""ZooKeeper's serialization: what is sent, and what becomes of damaged replies."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_only_single_reads_may_leave_together() -> None:
 
 @pytest.mark.parametrize("request_", [AddWatch("/a"), Sync("/")])
 def test_a_reply_without_values_gives_none(request_: Request) -> None:
-    """It has an error code, or repeats the path."""
+    """It contains an error code, or repeats the path."""
     assert decode(request_, string("/a"), 0) == ()
 
 
@@ -111,7 +111,7 @@ def test_a_null_payload_is_empty() -> None:
 
 @pytest.mark.parametrize("length", range(len(REPLY) - 1))
 def test_a_reply_cut_short_is_refused(length: int) -> None:
-    """Whatever is missing at the end, the reply is no reply, and nothing worse happens."""
+    """Whatever is missing at the end, the reply is refused, and nothing worse happens."""
     with pytest.raises(BadReplyError):
         decode(MultiRead(READS), REPLY[:length], 0)
 
@@ -123,7 +123,7 @@ def test_a_reply_of_another_length_is_refused() -> None:
 
 
 def test_an_event_is_its_type_and_path() -> None:
-    """The session state in between is kazoo's to know."""
+    """The session state in between is left to kazoo."""
     assert decode_event(b"xx" + struct.pack("!ii", 3, 3) + string("/a"), 2, ROOT) == (3, "/a")
 
 
@@ -137,7 +137,7 @@ def test_a_path_comes_back_as_it_went_out(chroot: str, path: str) -> None:
 
 
 def test_the_root_of_a_cluster_is_its_chroot() -> None:
-    """ZooKeeper takes no path that ends with a slash."""
+    """ZooKeeper accepts no path that ends with a slash."""
     assert encode(Sync("/"), "/kafka").serialize() == string("/kafka")
     assert encode(Sync("/"), ROOT).serialize() == string("/")
 
@@ -162,6 +162,6 @@ def test_a_single_reads_reply_gives_what_a_multi_read_would() -> None:
 
 @pytest.mark.parametrize("op", list(Op))
 def test_a_single_reads_damaged_reply_is_refused(op: Op) -> None:
-    """Whatever is missing at the end, the reply is no reply."""
+    """Whatever is missing at the end, the reply is refused."""
     with pytest.raises(BadReplyError):
         decode(SingleRead(op, "/a"), b"\0\0\0", 0)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 class Clock:
-    """Seconds, as far as somebody lets them pass."""
+    """Seconds that pass only when a test lets them."""
 
     now_s = 100.0
 
@@ -32,7 +32,7 @@ class Clock:
 
 
 def trouble(last_error: str = "", tls_advice: str = "") -> Authenticating:
-    """Return a connection handler as far as an outage reads it."""
+    """Return the parts of a connection handler that an outage reads."""
     return cast("Authenticating", SimpleNamespace(last_error=last_error, tls_advice=tls_advice))
 
 
@@ -56,7 +56,7 @@ def test_an_outage_is_logged_soon_and_then_ever_more_rarely() -> None:
 
 
 def test_an_outage_names_its_length_its_cause_and_what_to_correct() -> None:
-    """TLS's advice goes before the general one."""
+    """TLS's advice replaces the general one."""
     clock = Clock()
     outage = Outage("ZooKeeper at zk1:2181", "zookeeper", clock)
     clock.now_s += 42
@@ -70,7 +70,7 @@ def test_an_outage_names_its_length_its_cause_and_what_to_correct() -> None:
 
 
 def test_a_client_takes_what_the_settings_say() -> None:
-    """Hosts without the chroot, the certificates, and a handler that has met no trouble."""
+    """Hosts without the chroot, the certificates, and a handler that has seen no failure."""
     options: dict[str, Any] = {"zookeeper": "zk1:2181,zk2:2182/kafka", "zk_tls": True}
     client, connection = make_client(
         load(WatchSettings, **options), Authenticating, most_reconnect_s=1.0

@@ -1,4 +1,4 @@
-"""Codes of reads, events and errors are ZooKeeper's, and one read is named as one of many."""
+"""Codes of reads, events and errors are ZooKeeper's, and one read has the form of many."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_reads_have_the_codes_that_the_client_library_sends() -> None:
 
 @pytest.mark.parametrize("event", list(operations.EventType))
 def test_events_have_the_codes_that_the_client_library_reads(event: operations.EventType) -> None:
-    """Whatever they are called there."""
+    """Under whatever names the library has for them."""
     assert EVENT_TYPE_MAP[event.value] == KAZOO_EVENTS[event]
 
 
 @pytest.mark.parametrize("code", [each for each in Err if each is not Err.OK])
 def test_errors_have_the_codes_that_the_client_library_reads(code: Err) -> None:
-    """One that was taken for another would make a denied znode a deleted one."""
+    """A mistaken code would make a denied znode a deleted one."""
     assert exceptions.EXCEPTIONS[code.value] is KAZOO_ERRORS[code]
 
 
 @pytest.mark.parametrize("op", list(Op))
 def test_one_read_is_named_as_one_of_many(op: Op) -> None:
-    """So results are taken by one code, whichever way they were asked for."""
+    """So the same code handles results, whichever way they were asked for."""
     assert SingleRead(op, "/a").reads == ((op, "/a"),)
     assert list(MultiRead([(op, "/a")]).reads) == list(SingleRead(op, "/a").reads)

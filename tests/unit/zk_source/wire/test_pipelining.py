@@ -1,4 +1,4 @@
-"""What was received at once is handed on piece by piece, as if each piece had come alone."""
+"""What is received at once is passed on piece by piece, as if each piece had arrived alone."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 class Socket:
-    """Stands for the socket: brings these pieces, then the end of the connection."""
+    """A fake socket: returns these pieces, then the end of the connection."""
 
     def __init__(self, *pieces: bytes) -> None:
         self._pieces = list(pieces)
 
     def pending(self) -> int:
-        """Return that something waits, as TLS may."""
+        """Return that data is buffered, as TLS may."""
         return 1
 
     def recv(self, _most: int) -> bytes:
-        """Return what came."""
+        """Return the next piece."""
         return self._pieces.pop(0) if self._pieces else b""
 
 
@@ -40,7 +40,7 @@ def connected(*pieces: bytes) -> PipeliningConnection:
 
 
 def test_pieces_are_cut_as_they_are_asked_for() -> None:
-    """However the network cut them: what is left waits for the next reading."""
+    """However the network splits them: the rest waits for the next read."""
     connection = connected(b"ab", b"cdef")
     assert connection._read(3, 1.0) == b"abc"
     assert connection._read(3, 1.0) == b"def"
@@ -49,7 +49,7 @@ def test_pieces_are_cut_as_they_are_asked_for() -> None:
 
 
 def test_a_reply_is_whole_when_its_length_has_come() -> None:
-    """Then it is handed on without asking the socket again."""
+    """Then it is passed on without another read of the socket."""
     reply = struct.pack("!i", 4) + b"1234"
     for cut in range(len(reply)):
         connection = connected()

@@ -1,4 +1,4 @@
-"""What is said about a connection over TLS that failed depends on no word of OpenSSL's or Java's."""
+"""The advice after a failed connection over TLS does not depend on the text of OpenSSL's or Java's errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def untrusted(code: int) -> ssl.SSLCertVerificationError:
 
 @pytest.mark.parametrize("has_certificate", [False, True])
 def test_a_server_that_is_not_there_is_no_trouble_of_tls(has_certificate: bool) -> None:
-    """Nothing about TLS is said when nobody listens, or nobody answers."""
+    """There is no advice about TLS when nobody listens, or nobody answers."""
     for error in (dropped(ConnectionRefusedError()), dropped(TimeoutError()), KazooTimeoutError()):
         assert tls_advice(error, has_certificate=has_certificate) == ""
 
@@ -51,7 +51,7 @@ def test_a_server_that_is_not_there_is_no_trouble_of_tls(has_certificate: bool) 
     ],
 )
 def test_a_refusal_names_the_certificate_whatever_its_words(words: str) -> None:
-    """The advice depends on whether we show one."""
+    """The advice depends on whether we present one."""
     refused = dropped(ssl.SSLError(1, words))
     assert tls_advice(refused, has_certificate=False) == NO_CERTIFICATE
     assert tls_advice(refused, has_certificate=True) == REFUSED_CERTIFICATE
@@ -59,7 +59,7 @@ def test_a_refusal_names_the_certificate_whatever_its_words(words: str) -> None:
 
 @pytest.mark.parametrize("how", [ConnectionResetError(), BrokenPipeError(), None], ids=repr)
 def test_a_server_that_hangs_up_may_want_a_certificate(how: Exception | None) -> None:
-    """Its alert can be lost with the connection; no advice about one is given to who shows a certificate."""
+    """Its alert can be lost with the connection. A client that presents a certificate gets no advice about one."""
     assert tls_advice(dropped(how), has_certificate=False) == NO_CERTIFICATE
     assert tls_advice(dropped(how), has_certificate=True) == ""
 
@@ -69,7 +69,7 @@ def test_a_server_that_hangs_up_may_want_a_certificate(how: Exception | None) ->
     [(UNTRUSTED, UNKNOWN_AUTHORITY), (NAME, WRONG_NAME), (ADDRESS, WRONG_NAME)],
 )
 def test_the_advice_follows_the_reason_why_a_server_is_not_trusted(code: int, advice: str) -> None:
-    """Who signed its certificate is one thing, and whose it is another."""
+    """An unknown issuer and a wrong name have different advice."""
     assert tls_advice(dropped(untrusted(code)), has_certificate=True) == advice
     assert tls_advice(untrusted(code), has_certificate=False) == advice
 

@@ -1,4 +1,4 @@
-"""The watched ensemble: whose session counts, and what is reported when no Kafka is there."""
+"""The watched ensemble: whose session counts, and what is reported when there is no Kafka."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 def ensemble(**settings: Any) -> WatchedEnsemble:
-    """Return an ensemble to which no client was made yet."""
+    """Return an ensemble without a client."""
     loaded = load(WatchSettings, zookeeper="zk1:2181/kafka", **settings)
     return WatchedEnsemble(loaded, Inbox(), get_logger("test"))
 

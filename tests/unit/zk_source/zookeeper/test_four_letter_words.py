@@ -1,4 +1,4 @@
-"""Where a four-letter word is sent to."""
+"""Which host and port a four-letter word is sent to."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def test_an_address_is_a_host_and_a_port(address: str, parts: tuple[str, int]) -
 
 @pytest.mark.parametrize("address", ["", "zk1", "zk1:", "zk1:client"])
 def test_an_address_without_a_port_is_refused(address: str) -> None:
-    """No server is asked at a port that somebody guessed."""
+    """No server is asked at a guessed port."""
     with pytest.raises(ValueError, match="invalid literal"):
         host_and_port(address)

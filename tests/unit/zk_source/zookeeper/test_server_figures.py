@@ -31,7 +31,7 @@ NOT_ALLOWED = "mntr is not executed because it is not in the whitelist.\n"
 
 
 def test_mntr_reports_all() -> None:
-    """Role, release, latency, connections, sessions and what waits are read from it."""
+    """It reads role, release, latency, connections, sessions and queued requests."""
     assert read_mntr(SERVER, MNTR) == ServerFigures(
         server=SERVER,
         role="follower",
@@ -45,7 +45,7 @@ def test_mntr_reports_all() -> None:
 
 
 def test_srvr_reports_no_sessions() -> None:
-    """What the smaller word does not report is None, not 0."""
+    """What `srvr` does not report is None, not 0."""
     assert read_srvr(SERVER, SRVR) == ServerFigures(
         server=SERVER,
         role="standalone",
@@ -62,14 +62,14 @@ def test_srvr_reports_no_sessions() -> None:
     "answer", ["", NOT_ALLOWED, "HTTP/1.1 400 Bad Request\r\n\r\n", "\x15\x03\x01\x00\x02", "\t\n:"]
 )
 def test_a_refusal_is_no_figure(answer: str) -> None:
-    """Whatever is no answer to the word makes no figures at all."""
+    """Text that is not an answer to the command gives no figures at all."""
     assert read_mntr(SERVER, answer) is None
     assert read_srvr(SERVER, answer) is None
 
 
 @pytest.mark.parametrize("text", ["", "NaN", "inf", "many", "1/2"])
 def test_a_figure_that_is_no_number_is_unknown(text: str) -> None:
-    """One damaged line takes nothing from the others."""
+    """One damaged line does not affect the others."""
     figures = read_mntr(SERVER, MNTR.replace("zk_max_latency\t27", f"zk_max_latency\t{text}"))
     assert figures is not None
     assert figures.latency_highest_seconds is None

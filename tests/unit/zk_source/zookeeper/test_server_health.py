@@ -1,4 +1,4 @@
-"""A server's figures become metrics while they are young."""
+"""A server's figures become metrics while they are fresh."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _shown(registry: CollectorRegistry) -> str:
 
 
 def test_an_answer_is_shown_while_it_is_young() -> None:
-    """An answer is shown with its role; after three missed ones nobody knows any more."""
+    """It is shown with the server's role; after three missed answers nothing is known any more."""
     now = [1000.0]
     registry = CollectorRegistry()
     metrics = ServerMetrics(registry, "prod", lambda: now[0])
@@ -59,7 +59,7 @@ def test_an_answer_is_shown_while_it_is_young() -> None:
 
 
 def test_a_server_that_reports_nothing_any_more_has_no_figures() -> None:
-    """A refusal takes the figures away at once."""
+    """A refusal removes the figures at once."""
     registry = CollectorRegistry()
     metrics = ServerMetrics(registry, "prod")
     metrics.show(read_mntr(SERVER, MNTR))
@@ -71,7 +71,7 @@ def test_a_server_that_reports_nothing_any_more_has_no_figures() -> None:
 def test_what_ends_the_asking_is_raised_where_it_is_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thread that died in silence would leave the figures away for ever."""
+    """Otherwise a thread that died silently would leave the figures missing for ever."""
 
     def ask(_server: str, _refused: object) -> None:
         raise LookupError(SERVER)
