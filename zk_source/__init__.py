@@ -1,4 +1,5 @@
 """The watcher: reads a Kafka cluster's znodes from ZooKeeper and writes them to `kcm.changes`.
 
-It may use `pipeline` and the model's `kafka`, `znodes` and `records`; never Spark or the exporter.
+It may import `pipeline` and the model's `kafka`, `znodes` and `records`, but not Spark or the
+exporter.
 """

@@ -1,4 +1,4 @@
-"""`python -m zk_source`: the watcher alone, with settings from the environment and a file."""
+"""Runs the watcher alone (`python -m zk_source`), with settings from the environment and a file."""
 
 import sys
 

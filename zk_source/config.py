@@ -19,14 +19,14 @@ _AUTH_FORM = (
     "<scheme>:<user>:<password> with scheme digest or sasl, or gssapi:<service>:<principal>"
 )
 _SASL_PACKAGES = {"sasl": ("pure-sasl", "puresasl"), "gssapi": ("kerberos", "kerberos")}
-"""What a scheme needs besides kazoo: the package, and the module that it brings."""
+"""For each authentication scheme: the package that it needs in addition to kazoo, and the module of that package."""
 _MS = 1000
 _SILENT_SESSIONS = 2.5
 _LEAST_NEW_CLIENT_S = 5.0
 
 
 class WatchSettings(PipelineSettings):
-    """What `kcm watch` needs besides the pipeline's Kafka."""
+    """The settings of `kcm watch`, in addition to those of the pipeline's Kafka."""
 
     cluster: str = Field(
         "kafka", description="The name of the watched cluster, unique in the pipeline."
@@ -218,7 +218,7 @@ class WatchSettings(PipelineSettings):
         return None if password is None else password.get_secret_value()
 
     def for_election(self) -> Self:
-        """Return these settings with the election's ZooKeeper in the watched one's place."""
+        """Return these settings with the election's ZooKeeper in place of the watched one."""
         if not self.election_zookeeper:
             return self
         there = {
@@ -230,7 +230,7 @@ class WatchSettings(PipelineSettings):
 
     @property
     def most_silent_ms(self) -> int:
-        """Milliseconds without a connection after which the session is given up for a new one."""
+        """Milliseconds without a connection after which the session is given up and a new one is made."""
         return int(max(_LEAST_NEW_CLIENT_S, self.session_timeout_s * _SILENT_SESSIONS) * _MS)
 
     def _auth(self) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""The watcher at work: carries out commands, and serves its own metrics.
+"""The running watcher: carries out commands, and serves its own metrics.
 
-It may use every room of the watcher.
+It may import every subpackage of the watcher.
 """

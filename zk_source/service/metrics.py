@@ -1,7 +1,8 @@
-"""The watcher's own metrics.
+"""Serves the watcher's own metrics.
 
-The rule: instruments live on the registry that is passed in, all with a `cluster` label, and are
-set from what the decisions and the publisher count themselves: one count, one home.
+The rule: instruments live on the registry that is passed in, all with a `cluster` label. Their
+values come from the counts that the decisions and the publisher keep: each count is kept in one
+place.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ _DELAY_BUCKETS_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
     *(10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
 )
-"""From milliseconds to half an hour: a quantile never exceeds the last finite one."""
+"""Buckets from milliseconds to half an hour: a quantile never exceeds the last finite bucket."""
 
 
 GAUGES = {
@@ -91,7 +92,7 @@ class WatcherMetrics:
             for name, text in TOTALS.items()
         }
         self._shown: dict[str, float] = {}
-        """By name what was shown last in this term."""
+        """By name, the value shown last in this term."""
 
     def session(self, state: SessionState) -> None:
         """Show the session's state."""
@@ -103,20 +104,20 @@ class WatcherMetrics:
         self._leader.set(leads)
 
     def standby(self, dropped: int) -> None:
-        """Show a watcher without a session; its next counts begin at 0, with these dropped."""
+        """Show a watcher without a session. Its next counts begin at 0, with these dropped changes."""
         self.leads(leads=False)
         self.session(SessionState.LOST)
         self.show({name: 0 for name in GAUGES if name in self._shown})
         self._shown = {"dropped_changes": dropped}
 
     def published(self, kind: ChangeKind, delay_ms: int | None) -> None:
-        """Count a change; None for `delay_ms` when it is not news."""
+        """Count a published change. `delay_ms` is None when the change is not news."""
         self._changes[kind].inc()
         if delay_ms is not None:
             self._delay.observe(max(0, delay_ms) / 1000)
 
     def show(self, figures: Mapping[str, float]) -> None:
-        """Show what `GAUGES` and `TOTALS` name; totals are counts kept elsewhere."""
+        """Show the values of `GAUGES` and `TOTALS`; the totals are counts that are kept elsewhere."""
         for name, value in figures.items():
             before = self._shown.get(name, 0.0)
             if name in GAUGES:

@@ -1,10 +1,10 @@
-"""The watcher at work: passes what happens to the decisions, and carries their commands out.
+"""Runs the watcher: passes what happens to the decisions, and carries out their commands.
 
-The rule: one thread takes from the inbox, lets `watcher` decide, sends, publishes. Everything that
-blocks for long happens before the loop (the pipeline's Kafka) or in other threads (sockets). It
-ends when `stop` is set, or by raising the error that the user must see. The lease is checked each
-time before anything is published: without a valid one changes wait (`leader_elector`). Each other
-thread is checked in each turn. While all of it works, a beat leaves once a second (`beats`).
+The rule: one thread takes from the inbox, lets `watcher` decide, sends and publishes. Everything
+that blocks for long happens before the loop (the pipeline's Kafka) or in other threads (sockets).
+The loop ends when `stop` is set, or raises the error that the user must see. The lease is checked
+before each publish; without a valid lease, changes wait (`leader_elector`). Each turn of the loop
+checks every other thread. While all of them work, a beat is sent once a second (`beats`).
 """
 
 import secrets
@@ -71,24 +71,25 @@ MOST_ITEMS_AT_ONCE = 500
 _MS = 1000
 
 STORM_NOTIFICATIONS = 2
-"""A turn in which so many watches fired is one of a storm: it lasts a millisecond."""
+"""A turn in which this many watches fired is part of a storm; such a turn lasts a millisecond."""
 
 STORM_PAUSE_S = 0.01
-"""How long the next turn of a storm waits for more. What a turn costs, and a message to Kafka, to the fold and to
-all others that read it, is then shared by dozens of changes: half the watcher's work and the pipeline's Kafka's."""
+"""How long the next turn of a storm waits for more. Dozens of changes then share the cost of one
+turn, and of one message for Kafka, the fold and all other readers: this halves the work of the
+watcher and of the pipeline's Kafka."""
 
 DELIVERY_WAIT_S = 0.005
 """How long to wait for the inbox while changes wait for the producer."""
 
 SOUND_S = 60.0
-"""A watcher that has run for this long starts over at once when its log is lost."""
+"""A watcher that has run for at least this long starts over at once when its log is lost."""
 
 GOODBYE_S = 2.0
 METRICS_EVERY_S = 0.5
 
 
 def run(settings: WatchSettings, stop: threading.Event) -> None:
-    """Watch one cluster until `stop` is set; raises a KcmError for what the user must mend."""
+    """Watch one cluster until `stop` is set; raise a KcmError for what the user must fix."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, settings.cluster)
     server = MetricsServer(
@@ -98,7 +99,8 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
     log.info("metrics are served", host=settings.metrics_host, port=server.port)
     pause = Backoff(first_s=1.0, most_s=30.0)
     dropped = 0
-    # The fold adds up dropped changes by watcher name: a name is kept with its count.
+    # The fold adds up dropped changes by watcher name, so a watcher keeps both its name and its
+    # count.
     name = secrets.token_hex(3)
     elector = make_elector(settings)
     try:
@@ -110,7 +112,7 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
             lease = elector.wait(stop)
             if lease is None:
                 break
-            # A standby may have waited for weeks: the topics are checked again.
+            # A standby may have waited for weeks, so the topics are checked again.
             topics = ensure_topics(settings, stop=stop)
             began_at = time.monotonic()
             service = WatcherService(settings, topics, metrics, lease, name=name, dropped=dropped)
@@ -139,9 +141,9 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
 
 
 def check_readable(settings: WatchSettings, topics: EnsuredTopics, stop: threading.Event) -> None:
-    """Read the pipeline's topics back before the lead is taken; raises TopicReadError if denied.
+    """Read the pipeline's topics before the lead is taken; raise TopicReadError if Kafka denies that.
 
-    Topics that have gone meanwhile are made again when the lead is taken.
+    Topics that were deleted in the meantime are created again when the lead is taken.
     """
     readback = Readback(settings, topics, "")
     try:
@@ -154,7 +156,7 @@ def check_readable(settings: WatchSettings, topics: EnsuredTopics, stop: threadi
 
 
 class LogLostError(Exception):
-    """The log takes no more changes from this producer: topics gone, fenced, not allowed."""
+    """The log accepts no more changes from this producer: topics gone, fenced, or not authorized."""
 
     def __init__(self, reason: str, dropped: int) -> None:
         super().__init__(reason)
@@ -204,7 +206,7 @@ class WatcherService:
         self._ensemble = WatchedEnsemble(settings, self._inbox, self._log)
         self._contested_generation = 0
         self._notifications = 0
-        """That the last turn took in."""
+        """How many items the last turn took in."""
         self._muted = False
         self._in_resync = False
         self._metrics_at = 0.0
@@ -228,12 +230,12 @@ class WatcherService:
             self._close()
 
     def _begin(self, stop: threading.Event) -> bool:
-        """Read what was there before, then follow and connect; False when `stop` was set instead."""
+        """Read what existed before the start, then follow and connect; return False when `stop` is set first."""
         history = self._readback.history(stop, while_=self._leads)
         if stop.is_set():
             return False
         if history is None:
-            raise LeaseLostError  # the rest of this is what it leads with
+            raise LeaseLostError  # everything that follows needs the lead
         self._lease.keep()
         self._metrics.leads(leads=True)
         self._watcher.generations.saw(history.generation)
@@ -248,7 +250,7 @@ class WatcherService:
         return self._lease.status is not LeaseStatus.LOST
 
     def _server(self) -> str:
-        """Return the server whose health may be asked for; empty with TLS or without a session."""
+        """Return the server whose health may be requested; empty with TLS or without a session."""
         session = self._watcher.session
         return session.server if session.connected and not self._settings.zk_tls else ""
 
@@ -265,7 +267,7 @@ class WatcherService:
             )
 
     def _turn(self) -> None:
-        """Take in what has happened, decide, act."""
+        """Handle what has happened, decide, act."""
         self._lease.keep()
         now_ms = steady_ms()
         wait_s = self._watcher.wait_ms(now_ms) / 1000
@@ -298,7 +300,7 @@ class WatcherService:
         self._update_metrics()
 
     def _ask_zookeeper(self, now_ms: int) -> None:
-        """Keep asking: what was answered, and when it was asked, shows whether it still speaks."""
+        """Ask ZooKeeper continuously: the answers, and when they were asked for, show whether it still responds."""
         if not self._watcher.armed:
             self._pulse.give_up()
             self._log_completeness.reads_forgotten()
@@ -313,7 +315,7 @@ class WatcherService:
             self._ensemble.send(token, Sync("/"))
 
     def _beat(self, now_ms: int) -> None:
-        """Show that all of this works, if it does, and up to when the log is complete."""
+        """Send a beat, if everything works, that says up to when the log is complete."""
         self._log_completeness.advance(
             oldest_round=self._watcher.reader.dirty.oldest_round,
             published=self._watcher.generations.position,
@@ -366,7 +368,7 @@ class WatcherService:
             return
         request = self._watcher.request(reply.token)
         if request is None:
-            return  # it was given up, or belongs to an earlier connection
+            return  # the request was given up, or belongs to an earlier connection
         err = reply.err
         results: tuple[Result, ...] = ()
         if err == Err.OK:
@@ -378,9 +380,9 @@ class WatcherService:
         self._watcher.on_reply(reply.token, reply.zxid, err, results, now_ms)
 
     def _take_in_answer(self, reply: Reply) -> None:
-        """Take in the answer to a question that shows that ZooKeeper still speaks."""
+        """Handle the answer to a question that shows that ZooKeeper still responds."""
         if reply.err == Err.CONNECTION_LOSS:
-            return  # the session's change of state follows
+            return  # a change of the session's state follows
         if reply.err != Err.OK:
             self._pulse.refuse(reply.token)
             return
@@ -392,7 +394,8 @@ class WatcherService:
 
     def _take_in_session(self, change: SessionChanged, now_ms: int) -> None:
         state = SessionState(change.state)
-        # A new connection may be armed before the next question is due: none of an old one is answered.
+        # A new connection may be armed before the next question is due, and questions to the old
+        # one get no answer.
         self._pulse.give_up()
         self._zookeeper_clock.on_session()
         self._watcher.on_session(state, change.server, now_ms)
@@ -400,7 +403,7 @@ class WatcherService:
         log("ZooKeeper session", state=state.value, zookeeper=change.server)
 
     def _check_writer(self, watcher: str, generation: int) -> None:
-        """Invalidate the lease when another watcher writes: it may be the leader that came after us."""
+        """Invalidate the lease when another watcher writes: it may be the leader that succeeded us."""
         generations = self._watcher.generations
         if generation > self._contested_generation and generations.competes(watcher, generation):
             self._contested_generation = generation
@@ -411,7 +414,8 @@ class WatcherService:
     def _carry_out(self) -> None:
         for command in self._watcher.commands():
             self._do(command)
-        # What the producer takes at once does not wait: a resync's replies alone must not overflow.
+        # Changes that the producer accepts at once do not wait: a resync's replies alone must not
+        # overflow the bound.
         if self._may_publish():
             self._publisher.pump()
         if self._publisher.overflowing() and not self._muted:
@@ -425,7 +429,7 @@ class WatcherService:
             self._watcher.on_dropped(dropped, f"{reason} in time", steady_ms())
 
     def _may_publish(self) -> bool:
-        """Return whether the lease is valid; raises LeaseLostError when it has ended."""
+        """Return whether the lease is valid; raise LeaseLostError when it has ended."""
         status = self._lease.status
         if status is LeaseStatus.LOST:
             raise LeaseLostError
@@ -462,7 +466,7 @@ class WatcherService:
                 self._log.warning(text, **about)
 
     def _delay_ms(self, change: ZnodeChange) -> int | None:
-        """Return how old a change is; None during a resync, whose values are not news."""
+        """Return how old a change is in milliseconds; None during a resync, whose values are not news."""
         if change.kind in {ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED}:
             self._in_resync = change.kind is ChangeKind.RESYNC_STARTED
         news = change.kind is ChangeKind.SET and not self._in_resync
@@ -481,7 +485,7 @@ class WatcherService:
             self._watcher.on_pipeline_back(now_ms)
 
     def _lost(self, reason: str, changes: int = 0) -> LogLostError:
-        """Return that the log is lost, with these changes and those that wait."""
+        """Return the error that the log is lost; count these changes and those that wait as dropped."""
         changes += self._publisher.drop_waiting()
         return LogLostError(reason, self._watcher.recorder.dropped + changes)
 

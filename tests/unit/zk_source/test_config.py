@@ -1,4 +1,4 @@
-"""The watcher's settings: what is refused, and what is made of what is accepted."""
+"""The watcher's settings: which values are refused, and what becomes of accepted ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from zk_source.config import WatchSettings
     ],
 )
 def test_a_connect_string_is_hosts_and_a_chroot(connect: str, hosts: str, chroot: str) -> None:
-    """Kafka's own form is taken as it is."""
+    """In Kafka's own form."""
     settings = load(WatchSettings, zookeeper=connect)
     assert (settings.hosts, settings.chroot) == (hosts, chroot)
 
@@ -65,7 +65,7 @@ def test_a_bad_value_is_refused_in_one_line(options: dict[str, Any]) -> None:
 
 
 def test_credentials_are_never_shown() -> None:
-    """Neither a description nor a refusal holds the password."""
+    """Neither a description nor an error message contains the password."""
     settings = load(WatchSettings, zk_auth="digest:kafka:hush")
     assert settings.auth_data() == [("digest", "kafka:hush")]
     assert settings.sasl_options() is None
@@ -76,7 +76,7 @@ def test_credentials_are_never_shown() -> None:
 
 
 def test_the_election_is_held_in_the_watched_ensemble_or_in_another() -> None:
-    """Another ensemble has credentials of its own: the watched one's never go there."""
+    """Another ensemble has its own credentials: the watched one's are never sent there."""
     watched: dict[str, Any] = {
         "zookeeper": "a:1/kafka",
         "zk_auth": "digest:kafka:hush",
@@ -93,9 +93,9 @@ def test_the_election_is_held_in_the_watched_ensemble_or_in_another() -> None:
 
 
 def test_kerberos_reaches_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Service, server and principal are what the Kerberos library is asked a ticket for.
+    """The Kerberos library is asked for a ticket for the service, server and principal of the settings.
 
-    The library itself stands in: no ticket is made without a KDC.
+    The library is a fake: without a KDC there are no tickets.
     """
     with pytest.raises(UsageError, match="gssapi needs the package kerberos"):
         load(WatchSettings, zk_auth="gssapi:zookeeper:")

@@ -14,7 +14,7 @@ def sample(registry: CollectorRegistry, name: str, **labels: str) -> float | Non
 
 
 def test_the_session_has_one_state() -> None:
-    """The state that it is in is 1, each other one 0."""
+    """The current state has the value 1, each other state 0."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, "prod")
     for now in SessionState:
@@ -27,7 +27,7 @@ def test_the_session_has_one_state() -> None:
 
 
 def test_a_count_goes_on_over_a_standby() -> None:
-    """A watcher that is elected again counts from 0; the counter goes on from where it was."""
+    """A watcher that is elected again counts from 0; the counter continues from its last value."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, "prod")
     assert sample(registry, "kcm_watcher_znodes") is None
@@ -44,7 +44,7 @@ def test_a_count_goes_on_over_a_standby() -> None:
 
 
 def test_a_change_is_counted_and_only_news_has_a_delay() -> None:
-    """A delay below 0, by a clock that is behind, counts as none."""
+    """A delay below 0, measured by a clock that is behind, counts as 0."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, "prod")
     metrics.published(ChangeKind.SET, None)

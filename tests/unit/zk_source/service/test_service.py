@@ -1,4 +1,4 @@
-"""The figures that the watcher serves, and the intervals that it takes from the settings."""
+"""The figures that the watcher serves, and the intervals that it derives from the settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 def test_every_figure_has_a_metric_and_every_metric_a_figure() -> None:
-    """A name that one of the two lacks would be served without a value, or end the watcher."""
+    """A name that only one of the two has would be served without a value, or end the watcher."""
     publisher: Any = SimpleNamespace(waiting=3, bytes_held=4, omitted=5, bytes_published=6)
     read = figures(Watcher("prod", "a", 0), publisher, queue_length=2)
     assert set(read) == {*GAUGES, *TOTALS}
@@ -31,7 +31,7 @@ def test_every_figure_has_a_metric_and_every_metric_a_figure() -> None:
 
 
 def test_the_settings_as_shipped_are_the_intervals_as_shipped() -> None:
-    """Seconds become milliseconds, and simulations play what is shipped."""
+    """Seconds become milliseconds, and simulations use the shipped values."""
     assert intervals(load(WatchSettings)) == Intervals()
 
 

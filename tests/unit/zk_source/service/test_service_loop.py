@@ -1,4 +1,4 @@
-"""The real main loop, with Kafka, ZooKeeper and the clock played."""
+"""The real main loop, with simulated Kafka, ZooKeeper and clock."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ BAD: Any = object()
 
 
 class Kafka:
-    """The producers' broker: takes all that it is given at the next poll, while it is up."""
+    """A fake broker for the producers: while it is up, it acknowledges everything at the next poll."""
 
     def __init__(self) -> None:
         self.up = True
@@ -81,11 +81,11 @@ class Kafka:
         self._open: list[tuple[bytes, str, Callable[[KafkaError | None, None], None]]] = []
 
     def produce(self, topic: str, *, value: bytes, on_delivery: Any, **_: Any) -> None:
-        """Take a message."""
+        """Accept a message."""
         self._open.append((value, topic, on_delivery))
 
     def poll(self, _timeout_s: float) -> None:
-        """Answer what is open."""
+        """Answer what is in flight."""
         answered = [each for each in self._open if self.takes_changes or each[1] == NAMES.views]
         for message in answered if self.up else ():
             self._open.remove(message)
@@ -99,17 +99,17 @@ class Kafka:
             on_delivery(self.error, None)
 
     def flush(self, timeout_s: float) -> None:
-        """Answer what is open."""
+        """Answer what is in flight."""
         self.flushes_s.append(timeout_s)
         self.poll(timeout_s)
 
     def purge(self) -> None:
-        """Forget what is open."""
+        """Forget what is in flight."""
         self._open.clear()
 
 
 class Watched:
-    """Stands for the watched ensemble: an ensemble in memory, which may fall silent."""
+    """A fake of the watched ensemble: an ensemble in memory, which may fall silent."""
 
     def __init__(self, settings: object, inbox: Inbox, log: Any) -> None:
         assert isinstance(settings, WatchSettings)
@@ -119,7 +119,7 @@ class Watched:
         self.silent = False
         self.clients = 0
         self.questions = 0
-        """How often it was asked whether it still answers."""
+        """How often the watcher asked it whether it still answers."""
         self.checks: list[bool] = []
         self.has_no_brokers = False
         fill(self.zk)
@@ -142,7 +142,7 @@ class Watched:
         self.deliver()
 
     def deliver(self) -> None:
-        """Bring everything to the watcher."""
+        """Deliver everything to the watcher."""
         while self.zk.to_client:
             match self.zk.to_client.popleft():
                 case (token, zxid, err, results):
@@ -152,11 +152,11 @@ class Watched:
                     self.inbox.put(Notification(type_, path))
 
     def is_own(self, change: SessionChanged) -> bool:
-        """Return whether it is of the newest client."""
+        """Return whether the change is of the newest client."""
         return change.client == self.clients
 
     def check(self, *, resynced: bool) -> None:
-        """Find nothing to complain of."""
+        """Find no problem."""
         self.checks.append(resynced)
 
     def report_no_brokers(self) -> None:
@@ -168,7 +168,7 @@ class Watched:
 
 
 class InTurns:
-    """Stands for a thread: its work is done when it is checked."""
+    """A fake thread: its work is done when it is checked."""
 
     def __init__(self, _name: str, turn: Callable[[], None]) -> None:
         self.check = turn
@@ -181,7 +181,7 @@ class InTurns:
 
 
 class Lease(SoleWatcher):
-    """A lease that a test takes away."""
+    """A lease that a test can revoke."""
 
     def __init__(self) -> None:
         self.status = LeaseStatus.VALID
@@ -242,7 +242,7 @@ class Stage:
         monkeypatch.setattr(self.service._inbox, "take", self._take)
 
     def _take(self, wait_s: float, *, pause_s: float = 0.0) -> Any:
-        """Take without waiting: the clock is played."""
+        """Take without waiting: the clock is simulated."""
         self.waits_s.append(wait_s)
         if pause_s:
             self.pauses_s.append(pause_s)
@@ -255,7 +255,7 @@ class Stage:
         assert ChangeKind.RESYNC_FINISHED in [change.kind for change in self.kafka.log]
 
     def turns(self, turns: int) -> list[WatcherBeat]:
-        """Let some turns pass; return the beats that came meanwhile."""
+        """Run some turns; return the beats that were sent in them."""
         before = len(self.kafka.beats)
         for _ in range(turns):
             self.now_ms += TURN_MS
@@ -263,7 +263,7 @@ class Stage:
         return self.kafka.beats[before:]
 
     def run(self, turns: int) -> None:
-        """Let a term begin, turn this often, and stop."""
+        """Begin a term, run this many turns, and stop."""
         stop = threading.Event()
         turn, left = self.service._turn, [None] * turns
 
@@ -280,12 +280,12 @@ class Stage:
         self.service.run(stop)
 
     def leads(self) -> float | None:
-        """Return the gauge of the leader."""
+        """Return the gauge that says whether this watcher leads."""
         return self.registry.get_sample_value("kcm_watcher_leader", {"cluster": "prod"})
 
 
 def _decode(request: Request, body: Any, offset: int) -> Any:
-    """Return the results, which are decoded already; those of a test's bad reply cannot be."""
+    """Return the results, which are decoded already; a test's bad reply cannot be decoded."""
     assert (request is None, offset) == (False, 0)
     if body is BAD:
         raise BadReplyError("it ends too soon")
@@ -301,7 +301,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 def test_a_watcher_that_works_says_so_each_second(stage: Stage) -> None:
-    """With the place of its log's end, an answer of ZooKeeper and a complete log no older than a second."""
+    """With the position of the log's end. ZooKeeper's answer and the complete log are no older than a second."""
     sent = stage.turns(10 * SECOND)
     assert 9 <= len(sent) <= 10
     assert sent[-1].position in [change.position for change in stage.kafka.log[-2:]]
@@ -317,7 +317,7 @@ def test_a_watcher_that_works_says_so_each_second(stage: Stage) -> None:
 def test_a_beat_says_by_how_much_zookeepers_clock_disagrees(
     monkeypatch: pytest.MonkeyPatch, stage: Stage, ahead_ms: int
 ) -> None:
-    """As soon as two znodes have changed, within what a turn and a question take; not for a resync's old values."""
+    """As soon as two znodes have changed, as exactly as a turn and a question allow; old values of a resync do not count."""
     ours_ahead_ms = 77 * HOUR_MS
     monkeypatch.setattr(service, "clock_ms", lambda: stage.now_ms + ours_ahead_ms)
     (*_, before) = stage.turns(2 * SECOND)
@@ -325,7 +325,7 @@ def test_a_beat_says_by_how_much_zookeepers_clock_disagrees(
     for epoch in (b"8", b"9"):
         stage.watched.zk.zxid = (
             stage.now_ms + ours_ahead_ms + ahead_ms
-        )  # by which it dates what is set
+        )  # the clock that gives new values their time
         stage.watched.zk.put("/controller_epoch", epoch)
         stage.watched.deliver()
         (*_, last) = stage.turns(3 * SECOND)
@@ -337,7 +337,7 @@ def test_a_beat_says_by_how_much_zookeepers_clock_disagrees(
 def test_each_turn_keeps_the_lease_and_checks_the_threads(
     monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
-    """A loop that does not turn any more leads no more, nor does one whose thread has ended."""
+    """A loop that no longer turns leads no more, nor does one whose thread has ended."""
     kept = stage.lease.kept
     stage.turns(3)
     assert stage.lease.kept == kept + 3
@@ -351,7 +351,7 @@ def test_each_turn_keeps_the_lease_and_checks_the_threads(
 
 
 def test_another_writer_makes_the_lease_be_proved_once(stage: Stage) -> None:
-    """Of its generation once: a stream of its records must not hold our log for ever."""
+    """Once for each generation of the writer: a stream of its records must not stop our log for ever."""
     other = OtherWatcher("prod", "she", 9, stage.now_ms)
     for _ in range(3):
         stage.service._take_in(other, stage.now_ms)
@@ -360,7 +360,7 @@ def test_another_writer_makes_the_lease_be_proved_once(stage: Stage) -> None:
     assert stage.lease.invalidated == 1, "it wrote that itself"
     stage.service._take_in(OtherWatcher("prod", "she", 10, stage.now_ms), stage.now_ms)
     assert stage.lease.invalidated == 2
-    for writer, times in (("me", 2), ("he", 3)):  # whom the fold's view names
+    for writer, times in (("me", 2), ("he", 3)):  # the writer that the fold's view names
         view = cluster_view("prod", AsOf("l", 11, 4), log=log_view(watcher=writer))
         stage.service._take_in(view, stage.now_ms)
         assert stage.lease.invalidated == times
@@ -398,7 +398,7 @@ def test_lost_views_bring_a_resync(stage: Stage) -> None:
 def test_an_ensemble_that_falls_silent_is_reported_within_a_second_and_left_in_time(
     stage: Stage,
 ) -> None:
-    """The socket stands, and nothing comes: the beats say how long, then a new client is made."""
+    """The connection is up, and nothing arrives. The beats say for how long; then a new client is made."""
     stage.watched.silent = True
     first, *_, last = stage.turns(5 * SECOND)
     ages = (first.zookeeper_answered_ms, last.zookeeper_answered_ms)
@@ -420,7 +420,7 @@ def test_an_ensemble_that_falls_silent_is_reported_within_a_second_and_left_in_t
 def test_a_new_client_is_not_blamed_for_the_silence_of_the_old_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It may be connected, and with one-shot watches armed, before the next turn of the loop."""
+    """The new client may be connected, and have its one-shot watches armed, before the next turn of the loop."""
     stage = Stage(monkeypatch, zk_watches="one-shot")
     stage.begin()
     stage.watched.silent = True
@@ -438,7 +438,7 @@ def test_a_new_client_is_not_blamed_for_the_silence_of_the_old_one(
 
 
 def test_an_answer_that_waited_for_a_paused_process_is_old(stage: Stage) -> None:
-    """A process that goes on after a pause claims no more than it knew before."""
+    """A process that continues after a pause claims no more than it knew before."""
     stage.turns(SECOND)
     stage.now_ms += 60_000
     stage.service._beat(stage.now_ms)
@@ -449,7 +449,7 @@ def test_an_answer_that_waited_for_a_paused_process_is_old(stage: Stage) -> None
 
 
 def test_no_beat_without_a_lease_or_a_kafka(stage: Stage) -> None:
-    """While the lease is unproven, and while Kafka takes nothing."""
+    """Neither while the lease is unproven, nor while Kafka acknowledges nothing."""
     stage.lease.status = LeaseStatus.UNPROVEN
     assert stage.turns(5 * SECOND) == []
     assert stage.leads() == 0
@@ -461,7 +461,7 @@ def test_no_beat_without_a_lease_or_a_kafka(stage: Stage) -> None:
     assert stage.turns(20 * SECOND) == []
     stage.kafka.up = True
     stage.turns(SECOND // 2)
-    # Of those of the outage one was under way; it is of before Kafka fell silent.
+    # One of the outage's beats was in flight; it was made before Kafka fell silent.
     assert len(stage.turns(5 * SECOND)) >= 4
     stage.lease.status = LeaseStatus.LOST
     with pytest.raises(LeaseLostError):
@@ -469,7 +469,7 @@ def test_no_beat_without_a_lease_or_a_kafka(stage: Stage) -> None:
 
 
 def test_a_beat_says_that_the_log_alone_is_not_taken(stage: Stage) -> None:
-    """The topics may have other leaders: what readers would take for current is held here."""
+    """The topics may have different leaders: changes that readers would take for current wait here."""
     stage.kafka.takes_changes = False
     stage.watched.zk.put("/brokers/ids/9")
     stage.watched.deliver()
@@ -484,7 +484,7 @@ def test_a_beat_says_that_the_log_alone_is_not_taken(stage: Stage) -> None:
 
 
 def test_a_beat_says_that_changed_paths_are_not_read(stage: Stage) -> None:
-    """ZooKeeper answers each second, and the read of a path that changed does not come back."""
+    """ZooKeeper answers each second, but the read of a changed path does not return."""
     watched = stage.watched
     answer = watched.send
 
@@ -504,7 +504,7 @@ def test_a_beat_says_that_changed_paths_are_not_read(stage: Stage) -> None:
 
 
 def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is dropped after it until the buffer is full again: the count of bytes begins again."""
+    """After that nothing is dropped until the buffer is full again: the count of bytes starts again."""
     stage = Stage(monkeypatch, buffer_mib=0.01)
     stage.begin()
     stage.lease.status = LeaseStatus.UNPROVEN
@@ -535,7 +535,7 @@ def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.M
 
 
 def test_in_a_storm_a_turn_waits_for_more(stage: Stage) -> None:
-    """One change is handed on at once, and so is what a resync reads; of two the next turn takes more together."""
+    """One change is published at once, and so is what a resync reads. After two, the next turn collects more."""
     stage.begin()
     stage.watched.zk.put("/brokers/topics/a")
     stage.watched.deliver()
@@ -549,7 +549,7 @@ def test_in_a_storm_a_turn_waits_for_more(stage: Stage) -> None:
 
 
 def test_lost_notifications_are_counted_and_end_with_a_resync(stage: Stage) -> None:
-    """The inbox drops them where more come than the memory allows."""
+    """The inbox drops them when there are more than its bound allows."""
     stage.service._take_in(Overflow(70), stage.now_ms)
     stage.turns(5 * SECOND)
     assert stage.service._watcher.overflows == 70
@@ -558,7 +558,7 @@ def test_lost_notifications_are_counted_and_end_with_a_resync(stage: Stage) -> N
 
 
 def test_a_reply_that_cannot_be_read_is_asked_for_again(stage: Stage) -> None:
-    """Neither the loop nor what is known of the znode ends by it."""
+    """It ends neither the loop nor what is known about the znode."""
     answer = stage.watched.zk.answer_one
     spoils = [True]
 
@@ -594,7 +594,7 @@ def test_a_turn_takes_many_items_and_not_all(stage: Stage) -> None:
 def test_a_turn_waits_for_the_next_thing_to_do_and_briefly_while_changes_leave(
     stage: Stage,
 ) -> None:
-    """What waits for the producer goes with the next turn, when it has room."""
+    """What waits for the producer is sent in the next turn, when there is room."""
     stage.turns(2 * SECOND)
     stage.waits_s.clear()
     idle_s = stage.service._watcher.wait_ms(stage.now_ms) / 1000
@@ -608,7 +608,7 @@ def test_a_turn_waits_for_the_next_thing_to_do_and_briefly_while_changes_leave(
 
 
 def test_an_ensemble_is_asked_what_it_lacks_only_while_there_is_no_session(stage: Stage) -> None:
-    """And it is known whether there was one before: then the address is right."""
+    """The check is told whether there was a session before: then the address is right."""
     assert stage.watched.checks == []
     stage.watched.silent = True
     stage.turns(25 * SECOND)
@@ -621,7 +621,7 @@ def test_an_ensemble_is_asked_what_it_lacks_only_while_there_is_no_session(stage
 
 
 def test_commands_that_end_the_watcher_end_it_with_their_line(stage: Stage) -> None:
-    """A conflict and a broken environment are two exit codes."""
+    """A conflict and a broken environment have different exit codes."""
     with pytest.raises(ConflictError, match="another watcher"):
         stage.service._do(GiveWay("another watcher"))
     with pytest.raises(EnvironmentProblemError, match="no znode"):
@@ -650,7 +650,7 @@ def test_the_delay_is_measured_for_news_alone(
 
 
 def test_the_session_and_its_server_are_shown(stage: Stage) -> None:
-    """The server's health is asked for in plain text: never with TLS."""
+    """The server's health is asked for in plain text, so never with TLS."""
     stage.service._metrics_at = 0.0
     stage.turns(1)
     state = {"cluster": "prod", "state": SessionState.CONNECTED.value}
@@ -666,7 +666,7 @@ def test_the_session_and_its_server_are_shown(stage: Stage) -> None:
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_heartbeats_say_whether_beats_come(stage: Stage, *, refused: bool) -> None:
-    """From the term's first on: who reads only what the fold publishes must know what to wait for."""
+    """From the first one of the term: readers of the fold's views must know whether to expect beats."""
     assert {c.beats for c in stage.kafka.log if c.kind is ChangeKind.HEARTBEAT} == {True}
     stage.service._beats.refused = refused
     stage.turns(11 * SECOND)
@@ -675,7 +675,7 @@ def test_heartbeats_say_whether_beats_come(stage: Stage, *, refused: bool) -> No
 
 
 def test_what_kafka_refuses_ends_the_term(stage: Stage) -> None:
-    """With what was lost, to be counted on: what the refused message held and what waited."""
+    """With the number of lost changes: those of the refused message and those that waited."""
     stage.kafka.error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
     stage.watched.zk.put("/brokers/ids/9")
     stage.watched.deliver()
@@ -690,7 +690,7 @@ def test_what_kafka_refuses_ends_the_term(stage: Stage) -> None:
 def test_a_term_goes_on_from_the_log_and_ends_with_a_last_heartbeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Above every generation that it holds, with the request that stands open and what was dropped."""
+    """Above every generation in the log, with the request that is still open and the number of dropped changes."""
     stage = Stage(monkeypatch, dropped=7)
     wanted = ResyncWanted(number=4, reason="a hole")
     view = cluster_view("prod", AsOf("l", 5, 4), resync_wanted=wanted)
@@ -724,14 +724,14 @@ def test_a_term_goes_on_from_the_log_and_ends_with_a_last_heartbeat(
 def test_an_elected_watcher_leads_above_every_one_elected_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The znode of its election is newer than theirs, whatever the log still holds of them."""
+    """The znode of its election is newer than theirs, whatever the log still holds about them."""
     stage = Stage(monkeypatch, elected=4_000)
     stage.begin()
     assert stage.kafka.log[0].generation >= 4_000
 
 
 def test_without_a_lease_nothing_leaves_at_the_end(stage: Stage) -> None:
-    """With one, what waits does."""
+    """With a lease, what waits is published."""
     stage.service._publisher.add(stage.kafka.log[-1])
     before = len(stage.kafka.log)
     stage.lease.status = LeaseStatus.UNPROVEN
@@ -758,7 +758,7 @@ def test_without_a_lease_nothing_leaves_at_the_end(stage: Stage) -> None:
 
 
 def test_read_denied_ends_a_watcher_before_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one line; neither a standby nor an elected watcher waits for the right in silence."""
+    """With one message; neither a standby nor an elected watcher waits silently for the right."""
     stage = Stage(monkeypatch)
     stage.client.ends = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
     settings = load(WatchSettings, cluster="prod")
@@ -770,7 +770,7 @@ def test_read_denied_ends_a_watcher_before_it_leads(monkeypatch: pytest.MonkeyPa
 
 
 def test_topics_that_are_gone_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever reads them starts over, which makes them; who does not lead yet makes them then."""
+    """A leader that reads them starts over, which creates them; a standby creates them when it leads."""
     stage = Stage(monkeypatch)
     monkeypatch.setattr(readback, "Backoff", lambda **_: Backoff(first_s=0.001))
     stage.client.ends = [KafkaError.UNKNOWN_TOPIC_OR_PART]
@@ -783,7 +783,7 @@ def test_topics_that_are_gone_are_made_again(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_lease_that_is_lost_while_the_topics_are_read_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Kafka may be away for long; another watcher may reach it."""
+    """Kafka may be down for long, and another watcher may be able to reach it."""
     stage = Stage(monkeypatch)
     stage.lease.status = LeaseStatus.LOST
     with pytest.raises(LeaseLostError):
@@ -792,7 +792,7 @@ def test_a_lease_that_is_lost_while_the_topics_are_read_is_not_used(
 
 
 def test_a_request_of_before_the_connection_is_no_answer(stage: Stage) -> None:
-    """Nor is the end of a connection: both leave what is known as old as it is."""
+    """Nor is the end of a connection: after either, what is known stays as old as it is."""
     stage.turns(SECOND)
     before = stage.service._pulse.answered_ms(stage.now_ms)
     token = stage.service._pulse.ask(stage.now_ms + 10_000)
@@ -802,7 +802,7 @@ def test_a_request_of_before_the_connection_is_no_answer(stage: Stage) -> None:
 
 
 def test_an_error_in_the_place_of_an_answer_proves_nothing(stage: Stage) -> None:
-    """A server that throttles its clients may not have heard its leader; it is asked again a second later."""
+    """A server that throttles its clients may not have heard from its leader; it is asked again a second later."""
     throttled = -127
     stage.turns(SECOND)
     pulse = stage.service._pulse
@@ -816,14 +816,14 @@ def test_an_error_in_the_place_of_an_answer_proves_nothing(stage: Stage) -> None
 
 
 def test_a_stop_before_the_first_turn_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does it connect: there was no term."""
+    """Nor does the watcher connect: there was no term."""
     stage = Stage(monkeypatch)
     stage.run(0)
     assert (stage.kafka.log, stage.watched.clients, stage.leads()) == ([], 0, 0)
 
 
 def test_a_term_leads_from_its_beginning_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And says of the lease and of Kafka only what changes."""
+    """And only changes of the lease and of Kafka are logged."""
     stage = Stage(monkeypatch)
     with structlog.testing.capture_logs() as logged:
         stage.run(SECOND)
@@ -834,7 +834,7 @@ def test_a_term_leads_from_its_beginning_on(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_others_write_comes_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The records are followed into the inbox that the loop takes from."""
+    """The records that are followed go into the inbox that the loop takes from."""
     stage = Stage(monkeypatch)
     other = OtherWatcher("prod", "he", 8, 7)
     monkeypatch.setattr(stage.service._readback, "follow", lambda inbox: inbox.put(other))
@@ -846,7 +846,7 @@ def test_what_others_write_comes_to_the_loop(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_intact_watcher_is_quiet(stage: Stage) -> None:
-    """A heartbeat each ten seconds and no more, as the settings say; ZooKeeper is asked each second."""
+    """One heartbeat every ten seconds and no more, as the settings say; ZooKeeper is asked each second."""
     before = len(stage.kafka.log)
     questions = stage.watched.questions
     with structlog.testing.capture_logs() as logged:
@@ -858,7 +858,7 @@ def test_an_intact_watcher_is_quiet(stage: Stage) -> None:
 
 
 def test_the_settings_reach_the_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The intervals, and which watches are set."""
+    """The intervals, and the way of watching."""
     stage = Stage(monkeypatch, heartbeat_s=3, zk_watches="one-shot")
     stage.begin()
     before = len(stage.kafka.log)
@@ -868,7 +868,7 @@ def test_the_settings_reach_the_decisions(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_session_is_said_with_its_weight(stage: Stage) -> None:
-    """A connection is news, its end a warning."""
+    """A connection is logged as information, its end as a warning."""
     for state in (SessionState.SUSPENDED, SessionState.CONNECTED, SessionState.LOST):
         stage.watched.inbox.put(SessionChanged(stage.watched.clients, state.value, SERVER))
     with structlog.testing.capture_logs() as logged:
@@ -878,7 +878,7 @@ def test_the_session_is_said_with_its_weight(stage: Stage) -> None:
 
 
 def test_beats_that_kafka_refuses_are_said_once(stage: Stage) -> None:
-    """With what Kafka says: nobody else notices."""
+    """With Kafka's reason: nothing else reports it."""
     stage.service._beats._refusal = "not allowed"
     with structlog.testing.capture_logs() as logged:
         stage.turns(3 * SECOND)
@@ -886,7 +886,7 @@ def test_beats_that_kafka_refuses_are_said_once(stage: Stage) -> None:
 
 
 def test_a_notification_is_read_by_its_type(stage: Stage) -> None:
-    """A changed value is read again; changed children are notified one by one."""
+    """A changed value is read again; changed children have their own notifications."""
     reads = stage.service._watcher.reader.reads
     for type_, read in ((EventType.CHILDREN_CHANGED, 0), (EventType.DATA_CHANGED, 1)):
         stage.service._take_in(Notification(type_, "/brokers/ids/0"), stage.now_ms)
@@ -897,7 +897,7 @@ def test_a_notification_is_read_by_its_type(stage: Stage) -> None:
 def test_more_notifications_than_the_memory_allows_are_said_at_once(
     monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
-    """What they would have told is found by a resync."""
+    """A resync finds what they would have reported."""
     monkeypatch.setattr(dirty_paths, "MOST_WAITING", 0)
     stage.service._take_in(Notification(EventType.DATA_CHANGED, "/brokers/ids/0"), stage.now_ms)
     monkeypatch.setattr(dirty_paths, "MOST_WAITING", 1)
@@ -908,7 +908,7 @@ def test_more_notifications_than_the_memory_allows_are_said_at_once(
 
 
 def test_figures_are_shown_twice_a_second(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
-    """A storm of turns costs none of them more."""
+    """A storm of turns does not show them more often."""
     shown: list[int] = []
     monkeypatch.setattr(stage.service._metrics, "show", lambda _: shown.append(stage.now_ms))
     stage.turns(10 * SECOND)
@@ -920,7 +920,7 @@ def test_figures_are_shown_twice_a_second(monkeypatch: pytest.MonkeyPatch, stage
 def test_what_kafka_does_not_take_in_time_is_dropped_and_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the one to blame: Kafka, not the lease."""
+    """With the cause: Kafka, not the lease."""
     stage = Stage(monkeypatch, buffer_mib=0.01)
     stage.begin()
     stage.kafka.up = False

@@ -1,4 +1,4 @@
-"""One term of a watcher after the other."""
+"""The terms of a watcher, one after the other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Term(SimpleNamespace):
 
 
 class Run(SoleWatcher):
-    """`run`, with its terms and its clock played; it is the election as well, and the metrics' port."""
+    """`run` with simulated terms and clock; it also serves as the election and the metrics' port."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1_000.0
@@ -49,7 +49,7 @@ class Run(SoleWatcher):
         self.terms: list[Term] = []
         self.pauses_s: list[float] = []
         self.each_term: Callable[[], None] = self.stop.set
-        """How a term goes and ends."""
+        """How a term runs and ends."""
         self.on_pause: Callable[[], None] = lambda: None
         self.registry = CollectorRegistry()
         self.port = 8080
@@ -75,12 +75,12 @@ class Run(SoleWatcher):
         return self.registry.get_sample_value(name, {"cluster": "prod", **labels})
 
     def stands_by(self) -> bool:
-        """Return whether what is served is a standby's."""
+        """Return whether the served metrics are a standby's."""
         lost = self.sample("kcm_watcher_session_state", state=SessionState.LOST.value)
         return (self.sample(LEADER), lost) == (0, 1)
 
     def wait(self, stop: threading.Event) -> Self | None:
-        """Win at once, while it is not stopped."""
+        """Win at once, unless stopped."""
         assert stop is self.stop
         self.steps.append("wait")
         return super().wait(stop)
@@ -141,7 +141,7 @@ class Run(SoleWatcher):
 def test_a_lost_log_gives_the_lead_up_and_is_tried_again_ever_more_rarely(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """From a second up to half a minute, and from a second again after a term that went well."""
+    """The pause grows from a second to half a minute, and starts at a second again after a term that went well."""
     played = Run(monkeypatch)
     lengths_s = iter([*[0.0] * 7, SOUND_S, SOUND_S + 0.1, 0.0])
 
@@ -166,7 +166,7 @@ def test_a_lost_log_gives_the_lead_up_and_is_tried_again_ever_more_rarely(
 def test_what_was_dropped_is_counted_over_terms_under_one_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The fold adds dropped changes up by name; the metric counts each once."""
+    """The fold adds up dropped changes by name; the metric counts each once."""
     played = Run(monkeypatch)
 
     def drop() -> None:
@@ -187,7 +187,7 @@ def test_what_was_dropped_is_counted_over_terms_under_one_name(
 
 
 def test_a_lost_lease_begins_a_new_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The topics are made and read before the lead is taken, and made again once it is there."""
+    """The topics are created and read before the lead is taken, and created again when it is taken."""
     played = Run(monkeypatch)
 
     def lose() -> None:
@@ -210,7 +210,7 @@ def test_a_lost_lease_begins_a_new_watcher(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_stop_ends_a_standby(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a term; what was opened is closed."""
+    """No term begins; everything that was opened is closed."""
     played = Run(monkeypatch)
     monkeypatch.setattr(played, "wait", lambda _stop: None)
     played.run()
@@ -220,7 +220,7 @@ def test_a_stop_ends_a_standby(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kafka_that_is_away_ends_the_part_unless_it_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever stops a watcher that waits for Kafka is not shown an error."""
+    """A user who stops a watcher that waits for Kafka sees no error."""
     played = Run(monkeypatch)
     stops = False
 
