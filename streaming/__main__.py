@@ -1,4 +1,4 @@
-"""`python -m streaming`: the fold alone, with settings from the environment and a file."""
+"""Runs the fold alone (`python -m streaming`), with settings from the environment and a file."""
 
 import sys
 

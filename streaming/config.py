@@ -1,8 +1,8 @@
-"""Settings of the fold.
+"""Defines the settings of the fold.
 
-The rule: what changes how fast or where the fold runs may change at any start; what changes its
+The rule: what changes how fast or where the fold runs may change at any start. What changes its
 figures (what the watched brokers' own files say) takes effect with the next batch and is shown in
-the views. min.insync.replicas has no default: what depends on it is not known until somebody says it.
+the views. min.insync.replicas has no default: what depends on it is unknown until a user sets it.
 """
 
 import json
@@ -27,7 +27,7 @@ Percentage = Annotated[int, Field(ge=0, le=100)]
 
 
 class StreamSettings(PipelineSettings):
-    """What the fold needs besides the topics."""
+    """The settings of the fold, in addition to those of the topics."""
 
     checkpoint_dir: Path = Field(
         Path("~/.local/state/kcm/checkpoint"),
@@ -144,7 +144,7 @@ class StreamSettings(PipelineSettings):
         return value
 
     def assumed(self, cluster: str = "") -> Assumed:
-        """Return what the own files of a cluster's brokers say; empty: of one that is not named."""
+        """Return what the own files of a cluster's brokers say; "" stands for a cluster that no setting names."""
         return Assumed(
             self.min_insync_replicas.get(cluster, self.assumed_min_insync_replicas),
             self.leader_imbalance_percentage.get(cluster, self.assumed_leader_imbalance_percentage),
@@ -152,7 +152,7 @@ class StreamSettings(PipelineSettings):
         )
 
     def assumed_by_cluster(self) -> dict[str, Assumed]:
-        """Return the same of every cluster that the settings name."""
+        """Return the same for every cluster that the settings name."""
         named = (
             self.min_insync_replicas,
             self.leader_imbalance_percentage,
@@ -164,7 +164,7 @@ class StreamSettings(PipelineSettings):
 
 
 def by_cluster(value: Any) -> Any:
-    """Return figures by the names of clusters, however they are written; raises ValueError.
+    """Return figures by cluster name, from any of the accepted forms; raise ValueError for other text.
 
     >>> by_cluster("prod=2,stage=1") == by_cluster({"prod": "2,stage=1"})
     True

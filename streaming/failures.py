@@ -1,7 +1,7 @@
-"""What made a query fail, in one line, and what can be done about it.
+"""Says in one line what made a query fail, and what can be done about it.
 
-The rule: a user hears a cause, not a stack trace; the trace is in Spark's log. What nobody has seen
-before counts as OTHER, and the service decides by how often it comes back.
+The rule: a user sees a cause, not a stack trace; the trace is in Spark's log. An unknown cause
+counts as OTHER, and the service decides by how often it recurs.
 """
 
 import enum
@@ -9,24 +9,24 @@ import re
 from typing import NamedTuple
 
 MAX_LINE_CHARS = 300
-"""A line that still fits a terminal's two or three rows."""
+"""Longest line, in characters: it still fits two or three rows of a terminal."""
 
 
 class FailureKind(enum.Enum):
-    """Who has to act."""
+    """Who has to act on a failure."""
 
     DISK = "disk"
     """The user: the checkpoint cannot be written."""
     KAFKA = "kafka"
-    """Nobody: the pipeline's Kafka does not answer, and we wait for it."""
+    """Nobody: the pipeline's Kafka does not answer, and the fold waits for it."""
     HUNG = "hung"
     """Nobody: Spark's JVM did not answer or its batch did not end, and it was killed."""
     WORKER = "worker"
-    """Nobody: Spark's Python did not start in time, as the machine has too much to do."""
+    """Nobody: Spark's Python did not start in time, because the machine is overloaded."""
     STATE = "state"
-    """We: the checkpoint cannot be read, so a new lineage begins."""
+    """The fold: the checkpoint cannot be read, so a new lineage begins."""
     OTHER = "other"
-    """Try again, and give up when it comes back."""
+    """Nobody at first: the fold tries again, and gives up when the failure recurs."""
 
 
 class QueryFailure(NamedTuple):
@@ -44,7 +44,8 @@ _SIGNS: dict[FailureKind, tuple[str, ...]] = {
         "Permission denied",
     ),
     # Spark gives its Python 10 s to start and to import itself, which no setting changes
-    # (PythonWorkerFactory.createSimpleWorker); nothing has been read by then that could be at fault.
+    # (PythonWorkerFactory.createSimpleWorker). Nothing has been read by then, so nothing read can
+    # be the cause.
     FailureKind.WORKER: ("waiting for the Python worker to connect back",),
     FailureKind.STATE: (
         "UnreadableStateError",
@@ -72,14 +73,14 @@ _SIGNS: dict[FailureKind, tuple[str, ...]] = {
         "KafkaOffsetReader",
     ),
 }
-"""Signs in the text of an exception, the surest kind first."""
+"""Text that identifies a kind of failure, the most certain kind first."""
 
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception): .+)$", re.MULTILINE)
 
 
 def describe(text: str) -> QueryFailure:
-    r"""Return the kind and the one line of a query's exception.
+    r"""Return the kind and the one-line cause of a query's exception.
 
     >>> describe("x\nCaused by: java.io.IOException: No space left on device\n\tat y").line
     'No space left on device'

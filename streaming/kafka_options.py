@@ -1,8 +1,8 @@
-"""The pipeline's Kafka properties in Spark's words.
+"""Translates the pipeline's Kafka properties into Spark's.
 
-The rule: a user writes librdkafka's names once for all parts; here they become the Java client's.
-A property that has no counterpart, or lacks what it belongs to, is refused by name, since a
-connection that is less secure than asked for is worse than none.
+The rule: a user writes librdkafka's names once for all parts; here they become the Java client's. A
+property that has no counterpart, or that lacks another property it needs, is refused by name: a
+connection that is less secure than requested is worse than none.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ _SAME = frozenset(
         "connections.max.idle.ms",
     }
 )
-"""Properties with one name and one meaning in both clients."""
+"""Properties with the same name and meaning in both clients."""
 
 _PASSIVE = frozenset({"debug", "log_level", "statistics.interval.ms", "socket.keepalive.enable"})
-"""librdkafka's own, which change nothing that Spark must know."""
+"""Properties of librdkafka alone, which change nothing that matters to Spark."""
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -37,13 +37,13 @@ _LOGIN_MODULES = {
 }
 _KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin"
-"""The beginning of the names of its login module and its callback handler."""
+"""The prefix of the names of Kafka's OAUTHBEARER login module and callback handler."""
 
 
 def client_options(settings: PipelineSettings) -> dict[str, str]:
     """Return what source and sink need to connect, as Spark's `kafka.*` options.
 
-    Raises UsageError naming a property that cannot be translated.
+    Raise UsageError with the name of a property that cannot be translated.
     """
     given = {name: value.get_secret_value() for name, value in settings.kafka_properties.items()}
     given.setdefault("socket.timeout.ms", str(ANSWER_TIMEOUT_MS))
@@ -52,7 +52,7 @@ def client_options(settings: PipelineSettings) -> dict[str, str]:
 
 
 def java_properties(given: Mapping[str, str]) -> dict[str, str]:
-    """Return librdkafka's properties in the Java client's names.
+    """Return librdkafka's properties under the Java client's names.
 
     >>> java_properties({"security.protocol": "SASL_SSL", "ssl.ca.location": "/ca.pem"})
     {'security.protocol': 'SASL_SSL', 'ssl.truststore.type': 'PEM', 'ssl.truststore.location': '/ca.pem'}
@@ -62,7 +62,7 @@ def java_properties(given: Mapping[str, str]) -> dict[str, str]:
     for name in _PASSIVE:
         rest.pop(name, None)
     if limit_ms := rest.pop("socket.timeout.ms", None):
-        # The admin client holds on to a connection for as long as a whole call may take.
+        # The admin client keeps trying a connection for as long as a whole call may take.
         options |= {"request.timeout.ms": limit_ms, "default.api.timeout.ms": limit_ms}
     options |= _sasl(rest) | _tls(rest)
     if rest:
@@ -95,7 +95,7 @@ def _sasl(rest: dict[str, str]) -> dict[str, str]:
 
 
 def _kerberos(rest: dict[str, str]) -> str:
-    """Return the login by a keytab; without one, by the tickets that kinit keeps."""
+    """Return the login with a keytab; without one, with the tickets that kinit renews."""
     if "sasl.kerberos.keytab" not in rest:
         principal = rest.pop("sasl.kerberos.principal", None)
         named = {} if principal is None else {"principal": principal}
@@ -106,7 +106,7 @@ def _kerberos(rest: dict[str, str]) -> str:
 
 
 def _oauth(rest: dict[str, str]) -> dict[str, str]:
-    """Return the login by a token that an OpenID provider gives for a client's id and secret."""
+    """Return the login with a token that an OpenID provider issues for a client's id and secret."""
     mechanism = "sasl.mechanism=OAUTHBEARER"
     prefix = "sasl.oauthbearer"
     if rest.pop(f"{prefix}.method", None) != "oidc":
@@ -159,7 +159,7 @@ def _tls(rest: dict[str, str]) -> dict[str, str]:
 
 
 def _pem(rest: dict[str, str], name: str) -> str | None:
-    """Take a certificate or a key, written out or by its file; None: neither is given."""
+    """Take a certificate or a key, from its own text or from its file; None when neither is given."""
     if f"{name}.pem" in rest:
         return rest.pop(f"{name}.pem")
     path = rest.pop(f"{name}.location", None)
@@ -167,7 +167,7 @@ def _pem(rest: dict[str, str], name: str) -> str | None:
 
 
 def _needed(rest: dict[str, str], name: str, *, of: str) -> str:
-    """Take a property that another one needs; raises UsageError when it is not given."""
+    """Take a property that another one needs; raise UsageError when it is not given."""
     if not rest.get(name):
         raise UsageError(f"kafka_properties: {of} needs {name} as well")
     return rest.pop(name)

@@ -1,10 +1,11 @@
-"""The lineage: one name for a checkpoint and the three topics that it belongs to.
+"""Manages the lineage: one name for a checkpoint and the three topics that it belongs to.
 
-The rule: checkpoint and topics are one store. If a topic is gone or was re-created, or the state is
-of another format, the old offsets and counts mean nothing: a new checkpoint under a new name reads
-the log from its earliest record, and readers of the views take the newer name. Names begin with
-the time they were made, and rise even if the clock does not. Since readers never go back to an older
-name, a checkpoint is of no use once the views were written under a newer one: it was restored.
+The rule: checkpoint and topics are one store. If a topic is gone or was re-created, or the state
+has another format, the old offsets and counts mean nothing: a new checkpoint under a new name reads
+the log from its earliest record, and readers of the views switch to the newer name. Names begin
+with the time they were made, and increase even if the clock goes back. Readers never go back to an
+older name. So once the views were written under a newer name, a checkpoint is useless: it was
+restored from a backup.
 """
 
 import os
@@ -20,14 +21,14 @@ from pipeline.topics import EnsuredTopics
 from streaming.schemas import LAYOUT_VERSION
 
 FORMAT = f"{STATE_VERSION}.{LAYOUT_VERSION}"
-"""Of the state in a checkpoint: the model's values, and how Spark's state store holds them."""
+"""The format of the state in a checkpoint: the model's values, and how Spark's state store holds them."""
 
 _FILE = "lineage.json"
 _FOLDER = "lineages"
 
 
 class Lineage(msgspec.Struct, frozen=True, kw_only=True):
-    """What lineage.json holds."""
+    """The content of lineage.json."""
 
     name: str
     format: str
@@ -36,7 +37,7 @@ class Lineage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lineages:
-    """The lineages under a checkpoint folder: the current one, and none other for long."""
+    """The lineages under a checkpoint folder: the current one, and for a short time an earlier one."""
 
     def __init__(self, root: Path, *, now_ms: Callable[[], int], token: Callable[[], str]) -> None:
         self._root = root
@@ -46,9 +47,9 @@ class Lineages:
     def open(
         self, topics: EnsuredTopics, *, published: str | None = None
     ) -> tuple[Lineage, str | None]:
-        """Return the lineage that fits these topics, and why it is a new one; None: it goes on.
+        """Return the lineage that fits these topics, and why it is a new one; None if it is not.
 
-        `published` is the newest lineage that wrote to them; None: none did.
+        `published` is the newest lineage that wrote to the topics; None if none did.
         """
         found = self._read()
         if isinstance(found, str):
@@ -65,7 +66,7 @@ class Lineages:
         return self._begin(topics, max(found.name, published or "")), misfit
 
     def begin_new(self, topics: EnsuredTopics) -> Lineage:
-        """Give the current lineage up and return a new one."""
+        """Give up the current lineage and return a new one."""
         found = self._read()
         return self._begin(topics, None if isinstance(found, str) else found.name)
 
@@ -74,13 +75,13 @@ class Lineages:
         return self._root / _FOLDER / lineage.name
 
     def remove_others(self, lineage: Lineage) -> None:
-        """Remove what earlier lineages left behind, now that this one works."""
+        """Remove the checkpoints of earlier lineages, now that this one works."""
         for folder in (self._root / _FOLDER).iterdir():
             if folder.name != lineage.name:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _read(self) -> Lineage | str:
-        """Return the lineage on disk, or why there is none."""
+        """Return the lineage on disk, or the reason why there is none."""
         try:
             data = (self._root / _FILE).read_bytes()
         except FileNotFoundError:
@@ -109,7 +110,7 @@ class Lineages:
 
 
 def topics_changed(lineage: Lineage, topic_ids: Mapping[str, str]) -> str | None:
-    """Return what became of the lineage's topics; None when they are the same.
+    """Return what happened to the lineage's topics; None when they are the same.
 
     >>> lineage = Lineage(name="1-a", format="1.1", partitions=1, topic_ids={"kcm.views": "x"})
     >>> topics_changed(lineage, {"kcm.views": "y"})

@@ -1,7 +1,7 @@
-"""The fold's own metrics.
+"""Serves the fold's own metrics.
 
 The rule: a figure that is not known yet is absent. Lag is measured against the log's own end, by a
-client of ours in its own thread, so it grows also when Spark hangs.
+separate client in its own thread, so it also grows when Spark hangs.
 """
 
 import time
@@ -20,8 +20,8 @@ BATCH_BUCKETS_S = (
     *(0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 10),
     *(30, 60, 120, 300, 600, 1800),
 )
-"""Around the 0.2-0.3 s of a warm batch, and up to half an hour: a quantile is never reported above the
-last finite one."""
+"""Buckets around the 0.2-0.3 s of a warm batch, and up to half an hour: a quantile is never
+reported above the last finite bucket."""
 
 
 _COUNTED = {
@@ -33,11 +33,11 @@ _COUNTED = {
     "errors": "Changes that were skipped because of an error in the fold, which is a bug to "
     "report; normally 0.",
 }
-"""Counters of what a report counts, by its fields: their meanings."""
+"""The counters that follow a report's counts, by its field names, each with its meaning."""
 
 
 class FoldMetrics(Collector):
-    """Instruments on a registry."""
+    """The fold's instruments on a registry."""
 
     def __init__(self, registry: CollectorRegistry, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
@@ -65,7 +65,7 @@ class FoldMetrics(Collector):
             "kcm_fold_restarts", "Restarts of the query, by reason.", ["reason"]
         )
         for reason in (*(kind.value for kind in FailureKind), "topics"):
-            self.restarts.labels(reason)  # a counter is there before it counts
+            self.restarts.labels(reason)  # creates the counter with the value 0
         self.lineages = counter(
             "kcm_fold_lineages",
             "Lineages begun (new starts from the log); with each, the "
@@ -94,16 +94,16 @@ class FoldMetrics(Collector):
             self._newest_ms = max(self._newest_ms or 0, report.newest_ms)
 
     def start_over(self) -> None:
-        """Forget how far the log was folded: another lineage reads it."""
+        """Forget how far the log was folded: a new lineage reads it from its beginning."""
         self._folded_to = None
         self._newest_ms = None
 
     def measure_lag(self, log_end: int | None) -> None:
-        """Take where the log ends; None when that is not known, and so neither is the lag."""
+        """Note where the log ends; None when that is not known, and then the lag is not known either."""
         self._log_end = log_end
 
     def collect(self) -> Iterator[Metric]:
-        """Give the lag as it is at this scrape (`prometheus_client.registry.Collector`)."""
+        """Yield the lag as of this scrape (`prometheus_client.registry.Collector`)."""
         log_end, folded_to = self._log_end, self._folded_to
         if log_end is None or folded_to is None:
             return
@@ -112,7 +112,7 @@ class FoldMetrics(Collector):
         yield from _lag(behind, max(0.0, late_s))
 
     def describe(self) -> Iterator[Metric]:
-        """Give the names of the lag's figures, which are known before the lag is."""
+        """Yield the names of the lag's metrics, which are known before the lag is."""
         return _lag(0, 0)
 
 

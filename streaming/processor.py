@@ -1,10 +1,11 @@
-"""One cluster's batch: decode, replay, project.
+"""Folds one cluster's batch: decodes, replays and projects it.
 
 The rule: a batch is a function of the state before it and of its rows, so Spark may run it again.
-Rows are taken in the order of their offsets whatever order they come in. What the log holds never
-raises: garbage is counted, and an error of ours costs the one change that met it, and is reported.
-A null in the log forgets its cluster (`kcm forget`): all state goes, and nulls take its views back. It
-stands in the log, so that a new lineage forgets it again. What comes after it begins a new cluster.
+Rows are processed in the order of their offsets, whatever order they arrive in. Nothing in the log
+raises an exception: unreadable records are counted, and an unexpected exception costs only the
+change that caused it, and is reported. A null in the log forgets its cluster (`kcm forget`): all
+its state is dropped, and nulls delete its views. The null stays in the log, so that a new lineage
+forgets the cluster again. What follows the null begins a new cluster.
 """
 
 import itertools
@@ -50,25 +51,25 @@ _Output = Row(*OUTPUT.names)
 
 
 _FATAL = (UnreadableStateError, PySparkException, OSError, EOFError, MemoryError)
-"""Errors that no change is to blame for: Spark runs the batch again, or a new lineage begins."""
+"""Errors that no change causes: Spark runs the batch again, or a new lineage begins."""
 
 
 class Unreadable(NamedTuple):
-    """Records at one place of the log that cannot be read, or are not this cluster's."""
+    """Records at one offset of the log that cannot be read, or that do not belong to this cluster."""
 
     records: int
     at: int
-    """When the log took them, by the broker's clock."""
+    """When the log received them, by the broker's clock."""
     reason: str
 
 
 LogItem = ZnodeChange | ElectionRequest | Unreadable
-"""What a place of the log holds."""
+"""What one offset of the log holds."""
 
 
 @dataclass
 class BatchCounts:
-    """What a batch did, for our own metrics."""
+    """What a batch did, for the fold's own metrics."""
 
     changes: int = 0
     unreadable: int = 0
@@ -77,52 +78,53 @@ class BatchCounts:
     newest_ms: int | None = None
 
     def row(self) -> Row:
-        """Return the row that never reaches the sink."""
+        """Return the counts as a row that never reaches the sink."""
         figures = (self.changes, self.unreadable, self.unattributed, self.errors)
         return _Output(None, None, None, None, *figures, self.newest_ms)
 
 
 @dataclass
 class Remembered:
-    """What a worker process knows of a cluster between batches."""
+    """What a worker process keeps about a cluster between batches."""
 
     held: StoredCluster
     row: ControlRow | None = None
-    """The state that it was made from: a batch that another worker ran, or that was not committed, left another."""
+    """The state that this was made from. A batch that another worker ran, or that was not committed, leaves another one."""
     members: dict[int, bytes] = field(default_factory=dict)
     """The memberships of each group of brokers, as they are stored."""
     sent: SentViews = field(default_factory=SentViews)
     topics: RememberedTopics = field(default_factory=RememberedTopics)
 
     def is_of(self, row: ControlRow) -> bool:
-        """Return whether it fits to what is in the state."""
+        """Return whether this was made from the current state."""
         return self.row == row
 
 
 _remembered: dict[tuple[str, str], Remembered] = {}
-"""By lineage and cluster, the last used last. Spark makes a new processor for each batch but keeps the worker
-process, so only a new worker unpacks the control plane, reads the topics, and sends all views again."""
+"""By lineage and cluster, the most recently used last. Spark makes a new processor for each batch
+but keeps the worker process, so only a new worker unpacks the control plane, reads the topics, and
+sends all views again."""
 
 _MOST_REMEMBERED_BYTES = 64 << 20
-"""Of topics, by one worker; of what it used longest ago it keeps nothing."""
+"""Bytes of packed topics that one worker keeps; it drops those of the cluster used longest ago first."""
 
 
 @dataclass(frozen=True)
 class FoldParameters:
-    """What a processor must know besides its rows."""
+    """What a processor must know in addition to its rows."""
 
     lineage: str
     views_topic: str
     events_topic: str
     partitions: int
     assumed: Assumed
-    """What ZooKeeper does not hold, of clusters that `assumed_by_cluster` does not name."""
+    """What ZooKeeper does not hold, for clusters that `assumed_by_cluster` does not name."""
     assumed_by_cluster: Mapping[str, Assumed] = field(default_factory=dict)
     journal: JournalLimits = field(default_factory=JournalLimits)
 
 
 class FoldProcessor(StatefulProcessor):
-    """Folds the log of one cluster per key."""
+    """Folds the log of one cluster for each key."""
 
     def __init__(self, parameters: FoldParameters, clock: Callable[[], int] = clock_ms) -> None:
         self._parameters = parameters
@@ -137,9 +139,9 @@ class FoldProcessor(StatefulProcessor):
         self,
         key: Any,
         rows: Iterator[Any],
-        timerValues: TimerValues,  # noqa: ARG002, N803  # Spark's name; the log is our clock
+        timerValues: TimerValues,  # noqa: ARG002, N803  # Spark's name; the log provides the time
     ) -> Iterator[Row]:
-        """Fold a cluster's rows; yield its events, its views, and what was counted."""
+        """Fold a cluster's rows; yield its events, its views, and the counts."""
         cluster = key[0]
         self._state = StateMap(self._rows)
         ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
@@ -154,7 +156,7 @@ class FoldProcessor(StatefulProcessor):
         yield counts.row()
 
     def _fold_rows(self, cluster: str, rows: Sequence[Any], counts: BatchCounts) -> Iterator[Row]:
-        """Fold rows, if there are any and a cluster is known of them or of the state."""
+        """Fold rows, if there are any and either they or the state know the cluster."""
         items = list(_read(cluster, rows, self._parameters.partitions))
         known = self._known(cluster, items) if rows else None
         if known is None:
@@ -163,7 +165,7 @@ class FoldProcessor(StatefulProcessor):
             yield from self._fold(cluster, known, items, counts)
 
     def _forget(self, cluster: str) -> Iterator[Row]:
-        """Drop all that is held of a cluster; yield the nulls that take its views back."""
+        """Drop all state of a cluster; yield the nulls that delete its views."""
         parameters = self._parameters
         partition = partition_of(cluster, parameters.partitions)
         known = self._known(cluster, ())
@@ -177,10 +179,10 @@ class FoldProcessor(StatefulProcessor):
         return published_keys(ClusterState(known.held.control, StateTopics(packed)))
 
     def _known(self, cluster: str, items: Iterable[LogItem]) -> Remembered | None:
-        """Return what is known of a cluster, new or not: None if there is nothing, and nothing can be read."""
+        """Return what is known of a cluster, new or not; None if there is no state and no readable change."""
         parameters = self._parameters
         assumed = parameters.assumed_by_cluster.get(cluster, parameters.assumed)
-        # What is remembered is not to be used again until the batch is through.
+        # What is remembered must not be used again until the batch is done.
         known = _remembered.pop((parameters.lineage, cluster), None)
         row = read_control(self._state)
         if row is not None:
@@ -220,7 +222,7 @@ class FoldProcessor(StatefulProcessor):
         shown = ((parameters.views_topic, view.key, view.value) for view in changed)
         for topic, key, value in itertools.chain(published, shown):
             if value is not None and len(value) > MAX_CHANGE_BYTES:
-                # The sink would refuse it, and the query would end with it at each start.
+                # The sink would refuse the record, and the query would fail on it at each start.
                 counts.errors += 1
                 continue
             yield _record(topic, partition, key, value)
@@ -232,7 +234,7 @@ class FoldProcessor(StatefulProcessor):
 
 
 def _record(topic: str, partition: int, key: str, value: bytes | None) -> Row:
-    """Return a record for the sink; what is counted stands in a row of its own."""
+    """Return a record for the sink; counts have a row of their own."""
     return _Output(topic, partition, key, value, 0, 0, 0, 0, None)
 
 
@@ -256,7 +258,7 @@ def _is_name(cluster: str) -> bool:
 def _up_to_each_null(
     cluster: str, rows: Sequence[Any], partitions: int
 ) -> Iterator[tuple[Sequence[Any], bool]]:
-    """Cut rows after each null of the cluster's own partition; yield each piece without it, and whether one ended it."""
+    """Split rows at each null of the cluster's own partition; yield each piece without the null, and whether a null ended it."""
     own = partition_of(cluster, partitions)
     start = 0
     for at, row in enumerate(rows):

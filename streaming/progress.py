@@ -1,7 +1,7 @@
-"""What Spark reports of its batches, as values.
+"""Parses what Spark reports about its batches.
 
-The rule: every figure may be absent; Spark's JSON changes between releases and an idle query reports
-less than a busy one.
+The rule: every figure may be absent, since Spark's JSON changes between releases and an idle query
+reports less than a busy one.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming.schemas import COUNTS
 
 STAGES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
-"""The parts of a batch that take its time, in Spark's words, in their order."""
+"""The stages of a batch that take its time, by Spark's names, in order."""
 
 
 @dataclass(frozen=True)
@@ -30,29 +30,29 @@ class BatchReport:
     unattributed: int = 0
     errors: int = 0
     newest_ms: int | None = None
-    """When the log took the newest of its messages."""
+    """When the log received the newest of the batch's messages, in ms."""
     records: int = 0
     """Records written to views and events."""
     end_offset: int = 0
-    """Up to where the log was folded, summed over its partitions."""
+    """The offset up to which the log is folded, summed over its partitions."""
     state_commit_ms: int = 0
 
 
 class ProgressReader:
-    """Reads what a query reports of its batches, each once.
+    """Reads what a query reports about its batches, each once.
 
-    The JVM renders a report as JSON when it is asked for: only those that are new are. A turn without
-    anything to fold is reported as well, some seconds apart, under the number of the batch to come.
+    The JVM renders a report as JSON on request, so only new reports are requested. Spark also
+    reports a turn without anything to fold, some seconds apart, under the number of the next batch.
     """
 
     def __init__(self, observed: str) -> None:
-        """Read a query from its beginning; `observed` is the name of its own observations."""
+        """Read a query from its beginning; `observed` is the name of the query's own observations."""
         self._observed = observed
         self._newest: tuple[int, str] | None = None
 
     def read(self, query: StreamingQuery) -> list[BatchReport]:
-        """Return the batches that have ended since it was asked last, in order."""
-        recent: Any = query._jsq.recentProgress()  # noqa: SLF001  # pyspark's own renders them all
+        """Return the batches that have ended since the last call, in order."""
+        recent: Any = query._jsq.recentProgress()  # noqa: SLF001  # pyspark's own property renders all of them
         fresh: list[str] = []
         newest = self._newest
         for index in reversed(range(len(recent))):
@@ -72,7 +72,7 @@ def _is_batch(progress: Mapping[str, Any]) -> bool:
 
 
 def read_progress(progress: Mapping[str, Any], name: str) -> BatchReport:
-    """Return the report of one progress object; `name` is of the query's own observations."""
+    """Return the report of one progress object; `name` is the name of the query's own observations."""
     durations = progress.get("durationMs") or {}
     observed = (progress.get("observedMetrics") or {}).get(name) or {}
     sources = progress.get("sources") or []
@@ -92,7 +92,7 @@ def read_progress(progress: Mapping[str, Any], name: str) -> BatchReport:
 
 
 def _summed(offsets: Any) -> int:
-    """Return the sum of {"topic": {"0": 7}}; 0 where there is none."""
+    """Return the sum of the values in {"topic": {"0": 7}}; 0 where there are none."""
     if not isinstance(offsets, Mapping):
         return 0
     return sum(int(offset) for topic in offsets.values() for offset in topic.values())

@@ -1,8 +1,8 @@
-"""Which lineage wrote the views last: what a checkpoint must not be older than.
+"""Finds the lineage that wrote the views last, which a checkpoint must not be older than.
 
-The rule: readers keep the newest lineage, so a fold that goes on with an older one writes what
-nobody takes, and its figures stand still in silence. A checkpoint that was restored from before
-an upgrade would do that; so before a fold goes on it asks the topic itself.
+The rule: readers keep the newest lineage. A fold that continues with an older one writes what
+nobody reads, and the figures stand still without any error. A checkpoint that was restored from
+before an upgrade would do that. So the fold asks the topic itself before it continues.
 """
 
 import re
@@ -19,20 +19,20 @@ from pipeline.topic_records import Extent, Place
 from pipeline.topics import EnsuredTopics
 
 LOOK_BACK = 20
-"""Records at a partition's end that are read at first: a batch ends with its clusters' views, so the
-last one would do but for the nulls of deleted keys, and for the beats of watchers."""
+"""Records at a partition's end that are read first. A batch ends with its clusters' views, so the
+last record would do, except for the nulls of deleted keys and the beats of watchers."""
 
 FURTHER_BACK = 50
-"""Times as many where there was no view: beats go on, one a second, while no fold works."""
+"""How many times as many are read next, when there was no view: watchers send a beat each second even while no fold works."""
 
 SILENT_S = 5.0
-"""For how long Kafka may give nothing: the records have some kilobytes each."""
+"""How long Kafka may return nothing: the records have some kilobytes each."""
 
 GROUP = "kcm-fold-lineage"
-"""Nothing joins the group or commits to it."""
+"""The name of the consumer group. Nothing joins it or commits to it."""
 
 _NAME = re.compile(r"\d{13}-\w+")
-"""Of a lineage; any other text would be above all that we make, for ever."""
+"""The form of a lineage's name. Any other text could sort above all that the fold makes, for ever."""
 
 
 class _AsOf(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class _AsOf(msgspec.Struct, frozen=True):
 
 
 class _View(msgspec.Struct, frozen=True):
-    """Of a view only who wrote it."""
+    """A view, reduced to who wrote it."""
 
     as_of: _AsOf
 
@@ -49,10 +49,10 @@ _decoder = msgspec.json.Decoder(_View)
 
 
 def published_lineage(settings: PipelineSettings, topics: EnsuredTopics) -> str | None:
-    """Return the newest lineage at the ends of the views; None where they hold none.
+    """Return the newest lineage at the ends of the views; None if they hold none.
 
-    Where the fold may not read the views it warns and returns None: the answer is needed only after a
-    backup was restored. Raises TopicReadError when Kafka does not answer in time.
+    If the fold may not read the views, log a warning and return None: the answer only matters after
+    a backup was restored. Raise TopicReadError when Kafka does not answer in time.
     """
     views = topics.names.views
     try:
@@ -71,7 +71,7 @@ def published_lineage(settings: PipelineSettings, topics: EnsuredTopics) -> str 
 
 
 def _lineages(reader: RecordReader, extents: list[Extent]) -> Iterator[str]:
-    """Yield the lineages at the end of each partition, from as far back as it takes to find one."""
+    """Yield the lineages at the end of each partition, reading back as far as it takes to find one."""
     look_back = LOOK_BACK
     while extents:
         tails = {extent.place: extent.tail(look_back) for extent in extents}
@@ -86,7 +86,7 @@ def _lineages(reader: RecordReader, extents: list[Extent]) -> Iterator[str]:
 
 
 def _lineage_of(value: bytes | None) -> str | None:
-    """Return who wrote a view; None for a null, and for what is no view of ours."""
+    """Return the lineage that wrote a view; None for a null, and for anything that is not a view of the fold."""
     try:
         lineage = _decoder.decode(value or b"").as_of.lineage
     except DECODING_ERRORS:

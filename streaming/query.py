@@ -1,15 +1,15 @@
-"""The query: log -> fold -> views and events.
+"""Builds the query: log -> fold -> views and events.
 
 The rule: nothing here may change the order of a cluster's records. A record's Kafka key names its
-cluster, so no JSON is read before Python; its offset travels along, so the processor can restore
-the order; the source is never split finer than Kafka's partitions.
+cluster, so no JSON is read before Python. The offset is passed along, so that the processor can
+restore the order. The source is never split finer than Kafka's partitions.
 """
 
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812  # the customary name
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
@@ -24,19 +24,19 @@ from streaming.processor import FoldParameters, FoldProcessor
 from streaming.schemas import COUNTS, INPUT_COLUMNS, OUTPUT
 
 BATCH_COUNTS = "fold"
-"""The name of what the query observes of itself, in Spark's progress."""
+"""The name in Spark's progress of what the query observes about itself."""
 
 FETCH_WAIT_MS = 5
-"""How long a broker may hold a fetch; the default of 500 ms would show as task time."""
+"""How long a broker may delay a fetch; the default of 500 ms would appear as task time."""
 
 TIME_MODE = "None"
 """The processor has no timers."""
 
 MAX_CAUSES = 20
-"""Exceptions that we follow from a failed query to its cause; Spark's own nest five or six deep."""
+"""How many exceptions are followed from a failed query to its cause; Spark nests five or six."""
 
 REQUEST_BYTES = MAX_MESSAGE_BYTES + 512 * 1024
-"""The largest request of source and sink: a record of the largest size, and its framing."""
+"""The largest request of source and sink: a record of the largest size, with its framing."""
 
 
 def start_query(
@@ -47,7 +47,8 @@ def start_query(
     checkpoint: Path,
 ) -> StreamingQuery:
     """Start the fold from its checkpoint, or from the log's earliest record if that is empty."""
-    # One task per parallel cluster; Spark keeps the number of the checkpoint's first run.
+    # One task for each cluster folded in parallel; Spark keeps the number from the checkpoint's
+    # first run.
     spark.conf.set("spark.sql.shuffle.partitions", str(topics.partitions))
     parameters = FoldParameters(
         lineage=lineage.name,
@@ -59,7 +60,7 @@ def start_query(
     )
     records = source(spark, settings, topics.names.changes)
     if topics.partitions == 1:
-        # One task reads and folds: Spark would run two stages, and a shuffle between them.
+        # One task reads and folds. Otherwise Spark runs two stages with a shuffle between them.
         records = records.coalesce(1)
     folded = fold(records, FoldProcessor(parameters))
     writer = (
@@ -77,7 +78,7 @@ def start_query(
 
 
 def failure_text(query: StreamingQuery) -> str:
-    """Return what a query failed of, causes included, the innermost last."""
+    """Return why a query failed, with all causes, the innermost last."""
     found = query._jsq.exception()  # noqa: SLF001  # Python's copy has no causes
     if not found.isDefined():
         return "the query ended by itself"
@@ -90,14 +91,13 @@ def failure_text(query: StreamingQuery) -> str:
 
 
 def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) -> DataFrame:
-    """Return the log as rows of INPUT_COLUMNS; `cluster` is empty where the key is no name."""
+    """Return the log as rows of INPUT_COLUMNS; `cluster` is empty where the key is not valid UTF-8."""
     records = (
         spark.readStream.format("kafka")
         .options(**client_options(settings))
         .option("subscribe", changes_topic)
         .option("startingOffsets", "earliest")
-        # A log that was cut short is found by the holes in the seqs; stopping would not bring
-        # it back.
+        # The holes in the seqs show a log that was cut; stopping would not restore it.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", str(settings.max_offsets_per_trigger))
         .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
@@ -115,7 +115,7 @@ def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) ->
 
 
 def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:
-    """Return the records for the sink; what was counted on the way is observed as BATCH_COUNTS."""
+    """Return the records for the sink; the counts are observed as BATCH_COUNTS."""
     rows = _transform_with_state(records, processor)
     counts = [F.sum(name).alias(name) for name in COUNTS]
     observed = rows.observe(BATCH_COUNTS, *counts, F.max("newest_ms").alias("newest_ms"))
@@ -125,8 +125,9 @@ def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:
 def _transform_with_state(records: DataFrame, processor: StatefulProcessor) -> DataFrame:
     """Do what `records.groupBy("cluster").transformWithState(processor, OUTPUT, "update", "None")` does.
 
-    That goes through `pandas_udf`, which demands pandas, though rows never become its frames. With
-    pandas installed, pyarrow imports it into the driver and into each worker: 50 MiB in each of them.
+    That method goes through `pandas_udf`, which requires pandas, though the rows never become its
+    frames. If pandas is installed, pyarrow imports it in the driver and in each worker: 50 MiB in
+    each of them.
     """
     spark = records.sparkSession
     handler = TransformWithStateInPandasUdfUtils(processor, TIME_MODE).transformWithStateUDF

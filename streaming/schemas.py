@@ -1,4 +1,4 @@
-"""The rows that cross between Spark's JVM and our Python.
+"""Defines the rows that pass between Spark's JVM and Python.
 
 The rule: every type is built from its parts and never parsed from text, because the Python workers
 that read them have no session to parse with.
@@ -7,13 +7,13 @@ that read them have no session to parse with.
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 LAYOUT_VERSION = 3
-"""Of the state's types below; a checkpoint of another version is rebuilt from the log."""
+"""The version of the state's types below; a checkpoint of another version is rebuilt from the log."""
 
 INPUT_COLUMNS = ("cluster", "partition", "offset", "timestamp_ms", "value")
 """What the processor gets of a record of the log: `cluster` is the record's key, or empty."""
 
 COUNTS = ("changes", "unreadable", "unattributed", "errors")
-"""What a batch counts of its rows."""
+"""What a batch counts about its rows."""
 
 OUTPUT = StructType(
     [
@@ -24,11 +24,11 @@ OUTPUT = StructType(
         *(StructField(name, LongType()) for name in (*COUNTS, "newest_ms")),
     ]
 )
-"""A record for the sink, or (topic null) the tally of one key's batch, which only metrics see."""
+"""A record for the sink, or (topic null) the counts of one key's batch, which only metrics use."""
 
 STATE_KEY = StructType([StructField("part", IntegerType()), StructField("key", LongType())])
-"""Where a value stands in the state of a cluster (state_map.StatePart)."""
+"""Where a value is in the state of a cluster (state_map.StatePart)."""
 
 STATE_VALUE = StructType([StructField("packed", BinaryType())])
-"""The control plane, the memberships of a group of brokers, a chunk of topics, or those that a batch
-changed."""
+"""The control plane, the memberships of a group of brokers, a chunk of topics, or the topics that a
+batch changed."""

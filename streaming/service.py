@@ -1,9 +1,9 @@
-"""Run the fold: lock, topics, lineage, query, and start again what can be started again.
+"""Runs the fold: lock, topics, lineage, query; restarts what can be restarted.
 
-The rule: what heals by waiting or by reading the log again heals by itself, with one line in the
-log; what needs the user ends the part with one line and an exit code, unless it has folded before:
-then it waits for the user as well. The log holds everything, so a new lineage is always a way out,
-and it is taken when the state is unusable, not before.
+The rule: the fold recovers by itself from what waiting or reading the log again repairs, with one
+line in the log. What needs the user ends the part with one line and an exit code, unless it has
+folded before: then it waits for the user as well. The log holds everything, so a new lineage always
+works. It is begun when the state is unusable, not before.
 """
 
 import os
@@ -47,26 +47,26 @@ from streaming.watchdog import ANSWER_S, START_S, BatchClock, Watchdog
 from streaming.workspace import Workspace, disk_problem
 
 POLL_S = 0.5
-"""How often the query is checked: it costs a few milliseconds of two processes."""
+"""How often the query is checked: a check costs two processes a few milliseconds."""
 
 WAITED_FOR = frozenset({FailureKind.KAFKA, FailureKind.HUNG, FailureKind.WORKER})
-"""What ends by itself and says nothing about the checkpoint: tried again for as long as it takes."""
+"""Failures that end by themselves and say nothing about the checkpoint: the fold retries without limit."""
 
 OF_THE_JVM = (Py4JError, PySparkException, OSError)
-"""What a call into Spark's JVM raises: pyspark has classes of its own for some of Java's exceptions."""
+"""What a call into Spark's JVM raises: pyspark has its own classes for some of Java's exceptions."""
 
 FORGETS_EACH = 5_000
-"""Batches after which the JVM is told to forget the files of those that are over: it keeps 1 MB of them."""
+"""The number of batches after which the JVM is made to forget the temporary files of earlier ones: it keeps 1 MB of them."""
 
 STRIKES_BEFORE_NEW_LINEAGE = 2
-"""Failures of unknown cause, without a batch between them, that may still be chance."""
+"""Failures of unknown cause in a row, without a batch in between: after so many, a new lineage begins."""
 
 STRIKES_BEFORE_GIVING_UP = 4
-"""A new lineage fails as well: whatever it is, it is not the checkpoint."""
+"""After so many, a new lineage has failed as well, so the cause is not the checkpoint."""
 
 
 def run(settings: StreamSettings, stop: threading.Event) -> None:
-    """Fold the log until `stop` is set; raises KcmError for what the user must hear."""
+    """Fold the log until `stop` is set; raise a KcmError with what the user must know."""
     java = find_java(os.environ, settings.java_home).path
     _check_jars(settings)
     check_wire(settings)
@@ -138,7 +138,7 @@ class _Fold:
             self._watchdog.thread.close(0)
 
     def _run_query(self, topics: EnsuredTopics) -> QueryFailure | None:
-        """Run one query to its end; return why it failed, None when it should go on or stop."""
+        """Run one query to its end; return why it failed, None to continue or stop."""
         try:
             lineage = self._lineage(topics)
         except TopicReadError as error:
@@ -159,14 +159,15 @@ class _Fold:
                 topics,
                 every_s=self._settings.topic_check_interval_s,
                 ends_of=[topics.names.changes],
-                # In the probe's thread: this one waits for Spark's JVM, and the lag grows also when that hangs.
+                # On the probe's thread: the main thread waits for Spark's JVM, and the lag must
+                # also grow while that hangs.
                 on_turn=lambda asked: self._metrics.measure_lag(_log_end(asked)),
             )
             probe.thread.start()
             try:
                 return self._follow(query, lineage, probe)
             finally:
-                # It may be in the middle of a request to a dead broker: a stop does not wait for it.
+                # The probe may be in a request to a dead broker: a stop does not wait for that.
                 probe.thread.close(0)
                 self._metrics.measure_lag(None)
         except OF_THE_JVM as error:
@@ -187,7 +188,7 @@ class _Fold:
         )
 
     def _text_of(self, error: Exception) -> str | None:
-        """Return the text of an error, which is asked of the JVM; None where that does not answer."""
+        """Return the text of an error, which the JVM provides; None when the JVM does not answer."""
         with suppress(*OF_THE_JVM), self._watchdog.allow(ANSWER_S):
             if self._session is not None and self._session.alive:
                 return str(error)
@@ -263,7 +264,7 @@ class _Fold:
                 self._metrics.observe(report)
 
     def _log_away(self, reason: str | None) -> None:
-        """Log when Kafka goes and when it is back; Spark itself waits in silence."""
+        """Log when Kafka stops answering and when it is back; Spark itself waits silently."""
         if (reason is None) == (self._away_since is None):
             return
         servers = self._settings.bootstrap_servers
@@ -280,9 +281,10 @@ class _Fold:
             self._log.info("the pipeline's Kafka is back", bootstrap_servers=servers, away_s=away_s)
 
     def _recover(self, failure: QueryFailure, topics: EnsuredTopics) -> None:
-        """Do what makes the next query work, or raise what the user must hear."""
+        """Prepare the next query, or raise the error that the user must see."""
         self._metrics.restarts.labels(failure.kind.value).inc()
-        # A full disk breaks things far from it: check it before anything is blamed and thrown away.
+        # A full disk breaks things that seem unrelated, so check it before a checkpoint is blamed
+        # and dropped.
         self._workspace.check_room()
         if failure.kind is FailureKind.DISK:
             raise EnvironmentProblemError(
@@ -295,7 +297,7 @@ class _Fold:
         self._stop.wait(self._pause.next_s())
 
     def _wait_for_machine(self, error: EnvironmentProblemError) -> None:
-        """Wait for what the machine lacks, such as room on its disk, if all was well before."""
+        """Wait for what the machine lacks, such as disk space, if the fold has worked before; else raise the error."""
         if not self._has_folded:
             raise error
         wait_s = self._pause.next_s()
@@ -324,7 +326,7 @@ class _Fold:
             self._log.debug("the query did not stop in order", reason=self._text_of(error))
 
     def _kill_jvm(self) -> None:
-        """Kill the JVM that hangs; one that hangs while it starts is only to be had with this process."""
+        """Kill a JVM that hangs; if it hangs while it starts, it can only be ended together with this process."""
         self._log.error("Spark's JVM hangs and is killed", reason=self._watchdog.reason)
         if self._session is None:
             os._exit(KcmError.exit_code)

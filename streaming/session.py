@@ -1,9 +1,10 @@
-"""Spark's JVM and session: how they start, and how they end.
+"""Starts and ends Spark's JVM and session.
 
-The rule: what Spark prints goes to files in the checkpoint folder, never to our console, and the
-JVM ends with us: it reads a pipe whose other end we hold. Its arguments name files that only we may
-read, since every user of the machine sees arguments. Where executors run elsewhere, driver and
-executors authenticate each other and encrypt what they send.
+The rule: what Spark prints is written to files in the checkpoint folder, never to the console. The
+JVM ends with this process: it reads a pipe whose other end this process holds. Its arguments name
+files that only this user may read, since every user of the machine can see arguments. Where
+executors run on other machines, driver and executors authenticate each other and encrypt what they
+send.
 """
 
 import logging
@@ -31,7 +32,7 @@ from streaming.config import StreamSettings
 from streaming.workspace import Workspace, disk_problem
 
 SPARK_END_DEADLINE_S = 4.0
-"""How long Spark may take to end in order; it takes about 1 s."""
+"""How long Spark may take to stop; it takes about 1 s."""
 
 JVM_END_DEADLINE_S = 2.0
 """How long the JVM may take to end after that before it is killed."""
@@ -39,21 +40,22 @@ JVM_END_DEADLINE_S = 2.0
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-"""Spark's default one asks Hadoop's FileContext, which starts `readlink` eight times for each of the
-three files of a batch: 25 to 30 ms a file. This one renames too, and our lock keeps others out."""
+"""Spark's default uses Hadoop's FileContext, which starts `readlink` eight times for each of the
+three files of a batch: 25 to 30 ms a file. This one renames too, and the fold's lock excludes other
+writers."""
 
 
 _JVM_OPTIONS = (
     "-XX:-UsePerfData",
     "-XX:+ExitOnOutOfMemoryError",
-    # Heap is small and cores are few: one collector thread disturbs less than a pool.
+    # The heap is small and cores are few: one collector thread disturbs less than a pool.
     "-XX:+UseSerialGC",
-    # The quick compiler alone halves the processor time of the start; the slow one gains about
-    # a tenth of a batch after some 400 of them. spark.driver.extraJavaOptions may undo it.
+    # The quick compiler alone halves the processor time of the start. The slow one makes batches
+    # about a tenth faster, after some 400 of them. spark.driver.extraJavaOptions may undo this.
     "-XX:TieredStopAtLevel=1",
-    # The 48 MiB that come with it are full after two minutes: sweeping them out took seconds.
+    # The default of this option, 48 MiB, is full after two minutes, and each cleanup took seconds.
     "-XX:ReservedCodeCacheSize=240m",
-    # Hadoop starts `chmod` for each file that it makes: without Java's helper it is one exec.
+    # Hadoop starts `chmod` for each file that it makes: this avoids Java's helper process.
     "-Djdk.lang.Process.launchMechanism=VFORK",
 )
 
@@ -64,33 +66,34 @@ _PROPERTIES = {
     "spark.locality.wait": "0",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
-    # Spark generates Java for each batch; for a handful of rows that is all it does.
+    # Spark generates Java code for each batch; for a handful of rows that would be most of the
+    # work.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.ui.retainedExecutions": "2",
-    # Messages of up to 512 KiB that cross to Python at a time.
+    # Messages of up to 512 KiB that are passed to Python at a time.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     # Chunks of packed topics, or batches of the journal, that an iteration fetches at a time.
     "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "200",
     # A query that waits for a dead Kafka would take minutes to stop.
     "spark.sql.streaming.stopTimeout": "3s",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # Batches whose figures Spark keeps for us to fetch: those of some seconds.
+    # Batches whose figures Spark keeps until the fold fetches them: those of some seconds.
     "spark.sql.streaming.numRecentProgressUpdates": "32",
-    # Batches that a restart could go back to; more only cost disk.
+    # Batches that a restart could go back to; more of them only cost disk space.
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
     ".state.RocksDBStateStoreProvider",
-    # Spark's own knows no account.key and no jaas.
+    # Spark's own pattern does not cover account.key and jaas.
     "spark.redaction.regex": "(?i)secret|password|passphrase|token|credential|jaas|sasl|access[.]?key"
     "|account[.]?key|keystore[.]key|key[.]pem",
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|sasl|ssl",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
 }
-"""Those that no setting of ours moves; the user's spark_conf may."""
+"""Properties that no setting of kcm changes; the user's spark_conf may."""
 
 _WIRE = {
     "spark.authenticate": "true",
@@ -99,16 +102,16 @@ _WIRE = {
     "spark.network.crypto.saslFallback": "false",
     "spark.io.encryption.enabled": "true",
 }
-"""Between driver and executors, and on the executors' disks. Locally there is no such wire."""
+"""For the connections between driver and executors, and for the executors' disks. Locally there are no such connections."""
 
 _OWN_SECRET = re.compile(r"yarn|k8s")
-"""Masters for which Spark makes a secret at each start and hands it to the executors."""
+"""Masters for which Spark makes a secret at each start and passes it to the executors."""
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str, str]:
-    """Return Spark's properties: ours, then the user's."""
+    """Return Spark's properties: kcm's, overridden by the user's."""
     jvm = (
         f"-Dlog4j2.configurationFile=file:{workspace.log4j_config}",
         f"-Djava.io.tmpdir={workspace.scratch}",
@@ -128,8 +131,9 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.extraClassPath": os.pathsep.join(jars),
-            # Over TCP each batch waits 40 ms: the JVM sends two small pieces, and its kernel holds the second
-            # one back until Python's has acknowledged the first (Nagle's algorithm, delayed acknowledgements).
+            # Over TCP each batch waits 40 ms: the JVM sends two small pieces, and its kernel holds
+            # the second one back until Python's has acknowledged the first (Nagle's algorithm,
+            # delayed acknowledgements).
             "spark.python.unix.domain.socket.enabled": str(workspace.takes_unix_sockets()).lower(),
         }
     else:
@@ -138,15 +142,16 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
 
 
 def _class_archive(settings: StreamSettings) -> tuple[str, ...]:
-    """Return the option for an archive that is there; Java starts without one that does not fit."""
+    """Return the option for a class archive that exists; Java starts without one that does not fit."""
     path = settings.class_archive
-    # What does not fit is no news: a line about it would pass for the reason of what goes wrong later.
+    # A warning that the archive does not fit would later be mistaken for the cause of another
+    # failure.
     quiet = "-Xlog:cds*=off"
     return (f"-XX:SharedArchiveFile={path}", quiet) if path and path.is_file() else ()
 
 
 def check_wire(settings: StreamSettings) -> None:
-    """Raise UsageError where driver and executors are to authenticate, and have no secret for it."""
+    """Raise UsageError where driver and executors must authenticate and have no secret for it."""
     conf = spark_wire(settings)
     secrets = (name for name in conf if name.startswith("spark.authenticate.secret"))
     if conf.get("spark.authenticate") == "true" and not any(conf[name] for name in secrets):
@@ -158,7 +163,7 @@ def check_wire(settings: StreamSettings) -> None:
 
 
 def spark_wire(settings: StreamSettings) -> dict[str, str]:
-    """Return what guards the wire to executors; empty where Spark sees to the secret itself."""
+    """Return the properties that protect connections to executors; empty if local or if Spark makes the secret."""
     if is_local(settings) or _OWN_SECRET.match(settings.spark_master):
         return {}
     return _WIRE | settings.spark_conf
@@ -166,7 +171,7 @@ def spark_wire(settings: StreamSettings) -> dict[str, str]:
 
 @contextmanager
 def submit_files(properties: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """Give spark-submit's arguments for these properties, which it reads from files; remove those.
+    """Yield spark-submit's arguments for these properties, which it reads from files; then remove the files.
 
     The JVM gets all properties again through its socket, so the files are only for its start.
     """
@@ -193,7 +198,7 @@ def submit_files(properties: Mapping[str, str], folder: Path) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a key or value as a file of Java properties has it."""
+    """Return a key or value as written in a file of Java properties."""
     return "".join(
         character
         if character.isalnum() or character in "._-/"
@@ -208,13 +213,13 @@ def _utf16(character: str) -> Iterator[int]:
 
 
 def _quoted_argument(text: str) -> str:
-    """Return an argument as a file of Java's arguments has it."""
+    """Return an argument as written in an argument file of Java."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 class Session:
-    """A JVM with a Spark session in it; a process has at most one."""
+    """A JVM with a Spark session; a process has at most one."""
 
     def __init__(self, settings: StreamSettings, workspace: Workspace, java: Path) -> None:
         self._output = workspace.spark_output
@@ -231,7 +236,7 @@ class Session:
             kept = {"stdout": output, "stderr": subprocess.STDOUT, "pass_fds": (workspace.lock_fd,)}
             try:
                 self._gateway: Any = launch_gateway(None, kept)  # type: ignore[no-untyped-call]  # pyspark gives it no types
-                SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001  # the only way to give the JVM's output a place
+                SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001  # the only way to redirect the JVM's output
                 self.spark = SparkSession.builder.config(conf=conf).getOrCreate()
                 _silence(self.spark)
                 if is_local(settings):
@@ -243,7 +248,7 @@ class Session:
                 ) from None
             finally:
                 # Spark's own handler cancels jobs and raises in the middle of our code. Outside of
-                # the main thread Spark installs none, and nobody may.
+                # the main thread Spark installs none, and no signal handler may be installed.
                 with suppress(ValueError):
                     signal.signal(signal.SIGINT, on_interrupt)
 
@@ -253,31 +258,32 @@ class Session:
         return self._gateway.proc.poll() is None
 
     def kill(self) -> None:
-        """Kill the JVM and its workers; any thread may do so, also while another waits for its answer."""
+        """Kill the JVM and its workers; any thread may call this, also while another waits for the JVM's answer."""
         for pid in (self._gateway.proc.pid, *_below(self._gateway.proc.pid)):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def forget_temporary_files(self) -> None:
-        """Let the JVM forget which files it is to delete at its end: all are in our scratch folder, which goes with it.
+        """Clear the JVM's list of files to delete at its exit: all of them are in the scratch folder, which is deleted anyway.
 
-        Each batch makes a Unix socket, which Spark deletes afterwards, but also notes for the end
-        (File.deleteOnExit): Java keeps some 200 bytes of each, 150 MB after a day of ten batches a second.
+        Each batch makes a Unix socket. Spark deletes it afterwards, but also registers it for the
+        exit (File.deleteOnExit). Java keeps some 200 bytes for each, 150 MB after a day of ten
+        batches a second.
         """
-        # A Java that keeps them elsewhere ends with them: nothing that a batch should fail of.
+        # A Java that keeps them elsewhere keeps them until its exit: no reason for a batch to fail.
         with suppress(Py4JError):
-            jvm: Any = self.spark.sparkContext._jvm  # noqa: SLF001  # nothing else reaches it
+            jvm: Any = self.spark.sparkContext._jvm  # noqa: SLF001  # the only way to reach it
             hook = jvm.java.lang.Class.forName("java.io.DeleteOnExitHook")
             files = hook.getDeclaredField("files")
             files.setAccessible(True)
-            # Another set, not an empty one: who adds a file at this moment may do so.
+            # A new set rather than null: another thread may add a file at this moment.
             files.set(None, jvm.java.util.LinkedHashSet())
 
     def close(self, *, jvm_deadline_s: float = JVM_END_DEADLINE_S) -> None:
         """End the session and the JVM, by force if it takes too long."""
         process = self._gateway.proc
         if self.alive:
-            # A query that waits for a dead Kafka does not let Spark end in order.
+            # A query that waits for a dead Kafka prevents Spark from stopping in order.
             ending = threading.Thread(target=self._stop_spark, daemon=True)
             ending.start()
             ending.join(SPARK_END_DEADLINE_S)
@@ -297,13 +303,13 @@ class Session:
             self.spark.stop()
 
     def _last_output(self) -> str:
-        """Return the last line that the JVM printed; "" where there is none but what it warns of at each start."""
+        """Return the last line that the JVM printed, other than the warnings of each start; "" if there is none."""
         lines = map(str.strip, reversed(self._output.read_text(errors="replace").splitlines()))
         return next((line for line in lines if line and not line.startswith("WARNING:")), "")
 
 
 def _first_lines(error: Exception) -> str:
-    r"""Return what an error says before its stack, in one line.
+    r"""Return an error's text before its stack trace, in one line.
 
     >>> _first_lines(ValueError("An error occurred.\n: java.io.IOException: full\n\tat java.io.X"))
     'An error occurred. : java.io.IOException: full'
@@ -312,7 +318,7 @@ def _first_lines(error: Exception) -> str:
 
 
 def _below(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have; none but on Linux."""
+    """Return a process's children and their descendants; none except on Linux."""
     children: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # the thread has just ended
@@ -321,26 +327,27 @@ def _below(pid: int) -> list[int]:
 
 
 def is_local(settings: StreamSettings) -> bool:
-    """Return whether Spark runs in one process, beside its checkpoint."""
+    """Return whether Spark runs in one process, on the machine of its checkpoint."""
     return re.fullmatch(r"local(\[.*\])?", settings.spark_master) is not None
 
 
 def _silence(spark: SparkSession) -> None:
-    """Let Spark's Python side print nothing when the JVM is killed: that it ended is known otherwise.
+    """Keep Spark's Python side from printing when the JVM is killed: the fold learns otherwise that it ended.
 
-    The server of its accumulators, which we do not use, prints tracebacks. Py4J logs to the root
-    logger, which writes to the console unless it has a handler.
+    The server of its accumulators, which the fold does not use, prints tracebacks. Py4J logs to the
+    root logger, which writes to the console unless it has a handler.
     """
-    server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001  # nothing else reaches it
+    server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001  # the only way to reach it
     server.handle_error = lambda _request, _client: None
     logging.basicConfig(handlers=[logging.NullHandler()])
 
 
 def _keep_hadoop_short(spark: SparkSession, settings: StreamSettings) -> None:
-    """Spare work that Hadoop's defaults cost in each batch.
+    """Avoid work that Hadoop's defaults cost in each batch.
 
-    Spark packs the whole configuration for each batch, a thousand settings of file systems and
-    clusters that we have none of; and a `.crc` beside each file costs a fork of `chmod` as well.
+    Spark packs the whole configuration for each batch: a thousand settings of file systems and
+    clusters that the fold does not use. And a `.crc` next to each file costs a fork of `chmod`,
+    too.
     """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # Hadoop has no property for it
     hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # the same
@@ -355,10 +362,10 @@ def _keep_hadoop_short(spark: SparkSession, settings: StreamSettings) -> None:
 def _environment(java: Path) -> dict[str, str]:
     return {
         "JAVA_HOME": str(java.resolve().parent.parent),
-        # Without it workers run whatever `python3` is on PATH.
+        # Otherwise workers run whatever `python3` is on PATH.
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        # Another Spark that a user has installed does not fit our pyspark.
+        # Another Spark that a user has installed does not fit this pyspark.
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
     }
 

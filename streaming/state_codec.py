@@ -1,4 +1,4 @@
-"""The model's state in Spark's state store.
+"""Reads and writes the model's state in Spark's state store.
 
 The rule: a batch unpacks each topic that it touches once and packs it once, however many changes it
 has for it. Nothing is written before the whole batch is folded.
@@ -27,12 +27,12 @@ from streaming.state_map import StateMap, StatePart
 from streaming.topic_journal import JournalPlace, PackedTopics
 
 _CONTROL_KEY = 0
-"""The only one of its part."""
+"""The only key of its part."""
 
 
 @dataclass
 class StoredCluster:
-    """What the state store holds of a cluster besides its topics."""
+    """What the state store holds of a cluster, in addition to its topics."""
 
     control: ControlPlane
     folds: int = 0
@@ -42,9 +42,10 @@ class StoredCluster:
 
 
 class ControlRow(NamedTuple):
-    """The control plane as it stands in the state.
+    """The control plane as it is stored.
 
-    It names that very state: it holds the digest over the tree, and the place in the log up to which all is folded.
+    It identifies that state: it holds the digest over the tree, and the position up to which the
+    log is folded.
     """
 
     packed: bytes
@@ -53,12 +54,12 @@ class ControlRow(NamedTuple):
     event_seq: int
     event_index: int
     place: JournalPlace
-    """Where base and journal of the topics stand."""
+    """The place of the topics' base and journal."""
 
     def unpack(self, members: Iterable[bytes], lineage: str) -> StoredCluster:
-        """Return what is held of the cluster at hand; `members` are the memberships of each group of brokers.
+        """Return what is stored of the current cluster; `members` are the memberships of each group of brokers.
 
-        Raises UnreadableStateError when it was written by another version of the model.
+        Raise UnreadableStateError when another version of the model wrote it.
         """
         control = unpack_control(self.packed, members)
         event = self.event_generation, self.event_seq, self.event_index
@@ -71,9 +72,9 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def read_control(state: StateMap) -> ControlRow | None:
-    """Return the control plane of the cluster at hand, packed; None when there is nothing yet.
+    """Return the current cluster's control plane, packed; None when nothing is stored yet.
 
-    Raises UnreadableStateError for what is damaged.
+    Raise UnreadableStateError when it is damaged.
     """
     row = state.get(StatePart.CONTROL, _CONTROL_KEY)
     try:
@@ -85,9 +86,9 @@ def read_control(state: StateMap) -> ControlRow | None:
 def write_control(
     state: StateMap, held: StoredCluster, stored_members: dict[int, bytes]
 ) -> ControlRow:
-    """Store what is held of the cluster at hand; return what names that state.
+    """Store what is held of the current cluster; return the row that identifies that state.
 
-    Of the memberships only those groups are written that are not stored so yet.
+    Only those groups' memberships are written that differ from what is stored.
     """
     control, last = held.control, held.last_event
     event = (last.generation, last.seq, last.index) if last else (0, 0, 0)
@@ -113,9 +114,9 @@ class StateTopics:
         self._packed = packed
         self._known: dict[str, TopicState | None] = {}
         self._pieces: dict[str, dict[str, bytes]] = {}
-        """Of known topics that are stored in pieces: those, as they are stored."""
+        """For known topics that are stored in pieces, the pieces as they are stored."""
         self._changed: dict[str, None] = {}
-        """In the order in which they changed: a batch that runs again writes the same."""
+        """Names in the order in which the topics changed, so that a batch that runs again writes the same."""
 
     def get(self, name: str) -> TopicState | None:
         """Return a topic; None when there is none of that name."""
@@ -147,7 +148,7 @@ class StateTopics:
         return sorted(({*filter(is_topic_key, self._packed.names())} | set(self._known)) - gone)
 
     def flush(self) -> int:
-        """Write what has changed, of a topic in pieces only those; return how many topics that was."""
+        """Write the changed topics, of a topic in pieces only the changed ones; return how many topics changed."""
         count = len(self._changed)
         changed: dict[str, bytes | None] = {}
         for name in self._changed:
@@ -157,7 +158,7 @@ class StateTopics:
         return count
 
     def _changed_values(self, name: str) -> dict[str, bytes | None]:
-        """Return what is to be written of a topic by its keys; None: it is gone."""
+        """Return the values to write for a topic, by key; None for a key to remove."""
         topic, stored = self._known[name], self._pieces.pop(name, {})
         packed: dict[str, bytes] = {}
         if topic is not None:

@@ -1,7 +1,8 @@
-"""What Spark's state holds of a cluster: one map, in parts.
+"""Defines what Spark's state holds of a cluster: one map, in parts.
 
-The rule: everything stands in one state variable. Spark makes encoders for each variable of a processor
-in each batch, some 5 milliseconds of a batch for each of them; a call to the state takes a tenth of that.
+The rule: everything is in one state variable. Spark makes encoders for each variable of a processor
+in each batch, which costs some 5 milliseconds a variable; a call to the state takes a tenth of
+that.
 """
 
 import enum
@@ -10,7 +11,7 @@ from pyspark.sql.streaming.stateful_processor import MapState
 
 
 class StatePart(enum.IntEnum):
-    """The parts of the map. What keys are, those who use a part say."""
+    """The parts of the map. The users of a part define its keys."""
 
     CONTROL = 0
     MEMBERS = 1
@@ -20,12 +21,12 @@ class StatePart(enum.IntEnum):
 
 
 class StateMap:
-    """The map of the cluster at hand: values by part and number (schemas.STATE_KEY, schemas.STATE_VALUE)."""
+    """The current cluster's map: values by part and number (schemas.STATE_KEY, schemas.STATE_VALUE)."""
 
     def __init__(self, rows: MapState) -> None:
         self._rows = rows
         self._read: dict[int, dict[int, bytes]] | None = None
-        """Everything, once it was read."""
+        """The whole map, after it was read."""
 
     def get(self, part: StatePart, key: int) -> bytes | None:
         """Return a value; None when there is none."""
@@ -49,7 +50,8 @@ class StateMap:
     def items(self, part: StatePart) -> dict[int, bytes]:
         """Return all values of a part by their keys.
 
-        The whole map is read for it, once for all parts: who needs all of one part needs all of the others.
+        This reads the whole map, once for all parts: a caller that needs all of one part needs all
+        of the others.
         """
         if self._read is None:
             self._read = {}

@@ -1,16 +1,16 @@
-"""A cluster's packed topics in Spark's state: a base, and a journal of what changed since.
+"""Keeps a cluster's packed topics in Spark's state: a base, and a journal of what changed since.
 
-The rule: each call to the state is a round trip to the JVM, so a batch appends all topics that it
-changed with one call, and reads what the worker does not remember. The newest entry of a topic in
-the journal is never older than the one in the base, so base and journal, read in this order, give the
-state at every moment.
+The rule: each call to the state is a round trip to the JVM. So a batch appends all topics that it
+changed with one call, and reads only what the worker does not remember. The newest entry of a topic
+in the journal is never older than the one in the base. So base and journal, read in this order,
+give the state at every moment.
 
 The base is a map of chunks, each with the topics whose names hash to it (linear hashing: the map
 grows by one chunk at a time). The journal is two lists: batches append to one, while the topics of
-the other one are written into their chunks, some chunks a batch; then that list is empty. How long a
-list is stands in the place beside them: entries beyond it are of before, and the next ones take their
-place. Which chunks a batch writes follows from the stored state and the batch alone, so a batch that
-runs again, on whatever worker, writes the same.
+the other are written into their chunks, some chunks in each batch; then that list is empty. The
+lists' lengths are stored separately. Entries beyond a list's length are left over from before, and
+the next entries overwrite them. Which chunks a batch writes follows from the stored state and the
+batch alone, so a batch that runs again, on whatever worker, writes the same.
 """
 
 import math
@@ -37,75 +37,75 @@ class JournalLimits(NamedTuple):
     """When the journal is written into the base, and how much of it by one batch."""
 
     chunk_bytes: int = 8 << 10
-    """Of a chunk on average: about 30 topics of 10 partitions."""
+    """Average size of a chunk: about 30 topics of 10 partitions."""
     base_share: int = 4
-    """A journal of this part of the base is due: larger ones cost a new worker more to read."""
+    """The journal is due when it is larger than the base divided by this: larger ones cost a new worker more to read."""
     least_bytes: int = 64 << 10
     """A smaller journal is never due."""
     most_bytes: int = 1 << 20
-    """A larger one always is: the worker holds it in memory beside the base."""
+    """A larger journal is always due: the worker holds it in memory in addition to the base."""
     overdue: int = 3
-    """A journal of so many times what is due does not wait for a quiet batch."""
+    """A journal of this many times the due size does not wait for a quiet batch."""
     quiet_topics: int = 64
-    """A batch that changed no more topics has time to write chunks."""
+    """A batch that changed no more topics than this is quiet: it has time to write chunks."""
     chunks_at_once: int = 32
-    """That a quiet batch writes: about 5 milliseconds."""
+    """Chunks that a quiet batch writes: about 5 milliseconds."""
     overdue_batches: int = 8
     """A journal that is just overdue is written within so many batches; a longer one within fewer."""
     piece_partitions: int = 250
-    """A topic of more partitions is held in pieces of so many, some 6 KiB: a change writes one of them."""
+    """A topic with more partitions is held in pieces of so many, some 6 KiB each: a change writes one piece."""
 
     def due_bytes(self, base_bytes: int) -> int:
-        """Return from how many bytes on a journal is written into the base."""
+        """Return the size in bytes above which a journal is due."""
         return min(max(base_bytes // self.base_share, self.least_bytes), self.most_bytes)
 
 
 class JournalPlace(NamedTuple):
-    """What is stored beside base and journal, to read them."""
+    """What is stored about base and journal, to read them."""
 
     chunks: int = 1
-    """That the base is hashed into."""
+    """Chunks that the base is hashed into."""
     base_bytes: int = 0
-    """Of all chunks."""
+    """Size of all chunks."""
     list: int = 0
-    """0 or 1: the list that batches append to."""
+    """The list that batches append to, 0 or 1."""
     written: int = 0
-    """The other list's topics are in the base as far as their chunks are below this one."""
+    """The other list's topics are in the base if their chunks are below this one."""
     lengths: tuple[int, int] = (0, 0)
-    """Of both lists, in entries."""
+    """The number of entries in each list."""
 
     def with_length(self, number: int, length: int) -> "JournalPlace":
-        """Return the place when a list has another length."""
+        """Return the place with another length of one list."""
         first, second = self.lengths
         return self._replace(lengths=(first, length) if number else (length, second))
 
 
 @dataclass
 class Entries:
-    """What one of the journal's lists holds: the newest entry of each topic; None: it is gone."""
+    """The content of one of the journal's lists: the newest entry of each topic, None for a deleted topic."""
 
     topics: dict[str, bytes | None] = field(default_factory=dict)
     size: int = 0
-    """Bytes of all entries, older ones of a topic too."""
+    """Bytes of all entries, including older ones of the same topic."""
 
     def add(self, entries: Mapping[str, bytes | None], size: int) -> None:
-        """Take in what a batch appended."""
+        """Add what a batch appended."""
         self.topics.update(entries)
         self.size += size
 
 
 @dataclass
 class RememberedTopics:
-    """What a worker knows of base and journal: packed topics, and of the base what it has read."""
+    """What a worker knows of base and journal: packed topics, of the base only what it has read."""
 
     chunks: dict[int, bytes] = field(default_factory=dict)
     is_whole: bool = False
-    """All chunks are known."""
+    """Whether all chunks are known."""
     lists: tuple[Entries, Entries] | None = None
-    """None: not read yet."""
+    """The journal's lists; None until they are read."""
 
     def size(self) -> int:
-        """Return how many bytes it takes, packed."""
+        """Return how many bytes the packed topics take."""
         lists = sum(each.size for each in self.lists or ())
         return lists + sum(map(len, self.chunks.values()))
 
@@ -149,7 +149,7 @@ class PackedTopics:
         return names
 
     def write(self, changed: Mapping[str, bytes | None]) -> None:
-        """Append what a batch changed (None: the topic is gone); go on with the base."""
+        """Append what a batch changed (None: the topic was deleted); write part of the journal into the base if due."""
         lists = self._lists()
         if changed:
             entries, current = _encode(changed), self.place.list
@@ -183,7 +183,7 @@ class PackedTopics:
         return lists
 
     def _compact(self, share: float) -> None:
-        """Write some chunks, this share of them or more, with what the other list holds; empty it after the last."""
+        """Write the other list's topics into some chunks, this share of them or more; empty the list after the last."""
         frozen = self._lists()[1 - self.place.list]
         by_chunk: dict[int, list[str]] = {}
         for name in frozen.topics:
@@ -209,7 +209,7 @@ class PackedTopics:
             frozen.topics, frozen.size = {}, 0
 
     def _split(self) -> None:
-        """Add a chunk, with the topics of an older one that now hash to it."""
+        """Add a chunk, and move to it the topics of an older chunk that now hash to it."""
         new = self.place.chunks
         old = new - (1 << (new.bit_length() - 1))
         topics = self._read_chunk(old)
@@ -241,7 +241,7 @@ class PackedTopics:
 
 
 def _chunk_of(name: str, chunks: int) -> int:
-    """Return the chunk of a topic: its hash's low bits, one more of them where that chunk exists."""
+    """Return the chunk of a topic: the low bits of its hash, with one more bit where that chunk exists."""
     hashed = zlib.crc32(name.encode())
     bits = chunks.bit_length()
     index = hashed & ((1 << bits) - 1)

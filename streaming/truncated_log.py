@@ -1,8 +1,8 @@
-"""Whether the log still reaches as far as a checkpoint has folded it.
+"""Checks whether the log still reaches as far as a checkpoint has folded it.
 
-The rule: Spark waits in silence until a log that was restored from an older copy has grown past
-the place that it knows, and what is written until then is never folded. So before a fold goes on it
-holds the two against each other; a log that lost its end is another store.
+The rule: after a log was restored from an older copy, Spark waits silently until the log has grown
+past the offset that it knows, and what is written until then is never folded. So before the fold
+continues it compares the two. A log that lost its end counts as another store.
 """
 
 from pathlib import Path
@@ -19,9 +19,9 @@ from streaming.published_lineage import GROUP
 def truncated_log(
     settings: PipelineSettings, topics: EnsuredTopics, checkpoint: Path
 ) -> str | None:
-    """Return what the log has lost of what this checkpoint has folded; None: nothing.
+    """Return which part of what this checkpoint has folded the log has lost; None when it has lost nothing.
 
-    Raises TopicReadError when Kafka does not answer.
+    Raise TopicReadError when Kafka does not answer.
     """
     log = topics.names.changes
     folded = folded_to(checkpoint, log)
@@ -37,9 +37,9 @@ def truncated_log(
 
 
 def folded_to(checkpoint: Path, topic: str) -> dict[int, int]:
-    """Return up to which offsets a topic was planned to be folded, by partition.
+    """Return by partition up to which offsets the newest batch was planned to fold a topic.
 
-    Empty where the checkpoint has no batch yet, or names them in a way that we do not know.
+    Empty where the checkpoint has no batch yet, or in a form that is not known.
     """
     batches = [path for path in checkpoint.glob("offsets/*") if path.name.isdecimal()]
     if not batches:

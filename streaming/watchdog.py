@@ -1,8 +1,9 @@
-"""What ends Spark's JVM when it hangs: a call into it that does not return, or a batch that never ends.
+"""Kills Spark's JVM when it hangs: when a call into it does not return, or a batch never ends.
 
-The rule: whoever waits for the JVM cannot end the wait, so a thread of its own counts the time, and what it does needs
-nobody's answer: it kills the JVM by its id. The call then fails, and the service starts another JVM. Time counts
-only as it passes for this thread, so that a machine that slept does not look like a JVM that hung.
+The rule: a thread that waits for the JVM cannot end the wait. So a separate thread counts the time,
+and acts without an answer from anyone: it kills the JVM by its process id. The call then fails, and
+the service starts another JVM. Time counts only as it passes for the watchdog's thread, so that a
+machine that slept does not look like a JVM that hung.
 """
 
 import time
@@ -15,26 +16,27 @@ TURN_S = 0.5
 """How often the time is counted."""
 
 _MOST_COUNTED_S = 2 * TURN_S
-"""What counts of the time between two turns."""
+"""The most that counts of the time between two turns."""
 
 ANSWER_S = 15.0
-"""How long the JVM may take for an answer: it takes milliseconds, and while it collects garbage a second or two."""
+"""How long the JVM may take to answer: it takes milliseconds, and a second or two while it collects garbage."""
 
 START_S = 120.0
 """How long a session and a query may take to start: 5 s on an idle machine."""
 
 BATCH_S = 60.0
-"""How long a batch may take, the first time: some hundred times what it takes when all is well."""
+"""How long a batch may take at first: some hundred times what it normally takes."""
 
 FIRST_BATCH_S = 180.0
-"""How long the first batch of a query may take: it waits for executors and their Python, and compiles. On a
-machine that has too much to do it takes a minute, and a JVM that is killed for that begins from nothing."""
+"""How long the first batch of a query may take: it waits for executors and their Python, and
+compiles. On an overloaded machine it takes a minute, and a JVM that is killed for that starts from
+nothing."""
 
 MOST_BATCH_S = 3600.0
 
 
 class _Call:
-    """A call into the JVM, and what is left of the time that it may take."""
+    """A call into the JVM, and what is left of its time."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -54,7 +56,7 @@ class Watchdog:
 
     @contextmanager
     def allow(self, limit_s: float) -> Iterator[None]:
-        """Give the JVM so long for what is done meanwhile."""
+        """Give the JVM this many seconds for what the context does."""
         self._call = _Call(limit_s)
         try:
             yield
@@ -74,7 +76,7 @@ class Watchdog:
         if call is None:
             return
         call.left_s -= min(passed_s, _MOST_COUNTED_S)
-        # The call may have ended meanwhile: then nobody is waiting any more.
+        # The call may have ended in the meantime: then nobody waits any more.
         if call.left_s <= 0 and self._call is call:
             self._call = None
             self.end(f"Spark's JVM has not answered for {call.limit_s:.0f} s")
@@ -83,7 +85,7 @@ class Watchdog:
 class BatchClock:
     """How long the log has held something new without a batch that ended, while Kafka answers.
 
-    A batch that only is slow gets twice as long the next time.
+    After a batch that takes too long, the next one may take twice as long.
     """
 
     def __init__(self) -> None:
@@ -98,7 +100,7 @@ class BatchClock:
         self._limit_s = max(self._limit_s, FIRST_BATCH_S)
 
     def moved(self, end_offset: int) -> None:
-        """Take note of a batch that has ended, and of how far it folded the log."""
+        """Note that a batch has ended, and how far it folded the log."""
         self._folded_to = end_offset
         self._waited_s = 0.0
         self._limit_s = BATCH_S
@@ -106,7 +108,8 @@ class BatchClock:
     def look(self, log_end: int | None, now_s: float | None = None) -> str | None:
         """Return why the query counts as hanging; None while it does not.
 
-        `log_end` is where the log ends; None while Kafka does not answer, and so nobody is to blame.
+        `log_end` is where the log ends; None while Kafka does not answer, when the query is not to
+        blame.
         """
         now_s = time.monotonic() if now_s is None else now_s
         passed_s, self._looked_at = now_s - self._looked_at, now_s

@@ -1,8 +1,8 @@
-"""The checkpoint folder: its lock, its scratch space, its logs.
+"""Manages the checkpoint folder: its lock, its scratch space, its logs.
 
 The rule: one fold at a time. The lock is a flock that Spark's JVM inherits, so it is held until
-both this process and its JVM are gone, also when this process was killed: a successor waits for a
-JVM that is still writing, and never writes beside it.
+both this process and its JVM are gone, also when this process was killed. A successor waits for a
+JVM that still writes, and never writes at the same time.
 """
 
 import errno
@@ -23,10 +23,10 @@ LOCK_DEADLINE_S = 20.0
 LOCK_POLL_S = 0.1
 
 ROOM_BYTES = 4 * 1024 * 1024
-"""Less room than this, and the next batch or snapshot may not fit."""
+"""With less free space than this, the next batch or snapshot may not fit."""
 
 _SOCKET_NAME_BYTES = 43
-"""A byte longer than the names that Spark gives: `.UUID.sock`."""
+"""A file name one byte longer than those that Spark gives: `.UUID.sock`."""
 
 _LOG4J = """\
 status = error
@@ -56,13 +56,13 @@ class Workspace:
     ) -> None:
         self.root = root.resolve()
         self.scratch = self.root / "scratch"
-        """Spark's own temporary files and sockets, for our user alone; emptied at each start."""
+        """Spark's temporary files and sockets, for our user alone; emptied at each start."""
         self.spark_log = self.root / "spark.log"
         """Where Spark's JVM writes its warnings."""
         self.spark_output = self.root / "spark.out"
-        """Where the standard output and error of Spark's processes go."""
+        """Where the standard output and error of Spark's processes are written."""
         self.log4j_config = self.root / "log4j2.properties"
-        """Log4j's configuration, which keeps Spark off our console."""
+        """Log4j's configuration, which keeps Spark's log off the console."""
         self._stop = stop
         self._lock_deadline_s = lock_deadline_s
         self._lock_fd: int | None = None
@@ -103,7 +103,8 @@ class Workspace:
     def takes_unix_sockets(self) -> bool:
         """Return whether Spark can make a Unix socket in the scratch folder.
 
-        Its path may be too long for one (107 bytes on Linux, 103 on macOS), or its file system take none.
+        Its path may be too long (the limit is 107 bytes on Linux, 103 on macOS), or its file system
+        may not support sockets.
         """
         probe = self.scratch / ("x" * _SOCKET_NAME_BYTES)
         with socket.socket(socket.AF_UNIX) as listener:
@@ -115,7 +116,7 @@ class Workspace:
         return True
 
     def check_room(self) -> None:
-        """Raise EnvironmentProblemError when the folder cannot be written or is as good as full."""
+        """Raise EnvironmentProblemError when the folder cannot be written or has too little space."""
         probe = self.root / "probe"
         try:
             probe.write_bytes(bytes(ROOM_BYTES))
@@ -140,7 +141,7 @@ class Workspace:
 
 
 def disk_problem(root: Path, error: OSError) -> EnvironmentProblemError:
-    """Return the one line for a folder that cannot be written."""
+    """Return the one-line error for a folder that cannot be written."""
     advice = {
         errno.ENOSPC: "free some space or choose another checkpoint_dir",
         errno.EDQUOT: "raise the quota or choose another checkpoint_dir",

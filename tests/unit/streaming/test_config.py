@@ -14,13 +14,13 @@ from streaming.config import StreamSettings
 
 
 def test_jars_are_split_at_commas_and_colons(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways in which people write lists of paths do."""
+    """People separate paths in lists in both ways."""
     monkeypatch.setenv("KCM_CONNECTOR_JARS", f"/a.jar,/b.jar{os.pathsep}/c.jar")
     assert load(StreamSettings).connector_jars == (Path("/a.jar"), Path("/b.jar"), Path("/c.jar"))
 
 
 def test_a_bad_setting_is_one_line() -> None:
-    """It names the option and what would do."""
+    """It names the option and the values that are allowed."""
     with pytest.raises(UsageError) as caught:
         load(StreamSettings, driver_memory="much", poll_delay_ms=0)
     lines = str(caught.value).splitlines()
@@ -31,7 +31,7 @@ def test_a_bad_setting_is_one_line() -> None:
 def test_what_brokers_files_say_is_a_setting_of_each_cluster(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """However it is written; of a cluster that is not named nothing is assumed."""
+    """In any accepted form; for a cluster that is not named nothing is assumed."""
     monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", "prod=2, stage=1")
     settings = load(
         StreamSettings,
@@ -64,7 +64,7 @@ def test_what_brokers_files_say_is_a_setting_of_each_cluster(
 
 @pytest.mark.parametrize("value", ["2", "=2", "prod=0", "prod=x", "prod=2,1", "{", "prod=2.5"])
 def test_a_bad_figure_of_a_cluster_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line names the variable."""
+    """The error names the variable."""
     monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", value)
     with pytest.raises(UsageError, match="KCM_MIN_INSYNC_REPLICAS"):
         load(StreamSettings)

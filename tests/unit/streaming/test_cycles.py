@@ -1,4 +1,4 @@
-"""The fold makes no cycles, so the collector has nothing to find, and looks rarely."""
+"""The fold makes no cycles, so the collector finds nothing, and runs rarely."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _thresholds() -> Iterator[None]:
 
 
 def test_the_collector_waits_longer() -> None:
-    """Longer than Python's own rhythm, and not for ever: another library may make cycles."""
+    """Longer than by Python's defaults, but not for ever: another library may make cycles."""
     look_for_cycles_rarely()
     assert gc.isenabled()
     assert all(now > own for now, own in zip(gc.get_threshold(), PYTHONS_OWN, strict=True))

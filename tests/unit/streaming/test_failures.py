@@ -1,4 +1,4 @@
-"""One line and one kind for each way in which a query fails."""
+"""Each way in which a query fails has one line and one kind."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ LATE_WORKER = "Timed out while waiting for the Python worker to connect back"
     ],
 )
 def test_a_failure_has_a_kind_and_a_line(text: str, kind: FailureKind, line: str) -> None:
-    """The innermost cause is reported; who must act follows from signs in the text."""
+    """The innermost cause is reported. The kind follows from signs in the text."""
     assert describe(text) == (kind, line)
 
 
 def test_a_line_has_an_end() -> None:
-    """However long a cause is, what a user reads is short and one line."""
+    """However long a cause is, the user reads one short line."""
     line = describe("x" * 5_000 + "\n" + "y" * 5_000).line
     assert len(line) == MAX_LINE_CHARS
     assert "\n" not in line
 
 
 def test_a_full_disk_wins_over_what_it_broke() -> None:
-    """A state store that cannot commit for lack of room is no reason for a new lineage."""
+    """A state store that cannot commit because the disk is full is no reason for a new lineage."""
     text = "CANNOT_LOAD_STATE_STORE\nCaused by: java.io.IOException: No space left on device"
     assert describe(text).kind is FailureKind.DISK

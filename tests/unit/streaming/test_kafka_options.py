@@ -34,7 +34,7 @@ def test_sasl_becomes_a_login_line() -> None:
 
 
 def test_certificates_become_pem_stores(tmp_path: Path) -> None:
-    """The authority is a trust store by its path; certificate and key go in as text."""
+    """The authority is a trust store, given by its path; certificate and key are given as text."""
     (tmp_path / "cert").write_text("CERT")
     (tmp_path / "key").write_text("KEY")
     given = {
@@ -57,20 +57,20 @@ def test_certificates_become_pem_stores(tmp_path: Path) -> None:
     "name", ["enable.ssl.certificate.verification", "sasl.oauthbearer.config", "nonsense"]
 )
 def test_what_cannot_be_translated_is_refused_by_name(name: str) -> None:
-    """A connection that is not as asked for is not made."""
+    """A connection that would differ from the requested one is not made."""
     with pytest.raises(UsageError, match=name):
         java_properties({name: "x"})
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """The line names the file, not Java's idea of it."""
+    """The error names the file, instead of Java's message."""
     given = {"ssl.certificate.location": str(tmp_path / "none"), "ssl.key.location": "y"}
     with pytest.raises(UsageError, match=str(tmp_path / "none")):
         java_properties(given)
 
 
 def test_source_and_sink_get_sparks_names() -> None:
-    """Every option is the client's with `kafka.` before it."""
+    """Every option is the client's, prefixed with `kafka.`."""
     settings = load(
         StreamSettings, bootstrap_servers="b:9092", kafka_properties={"client.id": SecretStr("me")}
     )
@@ -83,7 +83,7 @@ def test_source_and_sink_get_sparks_names() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_left_by_both_clients_alike() -> None:
-    """A half-open connection is given up after as long as the user said, in either client's words."""
+    """A half-open connection is given up after the time that the user set, by either client's property."""
     given = {"socket.timeout.ms": SecretStr("7000")}
     settings = load(StreamSettings, bootstrap_servers="b:9092", kafka_properties=given)
     assert client_options(settings)["kafka.request.timeout.ms"] == "7000"
@@ -119,7 +119,7 @@ def test_kerberos_becomes_a_login_by_keytab_or_tickets() -> None:
 
 
 def test_a_token_of_an_openid_provider_becomes_a_login() -> None:
-    """Client id, secret and scope go into the login; the endpoint is a property of its own."""
+    """Client id, secret and scope are part of the login; the endpoint is a separate property."""
     found = java_properties({**OIDC, "sasl.oauthbearer.scope": "kafka"})
     package = "org.apache.kafka.common.security.oauthbearer"
     assert found == {
@@ -132,7 +132,7 @@ def test_a_token_of_an_openid_provider_becomes_a_login() -> None:
 
 
 def test_librdkafka_takes_the_same_properties() -> None:
-    """The names that are translated are the other client's; a wheel has no Kerberos, and says so."""
+    """The names that are translated exist in librdkafka. A wheel has no Kerberos, and reports that."""
     common = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_PLAINTEXT"}
     AdminClient({**common, **OIDC}, logger=None)
     with pytest.raises(KafkaException, match="GSSAPI: recompile librdkafka"):
@@ -150,7 +150,7 @@ def test_a_pkcs12_store_stays_one() -> None:
 
 
 def test_pem_that_is_written_out_goes_in_as_it_is() -> None:
-    """Authorities, certificate and key may stand in the properties themselves."""
+    """The properties themselves may contain authorities, certificate and key."""
     given = {"ssl.ca.pem": "CA", "ssl.certificate.pem": "CERT", "ssl.key.pem": "KEY"}
     assert java_properties(given) == {
         "ssl.truststore.type": "PEM",
@@ -189,7 +189,7 @@ def without(given: dict[str, str], name: str) -> dict[str, str]:
     ],
 )
 def test_half_of_a_credential_is_refused(given: dict[str, str], words: str) -> None:
-    """What cannot be used as it was meant is an error and is never dropped, nor is its value shown."""
+    """What cannot be used as intended is an error, never dropped, and its value is never shown."""
     with pytest.raises(UsageError, match=re.escape(words)) as caught:
         java_properties(given)
     assert "hunter2" not in str(caught.value)

@@ -57,7 +57,7 @@ def test_more_partitions_begin_another(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_format_begins_another(tmp_path: Path) -> None:
-    """What another release packed is not read: the log is folded again."""
+    """What another release packed is not read; the log is folded again."""
     first = lineages(tmp_path).open(topics())[0]
     older = msgspec.structs.replace(first, format="0.0")
     (tmp_path / "lineage.json").write_bytes(msgspec.json.encode(older))
@@ -74,14 +74,14 @@ def test_a_damaged_file_begins_another(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_checkpoint_that_is_gone_begins_another(tmp_path: Path) -> None:
-    """A name without its folder is worth nothing."""
+    """A name without its folder is useless."""
     first = lineages(tmp_path).open(topics())[0]
     lineages(tmp_path).checkpoint(first).rmdir()
     assert lineages(tmp_path).open(topics())[1] == "the checkpoint is gone"
 
 
 def test_names_rise_though_the_clock_went_back(tmp_path: Path) -> None:
-    """Readers take the newest name: a later lineage never gets an older one."""
+    """Readers take the newest name, so a later lineage never gets an older name."""
     first = lineages(tmp_path, now_ms=5_000).open(topics())[0]
     second = lineages(tmp_path, now_ms=1).begin_new(topics())
     assert second.name > first.name
@@ -89,7 +89,7 @@ def test_names_rise_though_the_clock_went_back(tmp_path: Path) -> None:
 
 
 def test_older_checkpoints_are_removed_when_the_new_one_works(tmp_path: Path) -> None:
-    """Until then they stay: nothing is thrown away for a fold that may not start."""
+    """Until then they are kept, because the new fold may not start."""
     store = lineages(tmp_path)
     first = store.open(topics())[0]
     second = store.begin_new(topics())
@@ -100,7 +100,7 @@ def test_older_checkpoints_are_removed_when_the_new_one_works(tmp_path: Path) ->
 
 
 def test_what_became_of_the_topics_is_reported() -> None:
-    """Gone, re-created, renamed: each is named; the same topics are no change."""
+    """Gone, re-created, renamed: each is named. The same topics are no change."""
     lineage = Lineage(name="1-a", format=FORMAT, partitions=1, topic_ids={"a": "1", "b": "2"})
     assert topics_changed(lineage, {"a": "1", "b": "2"}) is None
     assert topics_changed(lineage, {"a": "1"}) == "topic b is gone"
@@ -109,7 +109,7 @@ def test_what_became_of_the_topics_is_reported() -> None:
 
 
 def test_a_checkpoint_older_than_the_views_begins_another(tmp_path: Path) -> None:
-    """A restored checkpoint of an earlier lineage would write what no reader takes any more."""
+    """A restored checkpoint of an earlier lineage would write what readers no longer accept."""
     first = lineages(tmp_path).open(topics())[0]
     later = f"{2_000:013d}-restored"
     lineage, reason = lineages(tmp_path).open(topics(), published=later)
@@ -119,14 +119,14 @@ def test_a_checkpoint_older_than_the_views_begins_another(tmp_path: Path) -> Non
 
 
 def test_a_lineage_that_has_not_written_yet_goes_on(tmp_path: Path) -> None:
-    """The views still hold what an older lineage wrote last."""
+    """The views still hold what an older lineage wrote."""
     first = lineages(tmp_path).open(topics())[0]
     second = lineages(tmp_path).begin_new(topics())
     assert lineages(tmp_path).open(topics(), published=first.name) == (second, None)
 
 
 def test_a_lost_checkpoint_on_a_slow_clock_still_begins_above_the_views(tmp_path: Path) -> None:
-    """A machine whose clock is behind makes a name that readers take nevertheless."""
+    """Even with a clock that is behind, the machine makes a name that readers accept."""
     reported = f"{5_000:013d}-other"
     lineage, _ = lineages(tmp_path, now_ms=1_000).open(topics(), published=reported)
     assert lineage.name > reported

@@ -39,7 +39,7 @@ def test_batches_add_up() -> None:
 
 
 def test_lag_is_absent_until_it_is_known() -> None:
-    """Before the first batch nobody knows how far the log was folded."""
+    """Before the first batch it is unknown how far the log was folded."""
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry, now_s=lambda: 100.0)
     metrics.measure_lag(120)
@@ -62,7 +62,7 @@ def test_lag_is_measured_against_the_logs_end() -> None:
 
 
 def test_lag_grows_while_nothing_is_folded() -> None:
-    """The age is that of the scrape: a fold that hangs looks later with each."""
+    """The age is as of the scrape: with each scrape, a fold that hangs is further behind."""
     registry = CollectorRegistry()
     clock = iter((100.0, 101.0, 102.0, 103.0))
     metrics = FoldMetrics(registry, now_s=lambda: next(clock))

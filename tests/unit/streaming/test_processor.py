@@ -1,4 +1,4 @@
-"""The processor on Spark's in-memory tester: no JVM, the real state calls."""
+"""The processor on Spark's in-memory tester: no JVM, but the real state calls."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ NUMBERS = sorted(MOST_OF_EACH)
 
 
 class Bench:
-    """A processor, its rows' offsets, and what came out of the last batch."""
+    """A processor, its rows' offsets, and the output of the last batch."""
 
     def __init__(self, lineage: str, *, partitions: int = 1, min_isr: int = 1) -> None:
         self.parameters = FoldParameters(
@@ -194,7 +194,7 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
 
 def make_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let changes of broker 2 meet a bug of ours."""
+    """Make changes of broker 2 raise an unexpected exception."""
     real = replay_module.replay
 
     def broken(state: Any, change: ZnodeChange) -> Any:
@@ -206,7 +206,7 @@ def make_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_resync_gives_all_views_and_one_baseline(bench: Bench) -> None:
-    """The first batch reports of the whole cluster: topics, brokers, the cluster last, one event."""
+    """The first batch reports the whole cluster: topics, brokers, the cluster last, one event."""
     bench.follow(small_cluster())
     assert list(bench.views)[-1] == "prod/cluster"
     assert set(bench.views) == {
@@ -224,7 +224,7 @@ def test_a_resync_gives_all_views_and_one_baseline(bench: Bench) -> None:
 
 
 def test_rows_are_folded_by_offset_whatever_their_order(bench: Bench) -> None:
-    """A shuffle may hand rows over in any order; the log's order is that of the offsets."""
+    """A shuffle may deliver rows in any order; the log's order is that of the offsets."""
     history = small_cluster()
     rows = bench.rows(encode_changes([change]) for change in history.changes)
     bench.fold(rows[::-1])
@@ -233,7 +233,7 @@ def test_rows_are_folded_by_offset_whatever_their_order(bench: Bench) -> None:
 
 
 def test_records_for_the_sink_count_nothing(bench: Bench) -> None:
-    """Figures are added up over all rows; each stands in the last row of its key, once."""
+    """Figures are added up over all rows; each is in the last row of its key, once."""
     history = small_cluster()
     bench.follow(history)
     records, counted = bench.out[:-1], bench.out[-1]
@@ -245,7 +245,7 @@ def test_records_for_the_sink_count_nothing(bench: Bench) -> None:
 
 
 def test_counts_are_of_the_whole_batch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is forgotten in the middle of it; its newest record is the newest of all."""
+    """Even if a cluster is forgotten in the middle of it; the newest record of all counts as the newest."""
     history = small_cluster()
     make_a_mistake(monkeypatch)
     message = encode_changes(history.changes)
@@ -257,7 +257,7 @@ def test_counts_are_of_the_whole_batch(bench: Bench, monkeypatch: pytest.MonkeyP
 
 
 def test_no_rows_are_no_batch(bench: Bench) -> None:
-    """Nothing is counted, and nothing has come."""
+    """Nothing is counted, and there is no newest record."""
     bench.follow(small_cluster())
     bench.fold([])
     assert [tuple(row) for row in bench.out] == [(None,) * 4 + (0, 0, 0, 0, None)]
@@ -267,7 +267,7 @@ def test_no_rows_are_no_batch(bench: Bench) -> None:
 def test_a_record_that_the_sink_would_refuse_is_left_out(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
-    """It costs itself alone, and counts as an error of ours; one that just fits is sent."""
+    """Only that record is lost, and it counts as an error; one that just fits is sent."""
     wide = dict.fromkeys(range(500), (0, 1))
     history = small_cluster(t={0: (0, 1)}, wide_a=wide, wide_b=wide)
     whole = Bench(bench.parameters.lineage)
@@ -285,7 +285,7 @@ def test_a_record_that_the_sink_would_refuse_is_left_out(
 
 
 def test_only_what_changed_is_sent(bench: Bench) -> None:
-    """A heartbeat sends the cluster's view and no other; an ISR change its topic and brokers."""
+    """A heartbeat sends only the cluster's view; an ISR change sends its topic and brokers."""
     history = small_cluster()
     bench.follow(history)
     history.heartbeat()
@@ -302,7 +302,7 @@ def test_only_what_changed_is_sent(bench: Bench) -> None:
 
 
 def test_a_worker_that_knows_another_past_sends_all_broker_views(bench: Bench) -> None:
-    """What was sent is remembered for one state only; any other state forgets it."""
+    """What was sent is remembered for one state only; with any other state it is forgotten."""
     history = small_cluster()
     bench.follow(history)
     processor_module._remembered.clear()  # as in a new worker process
@@ -312,7 +312,7 @@ def test_a_worker_that_knows_another_past_sends_all_broker_views(bench: Bench) -
 
 
 def test_a_batch_run_again_gives_the_same_records(bench: Bench) -> None:
-    """Spark runs a batch again when it was not committed; ids and views come out the same."""
+    """Spark runs a batch again when it was not committed; ids and views are the same."""
     history = small_cluster()
     bench.follow(history)
     before = copy.deepcopy(bench.states)
@@ -333,7 +333,7 @@ def test_a_batch_run_again_gives_the_same_records(bench: Bench) -> None:
 
 
 def test_a_message_read_twice_changes_nothing(bench: Bench) -> None:
-    """What was applied is not applied again: it is counted."""
+    """What was applied is not applied again, only counted."""
     history = small_cluster()
     history.state("t", 0, leader=0, isr=[0, 1])
     message = encode_changes(history.changes)
@@ -347,7 +347,7 @@ def test_a_message_read_twice_changes_nothing(bench: Bench) -> None:
 
 
 def test_garbage_is_counted_and_skipped(bench: Bench) -> None:
-    """Neither a broken message nor an empty one nor another version stops or changes the fold."""
+    """A broken message, an empty one or another version neither stops nor changes the fold."""
     history = small_cluster()
     bench.follow(history)
     history.heartbeat()
@@ -359,7 +359,7 @@ def test_garbage_is_counted_and_skipped(bench: Bench) -> None:
 
 
 def test_an_anomaly_says_what_is_wrong_with_a_message(bench: Bench) -> None:
-    """Its place, its bytes, its records, or whose they are; what follows it is read."""
+    """Its place, its bytes, its records, or whose they are; what follows the message is read."""
     bench.parameters = dataclasses.replace(bench.parameters, partitions=8)
     bench.again()
     own = partition_of("prod", 8)
@@ -388,7 +388,7 @@ def test_an_anomaly_says_what_is_wrong_with_a_message(bench: Bench) -> None:
 
 
 def test_records_of_another_cluster_are_not_folded(bench: Bench) -> None:
-    """A message may name one cluster by its key and another inside: it counts as unreadable."""
+    """A message may name one cluster in its key and another inside: it counts as unreadable."""
     bench.follow(small_cluster())
     before = bench.cluster.counts
     other = History(cluster="other")
@@ -399,7 +399,7 @@ def test_records_of_another_cluster_are_not_folded(bench: Bench) -> None:
 
 
 def test_garbage_alone_makes_no_cluster(bench: Bench) -> None:
-    """A key that nobody's watcher writes gets no view and no state."""
+    """A key that no watcher writes gets no view and no state."""
     bench.send(b"garbage", b"more")
     assert [row.topic for row in bench.out] == [None]
     assert bench.tally.unattributed == 2
@@ -408,14 +408,14 @@ def test_garbage_alone_makes_no_cluster(bench: Bench) -> None:
 
 @pytest.mark.parametrize("key", ["", "no name", "-x", "a" * 65])
 def test_a_key_that_is_no_name_belongs_to_nobody(bench: Bench, key: str) -> None:
-    """Messages without key, or with one that cannot name a cluster, are counted for our metrics."""
+    """Messages without a key, or with one that cannot name a cluster, are counted for the fold's metrics."""
     bench.fold(bench.rows([encode_changes(small_cluster().changes), None]), cluster=key)
     assert [row.topic for row in bench.out] == [None]
     assert bench.tally.unattributed == 2
 
 
 def test_a_message_in_another_partition_is_not_folded(bench: Bench) -> None:
-    """Order holds inside one partition only: a cluster's own is given by its name."""
+    """Only within a partition is there an order; a cluster's partition follows from its name."""
     bench.follow(small_cluster())
     history = small_cluster()
     bench.fold(bench.rows([encode_changes(history.changes)], partition=1))
@@ -424,7 +424,7 @@ def test_a_message_in_another_partition_is_not_folded(bench: Bench) -> None:
 
 
 def test_records_go_to_the_partition_of_their_cluster() -> None:
-    """All records of a cluster stand in the partition that its name gives, in both topics."""
+    """All records of a cluster are in the partition that follows from its name, in both topics."""
     history = small_cluster()
     for partition in range(4):
         bench = Bench(f"{LINEAGE}-p{partition}", partitions=4)
@@ -437,7 +437,7 @@ def test_records_go_to_the_partition_of_their_cluster() -> None:
 
 
 def test_a_deleted_topic_leaves_deleted_views(bench: Bench) -> None:
-    """A topic that is gone is reported as gone, and its state is removed."""
+    """It is reported as deleted, and its state is removed."""
     history = small_cluster()
     bench.follow(history)
     history.topic_gone("t")
@@ -447,12 +447,12 @@ def test_a_deleted_topic_leaves_deleted_views(bench: Bench) -> None:
 
 
 def written(bench: Bench) -> dict[str, bytes | None]:
-    """Return the last value that the batch wrote under each key of the views, in the order of first writes."""
+    """Return the batch's last value for each key of the views, in the order of first writes."""
     return {row.key: row.value for row in bench.out if row.topic == "v"}
 
 
 def test_a_null_in_the_log_forgets_its_cluster(bench: Bench) -> None:
-    """A null takes back each view that was ever published, the cluster's last, and no state is left."""
+    """A null deletes each view that was ever published, the cluster's last, and no state is left."""
     history = small_cluster()
     history.topic("gone", {0: [0]})
     bench.follow(history)
@@ -469,7 +469,7 @@ def test_a_null_in_the_log_forgets_its_cluster(bench: Bench) -> None:
 
 
 def test_what_comes_after_a_forgotten_cluster_begins_a_new_one(bench: Bench) -> None:
-    """A watcher that comes back is counted from its first resync, in the batch of the null or later."""
+    """A watcher that returns is counted from its first resync, in the batch of the null or later."""
     history = small_cluster()
     history.elect(1)
     message = encode_changes(history.changes)
@@ -486,7 +486,7 @@ def test_what_comes_after_a_forgotten_cluster_begins_a_new_one(bench: Bench) -> 
 def test_a_lineage_that_knows_nothing_of_a_forgotten_cluster_takes_its_view_back(
     bench: Bench,
 ) -> None:
-    """Its changes may have left the log before the null did."""
+    """Its changes may have been deleted from the log before the null was."""
     bench.send(None)
     assert written(bench) == {"prod/cluster": None}
     assert bench.tally.unattributed == 0
@@ -494,14 +494,14 @@ def test_a_lineage_that_knows_nothing_of_a_forgotten_cluster_takes_its_view_back
 
 
 def test_a_null_in_another_partition_forgets_nothing(bench: Bench) -> None:
-    """Only a cluster's own partition has an order to stand in."""
+    """Only in a cluster's own partition does the null have a place in the order."""
     bench.follow(small_cluster())
     bench.fold(bench.rows([None], partition=1))
     assert bench.cluster.log.unreadable == 1
 
 
 def test_a_batch_that_forgets_may_run_again(bench: Bench) -> None:
-    """Whether it was committed or not: the nulls are the same, and the state as empty."""
+    """Whether it was committed or not: the nulls are the same, and the state is just as empty."""
     bench.follow(small_cluster())
     before = copy.deepcopy(bench.states)
     rows = bench.rows([None])
@@ -515,7 +515,7 @@ def test_a_batch_that_forgets_may_run_again(bench: Bench) -> None:
 
 
 def test_a_view_deleted_long_ago_gets_a_tombstone(bench: Bench) -> None:
-    """A record without value, so that compaction forgets the key, before the commit mark."""
+    """A record without a value, so that compaction removes the key, before the commit mark."""
     history = small_cluster()
     bench.follow(history)
     history.topic_gone("t")
@@ -527,7 +527,7 @@ def test_a_view_deleted_long_ago_gets_a_tombstone(bench: Bench) -> None:
 
 
 def test_the_state_is_what_the_views_show(bench: Bench) -> None:
-    """Control plane and topics stand packed in Spark's state, for any worker to read."""
+    """Control plane and topics are packed in Spark's state, and any worker can read them."""
     bench.follow(small_cluster(a={0: (0, 1)}, b={0: (1, 2), 1: (2, 0)}))
     row = bench.control
     assert row is not None
@@ -543,7 +543,7 @@ def test_the_state_is_what_the_views_show(bench: Bench) -> None:
 def test_state_calls_do_not_grow_with_changes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch of a worker that knows the state appends all changed topics with one call."""
+    """A worker that knows the state appends all topics that a batch changed with one call."""
     names = [f"t{number}" for number in range(20)]
     history = small_cluster(**{name: {0: (0, 1, 2)} for name in names})
     bench.follow(history)
@@ -569,8 +569,8 @@ def test_state_calls_do_not_grow_with_changes(
     assert calls == [
         ("getValue", StatePart.CONTROL),
         ("updateValue", StatePart.JOURNAL_0),
-        *[("updateValue", StatePart.MEMBERS)] * 2,  # of the brokers that went and came back
-        ("removeKey", StatePart.MEMBERS),  # of the one that is in all ISRs again
+        *[("updateValue", StatePart.MEMBERS)] * 2,  # of the brokers that left and returned
+        ("removeKey", StatePart.MEMBERS),  # of the broker that is in all ISRs again
         ("updateValue", StatePart.CONTROL),
     ]
 
@@ -578,7 +578,7 @@ def test_state_calls_do_not_grow_with_changes(
 def test_a_batch_that_changes_no_membership_writes_none(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a group of brokers that stands there so, nor the removal of one that does not stand there."""
+    """Neither a group of brokers that is stored unchanged, nor the removal of one that is not stored."""
     history = small_cluster(a={0: (0, 1, 2)}, b={0: (0, 1, 2)})
     bench.follow(history)
     state = bench.tester.handle.map_states["cluster"]
@@ -618,7 +618,7 @@ def test_event_ids_rise_over_batches(bench: Bench) -> None:
 
 
 def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug that one change meets is counted and reported; the rest of the batch is folded."""
+    """An exception that one change causes is counted and reported; the rest of the batch is folded."""
     history = small_cluster()
     bench.follow(history)
     make_a_mistake(monkeypatch)
@@ -633,7 +633,7 @@ def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("spoilt", [b"\xfe", msgspec.msgpack.encode({"t": b"\xfe"})])
 def test_an_unreadable_state_is_no_changes_fault(bench: Bench, spoilt: bytes) -> None:
-    """State of another version ends the batch: a new lineage has to be begun."""
+    """A state of another version ends the batch: a new lineage must begin."""
     history = small_cluster()
     bench.follow(history)
     bench.tester.handle.map_states["cluster"].updateValue((StatePart.JOURNAL_0, 0), (spoilt,))
@@ -644,7 +644,7 @@ def test_an_unreadable_state_is_no_changes_fault(bench: Bench, spoilt: bytes) ->
 
 
 def test_the_assumed_settings_are_those_of_now(bench: Bench) -> None:
-    """A changed option shows in the figures after a restart, without a new lineage."""
+    """After a restart a changed option shows in the figures, without a new lineage."""
     history = small_cluster()
     bench.follow(history)
     assert bench.cluster.min_isr_assumed == 1
@@ -663,7 +663,7 @@ def test_the_assumed_settings_are_those_of_now(bench: Bench) -> None:
 
 
 def test_each_cluster_has_settings_of_its_own(bench: Bench) -> None:
-    """One fold serves clusters whose brokers' files differ; one that is not named is not known."""
+    """One fold serves clusters whose brokers' files differ; for a cluster that is not named nothing is known."""
     for named, expected in (("prod", (2, 1)), ("other", (None, None))):
         bench.parameters = dataclasses.replace(
             bench.parameters,
@@ -680,13 +680,13 @@ def test_each_cluster_has_settings_of_its_own(bench: Bench) -> None:
 
 
 def batches(changes: Sequence[ZnodeChange], size: int) -> list[bytes]:
-    """Return changes as messages of a size."""
+    """Return changes as messages of a given size."""
     return [encode_changes(changes[i : i + size]) for i in range(0, len(changes), size)]
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_where_batches_end_does_not_matter(size: int) -> None:
-    """The same log in other batches ends in the same figures and the same counters."""
+    """The same log, split into other batches, gives the same figures and the same counters."""
     history = small_cluster()
     history.broker_gone(0)
     history.elect(1)
@@ -705,7 +705,7 @@ def test_where_batches_end_does_not_matter(size: int) -> None:
 
 
 def test_an_incident_goes_through_batches_and_checkpoints(bench: Bench) -> None:
-    """It is opened in one batch and closed in another, by a processor that Spark made again."""
+    """It is opened in one batch and closed in another, by a processor that Spark made anew."""
     history = small_cluster()
     history.heartbeat()
     bench.follow(history)
@@ -738,7 +738,7 @@ def test_an_incident_goes_through_batches_and_checkpoints(bench: Bench) -> None:
 
 
 def test_a_recommendation_is_made_and_graded_over_the_state_store(bench: Bench) -> None:
-    """Its partitions come out of the topics that Spark keeps; the view holds what stands."""
+    """Its partitions are read from the topics that Spark keeps; the view holds the open recommendation."""
     history = small_cluster(t=dict.fromkeys(range(10), (0, 1, 2)))
     for partition in (3, 5):
         history.state("t", partition, leader=1, isr=(0, 1, 2), leader_epoch=1)
@@ -764,7 +764,7 @@ def test_a_recommendation_is_made_and_graded_over_the_state_store(bench: Bench) 
 
 
 def test_an_election_that_kcm_asked_for_is_named(bench: Bench) -> None:
-    """Its request is neither a change nor garbage, and is known to the next worker; a stranger's is garbage."""
+    """Its request is neither a change nor garbage, and the next worker knows it. Another cluster's is garbage."""
     history = small_cluster(t=dict.fromkeys(range(10), (0, 1, 2)))
     history.state("t", 3, leader=1, isr=(0, 1, 2), leader_epoch=1)
     bench.follow(history)
@@ -782,7 +782,7 @@ def test_an_election_that_kcm_asked_for_is_named(bench: Bench) -> None:
 
 
 def test_a_request_alone_makes_no_cluster(bench: Bench) -> None:
-    """Only a watcher does: nothing is stored, and nothing is shown."""
+    """Only a watcher makes a cluster: nothing is stored, and nothing is shown."""
     bench.send(encode_request(election_request("t", 3)))
     assert [row.topic for row in bench.out] == [None]
     assert bench.tally.unattributed == 1
@@ -791,7 +791,7 @@ def test_a_request_alone_makes_no_cluster(bench: Bench) -> None:
 
 @pytest.mark.parametrize("harm", spoiled(b"{}"))
 def test_a_hostile_record_is_counted_and_stops_nothing(bench: Bench, harm: str) -> None:
-    """Whatever 4 kB of any cluster hold, the changes before and after it are folded."""
+    """Whatever 4 kB a cluster's record holds, the changes before and after it are folded."""
     history = small_cluster()
     bench.follow(history)
     history.heartbeat()
@@ -806,7 +806,7 @@ def test_a_hostile_record_is_counted_and_stops_nothing(bench: Bench, harm: str) 
 def test_what_a_record_may_hold_of_a_number_can_be_kept_again_and_again(
     bench: Bench, name: str
 ) -> None:
-    """Whatever is added up of it: a state that cannot be written would end the fold at each start."""
+    """Whatever sums result from it: a state that cannot be written would end the fold at each start."""
     history = small_cluster()
     history.state("t", 0, leader=1, isr=[0, 1])
     history.heartbeat()
@@ -826,7 +826,7 @@ def test_what_a_record_may_hold_of_a_number_can_be_kept_again_and_again(
 
 
 def test_what_another_worker_folded_meanwhile_is_sent_again(bench: Bench) -> None:
-    """A worker that comes back to a cluster sees that the state is another one than it left."""
+    """A worker that gets a cluster back notices that the state is not the one that it left."""
     history = small_cluster()
     bench.follow(history)
     here = dict(processor_module._remembered)
@@ -843,7 +843,7 @@ def test_what_another_worker_folded_meanwhile_is_sent_again(bench: Bench) -> Non
 
 
 def test_a_new_worker_leaves_the_state_that_another_would_have_left() -> None:
-    """It knows the memberships of before, too: those that are over must go."""
+    """It also knows the memberships from before, and removes those that have ended."""
     states = []
     for is_new in (False, True):
         processor_module._remembered.clear()
@@ -862,7 +862,7 @@ def test_a_new_worker_leaves_the_state_that_another_would_have_left() -> None:
 def test_counters_begin_at_the_first_time_that_may_be_one(
     bench: Bench, times: tuple[int, ...]
 ) -> None:
-    """A watcher's clock may be anything; without any such time they began in 1970, as is plain to see."""
+    """A watcher's clock may be wrong. Without any possible time counters begin in 1970, which is obvious."""
     history = small_cluster()
     many = len(history.changes) - len(times)
     dated = zip(history.changes, (*times, *(times[-1],) * many), strict=True)
@@ -871,7 +871,7 @@ def test_counters_begin_at_the_first_time_that_may_be_one(
 
 
 def test_the_limits_of_the_journal_are_those_of_the_parameters(bench: Bench) -> None:
-    """A journal that is due at once is written into the base by the next batch."""
+    """The next batch writes a journal that is due at once into the base."""
     for least_bytes, lengths in ((64 << 10, (1, 0)), (0, (0, 0))):
         bench.parameters = dataclasses.replace(
             bench.parameters,
@@ -890,7 +890,7 @@ def test_the_limits_of_the_journal_are_those_of_the_parameters(bench: Bench) -> 
 def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It remembers those of the cluster at hand in any case."""
+    """It keeps those of the current cluster in any case."""
     key = (bench.parameters.lineage, "prod")
     bench.follow(small_cluster())
     size = processor_module._remembered[key].topics.size()
@@ -912,13 +912,13 @@ def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
 
 
 def remembered_of(size: int) -> Remembered:
-    """Return what a worker knows, of some size."""
+    """Return what a worker knows, with this size of topics."""
     control = ControlPlane("a", assumed=Assumed(), counters_since=0)
     return Remembered(StoredCluster(control), topics=RememberedTopics({0: bytes(size)}))
 
 
 def test_each_fold_names_a_state_of_its_own(bench: Bench) -> None:
-    """Folds are counted from 1 in the state, and the worker remembers what it knows of that very one."""
+    """The state counts folds from 1, and the worker remembers which of these states it knows."""
     history = small_cluster()
     bench.follow(history)
     key = (bench.parameters.lineage, "prod")

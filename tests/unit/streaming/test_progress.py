@@ -1,4 +1,4 @@
-"""What Spark's progress says about a batch, read from its JSON."""
+"""Spark's JSON progress is parsed into a batch's report."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_empty_progress_is_read() -> None:
 
 
 def test_each_batch_is_rendered_and_read_once() -> None:
-    """Spark keeps the newest reports; those that were read before are not asked for again."""
+    """Spark keeps the newest reports; those that were read before are not requested again."""
     kept = [Progress(PROGRESS | {"batchId": number}, f"00:0{number}") for number in range(6)]
     held = kept[:3]
     query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: held))
@@ -54,7 +54,7 @@ def test_each_batch_is_rendered_and_read_once() -> None:
 
 
 def test_a_turn_without_a_batch_does_not_hide_the_batch_that_comes_next() -> None:
-    """Both are reported under one number: the second is the batch."""
+    """Both are reported under one number; the second report is the batch."""
     idle = PROGRESS | {"batchId": 8, "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
     held = [Progress(PROGRESS, "00:07"), Progress(idle, "00:08")]
     query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: held))

@@ -1,4 +1,4 @@
-"""Who wrote the views last, read from the ends of the topic."""
+"""The ends of the topic of views show who wrote it last."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ OLD, NEW = "1795251600000-aa", "1795251600001-bb"
 
 
 def lineage_of(monkeypatch: pytest.MonkeyPatch, client: Client) -> str | None:
-    """Return what is read from this client."""
+    """Return the lineage that is read with this client."""
     use_client(monkeypatch, client)
     return published_lineage(load(PipelineSettings), TOPICS)
 
 
 def view(partition: int, offset: int, lineage: str) -> Message:
-    """Return a view of a lineage, and nothing else in it."""
+    """Return a view that holds nothing except its lineage."""
     value = f'{{"as_of":{{"lineage":"{lineage}"}}}}'.encode()
     return Message((NAMES.views, partition), offset, value=value)
 
 
 def test_the_newest_of_all_partitions_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the last records of each are read, and what is no view of ours is passed over."""
+    """Only the last records of each are read, and anything that is not the fold's view is skipped."""
     garbage = [Message((NAMES.views, 1), 6, value=value) for value in (None, b"\xff", b"[]")]
     client = Client(
         [view(0, 99, NEW), *garbage, view(1, 6, "zzz"), view(1, 6, OLD)],
@@ -45,7 +45,7 @@ def test_the_newest_of_all_partitions_counts(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_beats_of_watchers_do_not_hide_the_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While no fold works they alone are written: it is looked for from further back on."""
+    """While no fold works only beats are written, so it reads further back."""
     place = (NAMES.views, 0)
     beats = [Message(place, n, value=encode_view(beat(n))) for n in range(50, 100)]
     client = Client(
@@ -59,20 +59,20 @@ def test_beats_of_watchers_do_not_hide_the_lineage(monkeypatch: pytest.MonkeyPat
 
 
 def test_empty_views_have_no_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was written yet, or retention took it."""
+    """Nothing was written yet, or retention deleted it."""
     assert lineage_of(monkeypatch, Client(ends=((3, 3),))) is None
 
 
 def test_views_that_may_not_be_read_are_a_warning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The fold goes on: only a restored checkpoint needs the answer."""
+    """The fold continues: only a restored checkpoint needs the answer."""
     client = Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,))
     assert lineage_of(monkeypatch, client) is None
     assert "the fold may not read the views" in capsys.readouterr().out
 
 
 def test_brokers_that_are_away_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fold waits for them, rather than go on with a checkpoint that may be too old."""
+    """The fold waits for them rather than continue with a checkpoint that may be too old."""
     with pytest.raises(TopicReadError, match="does not answer"):
         lineage_of(monkeypatch, Client(ends=(AWAY_CODE,)))

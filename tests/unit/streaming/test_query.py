@@ -1,4 +1,4 @@
-"""What a failed query failed of."""
+"""Why a query failed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class JavaError:
 
 
 def failed_of(error: JavaError | None) -> Any:
-    """Return a query that ended with this error; None: by itself."""
+    """Return a query that ended with this error; with None, it ended by itself."""
     found = SimpleNamespace(isDefined=lambda: error is not None, get=lambda: error)
     return SimpleNamespace(_jsq=SimpleNamespace(exception=lambda: found))
 
 
 def test_causes_are_listed_to_the_innermost() -> None:
-    """Which is the one that a user is shown."""
+    """The innermost is the one that a user sees."""
     disk = JavaError("java.io.IOException: No space left on device")
     text = failure_text(failed_of(JavaError("StreamingQueryException: batch 7", disk)))
     assert text.splitlines() == [
@@ -49,5 +49,5 @@ def test_an_error_that_causes_itself_ends() -> None:
 
 
 def test_a_query_may_end_without_an_error() -> None:
-    """And says so."""
+    """The text then says so."""
     assert failure_text(failed_of(None)) == "the query ended by itself"

@@ -1,4 +1,4 @@
-"""The state's format has a version: what a checkpoint holds never changes under the same one."""
+"""The state's format has a version: what a checkpoint holds never changes under the same version."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from streaming.schemas import LAYOUT_VERSION, STATE_KEY, STATE_VALUE
 from streaming.state_codec import ControlRow
 
 FINGERPRINTS = {(5, 3): "a409dec756bf2452"}
-"""By STATE_VERSION and LAYOUT_VERSION: of the layouts that a checkpoint of that format holds. Another
-layout needs another version, or a fold of the next release would misread the checkpoint of this one;
-before a release has shipped with a version, its fingerprint may be replaced."""
+"""By STATE_VERSION and LAYOUT_VERSION, the fingerprint of the layouts in a checkpoint of that
+format. Another layout needs another version, or the next release's fold would misread this one's
+checkpoint. Before a release has shipped with a version, its fingerprint may be replaced."""
 
 
 def layout(type_: msgspec.inspect.Type, *, seen: tuple[type, ...] = ()) -> Any:
@@ -43,7 +43,7 @@ def layout(type_: msgspec.inspect.Type, *, seen: tuple[type, ...] = ()) -> Any:
 
 
 def fingerprint() -> str:
-    """Return what reports one format of the state from another."""
+    """Return what distinguishes one format of the state from another."""
     packed = [
         layout(msgspec.inspect.type_info(each))
         for each in (ControlRow, ControlPlane, Members, TopicState)
@@ -53,5 +53,5 @@ def fingerprint() -> str:
 
 
 def test_another_layout_has_another_version() -> None:
-    """A change of what a checkpoint holds raises STATE_VERSION (or LAYOUT_VERSION) with it."""
+    """Whoever changes what a checkpoint holds must raise STATE_VERSION (or LAYOUT_VERSION)."""
     assert FINGERPRINTS.get((STATE_VERSION, LAYOUT_VERSION)) == fingerprint()

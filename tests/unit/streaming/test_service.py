@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 def fake_java(folder: Path, version: str) -> Path:
-    """Write a program that answers `-version` as a Java would; return its home."""
+    """Write a program that answers `-version` as Java would; return its home."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
@@ -59,10 +59,10 @@ def test_missing_jars_are_named(tmp_path: Path) -> None:
 
 
 JVM_DIES = "an error occurred while trying to connect to the Java server"
-"""The text of a query that does not start because Spark's JVM ends."""
+"""The error text of a query that does not start because Spark's JVM ends."""
 
 JVM_HANGS = "an error in the watchdog's call"
-"""The text of a query that does not start because Spark's JVM hangs and is killed."""
+"""The error text of a query that does not start because Spark's JVM hangs and is killed."""
 
 NAMES = topic_names("kcm")
 TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
@@ -71,7 +71,7 @@ FIRST_PAUSE_S = 1_000
 
 
 class Stop(threading.Event):
-    """A stop that notes what waits for it, and lets nobody wait."""
+    """A stop that notes each wait and returns from it at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,23 +84,23 @@ class Stop(threading.Event):
 
 
 class Pauses:
-    """Stands for the growing pauses between queries."""
+    """A fake of the growing pauses between queries."""
 
     def __init__(self, *, first_s: float) -> None:
         assert first_s == 0.5
         self.reset()
 
     def reset(self) -> None:
-        """Begin with the first again."""
+        """Start with the first pause again."""
         self._next_s = itertools.count(FIRST_PAUSE_S)
 
     def next_s(self) -> float:
-        """Return the next."""
+        """Return the next pause."""
         return next(self._next_s)
 
 
 class PlayedThread:
-    """Stands for a thread; notes what is asked of it."""
+    """A fake thread that notes calls."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
@@ -111,7 +111,7 @@ class PlayedThread:
         self.steps.append("start")
 
     def check(self) -> None:
-        """Raise what a test says that it ended with."""
+        """Raise what the test says that it ended with."""
         if self.failure is not None:
             raise self.failure
 
@@ -122,7 +122,7 @@ class PlayedThread:
 
 
 class PlayedWatchdog:
-    """Stands for the watchdog: how long the call under way may take, and no clock."""
+    """A fake watchdog without a clock; it knows how long the current call may take."""
 
     def __init__(self, kill: Callable[[], None]) -> None:
         self.thread = PlayedThread()
@@ -146,7 +146,7 @@ class PlayedWatchdog:
 
 
 class PlayedQuery:
-    """A query that ends by itself, unless a test says otherwise."""
+    """A query that ends by itself, unless the test says otherwise."""
 
     def __init__(self, played: PlayedQueries, batches: Sequence[int]) -> None:
         self.is_active = False
@@ -158,7 +158,7 @@ class PlayedQuery:
 
     @property
     def isActive(self) -> bool:  # noqa: N802  # as Spark calls it
-        """Whether it goes on; asked while the watchdog watches."""
+        """Whether it still runs; only called while the watchdog watches."""
         assert self._played.watchdog.limit_s == ANSWER_S
         assert self._played.up() == 1
         return self.is_active
@@ -171,7 +171,7 @@ class PlayedQuery:
 
 
 class PlayedQueries:
-    """Queries that end, each after its batches and with its text, and what the fold makes of them."""
+    """Queries that each end after their batches with their error text, and the fold that runs them."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class PlayedQueries:
         folder: Path,
         failures: Sequence[tuple[int, str]] = (),
     ) -> None:
-        """Play one query a failure: how many batches end before it, and the exception's text."""
+        """Set up one query for each failure: how many batches end before it, and the exception's text."""
         self.settings = load(StreamSettings, topic_check_interval_s=7)
         self.stop = Stop()
         self.lineages: list[str] = []
@@ -213,7 +213,7 @@ class PlayedQueries:
         self.workspace = Workspace(folder, stop=self.stop)
 
     def run(self) -> None:
-        """Fold until the last query has failed; raises what the user would hear."""
+        """Fold until the last query has failed; raise what the user would see."""
         self.registry = CollectorRegistry()
         with self.workspace as workspace:
             metrics = FoldMetrics(self.registry)
@@ -229,7 +229,7 @@ class PlayedQueries:
 
     @property
     def pauses_s(self) -> list[float]:
-        """How long was waited before another query."""
+        """The waits before each further query."""
         return [wait_s for wait_s in self.stop.waits_s if wait_s and wait_s >= FIRST_PAUSE_S]
 
     def sample(self, name: str, **labels: str) -> float | None:
@@ -325,7 +325,7 @@ def _nothing(*_: object) -> None:
 def test_failures_with_batches_between_them_never_end_the_fold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """They are unrelated, however many there are in a year: the lineage stays."""
+    """However many they are in a year, they are unrelated: the lineage is kept."""
     played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows")] * 12)
     played.run()
     assert len(played.lineages) == 13
@@ -335,7 +335,7 @@ def test_failures_with_batches_between_them_never_end_the_fold(
 def test_the_jvm_forgets_the_files_of_batches_now_and_then(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each so many batches, over restarts of the query: batches 0, 3 and 6 of seven."""
+    """After each so many batches, also over restarts of the query: batches 0, 3 and 6 of seven."""
     monkeypatch.setattr("streaming.service.FORGETS_EACH", 3)
     played = PlayedQueries(monkeypatch, tmp_path, [(4, "who knows"), (3, "who knows")])
     played.run()
@@ -345,7 +345,7 @@ def test_the_jvm_forgets_the_files_of_batches_now_and_then(
 def test_failures_without_a_batch_between_them_end_it_after_a_new_lineage_was_tried(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The second begins a lineage, the fourth ends the part with one line; that no batch came counts alike."""
+    """The second begins a lineage, the fourth ends the part with one line; a failure without any batch counts the same."""
     for batches in (1, 0):
         failures = [(batches, "who knows"), *[(0, "who knows")] * 9]
         played = PlayedQueries(monkeypatch, tmp_path / str(batches), failures)
@@ -363,7 +363,7 @@ STATE_GONE = "CANNOT_LOAD_STATE_STORE: a file is missing"
 def test_a_full_disk_ends_a_fold_that_has_not_folded_yet_and_no_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It is the user's to mend: at the start one line says so, later the fold waits for it."""
+    """Only the user can fix it: at the start the fold ends with one line, later it waits."""
     with pytest.raises(EnvironmentProblemError, match="No space left on device; correct it") as end:
         PlayedQueries(monkeypatch, tmp_path / "new", [(0, DISK_FULL)]).run()
     assert str(tmp_path / "new") in str(end.value)
@@ -377,7 +377,7 @@ def test_a_full_disk_ends_a_fold_that_has_not_folded_yet_and_no_other(
 def test_kafka_that_is_away_blames_neither_the_checkpoint_nor_the_fold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """However often a query fails by it, or the views cannot be read before one."""
+    """However often a query fails because of it, or the views cannot be read before a query."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, KAFKA_AWAY)] * 8)
     unread = iter([True] * 8)
 
@@ -395,7 +395,7 @@ def test_kafka_that_is_away_blames_neither_the_checkpoint_nor_the_fold(
 def test_a_state_that_cannot_be_read_begins_a_lineage_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A second try with the same checkpoint would fail as well."""
+    """Another try with the same checkpoint would fail as well."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, STATE_GONE)])
     played.run()
     assert len(set(played.lineages)) == len(played.lineages) == 2
@@ -405,7 +405,7 @@ def test_a_state_that_cannot_be_read_begins_a_lineage_at_once(
 def test_a_log_that_lost_its_beginning_and_newer_views_begin_a_lineage(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The checkpoint goes on from what the log no longer holds, or is older than what was written."""
+    """The checkpoint needs what the log no longer holds, or is older than what was written."""
     whole = PlayedQueries(monkeypatch, tmp_path, [])
     whole.run()
     played = PlayedQueries(monkeypatch, tmp_path, [])
@@ -424,7 +424,7 @@ def test_a_log_that_lost_its_beginning_and_newer_views_begin_a_lineage(
 
 
 def test_a_jvm_that_ends_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its reason is in Spark's log; the dead session is closed first, and the last one at the end."""
+    """The reason is in Spark's log. The dead session is closed first, and the last one at the end."""
     played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows"), (0, JVM_DIES)])
     with structlog.testing.capture_logs() as logged:
         played.run()
@@ -435,14 +435,14 @@ def test_a_jvm_that_ends_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def running(query: PlayedQuery) -> None:
-    """Let a query run until it is ended."""
+    """Make a query run until it is ended."""
     query.is_active = True
 
 
 def test_topics_that_are_made_again_end_the_query_without_blame(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The next one begins a lineage if the topics are others; nothing is waited for."""
+    """If the topics differ, the next query begins a lineage; there is no pause before it."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 6)
     ids = dict.fromkeys(NAMES, "other")
     played.probe.answer = SimpleNamespace(ids=ids, ends={})
@@ -454,7 +454,7 @@ def test_topics_that_are_made_again_end_the_query_without_blame(
 
 
 def test_a_batch_that_hangs_ends_the_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """While the log grows: then it is nobody's fault that waiting would mend."""
+    """Only while the log grows: then waiting longer would not help."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 6)
     looked: list[int | None] = []
 
@@ -476,7 +476,7 @@ def test_a_batch_that_hangs_ends_the_jvm(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_kafka_is_reported_as_away_once_and_as_back_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Spark itself waits for it in silence."""
+    """Spark itself waits for Kafka silently."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "the end")])
     answers = iter((None, "down", "down", None, None))
     queries: list[PlayedQuery] = []
@@ -507,7 +507,7 @@ def test_kafka_is_reported_as_away_once_and_as_back_once(
 def test_a_fold_holds_its_folder_and_serves_its_metrics_while_it_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With the Java and the wire that were checked; both are left however it ends."""
+    """It uses the Java and the wire that were checked; folder and port are released however the fold ends."""
     settings = load(
         StreamSettings,
         checkpoint_dir=tmp_path / "fold",
@@ -561,11 +561,11 @@ def test_a_fold_holds_its_folder_and_serves_its_metrics_while_it_runs(
         run(settings, stop)
     assert steps == ["wire", "run", "close"]
     with Workspace(tmp_path / "fold", stop=stop, lock_deadline_s=0):
-        pass  # nobody holds it any more
+        pass  # nothing holds the folder any more
 
 
 def test_jars_that_are_missing_are_all_named(tmp_path: Path) -> None:
-    """And those that are there are not."""
+    """Those that exist are not named."""
     (tmp_path / "there.jar").touch()
     names = ("a.jar", "there.jar", "b.jar")
     settings = load(
@@ -581,7 +581,7 @@ def test_jars_that_are_missing_are_all_named(tmp_path: Path) -> None:
 def test_kafka_that_is_away_ends_a_fold_unless_it_was_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Whoever stops a fold that waits for Kafka is not shown an error."""
+    """A user who stops a fold that waits for Kafka sees no error."""
     played = PlayedQueries(monkeypatch, tmp_path)
     stops = False
 
@@ -601,7 +601,7 @@ def test_kafka_that_is_away_ends_a_fold_unless_it_was_stopped(
 def test_a_stop_while_spark_starts_begins_no_query(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It takes seconds to start, and as long to end."""
+    """Spark takes seconds to start, and as long to end."""
     played = PlayedQueries(monkeypatch, tmp_path)
     played.on_session = played.stop.set
     played.run()
@@ -611,7 +611,7 @@ def test_a_stop_while_spark_starts_begins_no_query(
 def test_a_jvm_that_hangs_while_a_query_starts_is_not_the_checkpoints_fault(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The next session begins without the reason of the last."""
+    """The next session begins without the reason of the last one."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, JVM_HANGS)] * 6)
     with structlog.testing.capture_logs() as logged:
         played.run()
@@ -624,7 +624,7 @@ def test_a_jvm_that_hangs_while_a_query_starts_is_not_the_checkpoints_fault(
 def test_a_query_that_does_not_start_says_why_while_the_jvm_lives(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Spark's log is the place to look only where nobody can answer any more."""
+    """The message refers to Spark's log only when the JVM cannot answer any more."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "refused: the port is taken")])
     with structlog.testing.capture_logs() as logged:
         played.run()
@@ -634,7 +634,7 @@ def test_a_query_that_does_not_start_says_why_while_the_jvm_lives(
 
 
 class JavaError(Py4JError):  # type: ignore[misc]  # the package has no types
-    """Stands for an exception of the JVM, whose text is asked of the JVM."""
+    """A fake of a JVM exception, whose text is requested from the JVM."""
 
     def __init__(self, played: PlayedQueries, ask: Callable[[], str]) -> None:
         super().__init__()
@@ -651,7 +651,7 @@ class JavaError(Py4JError):  # type: ignore[misc]  # the package has no types
 def test_the_text_of_an_error_is_one_more_question_to_the_jvm(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, *, stops: bool
 ) -> None:
-    """The watchdog watches it; one that is not answered is no error of ours."""
+    """The watchdog watches that call too; if it is not answered, that is not another error."""
     played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows")])
 
     def ask() -> str:
@@ -684,7 +684,7 @@ def test_the_text_of_an_error_is_one_more_question_to_the_jvm(
 def test_an_exception_that_pyspark_has_a_class_for_is_a_failure_like_any_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It is no error of Py4J's; the second begins a lineage, the fourth ends the part."""
+    """It is not a Py4JError. The second failure begins a lineage, the fourth ends the part."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 9)
 
     def refuse() -> None:
@@ -700,7 +700,7 @@ def test_an_exception_that_pyspark_has_a_class_for_is_a_failure_like_any_other(
 def test_a_folder_that_cannot_be_written_ends_the_fold_with_its_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """When a lineage is looked for, and when a new one is begun after failures."""
+    """When the lineage is looked up, and when a new one is begun after failures."""
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -718,7 +718,7 @@ def test_a_folder_that_cannot_be_written_ends_the_fold_with_its_name(
 def test_a_full_disk_is_found_before_a_checkpoint_is_thrown_away(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It breaks things far from it."""
+    """A full disk breaks things that seem unrelated."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, STATE_GONE)])
 
     def full() -> None:
@@ -733,7 +733,7 @@ def test_a_full_disk_is_found_before_a_checkpoint_is_thrown_away(
 def test_a_machine_that_lacks_something_is_waited_for_ever_longer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With the reason and the pause in the log; a batch makes the next pause short again."""
+    """The log has the reason and the pause; after a batch the next pause is short again."""
     failures = [(1, DISK_FULL), (0, DISK_FULL), (1, DISK_FULL)]
     played = PlayedQueries(monkeypatch, tmp_path, failures)
     with structlog.testing.capture_logs() as logged:
@@ -747,7 +747,7 @@ def test_a_machine_that_lacks_something_is_waited_for_ever_longer(
 def test_a_new_lineage_is_counted_and_says_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """And what the old one had folded is no lag of the new one; its folder goes with its first batch."""
+    """What the old lineage folded does not count in the new one's lag. The old folder is removed after the new one's first batch."""
     played = PlayedQueries(monkeypatch, tmp_path, [(1, STATE_GONE), (1, "x"), (1, "y")])
     folders: list[int] = []
     lags: list[float | None] = []
@@ -772,7 +772,7 @@ def test_a_new_lineage_is_counted_and_says_why(
 def test_the_lag_is_known_only_while_a_query_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By the log's end as Kafka gives it, summed; an end that is not known is no lag of 0."""
+    """From the sum of the log's ends in Kafka; an unknown end does not give a lag of 0."""
     played = PlayedQueries(monkeypatch, tmp_path, [(1, "first"), (1, "second")])
     lags: list[float | None] = []
 
@@ -797,7 +797,7 @@ def test_the_lag_is_known_only_while_a_query_runs(
 def test_each_batch_is_counted_once_and_an_empty_one_is_no_figure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Spark reports the last hundred batches each time it is asked."""
+    """Spark reports the last hundred batches each time."""
     played = PlayedQueries(monkeypatch, tmp_path, [(3, "the end")])
     moved: list[int] = []
     begun: list[int] = []
@@ -830,7 +830,7 @@ def test_each_batch_is_counted_once_and_an_empty_one_is_no_figure(
 def test_a_thread_that_ended_ends_the_fold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    """Nothing would watch the JVM, or the topics; the query is stopped in order."""
+    """Otherwise nothing would watch the JVM or the topics; the query is stopped in order."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")])
 
     def fail(query: PlayedQuery) -> None:
@@ -846,7 +846,7 @@ def test_a_thread_that_ended_ends_the_fold(
 def test_a_stop_ends_a_running_query_and_its_jvm_in_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Unless the JVM is dead, or answers with an error: neither keeps a part from ending."""
+    """A JVM that is dead or answers with an error does not prevent the fold from ending."""
     played = PlayedQueries(monkeypatch, tmp_path)
     played.run()
     assert [query.stops for query in played.queries] == [1]
@@ -874,7 +874,7 @@ def test_a_stop_ends_a_running_query_and_its_jvm_in_order(
 def test_a_jvm_that_hangs_while_it_starts_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """There is no session yet that could be killed; one that is there is."""
+    """A session that exists can be killed; while it starts, there is none."""
     codes: list[int] = []
 
     def leave(code: int) -> None:
@@ -894,7 +894,7 @@ def test_a_jvm_that_hangs_while_it_starts_ends_the_process(
 def test_how_long_kafka_was_away_and_spark_took_to_end_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """In seconds, to a tenth."""
+    """In seconds, to one decimal."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")])
     now_s = [100.0]
     monkeypatch.setattr("streaming.service.time", SimpleNamespace(monotonic=lambda: now_s[0]))

@@ -20,7 +20,7 @@ from streaming.workspace import Workspace
 
 
 def test_the_users_spark_properties_win(tmp_path: Path) -> None:
-    """Ours are defaults; what would break the order of the log is not among the settings."""
+    """Those of kcm are defaults; a property that would break the log's order cannot be set."""
     settings = load(
         StreamSettings, spark_conf={"spark.sql.adaptive.enabled": "true", "spark.x": "y"}
     )
@@ -33,7 +33,7 @@ def test_the_users_spark_properties_win(tmp_path: Path) -> None:
 
 
 def test_jars_reach_a_cluster_too(tmp_path: Path) -> None:
-    """Locally they stand on the class path; a cluster's executors get them sent."""
+    """Locally they are on the class path; a cluster's executors have them sent."""
     workspace = Workspace(tmp_path, stop=threading.Event())
     jars = (Path("/a.jar"), Path("/b.jar"))
     local = spark_properties(load(StreamSettings, connector_jars=jars), workspace)
@@ -46,7 +46,7 @@ def test_jars_reach_a_cluster_too(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_classes_is_given_where_it_is_there(tmp_path: Path) -> None:
-    """One that is not there, or not given, is no option of Java: it would only warn of it."""
+    """Without it, or if it does not exist, Java gets no option: it would only print a warning."""
     workspace = Workspace(tmp_path, stop=threading.Event())
     archive = tmp_path / "classes.jsa"
 
@@ -63,7 +63,7 @@ def test_an_archive_of_classes_is_given_where_it_is_there(tmp_path: Path) -> Non
 def test_spark_talks_to_python_through_unix_sockets_where_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, takes: bool
 ) -> None:
-    """On a cluster the folder is the executors', which nobody here knows."""
+    """On a cluster the folder would be on the executors' machines, about which nothing is known."""
     monkeypatch.setattr(Workspace, "takes_unix_sockets", lambda _: takes)
     workspace = Workspace(tmp_path, stop=threading.Event())
     option = "spark.python.unix.domain.socket.enabled"
@@ -73,7 +73,7 @@ def test_spark_talks_to_python_through_unix_sockets_where_it_can(
 
 
 def test_a_cluster_has_a_guarded_wire(tmp_path: Path) -> None:
-    """With executors elsewhere both sides authenticate and encrypt; locally there is no wire."""
+    """With executors elsewhere both sides authenticate and encrypt; locally there are no connections."""
     workspace = Workspace(tmp_path, stop=threading.Event())
     remote = spark_properties(load(StreamSettings, spark_master="k8s://https://k"), workspace)
     assert remote["spark.authenticate"] == "true"
@@ -102,7 +102,7 @@ OPEN = {"spark.authenticate": "false", "spark.network.crypto.enabled": "false"}
 def test_a_master_that_shares_a_secret_is_given_one(
     master: str, conf: dict[str, str], refused: bool
 ) -> None:
-    """Where Spark makes no secret itself one must be given, or the guard be taken off by name."""
+    """Where Spark makes no secret, a secret must be given, or authentication be turned off explicitly."""
     settings = load(StreamSettings, spark_master=master, spark_conf=conf)
     with (
         pytest.raises(UsageError, match=r"spark\.authenticate\.secret")
@@ -113,7 +113,7 @@ def test_a_master_that_shares_a_secret_is_given_one(
 
 
 def test_submit_files_are_the_owners_alone_and_go(tmp_path: Path) -> None:
-    """The arguments name files without a secret in their names; nobody else may read them."""
+    """The arguments name the files and hold no secret; nobody else may read them."""
     properties = {"spark.a": "hunter2", "spark.driver.extraJavaOptions": "-Da='b c' -Dd=\"e\\\\f\""}
     with submit_files(properties, tmp_path) as arguments:
         files = {path.name: path for path in tmp_path.iterdir()}
@@ -125,7 +125,7 @@ def test_submit_files_are_the_owners_alone_and_go(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_takes_no_files_is_named(tmp_path: Path) -> None:
-    """The fold waits for a machine's problems: it must be given one, and leave nothing behind."""
+    """The fold waits when the machine lacks something, so it needs that error; no file is left behind."""
     gone = tmp_path / "gone"
     with pytest.raises(EnvironmentProblemError, match=str(gone)), submit_files({"a": "b"}, gone):
         pass
@@ -133,7 +133,7 @@ def test_a_disk_that_takes_no_files_is_named(tmp_path: Path) -> None:
 
 @given(st.text())
 def test_a_property_is_read_back_to_the_letter(text: str) -> None:
-    """What a file of Java properties gives is what was written, whatever it is."""
+    """Java reads exactly what was written, whatever it is."""
     written = _escaped(text)
     units = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), written)
     assert units.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") == text

@@ -14,7 +14,7 @@ def topic(name: str) -> TopicState:
 
 
 def test_topics_reach_the_store_with_a_flush() -> None:
-    """Those that have changed since the last one, and no others."""
+    """Those that have changed since the last flush, and no others."""
     store = TopicsInMemory()
     topics = store.batch()
     topics.put(topic("a"))
@@ -44,7 +44,7 @@ def test_a_removed_topic_is_gone_at_once_and_from_the_store_with_a_flush() -> No
 
 
 def test_a_walk_over_all_topics_keeps_none() -> None:
-    """What was put or removed meanwhile is seen; what was not is read each time, and let go."""
+    """It sees what was put or removed before; other topics are read each time and not kept."""
     store = TopicsInMemory()
     topics = store.batch()
     topics.put(topic("a"))
@@ -59,7 +59,7 @@ def test_a_walk_over_all_topics_keeps_none() -> None:
 
 
 def test_a_batch_writes_the_pieces_of_a_wide_topic_that_changed() -> None:
-    """And the value under its name; what it holds no more is gone."""
+    """And the value under its name; pieces that it no longer has are removed."""
     store = TopicsInMemory(JournalLimits(piece_partitions=2, least_bytes=1 << 20))
     topics = store.batch()
     topics.put(wide(8))
@@ -86,5 +86,5 @@ def test_a_batch_writes_the_pieces_of_a_wide_topic_that_changed() -> None:
 
 
 def wide(partitions: int) -> TopicState:
-    """Return a topic of so many partitions."""
+    """Return a topic with so many partitions."""
     return TopicState("wide", {each: PartitionRecord((1, 2)) for each in range(partitions)})

@@ -1,4 +1,4 @@
-"""A cluster's map of state: the same answers before and after everything of it was read."""
+"""A cluster's map of state gives the same answers before and after all of it was read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS = {
     (StatePart.BASE, 0): (bytearray(b"b0"),),
     (StatePart.BASE, 7): (bytearray(b"b7"),),
 }
-"""As Spark gives binaries: they are no bytes."""
+"""Binaries as Spark returns them: they are not bytes."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def rows() -> CountedMapState:
 
 
 def test_all_parts_are_read_at_once_and_once(rows: CountedMapState) -> None:
-    """Who needs all of one part needs all of the others, and asks for no single value then."""
+    """A caller that needs all of one part needs all of the others, and then reads no single value."""
     state = StateMap(rows)
     assert state.items(StatePart.BASE) == {0: b"b0", 7: b"b7"}
     assert state.items(StatePart.CONTROL) == {0: b"c"}
@@ -54,7 +54,7 @@ def test_all_parts_are_read_at_once_and_once(rows: CountedMapState) -> None:
 
 
 def test_one_value_is_asked_for_by_itself(rows: CountedMapState) -> None:
-    """A batch that needs little reads little; values come as bytes."""
+    """A batch that needs little reads little; values are returned as bytes."""
     state = StateMap(rows)
     value = state.get(StatePart.BASE, 7)
     assert (value, type(value)) == (b"b7", bytes)
@@ -66,7 +66,7 @@ def test_one_value_is_asked_for_by_itself(rows: CountedMapState) -> None:
 def test_what_is_changed_is_in_the_state_and_in_what_was_read(
     is_read: bool, rows: CountedMapState
 ) -> None:
-    """Whether everything was read before or not; a key that is not there is removed to no effect."""
+    """Whether everything was read before or not; removing a missing key has no effect."""
     state = StateMap(rows)
     if is_read:
         state.items(StatePart.BASE)
@@ -87,14 +87,14 @@ def test_what_is_changed_is_in_the_state_and_in_what_was_read(
 
 
 def test_what_is_given_out_is_a_copy(rows: CountedMapState) -> None:
-    """Who changes it changes no state."""
+    """Changing it changes no state."""
     state = StateMap(rows)
     state.items(StatePart.BASE).clear()
     assert state.items(StatePart.BASE) == {0: b"b0", 7: b"b7"}
 
 
 def test_parts_are_kept_by_these_numbers() -> None:
-    """They stand in checkpoints: another order would take one part for another."""
+    """They are part of checkpoints: with other numbers one part would be taken for another."""
     assert {part.name: part.value for part in StatePart} == {
         "CONTROL": 0,
         "MEMBERS": 1,

@@ -12,7 +12,7 @@ from streaming.state_map import StatePart
 from streaming.topic_journal import JournalLimits, RememberedTopics
 
 EAGER = JournalLimits(chunk_bytes=100, least_bytes=0, most_bytes=0, overdue=1, chunks_at_once=100)
-"""Every batch writes all that it changed into the base."""
+"""Limits with which every batch writes all that it changed into the base."""
 
 LAZY = JournalLimits(chunk_bytes=100, least_bytes=1000, overdue=3, quiet_topics=2, chunks_at_once=3)
 
@@ -52,7 +52,7 @@ def test_a_batch_without_changes_writes_nothing() -> None:
 
 @pytest.mark.parametrize("limits", [EAGER, LAZY, JournalLimits()])
 def test_a_new_worker_finds_what_the_old_one_knew(limits: JournalLimits) -> None:
-    """Whatever of it stands in the base and what in the journal."""
+    """Whether a topic is in the base or in the journal."""
     topics = TopicsInMemory(limits)
     topics.packed.write(dict.fromkeys(names(0, 100), b"1" * 20))
     for number in range(40):
@@ -74,7 +74,7 @@ def grown() -> TopicsInMemory:
 
 
 def test_a_quiet_batch_writes_some_chunks() -> None:
-    """As many as it may; the list that they came from is empty after the last of them."""
+    """As many as its limit allows; after the last one the list that they came from is empty."""
     topics = grown()
     topics.packed.write(dict.fromkeys(names(0, 50), b"2" * 20))
     assert [len(each) for each in topics.journal] == [1, 0]
@@ -82,14 +82,14 @@ def test_a_quiet_batch_writes_some_chunks() -> None:
     written = [row for row in topics.base.values() if b"2" * 20 in row]
     assert len(written) == LAZY.chunks_at_once
     while topics.journal[0]:
-        assert len(topics.journal[0]) == 2  # all of it stays until the last chunk
+        assert len(topics.journal[0]) == 2  # all of it is kept until the last chunk
         topics.packed.write({})
     topics.new_worker()
     assert all(topics.packed.get(name) == b"2" * 20 for name in names(0, 52))
 
 
 def test_entries_of_before_an_emptied_list_are_not_read() -> None:
-    """They stay in the state until newer ones take their place: removing them would cost a call for each."""
+    """They stay in the state until newer ones overwrite them: removing them would cost a call for each."""
     topics = grown()
     older = [row for row in topics.state.rows if row[0] != StatePart.BASE]
     assert older
@@ -100,7 +100,7 @@ def test_entries_of_before_an_emptied_list_are_not_read() -> None:
 
 
 def test_a_journal_that_lacks_an_entry_is_damaged() -> None:
-    """What is missing is not passed over."""
+    """A missing entry is not skipped."""
     topics = TopicsInMemory()
     topics.packed.write({"topic-7": b"3"})
     topics.packed.write({"topic-8": b"3"})
@@ -123,7 +123,7 @@ def test_a_large_batch_leaves_a_due_journal_to_a_quiet_one() -> None:
 
 
 def test_a_storm_keeps_the_journal_bounded() -> None:
-    """However long all batches are large."""
+    """However long the sequence of large batches is."""
     topics = TopicsInMemory(LAZY)
     topics.packed.write(dict.fromkeys(names(0, 500), b"1" * 20))
     longest = 0
@@ -137,7 +137,7 @@ def test_a_storm_keeps_the_journal_bounded() -> None:
 
 
 def test_the_longer_the_journal_the_more_of_it_a_batch_writes() -> None:
-    """Batches far larger than what is due do not pile up: the journal holds four of them at most."""
+    """Batches far larger than the due size do not accumulate: the journal holds four of them at most."""
     topics = TopicsInMemory(EAGER)
     topics.packed.write(dict.fromkeys(names(0, 400), b"1" * 20))
     topics.packed.write({"other": b"1"})
@@ -153,7 +153,7 @@ def test_the_longer_the_journal_the_more_of_it_a_batch_writes() -> None:
 
 
 def test_the_base_grows_with_what_it_holds() -> None:
-    """Chunks stay near their size on average, and a topic is in one of them only."""
+    """Chunks keep their average size, and each topic is in one of them only."""
     topics = TopicsInMemory(EAGER)
     for number in range(0, 1000, 20):
         topics.packed.write(dict.fromkeys(names(number, number + 20), b"1" * 20))
@@ -167,7 +167,7 @@ def test_the_base_grows_with_what_it_holds() -> None:
 
 
 def test_a_base_that_is_emptied_holds_no_rows() -> None:
-    """Topics that are gone leave nothing."""
+    """Deleted topics leave nothing."""
     topics = TopicsInMemory(EAGER)
     topics.packed.write(dict.fromkeys(names(0, 100), b"1"))
     topics.packed.write(dict.fromkeys(names(0, 100)))
@@ -177,7 +177,7 @@ def test_a_base_that_is_emptied_holds_no_rows() -> None:
 
 
 def test_a_walk_over_all_topics_reads_the_base_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not chunk by chunk; a later one reads nothing."""
+    """In one read, not chunk by chunk; a later walk reads nothing."""
     topics = TopicsInMemory(EAGER)
     topics.packed.write(dict.fromkeys(names(0, 1000), b"1"))
     topics.new_worker()
@@ -195,7 +195,7 @@ def test_a_walk_over_all_topics_reads_the_base_at_once(monkeypatch: pytest.Monke
 
 
 def test_what_is_remembered_is_about_what_the_state_takes() -> None:
-    """Packed, not as objects."""
+    """The size is that of the packed form, not of objects."""
     topics = TopicsInMemory(LAZY)
     for number in range(0, 1000, 20):
         topics.packed.write(dict.fromkeys(names(number, number + 20), b"1" * 20))

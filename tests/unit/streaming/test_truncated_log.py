@@ -1,4 +1,4 @@
-"""How far a checkpoint has folded the log, read off Spark's own files."""
+"""How far a checkpoint has folded the log is read from Spark's own files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def batch(checkpoint: Path, number: int, *lines: str) -> None:
 
 
 def test_the_newest_batch_tells(tmp_path: Path) -> None:
-    """Batches are numbered; 10 is after 9. Other files in the folder are not batches."""
+    """Batches are sorted by number: 10 is after 9. Other files in the folder are not batches."""
     batch(tmp_path, 9, '{"kcm.changes":{"0":23,"1":4}}')
     batch(tmp_path, 10, '{"kcm.changes":{"0":25,"1":4}}')
     (tmp_path / "offsets" / ".11.tmp").write_text("half")
@@ -29,7 +29,7 @@ def test_the_newest_batch_tells(tmp_path: Path) -> None:
     "line", ["-", "", "null", '{"kcm.changes":7}', '{"other":{"0":1}}', "\udcff"]
 )
 def test_what_is_not_known_is_not_guessed(tmp_path: Path, line: str) -> None:
-    """A batch without offsets of this topic, or in another form, gives nothing."""
+    """A batch without offsets of this topic, or in another form, gives no offsets."""
     batch(tmp_path, 0)
     with (tmp_path / "offsets" / "0").open("ab") as file:
         file.write(b"\n" + line.encode(errors="surrogateescape"))
@@ -37,5 +37,5 @@ def test_what_is_not_known_is_not_guessed(tmp_path: Path, line: str) -> None:
 
 
 def test_a_checkpoint_without_a_batch_tells_nothing(tmp_path: Path) -> None:
-    """A lineage that has just begun has folded nothing."""
+    """A new lineage has folded nothing."""
     assert folded_to(tmp_path, "kcm.changes") == {}

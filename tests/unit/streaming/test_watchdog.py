@@ -26,7 +26,7 @@ def pass_time(watchdog: Watchdog, seconds: float, *, step_s: float = TURN_S) -> 
 
 
 def test_a_call_that_does_not_return_kills_the_jvm_once() -> None:
-    """It is killed when its time is over, not before and not again, and the reason is kept."""
+    """Exactly when its time is over, and not again; the reason is kept."""
     killed = Killed()
     watchdog = Watchdog(killed)
     with watchdog.allow(ANSWER_S):
@@ -40,7 +40,7 @@ def test_a_call_that_does_not_return_kills_the_jvm_once() -> None:
 
 
 def test_calls_that_return_are_counted_each_by_itself() -> None:
-    """Many short calls, and the time between them, are nobody's fault."""
+    """Many short calls, and the time between them, do not add up."""
     killed = Killed()
     watchdog = Watchdog(killed)
     for _ in range(5):
@@ -61,7 +61,7 @@ def test_a_machine_that_slept_is_no_jvm_that_hangs() -> None:
 
 
 def test_the_thread_kills_while_its_owner_waits() -> None:
-    """Nobody has to come back for it."""
+    """No other thread has to do anything for it."""
     killed = Killed()
     watchdog = Watchdog(killed)
     watchdog.thread.start()
@@ -74,7 +74,7 @@ def test_the_thread_kills_while_its_owner_waits() -> None:
 
 
 class Batches:
-    """A batch clock whose time passes in turns."""
+    """A batch clock with simulated time."""
 
     def __init__(self) -> None:
         self.clock = BatchClock()
@@ -82,7 +82,7 @@ class Batches:
         self._now_s = self.clock._looked_at = 1_000.0
 
     def wait(self, seconds: float, log_end: int | None) -> list[str]:
-        """Look every half second; return what was said."""
+        """Look every half second; return the reported reasons."""
         said = []
         for _ in range(round(seconds / TURN_S)):
             self._now_s += TURN_S
@@ -92,7 +92,7 @@ class Batches:
 
 
 def test_a_log_that_grows_while_no_batch_ends_is_a_query_that_hangs() -> None:
-    """It is said once the time is over, and the next time only after twice as long."""
+    """It is reported when the time is over, and the next time only after twice as long."""
     batches = Batches()
     batches.clock.moved(7)
     assert batches.wait(BATCH_S, 8) == []
@@ -102,7 +102,7 @@ def test_a_log_that_grows_while_no_batch_ends_is_a_query_that_hangs() -> None:
 
 
 def test_the_first_batch_of_a_query_may_take_longer() -> None:
-    """Executors have to start: a JVM that is killed for a slow start begins from nothing, again and again."""
+    """Executors have to start: a JVM that is killed for a slow start begins from nothing each time."""
     batches = Batches()
     batches.clock.moved(7)
     for limit_s in (FIRST_BATCH_S, 2 * FIRST_BATCH_S):
@@ -119,7 +119,7 @@ def test_the_first_batch_of_a_query_may_take_longer() -> None:
 
 
 def test_a_batch_that_ends_gives_the_next_one_the_usual_time() -> None:
-    """However long the one before was allowed to take."""
+    """However much time the one before was allowed."""
     batches = Batches()
     batches.clock.moved(7)
     assert batches.wait(BATCH_S + 1, 8)
@@ -129,7 +129,7 @@ def test_a_batch_that_ends_gives_the_next_one_the_usual_time() -> None:
 
 
 def test_a_quiet_log_and_a_kafka_that_is_away_are_no_query_that_hangs() -> None:
-    """Nothing to fold, or nobody who says whether there is: the query may wait for ever."""
+    """If there is nothing to fold, or Kafka does not say whether there is, the query may wait for ever."""
     batches = Batches()
     batches.clock.begin()
     assert batches.wait(BATCH_S * 3, 7) == []

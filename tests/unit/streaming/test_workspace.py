@@ -1,4 +1,4 @@
-"""The checkpoint folder: who holds it, and what is said when it cannot be used."""
+"""Who holds the checkpoint folder, and which error is raised when it cannot be used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def workspace(root: Path) -> Workspace:
 
 
 def test_two_folds_cannot_share_a_folder(tmp_path: Path) -> None:
-    """The second is reported which folder it is, and gets the exit code of a conflict."""
+    """The second one's error names the folder, with the exit code of a conflict."""
     with workspace(tmp_path / "c"), pytest.raises(ConflictError) as caught:
         workspace(tmp_path / "c").__enter__()
     message = str(caught.value)
@@ -42,7 +42,7 @@ def test_a_folder_is_free_again_when_it_was_left(tmp_path: Path) -> None:
 
 
 def test_the_scratch_folder_is_our_users_alone(tmp_path: Path) -> None:
-    """Whatever is the habit of the machine: Spark's Unix sockets in it ask for no password."""
+    """Whatever the machine's umask is: Spark's Unix sockets in it ask for no password."""
     before = os.umask(0)
     try:
         with workspace(tmp_path) as held:
@@ -54,7 +54,7 @@ def test_the_scratch_folder_is_our_users_alone(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the most bytes of a path are Linux's")
 @pytest.mark.parametrize(("length", "takes"), [(50, True), (55, True), (56, False)])
 def test_unix_sockets_need_a_short_path(length: int, *, takes: bool) -> None:
-    """Spark's own names are of 42 bytes; Linux takes 107 of a path."""
+    """Spark's own names have 42 bytes; Linux allows 107 for a path."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         root = Path(folder, "x" * (length - len(folder) - 1))
         with workspace(root) as held:
@@ -65,7 +65,7 @@ def test_unix_sockets_need_a_short_path(length: int, *, takes: bool) -> None:
 def test_a_folder_that_takes_no_sockets_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some file systems, as those of shared folders, have none."""
+    """Some file systems, such as those of shared folders, support none."""
 
     class Refused(socket.socket):
         def bind(self, _: object) -> None:
@@ -77,7 +77,7 @@ def test_a_folder_that_takes_no_sockets_is_no_error(
 
 
 def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
-    """As long as Spark's JVM lives the folder is held, though its parent is gone."""
+    """While Spark's JVM lives the folder is held, even when its parent is gone."""
     held = workspace(tmp_path)
     held.__enter__()
     child = subprocess.Popen(
@@ -94,7 +94,7 @@ def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
 
 
 def test_a_stop_ends_the_wait_for_the_lock(tmp_path: Path) -> None:
-    """Who is asked to stop while waiting does not wait on."""
+    """A fold that is stopped while it waits ends at once."""
     stop = threading.Event()
     stop.set()
     with workspace(tmp_path), pytest.raises(ConflictError):
@@ -102,7 +102,7 @@ def test_a_stop_ends_the_wait_for_the_lock(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
-    """One line: which folder, what is wrong, what to do."""
+    """The error says in one line which folder it is, what is wrong, and what to do."""
     path = tmp_path / "file"
     path.write_text("x")
     with pytest.raises(EnvironmentProblemError) as caught:
@@ -114,7 +114,7 @@ def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
-    """The one line of a full disk reports to make room."""
+    """The one-line error of a full disk says to free space."""
     problem = disk_problem(tmp_path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert str(problem) == (
         f"checkpoint folder {tmp_path}: No space left on device; "
