@@ -1,5 +1,5 @@
-"""What the watcher, the fold, the exporter and the command line share besides records.
+"""What the watcher, the fold, the exporter and the command line share in addition to the records.
 
-Settings in layers, the three topics and how they are made, one reader of their records, the clock,
-Java, exit codes, logs and a part's own /metrics. It may use nothing of the parts.
+Settings in layers, the three topics and how they are created, one reader of their records, the
+clock, Java, exit codes, logs and a part's own /metrics. It may import nothing of the parts.
 """

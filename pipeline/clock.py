@@ -1,6 +1,6 @@
-"""The time as the records carry it, in milliseconds since 1970: the machine's, or read from text.
+"""Provides times in milliseconds since 1970, as records carry them: the machine's, or read from text.
 
-The rule: the clock and texts are read here and nowhere else, so every option, parameter and record
+The rule: clock and texts are read here and nowhere else, so every option, parameter and record
 means the same moment. A time without a zone is refused, not guessed.
 """
 
@@ -13,14 +13,15 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def clock_ms() -> int:
-    """Return the machine's time: it may be set forward or back at any moment."""
+    """Return the machine's time, which may be set forward or back at any moment."""
     return time.time_ns() // 1_000_000
 
 
 def steady_ns() -> int:
-    """Return nanoseconds by a clock that nobody sets and that goes on while the process, or the machine, sleeps.
+    """Return nanoseconds of a clock that nobody sets and that advances while the process, or the machine, sleeps.
 
-    Python's own monotonic clock stands still while the machine does: what had grown old would be young after it.
+    Python's own monotonic clock stops while the machine sleeps: after that, stale figures would
+    seem fresh.
     """
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
@@ -29,12 +30,12 @@ _STEADY_FROM_MS = clock_ms() - steady_ns() // 1_000_000
 
 
 def steady_ms() -> int:
-    """Return a time that began as the machine's and that nobody sets: ages and deadlines stand on it."""
+    """Return a time that began as the machine's and that nobody sets, for ages and deadlines."""
     return _STEADY_FROM_MS + steady_ns() // 1_000_000
 
 
 def parse_time(text: str) -> int:
-    """Return a time in milliseconds since 1970; raises ValueError, whose text is for the user.
+    """Return a time in milliseconds since 1970; raise ValueError with a text for the user.
 
     >>> parse_time("1795251600000") == parse_time("2026-11-21T09:00:00Z")
     True

@@ -1,4 +1,4 @@
-"""Times as Prometheus writes them, such as 1h30m."""
+"""Parses durations as Prometheus writes them, such as 1h30m."""
 
 import re
 
@@ -12,13 +12,13 @@ _UNITS_MS = {
     "y": 31_536_000_000,
 }
 DURATION = r"(?:[0-9]+(?:ms|[smhdwy]))+"
-"""What one looks like within a longer text."""
+"""The pattern of a duration within a longer text."""
 _PART = re.compile(r"([0-9]+)(ms|[smhdwy])")
 _WHOLE = re.compile(DURATION)
 
 
 def duration_ms(text: str) -> int:
-    """Return a duration as Prometheus writes it (model.Duration) in milliseconds; 0 for anything else.
+    """Return a duration in milliseconds, written as Prometheus does (model.Duration); 0 for any other text.
 
     >>> duration_ms("1h30m"), duration_ms("0"), duration_ms("")
     (5400000, 0, 0)

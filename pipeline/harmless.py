@@ -1,7 +1,7 @@
-"""Properties of the Kafka client and of Spark that are known to hold no secret.
+"""Lists properties of the Kafka client and of Spark that are known to hold no secret.
 
-The rule: what is not known here is hidden from people. The names of secrets cannot be listed: each
-file system and each plugin brings its own, such as `fs.azure.account.key.ACCOUNT...`.
+The rule: what is not listed here is never shown. The names of secrets cannot be listed: each file
+system and each plugin has its own, such as `fs.azure.account.key.ACCOUNT...`.
 """
 
 _KAFKA = frozenset(
@@ -98,7 +98,7 @@ _SPARK_FAMILIES = (
     "spark.kubernetes.executor.podTemplate",
     "spark.kubernetes.namespace",
 )
-"""Beginnings of names."""
+"""Prefixes of names."""
 
 
 def is_harmless(name: str) -> bool:

@@ -1,7 +1,7 @@
-"""Find a Java that is new enough, and say in one line why there is none.
+"""Finds a Java that is new enough, or says in one line why there is none.
 
-The rule: what is found is asked for its version before anything is started with it, so that a wrong
-Java is one clear line and not a stack trace of a server.
+The rule: a Java is asked for its version before anything is started with it, so that a wrong Java
+is one clear line and not a server's stack trace.
 """
 
 import os
@@ -15,17 +15,17 @@ from pathlib import Path
 from pipeline.runtime import EnvironmentProblemError
 
 MINIMUM_MAJOR = 17
-"""Spark 4 needs it; Kafka and ZooKeeper run on it."""
+"""The lowest major version: Spark 4 needs it; Kafka and ZooKeeper run on it."""
 
 VERSION_DEADLINE_S = 30.0
-"""`java -version` takes 0.1 s; a busy machine may take its time."""
+"""How long `java -version` may take: it takes 0.1 s, and longer on a busy machine."""
 
 _NEEDED = f"Java {MINIMUM_MAJOR} or newer is needed"
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java program that was found and asked for its version."""
+    """A Java program and the version that it reported."""
 
     path: Path
     version: str
@@ -34,8 +34,8 @@ class Java:
 def find_java(environ: Mapping[str, str], java_home: Path | None = None) -> Java:
     """Return the program to run: java_home's, else $JAVA_HOME's, else the one on PATH.
 
-    `java_home` is the setting of that name. Raises EnvironmentProblemError when there is none, or
-    it is too old.
+    `java_home` is the setting of that name. Raise EnvironmentProblemError when there is none, or it
+    is too old.
     """
     path = _locate(environ, java_home)
     advice = "install a JRE 17 or set JAVA_HOME"

@@ -1,8 +1,8 @@
-"""What an error of the Kafka client means for a part, and its text.
+"""Classifies errors of the Kafka client by what they mean for a part, and extracts their text.
 
-The rule: librdkafka has some hundred codes; what a part can do about them are the kinds of
-`ReadTrouble`. A request itself often reports only a time-out: the client's error callback knows more
-of the one server that did not answer, so what was `reported` there comes first.
+The rule: librdkafka has some hundred codes; the kinds of `ReadTrouble` are what a part can do about
+them. A request itself often reports only a time-out. The client's error callback knows more about
+the server that did not answer, so what it `reported` has precedence.
 """
 
 import enum
@@ -19,16 +19,16 @@ _REPEATED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 
 
 class ReadTrouble(enum.Enum):
-    """What stands between a reader and a topic; the value is the line for the user."""
+    """What prevents reading a topic; the value is the line for the user."""
 
     AWAY = "{where} does not answer: {reason}; start it or correct bootstrap_servers"
-    """No broker answers, or none leads the partition; it may pass."""
+    """No broker answers, or the partition has no leader; this may pass."""
     DENIED = "{where} does not let the monitor read {topic}: {reason}; allow READ and DESCRIBE"
     MISSING = "there is no topic {topic} at {where}; check bootstrap_servers and topic_prefix"
     CUT = "{where} does not hold the next records of {topic} any more: {reason}"
-    """Retention took them, a broker lost the end of its log, or the topic was re-created."""
+    """Retention deleted the records, a broker lost the end of its log, or the topic was re-created."""
     SETTINGS = "{where}: {reason}; check kafka_properties"
-    """A client property is unknown, or the credentials are refused."""
+    """A client property is unknown, or the credentials were refused."""
 
 
 _TROUBLES = {
@@ -48,7 +48,7 @@ _MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
 
 
 class TopicReadError(KcmError):
-    """Records cannot be read: the kind of trouble, Kafka's words for it, and the user's line."""
+    """Records cannot be read: the kind of problem, Kafka's text, and the line for the user."""
 
     def __init__(self, trouble: ReadTrouble, *, where: str, topic: str, reason: str) -> None:
         super().__init__(trouble.value.format(where=where, topic=topic, reason=reason))
@@ -59,15 +59,16 @@ class TopicReadError(KcmError):
 
 
 def trouble_of(error: KafkaError, reported: Sequence[KafkaError] = ()) -> ReadTrouble:
-    """Return the kind of an error; a bad setting explains any other, an unknown code is AWAY."""
+    """Return the kind of an error; a bad setting explains any other error, an unknown code is AWAY."""
     kinds = [_TROUBLES.get(each.code(), ReadTrouble.AWAY) for each in (error, *reported)]
     return ReadTrouble.SETTINGS if ReadTrouble.SETTINGS in kinds else kinds[0]
 
 
 def reason_of(error: Exception, reported: Sequence[KafkaError] = ()) -> str:
-    """Return Kafka's words for what went wrong, or those of any other exception.
+    """Return Kafka's text of an error, or the text of any other exception.
 
-    The client repeats a value that it refuses, which may be a secret under a wrong name: it is cut.
+    The client repeats a value that it refuses, which may be a secret under a wrong name, so it is
+    cut off.
 
     >>> reason_of(ValueError("no such property"))
     'no such property'

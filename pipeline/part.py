@@ -1,4 +1,4 @@
-"""Run one part alone, as `python -m` does: settings from the environment and a file, a signal to stop it."""
+"""Runs one part alone, as `python -m` does: settings from the environment and a file, a signal to stop it."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ def main_of_part(
     settings_class: type[SettingsT],
     run: Callable[[SettingsT, threading.Event], None],
 ) -> int:
-    """Run a part alone, set by the environment and a file, until a signal; return its exit code."""
+    """Run a part alone, with settings from the environment and a file, until a signal; return its exit code."""
     try:
         settings = load(settings_class)
         configure_logging(settings.log_level, settings.log_format)

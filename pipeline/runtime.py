@@ -1,8 +1,8 @@
-"""How a part runs: exit codes, one-line errors, stop signals, logs.
+"""Provides what every running part needs: exit codes, one-line errors, stop signals, logs.
 
-The rule: what a user must hear is a `KcmError` with one line that names what, where and what to
-do, and an exit code by which a script knows the kind of trouble. Every command loads this, so
-what only a running part needs (logs) is loaded when it is used.
+The rule: what a user must see is a `KcmError`. It has one line that names what, where and what to
+do, and an exit code from which a script learns the kind of problem. Every command loads this
+module, so what only a running part needs (logs) is loaded when it is used.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 LogFormat = Literal["auto", "console", "json"]
 
 EXPORTER_PORT = 9640
-"""Where the exporter is found; the watcher's and the fold's metrics are on 9641 and 9642."""
+"""The exporter's default port; the watcher's and the fold's metrics are on 9641 and 9642."""
 
 API_HEADER = "Kcm-Api"
-"""In each answer of the exporter's API, with API_VERSION: by it a command knows that an exporter answers."""
+"""A header of each answer of the exporter's API, with API_VERSION as value: it shows a command that an exporter answers."""
 
 API_VERSION = "v1"
-"""It stands in the path of each answer, too."""
+"""The version of the API, which is also part of each path."""
 
 
 class KcmError(Exception):
-    """Trouble that the user must hear of: one line, and the exit code of its kind."""
+    """A problem that the user must see: one line, and the exit code of its kind."""
 
     exit_code: int = 1
 
@@ -61,7 +61,7 @@ class EnvironmentProblemError(KcmError):
 
 
 class Backoff:
-    """Waiting times that double up to a limit; `reset` after a success.
+    """Waiting times that double up to a limit; call `reset` after a success.
 
     >>> pause = Backoff(first_s=1, most_s=3)
     >>> pause.next_s(), pause.next_s(), pause.next_s()
@@ -74,13 +74,13 @@ class Backoff:
         self._next_s = first_s
 
     def next_s(self) -> float:
-        """Return how long to wait now, and make the next wait longer."""
+        """Return how long to wait now, and double the next wait."""
         now_s = self._next_s
         self._next_s = min(self._most_s, now_s * 2)
         return now_s
 
     def reset(self) -> None:
-        """Start small again."""
+        """Start with the shortest wait again."""
         self._next_s = self._first_s
 
 
@@ -99,7 +99,7 @@ def install_stop_signal() -> threading.Event:
 
 
 def configure_logging(level: str, log_format: LogFormat) -> None:
-    """Write our logs to standard error: for people on a terminal, as JSON lines elsewhere."""
+    """Write kcm's logs to standard error: for people on a terminal, as JSON lines elsewhere."""
     import structlog  # noqa: PLC0415  # see above
 
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
@@ -120,7 +120,7 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
 
 
 class _LossyFile:
-    """A file for logs: a full disk or a closed file costs a line, never the work that it is about."""
+    """A file for logs: when the disk is full or the file is closed, a line is lost, but the work continues."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

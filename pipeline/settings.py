@@ -1,8 +1,8 @@
-"""Settings in layers: options, the environment (KCM_...), a folder of secrets, a TOML file, defaults.
+"""Loads settings in layers: options, the environment (KCM_...), a folder of secrets, a TOML file, defaults.
 
-The rule: everything is checked at once and before anything starts; a bad value is one line that
-names the setting, where it came from, and what would do. Secrets are never printed: of a mapping
-only the properties are shown that `pipeline.harmless` knows.
+The rule: everything is checked at once, before anything starts. A bad value is one line that names
+the setting, where it came from, and which values would do. Secrets are never printed: of a mapping,
+only the properties that `pipeline.harmless` knows are shown.
 """
 
 import json
@@ -31,7 +31,7 @@ from pipeline.runtime import LogFormat, UsageError
 ENV_PREFIX = "KCM_"
 CONFIG_FILE_VARIABLE = "KCM_CONFIG"
 HIDDEN = "(hidden)"
-"""What is shown in the place of a value that is a secret, or may be one."""
+"""Shown in place of a value that is a secret, or may be one."""
 SECRETS_DIR = "secrets_dir"
 _LARGEST_PORT = 65535
 
@@ -40,15 +40,15 @@ _NO_FILES: tuple[Mapping[str, Any], ...] = ()
 _file_settings: ContextVar[tuple[Mapping[str, Any], ...]] = ContextVar(
     "file_settings", default=_NO_FILES
 )
-"""What secrets and file hold while `load` makes settings: pydantic has no way to hand a source in."""
+"""The content of secrets and file while `load` makes settings: pydantic has no way to pass a source."""
 
 SettingsT = TypeVar("SettingsT", bound="PipelineSettings")
 
 
 class PipelineSettings(BaseSettings):
-    """What every part needs: the pipeline's Kafka, its three topics, logs."""
+    """The settings that every part needs: the pipeline's Kafka, its three topics, logs."""
 
-    # An empty variable counts as not given, as it does for most programs.
+    # An empty variable counts as not given, as it does in most programs.
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
     )
@@ -133,7 +133,7 @@ class PipelineSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # pydantic gives it by name
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the layers, the strongest first; properties in mappings are merged by key."""
+        """Return the layers, the one with the highest precedence first; mappings are merged by key."""
         files = (InitSettingsSource(settings_cls, dict(held)) for held in _file_settings.get())
         return init_settings, env_settings, *files
 
@@ -157,7 +157,7 @@ class PipelineSettings(BaseSettings):
 
 
 def check_hosts(value: str) -> str:
-    """Return `host:port,host:port` unchanged if it is that; raise ValueError otherwise.
+    """Return `host:port,host:port` unchanged if it has that form; raise ValueError otherwise.
 
     >>> check_hosts("zk1:2181,[::1]:2181")
     'zk1:2181,[::1]:2181'
@@ -170,7 +170,7 @@ def check_hosts(value: str) -> str:
 
 
 class Layers(NamedTuple):
-    """Where the settings of a part come from: options, the environment, secrets, a file."""
+    """The layers of a part's settings: options, the environment, secrets, a file."""
 
     options: Mapping[str, Any]
     environment: Collection[str]
@@ -180,7 +180,7 @@ class Layers(NamedTuple):
     path: Path | None
 
     def origin(self, name: str) -> str:
-        """Return where a setting's value comes from; `default` when nobody gave it."""
+        """Return where a setting's value comes from; `default` when no layer has it."""
         if name in self.options:
             return f"option --{name.replace('_', '-')}"
         if name in self.environment:
@@ -199,12 +199,12 @@ def load(
     known: Collection[str] | None = None,
     **options: Any,
 ) -> SettingsT:
-    """Return the settings of a part; options that are None were not given.
+    """Return the settings of a part; options that are None count as not given.
 
-    The file may hold settings of all parts: a part takes its own. `known` are all names that it
-    may hold; None: they are not checked, because a part alone does not know the other parts.
-    Properties such as kafka_properties are merged, so that a password can stay out of the file.
-    Raises UsageError with a line for each bad value.
+    The file may hold settings of all parts: a part takes its own. `known` are all names that it may
+    hold. With None they are not checked, because a part that runs alone does not know the other
+    parts. Properties such as kafka_properties are merged, so that a password can be kept out of the
+    file. Raise UsageError with a line for each bad value.
     """
     layers = read_layers(settings_class, config_file, known=known, **options)
     fields = settings_class.model_fields
@@ -232,7 +232,7 @@ def read_layers(
     known: Collection[str] | None = None,
     **options: Any,
 ) -> Layers:
-    """Return what `load` would take the settings from; raises UsageError for a bad file."""
+    """Return the layers that `load` would take the settings from; raise UsageError for a bad file."""
     given = config_file or os.environ.get(CONFIG_FILE_VARIABLE)
     path = Path(given) if given else None
     file = read_file(path, known) if path else {}
@@ -256,11 +256,11 @@ def read_layers(
 def read_secrets(
     folder: Path, known: Collection[str] | None = None, *, mappings: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return what a folder of secrets holds; raises UsageError when it cannot be read.
+    """Return the content of a folder of secrets; raise UsageError when it cannot be read.
 
-    A file is a setting, or a property of one: `zk_auth`, `kafka_properties.sasl.password`. The end of
-    its last line does not count. Hidden names are those that Kubernetes keeps for itself. A file of
-    one of `mappings` holds JSON, as its variable does.
+    A file is a setting, or a property of one: `zk_auth`, `kafka_properties.sasl.password`. A line
+    end after its last line is ignored. Hidden files are Kubernetes' own and are skipped. A file
+    with the name of one of `mappings` holds JSON, as its variable does.
     """
     found: dict[str, Any] = {}
     try:
@@ -286,7 +286,7 @@ def read_secrets(
 
 
 def read_file(path: Path, known: Collection[str] | None = None) -> dict[str, Any]:
-    """Return what a TOML configuration file holds; raises UsageError when it cannot be read."""
+    """Return the content of a TOML configuration file; raise UsageError when it cannot be read."""
     try:
         with path.open("rb") as file:
             content = tomllib.load(file)
@@ -304,16 +304,16 @@ def read_file(path: Path, known: Collection[str] | None = None) -> dict[str, Any
 
 
 def given_values(settings: PipelineSettings) -> dict[str, str]:
-    """Return the settings that somebody gave, by name, as text that `load` takes back.
+    """Return the settings that some layer gives, by name, as text that `load` accepts again.
 
-    Secrets are in clear: this is for the environment of a child process, and for nothing else.
+    Secrets are in clear text: use this only for the environment of a child process.
     """
     texts = {name: _as_text(getattr(settings, name)) for name in settings.model_fields_set}
     return {name: text for name, text in texts.items() if text}
 
 
 def describe(settings: PipelineSettings) -> dict[str, str]:
-    """Return the settings as text, for people: without secrets."""
+    """Return the settings as text for people, without secrets."""
     return {name: _shown(getattr(settings, name)) for name in type(settings).model_fields}
 
 
@@ -355,13 +355,13 @@ def _one_line(problem: Any, layers: Layers, fields: Mapping[str, FieldInfo]) -> 
 
 
 def _mappings(settings_class: type[PipelineSettings]) -> set[str]:
-    """Return the names of the settings that have keys."""
+    """Return the names of the settings that are mappings."""
     fields = settings_class.model_fields.items()
     return {name for name, field in fields if get_origin(field.annotation) is dict}
 
 
 def _from_json(text: str) -> Any:
-    """Return a mapping that is written as JSON; any other text as it is, for the setting to judge."""
+    """Return a mapping that is written as JSON; any other text unchanged, for the setting to check."""
     try:
         value = json.loads(text)
     except DECODING_ERRORS:
@@ -380,7 +380,7 @@ def _not_json(settings_class: type[PipelineSettings], error: SettingsError) -> s
 
 
 def _may_repeat(field: FieldInfo | None) -> bool:
-    """Return whether an error may repeat a setting's value: never a secret's, nor a property's."""
+    """Return whether an error may repeat a setting's value: never that of a secret or of a property."""
     if field is None or get_origin(field.annotation) is dict:
         return False
     return SecretStr not in (field.annotation, *get_args(field.annotation))

@@ -1,7 +1,7 @@
-"""A thread that works in turns, and whose owner learns when it died or stands still.
+"""Runs a thread that works in turns, whose owner learns when it died or hangs.
 
-The rule: the owner calls `check` from its own loop, and what ended the thread is raised there. A
-turn takes seconds at most, so `close` waits for the one under way, and no longer than it says.
+The rule: the owner calls `check` from its own loop, which raises the exception that ended the
+thread. A turn takes seconds at most, so `close` waits for the current one, within its limit.
 """
 
 import sys
@@ -14,10 +14,11 @@ from pathlib import Path
 from pipeline.runtime import KcmError
 
 STANDSTILL_S = 60.0
-"""A turn asks Kafka with time-outs of some seconds, one after the other."""
+"""After how long without a finished turn a thread counts as hanging: a turn may send several
+requests to Kafka, with time-outs of some seconds each."""
 
 _MOST_BETWEEN_CHECKS_S = 5.0
-"""What counts of the time between two checks: a process that was paused was not watching either."""
+"""The most that counts of the time between two checks: in a process that was paused the owner did not watch either."""
 
 
 class StandstillError(KcmError):
@@ -25,7 +26,7 @@ class StandstillError(KcmError):
 
 
 class Standstill:
-    """For how long a thread has ended no turn, as far as its owner was watching."""
+    """For how long a thread has finished no turn, counting only time in which its owner watched."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -33,7 +34,7 @@ class Standstill:
         self._checked_at = time.monotonic()
 
     def check(self, turns: int, now_s: float | None = None) -> None:
-        """Take in how many turns have ended; to be called again and again."""
+        """Note how many turns have ended; call this regularly."""
         now_s = time.monotonic() if now_s is None else now_s
         passed_s, self._checked_at = now_s - self._checked_at, now_s
         moved = turns != self._turns_seen
@@ -49,7 +50,7 @@ def where(thread: threading.Thread) -> str:
 
 
 class SupervisedThread:
-    """Calls `turn` again and again, with at least `every_s` from one beginning to the next."""
+    """Calls `turn` again and again; turns start at least `every_s` apart."""
 
     def __init__(self, name: str, turn: Callable[[], None], *, every_s: float = 0.0) -> None:
         self._name = name
@@ -57,7 +58,7 @@ class SupervisedThread:
         self._every_s = every_s
         self._failure: BaseException | None = None
         self.turns = 0
-        """How many have ended."""
+        """How many turns have ended."""
         self._standstill = Standstill()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -67,7 +68,7 @@ class SupervisedThread:
         self._thread.start()
 
     def check(self, now_s: float | None = None) -> None:
-        """Raise what ended the thread, or StandstillError; return while it works."""
+        """Raise the exception that ended the thread, or StandstillError; return while it works."""
         if self._failure is not None:
             raise self._failure
         self._standstill.check(self.turns, now_s)
@@ -79,11 +80,11 @@ class SupervisedThread:
 
     @property
     def closed(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether `close` was called."""
         return self._stop.is_set()
 
     def close(self, wait_s: float) -> None:
-        """Ask for the end, and wait for the turn under way; 0 does not wait."""
+        """Ask the thread to end, and wait up to this long for the current turn; 0 does not wait."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(wait_s)

@@ -1,11 +1,11 @@
-"""Ask the pipeline's Kafka, again and again: is it there, are the topics the same, where do they end.
+"""Asks the pipeline's Kafka repeatedly: does it answer, are the topics the same, where do they end.
 
-A quiet topic and a dead broker look the same to a consumer, and a topic that was re-created
-looks like one that was cut. So a thread of its own asks: `answer` is the last answer, `failure` is why
+To a consumer a quiet topic and a dead broker look the same, and a topic that was re-created looks
+like one that was cut. So a separate thread asks: `answer` is the last answer, `failure` is why
 there is none since. Both are replaced as a whole, so any thread may read them.
 
-The rule: asking never blocks its owner, and never ends because Kafka is away. Every request has a
-deadline; what else ends the thread is raised where its owner checks it.
+The rule: asking never blocks the owner, and never ends because Kafka is down. Every request has a
+deadline. Any other exception that ends the thread is raised where its owner checks it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pipeline.topics import REQUEST_TIMEOUT_S, EnsuredTopics, client_properties,
 
 
 class TopicsAnswer(NamedTuple):
-    """What Kafka answered; times are milliseconds since 1970 on our clock."""
+    """Kafka's answer; times are milliseconds since 1970 by this machine's clock."""
 
     asked_at: int
-    """When the question went out: the answer is true as of then, or later."""
+    """When the question was sent: the answer is true as of then, or later."""
     ids: Mapping[str, str]
     """Topic ids; a topic that is gone has none."""
     ends: Mapping[Place, int]
-    """The offset of the next record of each place that was asked for; of a topic that is gone, none."""
+    """The offset of the next record of each place that was asked for; absent if its topic is gone."""
     written_at: Mapping[Place, int]
     """The timestamp of the newest record of each place that was asked for; absent if it is empty."""
 
@@ -41,7 +41,7 @@ class TopicsAnswer(NamedTuple):
 class TopicProbe:
     """Asks in `thread`, which the owner starts, checks and closes.
 
-    It wants the ends of the topics `ends_of`, and the newest records of `newest_of`.
+    It asks for the ends of the topics `ends_of`, and for the newest records of `newest_of`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TopicProbe:
         clock: Callable[[], int] = clock_ms,
         on_turn: Callable[[TopicProbe], None] | None = None,
     ) -> None:
-        """Take what to ask for; `on_turn` is called in the thread after each turn until it is closed."""
+        """Set what to ask for; `on_turn` is called in the thread after each turn until it is closed."""
         self._on_turn = on_turn
         self.answer: TopicsAnswer | None = None
         self.failure: str | None = None

@@ -1,19 +1,21 @@
-"""Read records of the pipeline's topics: the one way, for every part.
+"""Reads records of the pipeline's topics, for every part.
 
-A `RecordReader` reads places (a topic and a partition) for itself alone: it joins no group, commits
-nothing and makes no topic. It reads in one of two ways:
+A `RecordReader` reads places (a topic and a partition) independently: it joins no group, commits
+nothing and creates no topic. It reads in one of two ways:
 
-- bounded: `extents` asks where partitions begin and end now, `Extent.tail` keeps the last offsets of
-  one, and `read` yields the records between, whatever is written meanwhile. What prevents that is
-  one TopicReadError: no answer in time, READ denied, no such topic.
-- following: `follow` sets the next offsets, each `poll` returns a `ReadBatch`: records, the places
-  at whose end the reader stands, and a `Notice` for each trouble that begins; it ends when the place
-  gives records again. It goes on by itself when a broker is back; an error that the client cannot recover from is raised.
+- bounded: `extents` asks where partitions begin and end now, `Extent.tail` selects the last
+  offsets, and `read` yields the records between, whatever is written in the meantime. What prevents
+  that is one TopicReadError: no answer in time, READ denied, no such topic.
+- following: `follow` sets the next offsets, and each `poll` returns a `ReadBatch`: records, the
+  places at whose end the reader is, and a `Notice` for each problem that begins; a problem ends
+  when the place returns records again. It continues by itself when a broker is back; an error that
+  the client cannot recover from is raised.
 
-The rule: a position never jumps in silence. Where the next record is gone (`ReadTrouble.CUT`),
-`read` goes on from the place's beginning and keeps it in `cut`; who follows decides, and calls
-`reopen`. Each new client is given the leader epoch of the record before a position (KIP-320), so that it
-notices by itself that records are gone that we have read. A topic that was re-created is found by its id, which `topic_probe` asks for.
+The rule: a position never jumps silently. Where the next record is gone (`ReadTrouble.CUT`), `read`
+continues from the place's beginning and notes the place in `cut`; a follower decides itself, and
+calls `reopen`. Each new client is given the leader epoch of the record before a position (KIP-320),
+so that it notices by itself when records that were read are gone. A topic that was re-created is
+recognized by its id, which `topic_probe` asks for.
 """
 
 import time
@@ -38,45 +40,46 @@ from pipeline.topics import MAX_MESSAGE_BYTES, REQUEST_TIMEOUT_S, client_propert
 _RETRY_S = 0.2
 _POLL_S = 0.2
 _MOST_PER_POLL = 500
-"""Records taken before the caller works on them: a backlog is shown in steps, not record by record."""
+"""Records that one `poll` returns at most, so that the caller processes a backlog in steps."""
 _PREFETCH_KIB = 32 * 1024
-"""Bound of what librdkafka holds ahead of us: four of the largest records."""
+"""Bound on what librdkafka prefetches: four of the largest records."""
 _LEADER_MOVES = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
-"""Another broker leads than we know of, or none yet: over as soon as the metadata come again."""
+"""Another broker leads than the client knows, or none yet: over when the metadata are refreshed."""
 _PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001  # confluent-kafka names its local error codes with an underscore
 
 _EMPTY: Mapping[Place, int] = {}
 
 
 class _Read(NamedTuple):
-    """The end of what was read of a place."""
+    """The last record that was read of a place."""
 
     next_offset: int
     leader_epoch: int | None
-    """Of the record right before it; None where Kafka does not say."""
+    """The leader epoch of that record; None if Kafka does not report it."""
 
 
 class RecordReader:
-    """One Kafka consumer and its positions; a context manager. `group` matters to ACLs only."""
+    """One Kafka consumer and its positions; a context manager. `group` matters for ACLs only."""
 
     def __init__(self, settings: PipelineSettings, group: str) -> None:
         self.next_offset: dict[Place, int] = {}
         self.cut: set[Place] = set()
-        """Places of which a bounded read did not find all records."""
+        """Places where a bounded read did not find all records."""
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._places: tuple[Place, ...] = ()
         self._reported: deque[KafkaError] = deque(maxlen=10)
         self._epochs: dict[Place, _Read] = {}
         self._troubles: dict[Place | None, ReadTrouble] = {}
-        """What each place, or (None) a broker, was last noticed for, until it gives something."""
+        """By place, or None for a broker, the problem that was last reported, until the place returns something."""
         self._properties: dict[str, Any] = {
             **client_properties(settings),
             "group.id": group,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
-            "auto.offset.reset": "error",  # not a silent jump: see ReadTrouble.CUT
-            # A record is handed over when it is there; the wait only paces empty answers.
+            "auto.offset.reset": "error",  # never jump silently: see ReadTrouble.CUT
+            # The broker returns a record at once; the wait only limits how often it answers without
+            # one.
             "fetch.min.bytes": 1,
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 50,
@@ -93,16 +96,16 @@ class RecordReader:
         self.close()
 
     def close(self) -> None:
-        """End the client."""
+        """Close the client."""
         self._consumer.close()
 
     def partitions(self, topic: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> int:
-        """Return how many partitions a topic has; raises TopicReadError."""
+        """Return how many partitions a topic has; raise TopicReadError if that cannot be read."""
         try:
             found = self._consumer.list_topics(topic, timeout=timeout_s).topics[topic]
             if found.error is not None or not found.partitions:
                 missing = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
-                raise KafkaException(found.error or missing)  # noqa: TRY301  # it is one answer of two kinds
+                raise KafkaException(found.error or missing)  # noqa: TRY301  # one answer with two possible kinds of error
         except KafkaException as error:
             raise self._failed(topic, error) from None
         return len(found.partitions)
@@ -110,16 +113,16 @@ class RecordReader:
     def extents(
         self, places: Iterable[Place], *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> list[Extent]:
-        """Return where places begin and end now; raises TopicReadError."""
+        """Return where places begin and end now; raise TopicReadError if that cannot be read."""
         return [Extent(place, *self._watermarks(place, timeout_s)) for place in places]
 
     def read(
         self, extents: Iterable[Extent], *, silent_s: float, within_s: float = float("inf")
     ) -> Iterator[Record]:
-        """Yield the records of some extents; those of one place in their order.
+        """Yield the records of some extents; those of one place in order.
 
-        Raises TopicReadError when Kafka gives nothing for `silent_s`, or not all within `within_s`, or
-        a topic may not be read.
+        Raise TopicReadError when Kafka returns nothing for `silent_s`, or not everything within
+        `within_s`, or a topic may not be read.
         """
         wanted = {extent.place: extent for extent in extents if extent.high > extent.low}
         self.follow(wanted, {place: extent.low for place, extent in wanted.items()})
@@ -140,11 +143,11 @@ class RecordReader:
                     yield record
                 if place in wanted and record.offset + 1 >= wanted[place].high:
                     del wanted[place]
-            for place in batch.at_end:  # the last offsets may hold no record: compaction takes them
+            for place in batch.at_end:  # compaction may remove the last records
                 wanted.pop(place, None)
 
     def _go_on(self, notice: Notice) -> None:
-        """Go on with a bounded read in spite of a trouble, or raise TopicReadError."""
+        """Continue a bounded read in spite of a problem, or raise TopicReadError."""
         if notice.trouble is ReadTrouble.CUT and notice.place is not None:
             self.cut.add(notice.place)
             self.reopen(from_beginning=[notice.place])
@@ -152,15 +155,15 @@ class RecordReader:
             raise self._error(notice)
 
     def follow(self, places: Iterable[Place], next_offset: Mapping[Place, int] = _EMPTY) -> None:
-        """Read these places, and no others, from these offsets on; without one, from the beginning."""
+        """Read exactly these places, from these offsets on; a place without an offset from its beginning."""
         self._places = tuple(places)
         self.next_offset = dict(next_offset)
         self._assign()
 
     def reopen(self, *, from_beginning: Iterable[Place]) -> None:
-        """Go on with a new client: these places from their beginning, the rest where we were.
+        """Continue with a new client: these places from their beginning, the others from where they were.
 
-        A client that has known a topic under another id is not trusted with the new one.
+        A client that knows a topic under an old id may not handle the new one correctly.
         """
         self._consumer.close()
         for place in from_beginning:
@@ -169,14 +172,15 @@ class RecordReader:
         self._assign()
 
     def poll(self, timeout_s: float) -> ReadBatch:
-        """Return what is there, waiting for a first message for at most this long."""
+        """Return what is available, waiting for a first message for at most this long."""
         first = self._consumer.poll(timeout_s)
         batch = ReadBatch([], [], [])
         while self._reported:
             error = self._reported.popleft()
             self._notice(batch, None, error)
         if first is not None:
-            # With a timeout this call would wait until it is full; without, it takes what is there.
+            # With a timeout this call would wait until the batch is full; without one it takes what
+            # is available.
             for message in (first, *self._consumer.consume(_MOST_PER_POLL - 1, timeout=0)):
                 self._sort(message, batch)
         return batch
@@ -236,10 +240,10 @@ class RecordReader:
         self._consumer.assign([self._position(place) for place in self._places])
 
     def _position(self, place: Place) -> TopicPartition:
-        """Return where to go on: with an epoch only right after the record that it is of.
+        """Return where to continue; with a leader epoch only right after the record that the epoch belongs to.
 
-        Beyond that record others of newer epochs may have been compacted away: a position there
-        with the older epoch would pass for one whose records are gone.
+        Beyond that record, others with newer epochs may have been compacted away. A position there
+        with the older epoch would look like one whose records are gone.
         """
         offset = self.next_offset.get(place, OFFSET_BEGINNING)
         read = self._epochs.get(place)

@@ -1,4 +1,4 @@
-"""The nouns of reading a topic: a place, a record, what there is to read, what one call brought."""
+"""Defines the values of reading a topic: a place, a record, what there is to read, what one call returned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Place = tuple[str, int]
 
 
 class Record(NamedTuple):
-    """A record as it came from Kafka."""
+    """A record as received from Kafka."""
 
     topic: str
     partition: int
@@ -23,14 +23,14 @@ class Record(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """What there is to read of a place: from `low` up to, not including, `high`."""
+    """The range of offsets to read of a place: from `low` up to, not including, `high`."""
 
     place: Place
     low: int
     high: int
 
     def tail(self, offsets: int) -> Extent:
-        """Return the last offsets of it.
+        """Return the last so many offsets of it.
 
         >>> Extent(("kcm.views", 0), 5, 100).tail(20)
         Extent(place=('kcm.views', 0), low=80, high=100)
@@ -39,7 +39,7 @@ class Extent(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """A trouble that a reader met; `place` is None where it concerns a broker."""
+    """A problem that a reader met; `place` is None where it concerns a broker."""
 
     trouble: ReadTrouble
     place: Place | None
@@ -47,9 +47,9 @@ class Notice(NamedTuple):
 
 
 class ReadBatch(NamedTuple):
-    """What one call brought."""
+    """What one call returned."""
 
     records: list[Record]
     at_end: list[Place]
-    """Places of which there was nothing more to read after these records."""
+    """Places that had nothing more to read after these records."""
     notices: list[Notice]

@@ -1,7 +1,8 @@
-"""Whether Kafka's ACLs let a part write a topic: asked before anything depends on it.
+"""Checks whether Kafka's ACLs let a part write a topic, before anything depends on it.
 
-The rule: only a broker that names what we may do, without Write among it, denies. One that does not
-name it (before 2.3, or not Kafka) or does not answer leaves the question open, and the first record answers it.
+The rule: only a broker that lists what the client may do, without Write, denies it. If a broker
+does not list it (before 2.3, or not Kafka) or does not answer, the first record shows whether
+writing is allowed.
 """
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -13,7 +14,7 @@ from pipeline.topics import REQUEST_TIMEOUT_S, admin_client
 
 
 def check_writable(settings: PipelineSettings, topic: str) -> None:
-    """Raise UsageError, with one line for the user, where Kafka says that we may not write a topic."""
+    """Raise UsageError, with one line for the user, if Kafka says that this client may not write a topic."""
     reported: list[KafkaError] = []
     with admin_client(settings, reported) as admin:
         answers = admin.describe_topics(

@@ -1,7 +1,7 @@
-"""Records that the command line writes to the pipeline's topics: a few, each waited for.
+"""Writes the command line's records to the pipeline's topics: a few, each acknowledged.
 
-The rule: what Kafka has not taken for certain is an error, and whoever writes says what then. The watcher writes its
-stream itself (`zk_source/log`), and the fold through Spark.
+The rule: a record that Kafka has not acknowledged is an error, and the caller says what that means.
+The watcher publishes its stream itself (`zk_source/log`), and the fold does through Spark.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ from pipeline.topics import client_properties
 
 
 class NewRecord(NamedTuple):
-    """A key and what is to stand under it; None: a null."""
+    """A key and its value; None: a null."""
 
     key: str
     value: bytes | None
 
 
 class RecordWriter:
-    """Writes records, and waits until Kafka has them, for `within_s` at most."""
+    """Writes records, and waits until Kafka has acknowledged them, at most for `within_s`."""
 
     def __init__(self, settings: PipelineSettings, *, within_s: float) -> None:
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
@@ -39,7 +39,7 @@ class RecordWriter:
         self._producer = Producer(properties)
 
     def write(self, topic: str, partition: int, records: Iterable[NewRecord]) -> None:
-        """Write records in this order; raises UnreachableError if Kafka does not take one: others may stand there."""
+        """Write records in this order; raise UnreachableError if Kafka rejects one: the others may be written."""
         refused: list[KafkaError] = []
 
         def report(error: KafkaError | None, _message: Message) -> None:

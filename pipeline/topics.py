@@ -1,7 +1,7 @@
-"""The three topics: their names, their settings, and one way to make and check them.
+"""Defines the three topics: their names, their settings, and one way to create and check them.
 
-The rule: every part ensures and checks all three before it starts, so a topic that somebody created
-with other settings is named at once and not found out by losing records a week later.
+The rule: every part creates and checks all three before it starts. So a topic that somebody created
+with other settings is reported at once, not noticed a week later by lost records.
 """
 
 import threading
@@ -23,18 +23,18 @@ from pipeline.runtime import Backoff, UnreachableError, UsageError, get_logger
 from pipeline.settings import PipelineSettings
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-"""The largest record on any topic, producer, source and sink: a znode may hold 1 MiB of payload,
-JSON and base64 grow it, and an operator may have raised jute.maxbuffer."""
+"""The largest record for every topic, producer, source and sink: a znode may hold 1 MiB of payload,
+JSON and base64 make it larger, and an operator may have raised jute.maxbuffer."""
 
 ANSWER_TIMEOUT_MS = 10_000
-"""How long a broker may take for an answer. A connection that is half-open is given up after it: the
-clients' own limits, 60 and 30 s, would be waited for by each client that a change passes through."""
+"""How long a broker may take for an answer; a half-open connection is given up after it. The
+clients' own limits, 60 and 30 s, would add up over the clients that a change passes through."""
 
 FIXED_SETTINGS = ("cleanup.policy", "max.message.bytes")
-"""Without these as they should be, the parts refuse to start; the rest is a matter of size."""
+"""Settings without which the parts refuse to start; the others only matter for size."""
 
 REQUEST_TIMEOUT_S = 5.0
-"""A broker that takes longer to answer is as good as gone for a monitor."""
+"""A broker that takes longer to answer is useless for a monitor."""
 
 _DAY_MS = 24 * 3600 * 1000
 _METADATA_LAG_S = 0.05
@@ -51,7 +51,7 @@ class TopicNames(NamedTuple):
 
 
 class EnsuredTopics(NamedTuple):
-    """The topics as they are: names, partitions of each, and the id that a re-creation changes."""
+    """The topics as they are: names, partitions of each, and the ids, which change when a topic is re-created."""
 
     names: TopicNames
     partitions: int
@@ -68,7 +68,7 @@ def topic_names(prefix: str) -> TopicNames:
 
 
 def topic_settings(names: TopicNames) -> dict[str, dict[str, str]]:
-    """Return the topic-level settings that the pipeline's promises stand on."""
+    """Return the topic-level settings that the pipeline's guarantees depend on."""
     size = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
     return {
         names.changes: size | {"cleanup.policy": "delete", "retention.ms": str(_CHANGES_KEPT_MS)},
@@ -87,24 +87,24 @@ def client_properties(settings: PipelineSettings) -> dict[str, str | int | float
     """Return librdkafka's properties for the pipeline's Kafka."""
     return {
         "bootstrap.servers": settings.bootstrap_servers,
-        # Reconnect soon: an operator waits for the figures, and there are few clients.
+        # Reconnect soon: operators wait for the figures, and there are few clients.
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 2000,
         "socket.connection.setup.timeout.ms": 5000,
         "socket.timeout.ms": ANSWER_TIMEOUT_MS,
         "allow.auto.create.topics": False,
-        # librdkafka's own lines on standard error are not one clear line each.
+        # librdkafka would write several lines of its own to standard error.
         "log_level": 2,
         **{name: value.get_secret_value() for name, value in settings.kafka_properties.items()},
     }
 
 
 def ensure_topics(settings: PipelineSettings, *, stop: threading.Event) -> EnsuredTopics:
-    """Create the topics that are missing, check the ones that are there, and return them.
+    """Create the topics that are missing, check the existing ones, and return them.
 
-    Waits for the pipeline's Kafka with growing pauses, saying which and for how long, until `stop`
-    is set; with `fail_fast` it tries once.
-    Raises UnreachableError, and UsageError for a topic or property that cannot do.
+    Wait for the pipeline's Kafka with growing pauses, logging which one and for how long, until
+    `stop` is set; with `fail_fast`, try once. Raise UnreachableError, or UsageError for a topic or
+    property that is not usable.
     """
     names = topic_names(settings.topic_prefix)
     log = get_logger("topics")
@@ -140,7 +140,7 @@ def ensure_topics(settings: PipelineSettings, *, stop: threading.Event) -> Ensur
 def describe_topics(admin: AdminClient, names: Iterable[str]) -> dict[str, Any]:
     """Return confluent-kafka's descriptions of the topics that exist.
 
-    A topic's id changes when it is deleted and created again. Raises KafkaException when the brokers
+    A topic's id changes when it is deleted and created again. Raise KafkaException when the brokers
     do not answer.
     """
     asked = TopicCollection(list(names))
@@ -155,19 +155,19 @@ def describe_topics(admin: AdminClient, names: Iterable[str]) -> dict[str, Any]:
 
 
 def topic_ids(admin: AdminClient, names: TopicNames) -> dict[str, str]:
-    """Return the id of each topic that exists; raises KafkaException."""
+    """Return the id of each topic that exists; raise KafkaException when the brokers do not answer."""
     return {name: str(topic.topic_id) for name, topic in describe_topics(admin, names).items()}
 
 
 @contextmanager
 def admin_client(settings: PipelineSettings, reported: list[KafkaError]) -> Iterator[AdminClient]:
-    """Give a client, and collect what it reports: a request itself only fails with a time-out."""
+    """Yield a client, and collect what it reports: a request itself only fails with a time-out."""
     properties: dict[str, Any] = {**client_properties(settings), "error_cb": reported.append}
     admin = AdminClient(properties, logger=None)
     try:
         yield admin
     finally:
-        admin.poll(0)  # calls error_cb with what is left
+        admin.poll(0)  # calls error_cb with the remaining errors
 
 
 def _ensure_once(
@@ -209,7 +209,7 @@ def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
         except KafkaException as error:
             code = error.args[0].code()
             if code == KafkaError.TOPIC_ALREADY_EXISTS:
-                continue  # another part was faster
+                continue  # another part created it first
             if code in {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION}:
                 raise UsageError(f"cannot create topic {name}: {reason_of(error)}") from None
             raise

@@ -1,7 +1,7 @@
-"""The HTTP server of every part: uvicorn in a thread, with one set of limits.
+"""Runs the HTTP server of every part: uvicorn in a thread, with one set of limits.
 
-The rule: the socket is taken before anything runs, so that a port in use is one clear line; a bad
-web configuration is one as well.
+The rule: the socket is opened before anything runs, so that a port in use is one clear line; so is
+a bad web configuration.
 """
 
 import threading
@@ -33,7 +33,7 @@ _SHUTDOWN_TIMEOUT_S = 2
 
 
 class WebOptions(NamedTuple):
-    """How a part's port is guarded."""
+    """How a part's port is protected."""
 
     config_file: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class WebOptions(NamedTuple):
 
     @classmethod
     def of(cls, settings: PipelineSettings) -> Self:
-        """Return what the settings say."""
+        """Return the options that the settings give."""
         return cls(
             settings.web_config_file,
             _listed(settings.allowed_hosts),
@@ -54,13 +54,13 @@ class WebOptions(NamedTuple):
 
 
 UNGUARDED = WebOptions()
-"""What suits a port of this machine alone."""
+"""Options for a port that only this machine reaches."""
 
 
 class WebServer:
     """uvicorn on a socket of ours, in a thread; a context manager.
 
-    Raises ConflictError, naming the port, when it cannot be had, and UsageError for a bad file.
+    Raise ConflictError, naming the port, when it is in use, and UsageError for a bad file.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The server's URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
 
@@ -144,7 +144,7 @@ class MetricsServer:
         port: int,
         options: WebOptions = UNGUARDED,
     ) -> None:
-        """Listen; raises as WebServer does."""
+        """Listen; raise the errors of WebServer."""
         self._server = WebServer(_metrics_app(registry), host, port, options)
         self.port = self._server.port
         self.url = self._server.url
@@ -167,7 +167,7 @@ def _metrics_app(registry: CollectorRegistry) -> ASGIApp:
     async def health(_request: Request) -> Response:
         return JSONResponse({"alive": True})
 
-    # As prometheus_client's own server does, every path that is not another's serves the metrics.
+    # As in prometheus_client's own server, every path that has no other page serves the metrics.
     routes = [Route("/healthz", health), Route("/{path:path}", metrics)]
     return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware)])
 

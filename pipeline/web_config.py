@@ -1,8 +1,8 @@
-"""The web configuration file of Prometheus' exporter-toolkit: TLS, headers, passwords.
+"""Reads the web configuration file of Prometheus' exporter-toolkit: TLS, headers, passwords.
 
-The rule: what the file may hold and we do not do is refused by its name when a part starts, never
-ignored. A changed certificate or password is taken without a restart; a file that has become bad
-leaves what was read before in force.
+The rule: a setting that the file may hold but kcm does not support is refused by name when a part
+starts, never ignored. A changed certificate or password takes effect without a restart. When the
+file becomes bad, what was read before stays in effect.
 """
 
 import enum
@@ -38,11 +38,11 @@ _CIPHERS = {
         ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
     )
 }
-"""The suites of TLS 1.2 that Go calls secure, in the names of Go and of OpenSSL."""
+"""The TLS 1.2 cipher suites that Go considers secure, by Go's and by OpenSSL's names."""
 
 
 class ClientAuth(enum.Enum):
-    """What a client must show. Go's two others ask for a certificate and believe any: refused."""
+    """Which certificate a client must present. Go's two other values request one and accept any: they are refused."""
 
     NONE = "NoClientCert"
     IF_GIVEN = "VerifyClientCertIfGiven"
@@ -71,7 +71,7 @@ class TlsServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HttpServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The section http_server_config; http2 is taken and without effect: we speak HTTP/1.1."""
+    """The section http_server_config; http2 is accepted and has no effect: kcm serves HTTP/1.1."""
 
     http2: bool = True
     headers: dict[str, str] = {}
@@ -86,9 +86,9 @@ class WebConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WebSecurity:
-    """What a web configuration file asks for, as it is now; without a file: nothing.
+    """What a web configuration file asks for, as of now; without a file: nothing.
 
-    Raises UsageError when the file, or what it names, cannot be used.
+    Raise UsageError when the file, or a file that it names, cannot be used.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -100,7 +100,7 @@ class WebSecurity:
 
     @property
     def users(self) -> Mapping[str, str]:
-        """The hashes of passwords by user; empty: nobody is asked."""
+        """The hashes of passwords by user; if empty, no password is required."""
         return self.config.basic_auth_users
 
     @property
@@ -110,12 +110,12 @@ class WebSecurity:
 
     @property
     def allowed_names(self) -> tuple[str, ...]:
-        """Of which names a client's certificate must hold one; empty: any."""
+        """Names of which a client's certificate must hold one; if empty, any name will do."""
         tls = self.config.tls_server_config
         return () if tls is None else tls.client_allowed_sans
 
     def refresh(self) -> None:
-        """Take what has changed in the files; say in the log what cannot be taken."""
+        """Apply what has changed in the files; log what cannot be applied."""
         seen = self._signature()
         if self._path is None or seen == self._seen:
             return
@@ -139,7 +139,7 @@ class WebSecurity:
             if tls is not before:
                 raise UsageError("TLS is switched on and off by a restart")
             return
-        # A pair that does not match must not take the place of one that does.
+        # A pair that does not match must not replace one that does.
         _context(tls, path)
         if msgspec.structs.replace(tls, cert_file="", key_file="") != msgspec.structs.replace(
             before, cert_file="", key_file=""
@@ -178,7 +178,7 @@ def _read(path: Path) -> WebConfig:
 
 
 def _is_bcrypt(hashed: str) -> bool:
-    import bcrypt  # noqa: PLC0415  # only where passwords are asked for
+    import bcrypt  # noqa: PLC0415  # only where passwords are required
 
     try:
         bcrypt.checkpw(b"", _at_least_cost(hashed).encode())
@@ -188,7 +188,7 @@ def _is_bcrypt(hashed: str) -> bool:
 
 
 def _at_least_cost(hashed: str) -> str:
-    """Return the hash with the least cost: whether it is well formed is seen at once.
+    """Return the hash with the lowest cost, to check its form quickly.
 
     >>> _at_least_cost("$2y$18$abc")
     '$2y$04$abc'

@@ -1,7 +1,7 @@
-"""Connections of HTTP clients: how many there may be, and how long a request may take to come.
+"""Limits connections of HTTP clients: how many there may be, and how long a request may take to arrive.
 
-The rule: a client costs little until it has asked. Connections are counted where they are
-accepted, before TLS, until they are closed.
+The rule: a client costs little until it has sent its request. Connections are counted from when
+they are accepted, before TLS, until they are closed.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from pipeline.runtime import ConflictError, get_logger
 from pipeline.web_config import WebSecurity
 
 MOST_CONNECTIONS = 512
-"""Of all clients; a process may open 1024 files where nobody allowed it more."""
+"""Connections of all clients: by default a process may open 1024 files."""
 REQUEST_WITHIN_S = 10.0
-"""How long a request may take to come, its head and its body."""
+"""How long a request may take to arrive, head and body."""
 _UNACKNOWLEDGED_MS = 30_000
-"""How long what was sent may wait for the other side: a phone that is in a tunnel."""
+"""How long sent data may wait for the client's acknowledgement, such as of a phone in a tunnel."""
 CERTIFICATE = "kcm.certificate"
-"""Where a request's state holds the subject of the client's certificate; empty where it showed none."""
+"""The key in a request's state of the subject of the client's certificate; empty if it presented none."""
 _WARN_EVERY_S = 60.0
 
 
 def client_network(host: str) -> str:
-    """Return by what a client is counted: its address, or of IPv6 the network that is given to one.
+    """Return the key by which a client is counted: its address, or for IPv6 the network that one client has.
 
     >>> client_network("10.0.0.7"), client_network("2001:db8::7"), client_network("::ffff:10.0.0.7")
     ('10.0.0.7', '2001:db8::/64', '10.0.0.7')
@@ -51,7 +51,7 @@ def client_network(host: str) -> str:
 
 
 def is_in(host: str, networks: Iterable[str]) -> bool:
-    """Return whether an address is one of these, or in one of these networks.
+    """Return whether an address is one of these addresses, or in one of these networks.
 
     >>> is_in("10.0.0.7", ["10.0.0.0/8"]), is_in("10.0.0.7", ["::1"])
     (True, False)
@@ -63,7 +63,7 @@ def is_in(host: str, networks: Iterable[str]) -> bool:
 
 
 def mapped(networks: Iterable[str]) -> list[str]:
-    """Return networks of IPv4 as a socket sees them that listens on IPv6 as well.
+    """Return IPv4 networks in the form in which a socket that also listens on IPv6 sees them.
 
     >>> mapped(["10.0.0.0/8", "10.1.2.3", "2001:db8::/32"])
     ['::ffff:10.0.0.0/104', '::ffff:10.1.2.3/128']
@@ -89,7 +89,7 @@ class _Connection(socket.socket):
 
 
 class _Listener(socket.socket):
-    """A listening socket that closes at once what is too many."""
+    """A listening socket that closes excess connections at once."""
 
     most = 0
     proxies: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class _Listener(socket.socket):
     warned_at_s = -_WARN_EVERY_S
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next connection; ConnectionAbortedError: it was one too many, and is closed."""
+        """Return the next connection; raise ConnectionAbortedError if it was one too many and is closed."""
         accepted, address = super().accept()
         client = client_network(address[0])
         is_over_its_own = self.clients[client] >= self.most and not is_in(address[0], self.proxies)
@@ -128,15 +128,15 @@ class _Listener(socket.socket):
 
 
 def listen(host: str, port: int, most: int, proxies: tuple[str, ...]) -> socket.socket:
-    """Return a listening socket; raises ConflictError, naming the port, when it cannot be had."""
+    """Return a listening socket; raise ConflictError, naming the port, when it is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named because asyncio sets TCP_NODELAY only then; without it each answer on a
-    # connection that is kept open waits 40 ms for the scraper's delayed acknowledgement.
+    # The protocol is given because asyncio sets TCP_NODELAY only then. Without it, each answer on a
+    # persistent connection waits 40 ms for the scraper's delayed acknowledgement.
     listening = _Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.most, listening.proxies, listening.clients = most, proxies, Counter()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if sys.platform == "linux":
-        # A viewer whose machine has vanished is noticed by this, not after a quarter of an hour.
+        # This detects a viewer whose machine has vanished, sooner than after a quarter of an hour.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
     try:
         listening.bind((host, port))
@@ -151,16 +151,16 @@ def listen(host: str, port: int, most: int, proxies: tuple[str, ...]) -> socket.
 
 
 _PROTOCOL_LOG = logging.getLogger("kcm.http")
-"""Takes what uvicorn says of a connection: mistakes of ours, and not each bad request of others."""
+"""Receives what uvicorn logs about a connection: unexpected exceptions, but not each client's bad request."""
 _PROTOCOL_LOG.setLevel(logging.ERROR)
 _PROTOCOL_LOG.addFilter(lambda entry: "without completing" not in entry.getMessage())
 
 
 def protocol_class(security: WebSecurity) -> type[H11Protocol]:
-    """Return the protocol of a connection."""
+    """Return the protocol class for connections."""
 
     class Protocol(H11Protocol):
-        """HTTP/1.1 whose requests come in time, from clients with a certificate that is allowed."""
+        """HTTP/1.1 with a deadline for requests, for clients with an allowed certificate."""
 
         _deadline: asyncio.TimerHandle | None = None
 
@@ -183,7 +183,7 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
             super().connection_lost(exc)
 
         def _watch(self) -> None:
-            """Have a deadline while the client owes us a part of its request."""
+            """Run a deadline while a part of the client's request is missing."""
             if self.conn.their_state not in {h11.IDLE, h11.SEND_BODY}:
                 self._end_watch()
             elif self._deadline is None:
@@ -211,9 +211,9 @@ _SHORT = {
 
 
 def subject_text(certificate: Mapping[str, Any]) -> str:
-    r"""Return the subject of a certificate that was verified as RFC 4514 writes it, or its first other name.
+    r"""Return a verified certificate's subject in the form of RFC 4514, or its first alternative name.
 
-    Empty: there is no certificate.
+    Empty if there is no certificate.
 
     >>> subject_text({"subject": ((("countryName", "DE"),), (("commonName", "ann, ops"),))})
     'CN=ann\\, ops,C=DE'
@@ -233,12 +233,12 @@ def _escaped(text: str) -> str:
 
 
 def _certificate(tls: ssl.SSLObject | None) -> Mapping[str, Any]:
-    """Return a client's certificate, if it was verified; else an empty one."""
+    """Return a client's certificate if it was verified, else an empty one."""
     return (None if tls is None else tls.getpeercert()) or {}
 
 
 def _has_name(tls: ssl.SSLObject | None, allowed: Iterable[str]) -> bool:
-    """Return whether a client's certificate holds an allowed name; without a list: yes."""
+    """Return whether a client's certificate holds an allowed name; true when there is no list."""
     allowed = set(allowed)
     if not allowed:
         return True

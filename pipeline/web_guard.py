@@ -1,8 +1,8 @@
-"""Who may ask a part over HTTP, and how an answer is sent: names, passwords, deadlines.
+"""Decides who may ask a part over HTTP, and how an answer is sent: names, passwords, deadlines.
 
-The rule: a request is refused before any page is asked. Who asks by a name that is not ours is not
-answered, so that no foreign page in a browser reads ours (DNS rebinding); what a client does not
-take in time is not kept for it.
+The rule: a request is refused before any page sees it. A request under a foreign host name gets no
+answer, so that no foreign page in a browser can read kcm's pages (DNS rebinding). What a client
+does not read in time is dropped.
 """
 
 import asyncio
@@ -29,22 +29,22 @@ from pipeline.web_connections import CERTIFICATE
 TAKEN_WITHIN_S = 30.0
 """How long a client may take to read each piece of an answer."""
 PIECE = 256 * 1024
-"""Bytes of an answer that wait for a client at once."""
+"""Bytes of an answer that may wait for a client at a time."""
 _MOST_PASSWORDS_WAITING = 8
 _MOST_PASSWORDS_KNOWN = 100
 OPEN_PATHS = {"/healthz", "/readyz"}
-"""What probes ask, who know no password: they get the status, and nothing else."""
+"""Paths for probes, which have no password: they get only the status."""
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _NOBODY = "$2b$10$DUbBkQhRBGwxddf2IJdym.YCvPvhXbnuIpY1MGUHF.8d/TK9.gX1m"
-"""A hash: for a user who does not exist a comparison takes as long as for one who does."""
+"""A hash for users who do not exist, so that the comparison takes as long as for one who does."""
 
 
 class SlowClientError(TimeoutError):
-    """A client does not take its answer."""
+    """A client does not read its answer."""
 
 
 class RequestGuard:
-    """Answers itself who asks by a foreign name, or without a password."""
+    """Refuses requests under a foreign host name or without a password, and passes on the others."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class RequestGuard:
         access_log: bool = False,
         refused: Callable[[int], None] = lambda _status: None,
     ) -> None:
-        """Take the names by which the server may be asked, beside its own and any address.
+        """Set the names under which the server may be asked, in addition to its own and any address.
 
         `refused` is called with the status of each refusal.
         """
@@ -68,7 +68,7 @@ class RequestGuard:
         self._log = get_logger("web") if access_log else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
+        """Answer a request, or pass it on."""
         began_s = time.monotonic()
         headers = Headers(scope=scope)
         status = 0
@@ -78,7 +78,7 @@ class RequestGuard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                # The page's own win.
+                # Headers of the page take precedence.
                 answered = MutableHeaders(scope=message)
                 for name, text in self._security.headers.items():
                     if text:
@@ -95,7 +95,7 @@ class RequestGuard:
                 self._refused(refusal)
                 await _refusal_of(refusal)(scope, receive, send_on)
         except SlowClientError:
-            return  # the client takes nothing: uvicorn closes the connection
+            return  # the client reads nothing: uvicorn closes the connection
         finally:
             if self._log is not None:
                 self._log.info(
@@ -109,7 +109,7 @@ class RequestGuard:
                 )
 
     async def _refusal(self, headers: Headers) -> tuple[HTTPStatus | None, str | None]:
-        """Return the status of a refusal (None: the request may be answered), and who has proved to ask."""
+        """Return the status of a refusal (None if the request may be answered), and the authenticated user."""
         if not is_own_host(headers.get("host"), self._names):
             return HTTPStatus.MISDIRECTED_REQUEST, None
         users = self._security.users
@@ -120,9 +120,9 @@ class RequestGuard:
 
 
 def _who(scope: Scope, user: str | None) -> dict[str, str]:
-    """Return who has proved to ask, for the log: by a password, by a certificate, or by neither.
+    """Return who is authenticated, for the log: by a password, by a certificate, or by neither.
 
-    A name whose password was wrong is not among them: it may be a password in the wrong field.
+    A name with a wrong password is not logged: it may be a password in the wrong field.
     """
     subject = scope.get("state", {}).get(CERTIFICATE)
     who = {"user": user, "certificate": subject}
@@ -132,7 +132,8 @@ def _who(scope: Scope, user: str | None) -> dict[str, str]:
 def is_own_host(header: str | None, names: Iterable[str]) -> bool:
     """Return whether a Host is ours: an address, or one of the names; `*.` stands for any labels.
 
-    An address cannot be the name of a foreign page, and who sends no Host is no browser.
+    An address cannot be the name of a foreign page, and a client that sends no Host is not a
+    browser.
 
     >>> [is_own_host(host, ["localhost", "*.lan"]) for host in ("[::1]:80", "a.lan", "evil.com", "")]
     [True, True, False, False]
@@ -157,9 +158,10 @@ def _is_address(host: str) -> bool:
 
 
 class _Passwords:
-    """Compares passwords in a thread, one at a time, and knows those that were right.
+    """Compares passwords in a thread, one at a time, and remembers those that were right.
 
-    bcrypt takes as long as its cost says, on purpose: who tries passwords must not hold up others.
+    bcrypt intentionally takes as long as its cost says: guessing passwords must not delay other
+    clients.
     """
 
     def __init__(self) -> None:
@@ -169,7 +171,7 @@ class _Passwords:
         self._one = asyncio.Lock()
 
     async def match(self, users: Mapping[str, str], header: str | None) -> str | None:
-        """Return the user whom an Authorization header names with its password; None: it does not."""
+        """Return the user whose password an Authorization header holds; None if it does not."""
         given = _credentials(header)
         if given is None:
             return None
@@ -196,7 +198,7 @@ class _Passwords:
 
 
 def _is_password(password: bytes, hashed: str) -> bool:
-    import bcrypt  # noqa: PLC0415  # only where passwords are asked for
+    import bcrypt  # noqa: PLC0415  # only where passwords are required
 
     try:
         is_right: bool = bcrypt.checkpw(password, hashed.encode())
@@ -233,14 +235,14 @@ _REFUSALS = {
 def _refusal_of(status: HTTPStatus) -> Response:
     detail, headers = _REFUSALS[status]
     body = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
-    # Of who is refused nothing more is read.
+    # Nothing more is read from a client that is refused.
     return JSONResponse(
         body, status, {**headers, "connection": "close"}, media_type="application/problem+json"
     )
 
 
 async def _send_pieces(send: Send, message: Message) -> None:
-    """Send a message in pieces that a client must take in time; raises SlowClientError."""
+    """Send a message in pieces that a client must read in time; raise SlowClientError if it does not."""
     body, more = message.get("body", b""), message.get("more_body", False)
     try:
         await asyncio.wait_for(
@@ -260,7 +262,7 @@ async def _send_pieces(send: Send, message: Message) -> None:
 
 
 def _status_alone(send: Send) -> Send:
-    """Return a sender that keeps what an answer says to itself: its status alone goes out."""
+    """Return a sender that sends only the status of an answer, without its content."""
 
     async def send_status(message: Message) -> None:
         if message["type"] == "http.response.start":

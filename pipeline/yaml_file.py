@@ -1,4 +1,4 @@
-"""A configuration file in YAML, in a format of Prometheus' own, read into a struct."""
+"""Reads a YAML configuration file, in one of Prometheus' formats, into a struct."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +12,7 @@ ConfigT = TypeVar("ConfigT")
 
 
 def read_yaml(path: Path, kind: type[ConfigT], where: str) -> ConfigT:
-    """Return what a file says; an empty one says nothing. Raises UsageError, which begins with `where`."""
+    """Return a file's content; an empty file gives the defaults. Raise UsageError, which begins with `where`."""
     import yaml  # noqa: PLC0415  # most commands have no such file
 
     try:
@@ -20,7 +20,7 @@ def read_yaml(path: Path, kind: type[ConfigT], where: str) -> ConfigT:
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror}") from None
     except yaml.YAMLError:
-        # Its text would repeat the line, which may hold a password or its hash.
+        # The error's own text would repeat the line, which may hold a password or its hash.
         raise UsageError(f"{where} is not YAML") from None
     except DECODING_ERRORS as error:
         raise UsageError(f"{where}: {error}") from None

@@ -1,4 +1,4 @@
-"""What tests of the parts' common ground share."""
+"""What the tests of the parts' shared code share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def signals_as_before() -> Iterator[None]:
-    """Put the handlers of the signals back that end a part."""
+    """Restore the handlers of the signals that end a part."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():

@@ -20,7 +20,7 @@ from pipeline.clock import clock_ms, parse_time, steady_ms
     ],
 )
 def test_a_time_is_read(text: str, milliseconds: int) -> None:
-    """Milliseconds, or ISO 8601 with any zone, are the same moments."""
+    """Milliseconds and ISO 8601 with any zone give the same moments."""
     assert parse_time(text) == milliseconds
 
 
@@ -36,21 +36,21 @@ def test_a_time_is_read(text: str, milliseconds: int) -> None:
     ],
 )
 def test_what_is_no_time_is_refused(text: str, why: str) -> None:
-    """Nothing is guessed, and the error shows what was given."""
+    """Nothing is guessed, and the error shows the given text."""
     with pytest.raises(ValueError, match=why) as caught:
         parse_time(text)
     assert repr(text) in str(caught.value)
 
 
 def test_the_steady_clock_begins_as_the_machines() -> None:
-    """They differ by what somebody sets meanwhile, and the steady one never goes back."""
+    """They only differ when the machine's clock is set, and the steady one never goes back."""
     assert abs(steady_ms() - clock_ms()) < 60_000
     first = steady_ms()
     assert steady_ms() >= first
 
 
 def test_time_in_which_the_machine_sleeps_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an exporter or a watcher heard before a suspension is old after it: only one clock goes on meanwhile."""
+    """What an exporter or a watcher received before a suspension is stale after it. Only one clock advances in between."""
     before = steady_ms()
     real = time.clock_gettime_ns
     asleep = {time.CLOCK_BOOTTIME: 3_600_000_000_000}

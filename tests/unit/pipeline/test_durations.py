@@ -1,4 +1,4 @@
-"""Times as Prometheus writes them."""
+"""Durations are parsed as Prometheus writes them."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ from pipeline.durations import duration_ms
     ],
 )
 def test_a_time_is_read_as_prometheus_reads_it(text: str, expected_ms: int) -> None:
-    """All units and their sums; what is no time is 0."""
+    """All units and their sums are; any other text gives 0."""
     assert duration_ms(text) == expected_ms

@@ -1,4 +1,4 @@
-"""What is shown of properties is known to hold no secret."""
+"""Only properties that are known to hold no secret are shown."""
 
 from __future__ import annotations
 

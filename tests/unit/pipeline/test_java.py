@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when there is none that will do."""
+"""Which Java is used, and what the error says when none is usable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.runtime import EnvironmentProblemError
 
 
 def fake_java(folder: Path, answer: str, *, exit_code: int = 0) -> Path:
-    """Write a program `bin/java` below the folder that answers to -version, and return it."""
+    """Write a program `bin/java` below the folder that answers `-version`, and return it."""
     path = folder / "bin" / "java"
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\necho '{answer}' >&2\nexit {exit_code}\n")
@@ -63,7 +63,7 @@ def test_an_old_java_is_named_with_its_place(tmp_path: Path, version: str) -> No
 
 
 def test_a_wrong_java_home_is_named(tmp_path: Path) -> None:
-    """A JAVA_HOME without a Java is an error, and no reason to take another one silently."""
+    """A JAVA_HOME without a Java is an error, not a reason to use another one silently."""
     other = fake_java(tmp_path / "other", 'openjdk version "17.0.15"')
     env = {"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(other.parent)}
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Which kind of trouble an error of Kafka is, and the line that the user reads."""
+"""The kind of problem that an error of Kafka is, and the line that the user reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "Local: Timed out")
 
 
 def test_what_was_heard_of_one_server_explains_a_time_out() -> None:
-    """The last specific error wins; that all are down adds nothing."""
+    """The last specific error is used; that all brokers are down adds nothing."""
     error = KafkaException(TIMED_OUT)
     assert reason_of(error) == "Local: Timed out"
     assert reason_of(error, [REFUSED, ALL_DOWN]) == "Connection refused"
@@ -24,7 +24,7 @@ def test_what_was_heard_of_one_server_explains_a_time_out() -> None:
 
 
 def test_refused_credentials_explain_whatever_else_failed() -> None:
-    """Waiting would not heal it, so it counts before the time-out that it causes."""
+    """Waiting would not help, so it has precedence over the time-out that it causes."""
     assert trouble_of(TIMED_OUT) is ReadTrouble.AWAY
     assert trouble_of(TIMED_OUT, [REFUSED, LOGIN]) is ReadTrouble.SETTINGS
 
@@ -40,7 +40,7 @@ def test_refused_credentials_explain_whatever_else_failed() -> None:
     ],
 )
 def test_each_trouble_is_one_line_with_its_exit_code(trouble: ReadTrouble, exit_code: int) -> None:
-    """The line names where, and what to do or what Kafka says."""
+    """The line names the place, and what to do or what Kafka says."""
     error = TopicReadError(trouble, where="Kafka at k:1", topic="kcm.views", reason="why")
     assert error.exit_code == exit_code
     assert "Kafka at k:1" in str(error)
@@ -49,7 +49,7 @@ def test_each_trouble_is_one_line_with_its_exit_code(trouble: ReadTrouble, exit_
 
 
 def test_a_refused_value_is_not_repeated() -> None:
-    """A password that stands under the wrong name is not printed with the error about the name."""
+    """A password under the wrong name is not printed with the error about the name."""
     with pytest.raises(KafkaException) as caught:
         AdminClient({"sasl.oauthbearer.method": 'hunter2" for "x'})
     words = reason_of(caught.value)

@@ -1,4 +1,4 @@
-"""A part alone: from its settings to its exit code."""
+"""A part that runs alone, from its settings to its exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.settings import PipelineSettings
 
 @pytest.mark.usefixtures("signals_as_before", "no_settings_of_the_machine")
 def test_a_part_alone_runs_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes its settings from the environment, and hands over the event that a signal sets."""
+    """It takes its settings from the environment, and gets the event that a signal sets."""
     monkeypatch.setenv("KCM_TOPIC_PREFIX", "other")
     seen = []
 
@@ -30,7 +30,7 @@ def test_a_part_alone_runs_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("signals_as_before", "no_settings_of_the_machine")
 def test_a_part_alone_says_its_trouble_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """The line begins with the verb, and the exit code is that of the trouble."""
+    """The line begins with the command's verb, and the exit code is that of the error."""
 
     def run(_settings: PipelineSettings, _stop: threading.Event) -> None:
         raise ConflictError("somebody else has it")

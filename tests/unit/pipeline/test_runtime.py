@@ -26,13 +26,13 @@ from pipeline.runtime import (
 
 
 def test_each_kind_of_trouble_has_its_exit_code() -> None:
-    """A script can distinguish the kinds of trouble apart by the exit code alone."""
+    """A script can distinguish the kinds of problems by the exit code alone."""
     kinds = (KcmError, UsageError, UnreachableError, ConflictError, EnvironmentProblemError)
     assert [kind.exit_code for kind in kinds] == [1, 2, 3, 4, 5]
 
 
 def test_pauses_grow_up_to_their_limit_and_start_small_after_a_success() -> None:
-    """A server that is away is asked ever less often, and soon again once it was there."""
+    """A server that is down is asked ever less often, and soon again after it was up."""
     pause = Backoff(first_s=1, most_s=5)
     assert [pause.next_s() for _ in range(5)] == [1, 2, 4, 5, 5]
     pause.reset()
@@ -42,7 +42,7 @@ def test_pauses_grow_up_to_their_limit_and_start_small_after_a_success() -> None
 @pytest.mark.usefixtures("signals_as_before")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_asks_to_stop_and_a_second_one_ends_at_once(number: int) -> None:
-    """The first signal sets the event; whoever insists gets the exit code of the signal."""
+    """The first signal sets the event; a second one ends the process with the exit code of the signal."""
     stop = install_stop_signal()
     assert not stop.is_set()
     os.kill(os.getpid(), number)
@@ -78,7 +78,7 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is played by Linux")
 def test_a_log_on_a_full_disk_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line is lost, and whoever wrote it goes on."""
+    """The line is lost, and the code that wrote it continues."""
     full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115  # closing it would flush, and fail
     with pytest.raises(OSError, match="No space left"):
         full.write("what anybody else may not do\n")
@@ -90,7 +90,7 @@ def test_a_log_on_a_full_disk_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_log_whose_file_is_closed_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that lost its standard error loses lines, and goes on."""
+    """A process that lost its standard error loses lines, and continues."""
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)

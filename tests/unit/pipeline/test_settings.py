@@ -1,4 +1,4 @@
-"""Settings in layers: who wins, what is refused, and what is never shown."""
+"""Settings in layers: precedence, what is refused, and what is never shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zk_source.config import WatchSettings
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 DEEP = 20_000
-"""Levels of nesting: more than any stack has."""
+"""Levels of nesting: more than any stack allows."""
 
 
 @pytest.fixture
@@ -39,16 +39,16 @@ def toml(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def complaint(*arguments: object, **options: object) -> str:
-    """Return the lines with which loading the exporter's settings fails."""
+    """Return the lines of the error of loading the exporter's settings."""
     with pytest.raises(UsageError) as caught:
-        load(ExportSettings, *arguments, **options)  # type: ignore[arg-type]  # bad values are the point
+        load(ExportSettings, *arguments, **options)  # type: ignore[arg-type]  # bad values are intended
     return str(caught.value)
 
 
 def test_options_win_over_environment_over_file_over_defaults(
     toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A setting comes from the strongest layer that has it, each setting by itself."""
+    """Each setting comes from the layer with the highest precedence that has it."""
     path = toml('port = 1\nevents_kept = 1\nhost = "file"\n')
     monkeypatch.setenv("KCM_PORT", "2")
     monkeypatch.setenv("KCM_EVENTS_KEPT", "2")
@@ -84,7 +84,7 @@ def test_the_file_can_be_named_by_the_environment(
 def test_properties_of_several_layers_are_merged(
     toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A password can come from the environment while the rest stands in the file."""
+    """A password can come from the environment while the other properties are in the file."""
     path = toml('[kafka_properties]\n"security.protocol" = "SSL"\n"sasl.password" = "old"\n')
     monkeypatch.setenv("KCM_KAFKA_PROPERTIES", '{"sasl.password": "new"}')
     properties = load(PipelineSettings, path).kafka_properties
@@ -104,7 +104,7 @@ def test_an_empty_variable_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None
 def test_every_bad_value_has_its_line(
     toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that is bad is reported at once: which setting, where it was written, what was got."""
+    """All bad values are reported at once: which setting, where it was written, what was given."""
     path = toml("kafka_gone_s = 0\n")
     monkeypatch.setenv("KCM_EVENTS_KEPT", "many")
     lines = sorted(complaint(path, port="70000").splitlines())
@@ -139,20 +139,20 @@ def test_a_bad_file_is_named(toml: Callable[[str], Path], text: str, words: str)
 def test_a_variable_that_is_nested_thousands_of_levels_deep_is_one_line(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """It is a mistake of whoever wrote it, not one of ours."""
+    """It is an error of its author, not an unexpected exception."""
     monkeypatch.setenv("KCM_KAFKA_PROPERTIES", text)
     assert complaint() == "a setting is nested too deeply to be read"
 
 
 def test_a_secret_that_is_nested_thousands_of_levels_deep_is_no_mapping(secrets_dir: Path) -> None:
-    """It is judged as any text that is none."""
+    """It is checked like any other text that is not a mapping."""
     (secrets_dir / "kafka_properties").write_text('{"a":' * DEEP)
     line = complaint(secrets_dir=str(secrets_dir))
     assert line.startswith(f"secret kafka_properties in {secrets_dir}: ")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """A configuration file that is not there is refused, not ignored."""
+    """A configuration file that does not exist is refused, not ignored."""
     path = tmp_path / "none.toml"
     assert complaint(path) == f"configuration file {path}: No such file or directory"
 
@@ -162,7 +162,7 @@ def test_settings_of_other_parts_may_stand_in_the_file(toml: Callable[[str], Pat
     assert load(ExportSettings, toml('port = 7\nzookeeper = "zk:1"\n')).port == 7
 
 
-SECRET = "hunter2"  # noqa: S105  # the password that must show nowhere
+SECRET = "hunter2"  # noqa: S105  # a password that must not appear anywhere
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_bad_secret_is_not_repeated(bad: dict[str, str], monkeypatch: pytest.M
 
 
 def test_settings_are_described_without_secrets() -> None:
-    """What people are shown names secrets and does not print them."""
+    """The description names secrets and does not print them."""
     settings = load(
         WatchSettings,
         zk_auth=f"digest:kcm:{SECRET}",
@@ -213,7 +213,7 @@ def test_settings_are_described_without_secrets() -> None:
     ],
 )
 def test_a_property_that_is_not_known_is_hidden(name: str) -> None:
-    """Which names hold secrets nobody can list: only those are shown that are known to hold none."""
+    """The names of all secrets cannot be listed: only properties that are known to hold none are shown."""
     shown = describe(load(StreamSettings, spark_conf={name: SECRET, "spark.ui.enabled": "false"}))
     assert shown["spark_conf"] == f"{name}=(hidden), spark.ui.enabled=false"
 
@@ -228,7 +228,7 @@ def secrets_dir(tmp_path: Path) -> Path:
 
 
 def test_secrets_come_from_files(secrets_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file is a setting or a property; its last line's end does not count, and all else does."""
+    """A file is a setting or a property; the line end after its last line is ignored, everything else counts."""
     (secrets_dir / "zk_auth").write_text(f"digest:kcm:{SECRET} \n")
     (secrets_dir / "kafka_properties.sasl.password").write_text(f"{SECRET}\r\n")
     (secrets_dir / "kafka_properties.ssl.key.password").write_text("a\nb")
@@ -247,7 +247,7 @@ def test_secrets_come_from_files(secrets_dir: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_file_of_properties_is_json_beside_files_of_single_ones(secrets_dir: Path) -> None:
-    """As its variable is; a secret of another kind that looks like JSON stays a text."""
+    """As its variable is; a secret of another kind that looks like JSON stays text."""
     (secrets_dir / "kafka_properties").write_text(
         f'{{"sasl.username": "kcm", "sasl.password": "{SECRET}"}}\n'
     )
@@ -263,7 +263,7 @@ def test_a_file_of_properties_is_json_beside_files_of_single_ones(secrets_dir: P
 def test_a_folder_of_secrets_is_stronger_than_the_file_and_weaker_than_variables(
     secrets_dir: Path, toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order of the layers; the file may name the folder, and an option wins over it."""
+    """In the order of the layers; the file may name the folder, and an option has precedence over it."""
     path = toml(f'secrets_dir = "{secrets_dir}"\nhost = "file"\nport = 1\nevents_kept = 1\n')
     (secrets_dir / "host").write_text("secrets")
     (secrets_dir / "port").write_text("2")
@@ -287,7 +287,7 @@ def test_a_folder_of_secrets_is_stronger_than_the_file_and_weaker_than_variables
 def test_a_bad_file_of_secrets_is_named_and_not_repeated(
     secrets_dir: Path, name: str, content: bytes, words: str
 ) -> None:
-    """A slip in a name is refused, and no error shows what the file holds."""
+    """A mistyped name is refused, and no error shows the content of the file."""
     (secrets_dir / name).write_bytes(content)
     with pytest.raises(UsageError) as caught:
         load(WatchSettings, secrets_dir=str(secrets_dir), known=set(WatchSettings.model_fields))
@@ -296,7 +296,7 @@ def test_a_bad_file_of_secrets_is_named_and_not_repeated(
 
 
 def test_a_missing_folder_of_secrets_is_named(tmp_path: Path) -> None:
-    """A folder that is not mounted is refused, and is not taken for an empty one."""
+    """A folder that is not mounted is refused, and not taken for an empty one."""
     with pytest.raises(UsageError, match="No such file or directory"):
         load(WatchSettings, secrets_dir=str(tmp_path / "none"))
 

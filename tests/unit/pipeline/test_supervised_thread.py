@@ -1,4 +1,4 @@
-"""The owner of a thread learns what became of it."""
+"""The owner of a thread learns what happened to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEADLINE_S = 20.0
 
 
 def test_what_ends_a_thread_is_raised_where_it_is_checked() -> None:
-    """An error of a turn is not lost with its thread, and no further turn begins."""
+    """The exception of a turn is not lost with its thread, and no further turn begins."""
     turns: list[int] = []
 
     def turn() -> None:
@@ -36,7 +36,7 @@ def test_what_ends_a_thread_is_raised_where_it_is_checked() -> None:
 
 
 def test_turns_keep_their_pace_and_end_with_close() -> None:
-    """A long pause between turns does not hold up the end."""
+    """A long pause between turns does not delay the end."""
     began = threading.Event()
     thread = SupervisedThread("test", began.set, every_s=3600)
     thread.start()
@@ -48,7 +48,7 @@ def test_turns_keep_their_pace_and_end_with_close() -> None:
 
 
 def test_a_thread_that_stands_still_is_found_out() -> None:
-    """No turn ends for a minute of checks: that is an error; one that ends begins the time again."""
+    """When no turn ends for a minute of checks, that is an error; a turn that ends restarts the time."""
     go_on, done = threading.Event(), threading.Semaphore(0)
 
     def turn() -> None:
@@ -81,7 +81,7 @@ def test_a_thread_that_stands_still_is_found_out() -> None:
 
 
 def test_a_process_that_was_paused_is_no_standstill() -> None:
-    """Between two checks hours may pass while the whole process is stopped: nobody stood still."""
+    """Hours may pass between two checks while the whole process is stopped: the thread did not hang."""
     go_on = threading.Event()
 
     def turn() -> None:
@@ -95,7 +95,7 @@ def test_a_process_that_was_paused_is_no_standstill() -> None:
 
 
 def test_a_thread_that_does_not_run_is_nowhere() -> None:
-    """Neither before it began nor after it ended."""
+    """Neither before it started nor after it ended."""
     thread = threading.Thread(target=lambda: None)
     assert where(thread) == ""
     thread.start()

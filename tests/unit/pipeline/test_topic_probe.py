@@ -31,7 +31,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
 
 
 def probe() -> TopicProbe:
-    """Return a probe that wants the views' ends and the log's newest records."""
+    """Return a probe for the views' ends and the log's newest records."""
     return TopicProbe(
         load(PipelineSettings),
         TOPICS,
@@ -44,7 +44,7 @@ def probe() -> TopicProbe:
 
 @pytest.mark.usefixtures("admin")
 def test_an_answer_holds_ids_ends_and_newest_times() -> None:
-    """Of each partition of the topics that were named, and of no other; an empty one has no time."""
+    """For each partition of the topics that were named, and no other; an empty partition has no time."""
     asking = probe()
     asking.thread.start()
     answer = wait_until(lambda: asking.answer, lambda seen: seen is not None, deadline_s=DEADLINE_S)
@@ -60,7 +60,7 @@ def test_an_answer_holds_ids_ends_and_newest_times() -> None:
 
 
 def test_a_topic_that_is_gone_has_neither_id_nor_ends(admin: Admin) -> None:
-    """Nothing is asked of it, so the answer comes all the same."""
+    """Nothing is asked about it, so there is an answer all the same."""
     admin.ids = {NAMES.changes: "id"}
     asking = probe()
     asking.thread.start()
@@ -72,7 +72,7 @@ def test_a_topic_that_is_gone_has_neither_id_nor_ends(admin: Admin) -> None:
 
 
 def test_brokers_that_are_away_are_asked_again(admin: Admin) -> None:
-    """The reason stands until they answer; the last answer stays."""
+    """The reason is kept until they answer; the last answer is kept, too."""
     admin.down = KafkaError(KafkaError._TRANSPORT, "Connection refused")
     asking = probe()
     asking.thread.start()
@@ -89,7 +89,7 @@ def test_brokers_that_are_away_are_asked_again(admin: Admin) -> None:
 def test_a_mistake_of_ours_is_raised_where_the_probe_is_checked(
     admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is no failure of Kafka, and the thread does not end in silence."""
+    """It is not a failure of Kafka, and the thread does not end silently."""
     monkeypatch.setattr(admin, "list_offsets", None)
     asking = probe()
     asking.thread.start()
@@ -100,7 +100,7 @@ def test_a_mistake_of_ours_is_raised_where_the_probe_is_checked(
 
 @pytest.mark.usefixtures("admin")
 def test_each_turn_is_reported_in_the_probes_own_thread_until_it_is_closed() -> None:
-    """Whoever waits for something else than the probe still hears of every answer."""
+    """Code that waits for something else than the probe still learns of every answer."""
     heard: list[tuple[str, bool]] = []
     asking = TopicProbe(
         load(PipelineSettings),

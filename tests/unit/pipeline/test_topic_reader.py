@@ -1,4 +1,4 @@
-"""What a reader does with the client's answers that a healthy broker never gives."""
+"""How a reader handles answers of the client that a healthy broker never causes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER: Place = (TOPIC, 1)
 
 @pytest.fixture
 def open_reader(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], RecordReader]:
-    """Return what makes a reader of a scripted client."""
+    """Return a function that makes a reader with a scripted client."""
 
     def made(client: Client) -> RecordReader:
         use_client(monkeypatch, client)
@@ -44,13 +44,13 @@ def offsets(reader: RecordReader, *extents: Extent, silent_s: float = 0.05) -> l
     "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
 )
 def test_a_leader_that_moves_is_waited_for(open_reader: Open, code: int) -> None:
-    """The partition is there: its ends come with the next answer."""
+    """The partition exists: its ends are in the next answer."""
     reader = open_reader(Client(ends=(code, code, (3, 8))))
     assert reader.extents([PLACE]) == [Extent(PLACE, 3, 8)]
 
 
 def test_a_partition_that_nobody_leads_is_an_error(open_reader: Open) -> None:
-    """A leader that is never found makes Kafka away, with its servers in the line."""
+    """If no leader is found, Kafka counts as away, and the line has its servers."""
     reader = open_reader(Client(ends=(KafkaError.NOT_LEADER_FOR_PARTITION,)))
     with pytest.raises(TopicReadError, match="kafka:9092 does not answer") as caught:
         reader.extents([PLACE], timeout_s=0.02)
@@ -68,7 +68,7 @@ def test_an_end_that_is_not_given_is_an_error(open_reader: Open) -> None:
 
 
 def test_read_denied_is_an_error(open_reader: Open) -> None:
-    """Asking again would not change it: the line names the topic and what to allow."""
+    """A retry would not change it: the line names the topic and what to allow."""
     reader = open_reader(Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,)))
     with pytest.raises(
         TopicReadError, match=f"does not let the monitor read {TOPIC}: .*allow READ"
@@ -88,7 +88,7 @@ def test_read_denied_is_an_error(open_reader: Open) -> None:
 def test_a_topic_that_cannot_be_described_is_an_error(
     open_reader: Open, partitions: int, error: int | None, trouble: ReadTrouble
 ) -> None:
-    """A topic that is missing and one that may not be seen are two things."""
+    """A missing topic and one that may not be described are different errors."""
     reader = open_reader(Client(partitions=partitions, metadata_error=error))
     with pytest.raises(TopicReadError) as caught:
         reader.partitions(TOPIC)
@@ -96,7 +96,7 @@ def test_a_topic_that_cannot_be_described_is_an_error(
 
 
 def test_a_reader_commits_nothing_and_waits_for_nothing_that_is_there(open_reader: Open) -> None:
-    """It never jumps in silence, and has room for the largest record; the client knows each property."""
+    """It never jumps silently, and has room for the largest record; the client knows each property."""
     client = Client()
     open_reader(client)
     own = {
@@ -116,7 +116,7 @@ def test_a_reader_commits_nothing_and_waits_for_nothing_that_is_there(open_reade
 
 
 def test_partitions_are_counted(open_reader: Open) -> None:
-    """Of a topic that is there."""
+    """The topic exists."""
     assert open_reader(Client(partitions=50)).partitions(TOPIC) == 50
 
 
@@ -127,7 +127,7 @@ def test_a_topic_that_is_missing_is_named(open_reader: Open) -> None:
 
 
 def test_what_a_broker_reported_comes_before_a_time_out(open_reader: Open) -> None:
-    """A request itself only times out: credentials that are refused are for the user to mend."""
+    """A request itself only times out, but only the user can fix refused credentials."""
     client = Client(ends=(KafkaError._TIMED_OUT,))
     reader = open_reader(client)
     client.error_cb(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
@@ -136,7 +136,7 @@ def test_what_a_broker_reported_comes_before_a_time_out(open_reader: Open) -> No
 
 
 def test_a_reader_that_nobody_polls_keeps_the_newest_reports_alone(open_reader: Open) -> None:
-    """A broker that reports something every second takes no more memory for it."""
+    """With a broker that reports something every second, memory does not grow."""
     client = Client()
     reader = open_reader(client)
     client.error_cb(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
@@ -148,7 +148,7 @@ def test_a_reader_that_nobody_polls_keeps_the_newest_reports_alone(open_reader: 
 def test_records_keep_a_read_alive_until_it_is_through(
     open_reader: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Silence is counted from what was given last, a record or an end, and no limit is passed by it."""
+    """Silence counts from the last record or end, and no limit is exceeded."""
     now = [100.0]
 
     def passing() -> float:
@@ -164,7 +164,7 @@ def test_records_keep_a_read_alive_until_it_is_through(
 
 
 def test_a_record_has_the_time_that_kafka_gives_it(open_reader: Open) -> None:
-    """Zero where the topic keeps none."""
+    """Zero if the topic keeps none."""
     timed = Message(PLACE, 0)
     timed.timestamp = lambda: (1, 77)  # type: ignore[method-assign]  # a time of creation
     reader = open_reader(Client([timed, Message(PLACE, 1)]))
@@ -172,7 +172,7 @@ def test_a_record_has_the_time_that_kafka_gives_it(open_reader: Open) -> None:
 
 
 def test_a_read_ends_at_the_ends_it_was_given(open_reader: Open) -> None:
-    """What is written meanwhile is not read, and a place that is through does not end the others."""
+    """What is written in the meantime is not read, and a place that is finished does not end the others."""
     client = Client(
         [Message(PLACE, 4), Message(PLACE, 5), Message(OTHER, 0)],
         [Message(PLACE, 6), Message(OTHER, 1)],
@@ -185,26 +185,26 @@ def test_a_read_ends_at_the_ends_it_was_given(open_reader: Open) -> None:
 
 
 def test_a_partition_may_end_with_offsets_of_no_record(open_reader: Open) -> None:
-    """Compaction takes records before the end: the notice of the end counts."""
+    """Compaction removes records before the end, so the notice of the end counts."""
     client = Client([Message(PLACE, 0)], [Message(PLACE, 9, EOF_CODE)])
     assert offsets(open_reader(client), Extent(PLACE, 0, 9)) == [0]
 
 
 def test_the_end_of_a_place_that_is_through_is_no_news(open_reader: Open) -> None:
-    """It comes after the last record, while others are still read."""
+    """It arrives after the last record, while others are still being read."""
     client = Client([Message(PLACE, 0)], [Message(PLACE, 1, EOF_CODE)], [Message(OTHER, 0)])
     assert offsets(open_reader(client), Extent(PLACE, 0, 1), Extent(OTHER, 0, 1)) == [0, 0]
 
 
 def test_an_empty_extent_is_not_read(open_reader: Open) -> None:
-    """Nothing is asked of Kafka where there is nothing to read."""
+    """Kafka is not asked where there is nothing to read."""
     client = Client([Message(PLACE, 7)])
     assert offsets(open_reader(client), Extent(PLACE, 7, 7)) == []
     assert client.polls
 
 
 def test_silence_is_an_error_with_what_was_heard(open_reader: Open) -> None:
-    """A broker that gives nothing is away, and the client's own words say why."""
+    """A broker that returns nothing is away, and the client's own error says why."""
     client = Client([Message(PLACE, 0)], KafkaError(AWAY_CODE, "Connection refused"))
     with pytest.raises(TopicReadError, match=r"does not answer: .*Connection refused") as caught:
         offsets(open_reader(client), Extent(PLACE, 0, 2))
@@ -212,7 +212,7 @@ def test_silence_is_an_error_with_what_was_heard(open_reader: Open) -> None:
 
 
 def test_a_read_that_takes_too_long_in_all_is_an_error(open_reader: Open) -> None:
-    """Records that keep coming do not lift the limit of the whole."""
+    """Records that keep arriving do not extend the limit for the whole read."""
     client = Client(*([Message(PLACE, offset)] for offset in range(5)))
     records = open_reader(client).read([Extent(PLACE, 0, 9)], silent_s=60, within_s=0)
     with pytest.raises(TopicReadError) as caught:
@@ -231,14 +231,14 @@ def test_a_read_that_takes_too_long_in_all_is_an_error(open_reader: Open) -> Non
 def test_what_waiting_does_not_heal_ends_a_read_at_once(
     open_reader: Open, code: int, trouble: ReadTrouble
 ) -> None:
-    """Rights that are taken, a topic that is deleted, credentials that are refused."""
+    """Rights that are revoked, a topic that is deleted, credentials that are refused."""
     with pytest.raises(TopicReadError) as caught:
         offsets(open_reader(Client([Message(PLACE, 0, code)])), Extent(PLACE, 0, 2), silent_s=60)
     assert caught.value.trouble is trouble
 
 
 def test_records_that_are_cut_away_under_a_read_are_remembered(open_reader: Open) -> None:
-    """The read goes on from what the partition still holds, and says that it lost records."""
+    """The read continues from what the partition still holds, and reports that it lost records."""
     client = Client([Message(PLACE, 0)], [Message(PLACE, 1, CUT_CODE)], [Message(PLACE, 7)])
     reader = open_reader(client)
     assert offsets(reader, Extent(PLACE, 0, 8)) == [0, 7]
@@ -247,7 +247,7 @@ def test_records_that_are_cut_away_under_a_read_are_remembered(open_reader: Open
 
 
 def test_a_follower_hears_of_everything(open_reader: Open) -> None:
-    """Records, ends, troubles of a partition and of a broker are one value."""
+    """Records, ends, problems of a partition and of a broker are in one value."""
     client = Client(
         [Message(PLACE, 3), Message(OTHER, 8, EOF_CODE), Message(PLACE, 4, CUT_CODE)],
         KafkaError(AWAY_CODE, "down"),
@@ -266,7 +266,7 @@ def test_a_follower_hears_of_everything(open_reader: Open) -> None:
 
 
 def test_a_new_client_knows_the_epoch_of_the_record_before_each_position(open_reader: Open) -> None:
-    """By it the client notices that records are gone that were read; of what was not read it knows none."""
+    """With it the client notices that records are gone that were read; for what was not read there is none."""
     client = Client(
         [Message(PLACE, 3, leader_epoch=5), Message(OTHER, 7, leader_epoch=6), Message(PLACE, 4)],
         [Message(PLACE, 4, leader_epoch=0), Message(OTHER, 9, EOF_CODE)],
@@ -288,7 +288,7 @@ def test_a_new_client_knows_the_epoch_of_the_record_before_each_position(open_re
 
 
 def test_a_trouble_that_lasts_is_noticed_once(open_reader: Open) -> None:
-    """It is noticed again when the place has given something meanwhile, and each kind of it."""
+    """It is reported again after the place has returned something, and each kind of it is."""
     denied = Message(PLACE, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     missing = Message(PLACE, 0, KafkaError.UNKNOWN_TOPIC_OR_PART)
     away = KafkaError(AWAY_CODE, "down")
@@ -306,7 +306,7 @@ def test_a_trouble_that_lasts_is_noticed_once(open_reader: Open) -> None:
 def test_an_error_that_the_client_cannot_recover_from_is_raised(
     open_reader: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever follows must not wait for a client that is of no use any more."""
+    """A follower must not wait for a client that is of no use any more."""
     message = Message(PLACE, 0, AWAY_CODE)
     fatal = KafkaError(KafkaError._FATAL, "fenced", True)  # the library's own order
     monkeypatch.setattr(message, "_error", fatal)

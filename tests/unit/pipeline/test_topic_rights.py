@@ -1,4 +1,4 @@
-"""Write on a topic is denied only where the broker says so."""
+"""Writing a topic is denied only where the broker says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AWAY = KafkaException(KafkaError(KafkaError._TRANSPORT, "no answer"))
 
 
 class Admin:
-    """Stands for confluent-kafka's AdminClient."""
+    """A fake of confluent-kafka's AdminClient."""
 
     def __init__(self, answer: list[AclOperation] | KafkaException | None) -> None:
         self.answer = answer
@@ -29,7 +29,7 @@ class Admin:
     def describe_topics(
         self, asked: TopicCollection, *, include_authorized_operations: bool, request_timeout: float
     ) -> dict[str, Future[Any]]:
-        """Answer for one topic, and with what we may do."""
+        """Answer for one topic, with what the client may do."""
         assert (list(asked.topic_names), include_authorized_operations) == (["kcm.changes"], True)
         assert request_timeout > 0
         future: Future[Any] = Future()
@@ -61,5 +61,5 @@ def test_a_right_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_not_denied_is_tried(
     monkeypatch: pytest.MonkeyPatch, answer: list[AclOperation] | KafkaException | None
 ) -> None:
-    """A broker that does not name rights, or does not answer, keeps nobody from going on."""
+    """A broker that does not list rights, or does not answer, prevents nothing."""
     check(monkeypatch, Admin(answer))

@@ -1,4 +1,4 @@
-"""Records of the command line: each is waited for, and what was not taken is an error."""
+"""Each record of the command line is acknowledged; one that is not is an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDS = (NewRecord("a", b"1"), NewRecord("b", None))
 
 
 def test_records_are_written_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the client's queue is full for a moment; a null is a record like others."""
+    """Also when the client's queue is full for a moment; a null is a record like any other."""
     producer = FakeProducer()
     use_producer(monkeypatch, producer)
     RecordWriter(load(PipelineSettings), within_s=1).write("kcm.changes", 3, RECORDS)

@@ -1,4 +1,4 @@
-"""What the topics are called and set to, and how their clients are set; the rest needs a broker."""
+"""The names and settings of the topics, and of their clients; the rest needs a broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 def test_only_the_views_are_compacted_and_all_take_the_largest_record() -> None:
-    """The log and the events are cut by age, the views keep the newest record of each key."""
+    """Log and events are deleted by age; the views keep the newest record of each key."""
     names = topic_names("kcm")
     settings = topic_settings(names)
     assert {name: each["cleanup.policy"] for name, each in settings.items()} == {
@@ -23,7 +23,7 @@ def test_only_the_views_are_compacted_and_all_take_the_largest_record() -> None:
 
 
 def test_a_clients_own_properties_win_and_it_never_makes_a_topic() -> None:
-    """Any property of librdkafka can be set; secrets reach it in clear."""
+    """Any property of librdkafka can be set; it gets secrets in clear text."""
     settings = load(
         PipelineSettings,
         bootstrap_servers="k:1",

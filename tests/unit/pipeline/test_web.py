@@ -1,4 +1,4 @@
-"""The HTTP server of a part: where it listens, whom it takes for the client, and the metrics that it serves."""
+"""A part's HTTP server: where it listens, whom it takes for the client, and the metrics that it serves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FREE = 0
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_options_are_what_the_settings_say(tmp_path: Path) -> None:
-    """Lists are given with commas; blanks and empty parts of them are none."""
+    """Lists are separated by commas; blanks and empty elements are ignored."""
     said = load(
         PipelineSettings,
         None,
@@ -49,7 +49,7 @@ def test_options_are_what_the_settings_say(tmp_path: Path) -> None:
 
 
 def test_the_port_is_taken_before_anything_runs() -> None:
-    """A second server on it is one clear line, and the first one goes on."""
+    """A second server on it gets one clear line, and the first one continues."""
     with serving() as server:
         with pytest.raises(ConflictError, match=str(server.port)):
             WebServer(page(), "127.0.0.1", server.port)
@@ -57,7 +57,7 @@ def test_the_port_is_taken_before_anything_runs() -> None:
 
 
 def test_a_bad_configuration_takes_no_port(tmp_path: Path) -> None:
-    """It is refused first: what is mended then finds the port free."""
+    """It is refused first, so after it is fixed the port is free."""
     port = free_port()
     bad = WebOptions(write_config(tmp_path, "no_such_key: 1"))
     with pytest.raises(UsageError):
@@ -67,7 +67,7 @@ def test_a_bad_configuration_takes_no_port(tmp_path: Path) -> None:
 
 
 def test_a_server_is_there_while_its_context_is() -> None:
-    """Its thread ends with it, and the port is free again."""
+    """Its thread ends with the context, and the port is free again."""
     server = WebServer(page(), "127.0.0.1", free_port())
     assert not server.alive
     with server:
@@ -79,7 +79,7 @@ def test_a_server_is_there_while_its_context_is() -> None:
 
 
 def test_a_url_has_its_scheme_and_brackets_around_ipv6() -> None:
-    """As a browser takes it."""
+    """As a browser accepts it."""
     with serving() as server:
         assert server.url == f"http://127.0.0.1:{server.port}"
     with serving(host="::1") as server:
@@ -87,7 +87,7 @@ def test_a_url_has_its_scheme_and_brackets_around_ipv6() -> None:
 
 
 def test_who_reaches_no_page_is_counted() -> None:
-    """With the status that it got; who is answered by a page is not."""
+    """With the status of its answer; a request that a page answers is not counted."""
     refused: list[int] = []
     with WebServer(page(), "127.0.0.1", FREE, refused=refused.append) as server:
         exchange(server, request())
@@ -96,14 +96,14 @@ def test_who_reaches_no_page_is_counted() -> None:
 
 
 def test_a_head_has_a_size() -> None:
-    """A request with many steps of a rehearsal is in it; one that goes on and on is refused, not kept."""
+    """A request with many steps of a rehearsal fits; an endless one is refused, not kept."""
     with serving() as server:
         assert status(exchange(server, request(f"X-Long: {'x' * 28_000}"))) == 200
         assert status(exchange(server, request(f"X-Long: {'x' * 400_000}"))) == 400
 
 
 def test_clients_are_known_through_trusted_proxies_only() -> None:
-    """Anybody may write X-Forwarded-For; it counts from those that are named."""
+    """Anybody may send X-Forwarded-For; it only counts from proxies that are named."""
     forwarded = request("X-Forwarded-For: 10.1.2.3")
     with serving(WebOptions(trusted_proxies=("127.0.0.0/24",))) as server:
         assert exchange(server, forwarded).endswith(b"10.1.2.3")
@@ -113,7 +113,7 @@ def test_clients_are_known_through_trusted_proxies_only() -> None:
 
 
 def test_a_proxy_of_ipv4_is_known_where_ipv6_is_listened_on() -> None:
-    """Its address is mapped there, and it is the same proxy."""
+    """There its address is mapped to IPv6, and it is the same proxy."""
     forwarded = request("X-Forwarded-For: 10.1.2.3")
     options = WebOptions(trusted_proxies=("127.0.0.0/24",), connections_per_client=1)
     with serving(options, host="::") as server, connected(server):
@@ -121,7 +121,7 @@ def test_a_proxy_of_ipv4_is_known_where_ipv6_is_listened_on() -> None:
 
 
 def test_the_metrics_of_a_part_are_guarded_alike(tmp_path: Path) -> None:
-    """Text and OpenMetrics, single families, and a probe's path, behind the same password."""
+    """Text and OpenMetrics, single families, and a probe's path require the same password."""
     registry = CollectorRegistry()
     Counter("rain", "Drops.", registry=registry).inc()
     Counter("snow", "Flakes.", registry=registry).inc()
@@ -146,7 +146,7 @@ def test_the_metrics_of_a_part_are_guarded_alike(tmp_path: Path) -> None:
 
 
 def test_metrics_are_at_every_path_and_packed_for_who_takes_that() -> None:
-    """As prometheus_client's own server has it; the port is free once it is closed."""
+    """As in prometheus_client's own server; the port is free once it is closed."""
     registry = CollectorRegistry()
     for number in range(20):
         Counter(f"rain_{number}", "Drops. " * 20, registry=registry).inc()

@@ -1,4 +1,4 @@
-"""The web configuration file: what it asks for is done, what it asks in vain for is refused."""
+"""The web configuration file: what it asks for is done, and what is not supported is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAIR = "cert_file: server.pem, key_file: server.key"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA, and certificates of the server, of a successor, and of two clients."""
+    """A CA, and certificates of the server, of its successor, and of two clients."""
     folder = tmp_path_factory.mktemp("web")
     make_authority(folder)
     for name, host in (
@@ -39,12 +39,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(made: Path, tmp_path: Path) -> Path:
-    """The same, to be changed by one test."""
+    """A copy of those files, for one test to change."""
     return Path(shutil.copytree(made, tmp_path, dirs_exist_ok=True))
 
 
 def client(folder: Path, name: str | None = None) -> ssl.SSLContext:
-    """Return what a client needs that believes the CA, and shows a certificate if it has one."""
+    """Return the TLS context of a client that trusts the CA, and presents a certificate if it has one."""
     context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
     if name is not None:
         context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
@@ -55,14 +55,14 @@ def client(folder: Path, name: str | None = None) -> ssl.SSLContext:
 def secured(
     folder: Path, tls: str, more: str = "", *, access_log: bool = False
 ) -> Iterator[WebServer]:
-    """Serve with a section tls_server_config."""
+    """Serve with this section tls_server_config."""
     text = f"tls_server_config: {{{PAIR}{tls}}}\n{more}"
     with serving(WebOptions(write_config(folder, text), access_log=access_log)) as server:
         yield server
 
 
 def answered(server: WebServer, tls: ssl.SSLContext | None) -> bool:
-    """Return whether a client is answered."""
+    """Return whether a client gets an answer."""
     try:
         return status(exchange(server, request(), tls=tls)) == 200
     except ssl.SSLError:
@@ -71,7 +71,7 @@ def answered(server: WebServer, tls: ssl.SSLContext | None) -> bool:
 
 @NEEDS_OPENSSL
 def test_with_a_certificate_tls_is_spoken_and_nothing_else(folder: Path) -> None:
-    """A client that believes the CA is answered, over TLS 1.2 or newer; without TLS nobody is."""
+    """A client that trusts the CA gets an answer, over TLS 1.2 or newer; without TLS there is no answer."""
     with secured(folder, "") as server:
         assert server.url.startswith("https://")
         assert answered(server, client(folder))
@@ -90,7 +90,7 @@ def test_with_a_certificate_tls_is_spoken_and_nothing_else(folder: Path) -> None
 
 @NEEDS_OPENSSL
 def test_a_cipher_suite_is_meant_by_the_name_that_go_gives_it(folder: Path) -> None:
-    """Of TLS 1.2 none is spoken but those that are listed."""
+    """With TLS 1.2 only the listed suites are used."""
     suites = ", cipher_suites: [TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384], max_version: TLS12"
     with (
         secured(folder, f"{suites}, prefer_server_cipher_suites: false") as server,
@@ -102,7 +102,7 @@ def test_a_cipher_suite_is_meant_by_the_name_that_go_gives_it(folder: Path) -> N
 
 @NEEDS_OPENSSL
 def test_a_client_shows_its_certificate_where_one_is_asked_for(folder: Path) -> None:
-    """And one of the names that are allowed, where there is a list."""
+    """It must hold one of the allowed names, where there is a list."""
     asked = ", client_ca_file: ca.pem, client_auth_type: "
     with secured(folder, f"{asked}RequireAndVerifyClientCert") as server:
         assert answered(server, client(folder, "ann"))
@@ -120,7 +120,7 @@ def test_a_client_shows_its_certificate_where_one_is_asked_for(folder: Path) -> 
 def test_the_access_log_names_the_subject_of_a_clients_certificate(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where it was verified; who shows none is not named."""
+    """If it was verified; a client without a certificate is not named."""
     asked = ", client_ca_file: ca.pem, client_auth_type: VerifyClientCertIfGiven"
     with secured(folder, asked, access_log=True) as server:
         assert answered(server, client(folder, "ann"))
@@ -140,7 +140,7 @@ def _served_certificate(server: WebServer, folder: Path) -> bytes | None:
 def test_a_renewed_certificate_is_served_without_a_restart(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A certificate whose key is not there yet is not served, and the old one is until then."""
+    """A certificate whose key is missing is not served; until the key exists, the old one is."""
     monkeypatch.setattr("pipeline.web._CHECK_FILES_EVERY_S", 0)
     renewed = ssl.PEM_cert_to_DER_cert(
         (folder / "next.pem").read_text()[(folder / "next.pem").read_text().index("-----BEGIN") :]
@@ -161,7 +161,7 @@ def test_a_renewed_certificate_is_served_without_a_restart(
 
 @NEEDS_OPENSSL
 def test_what_needs_a_restart_is_said_and_leaves_all_as_it_was(folder: Path) -> None:
-    """TLS that is taken out of the file stays on."""
+    """TLS that is removed from the file stays on."""
     path = write_config(folder, f"tls_server_config: {{{PAIR}}}")
     security = WebSecurity(path)
     for text in ("{}", "not yaml: [", f"tls_server_config: {{{PAIR}, min_version: TLS13}}"):
@@ -203,10 +203,10 @@ REFUSED = (
 @NEEDS_OPENSSL
 @pytest.mark.parametrize(("text", "why"), REFUSED)
 def test_what_cannot_be_done_is_refused_in_one_line(folder: Path, text: str, why: str) -> None:
-    """Nothing of the file is ignored, and no hash of a password is repeated."""
+    """Nothing in the file is ignored, and no hash of a password is repeated."""
     path = write_config(folder, text)
     with pytest.raises(UsageError) as caught:
-        WebServer(lambda *_: None, "127.0.0.1", 0, WebOptions(path))  # type: ignore[arg-type]  # never asked
+        WebServer(lambda *_: None, "127.0.0.1", 0, WebOptions(path))  # type: ignore[arg-type]  # never called
     assert why in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -214,7 +214,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(folder: Path, text: str, why
 
 
 def test_an_empty_file_asks_for_nothing_and_a_missing_one_is_refused(tmp_path: Path) -> None:
-    """A file that is named must be there."""
+    """A file that is named must exist."""
     assert not WebSecurity(write_config(tmp_path, "")).users
     with pytest.raises(UsageError, match="No such file"):
         WebSecurity(tmp_path / "none.yaml")

@@ -1,4 +1,4 @@
-"""Connections: how many one client may hold, what hostile ones do, and that others are answered."""
+"""How many connections one client may hold, what hostile ones do, and that others get answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _is_closed(client: socket.socket) -> bool:
 
 
 def test_one_client_takes_its_share_and_no_more() -> None:
-    """What it opens beyond it is closed at once; another is answered, and it again when it closes."""
+    """Further ones are closed at once. Another client gets an answer, and this one again when it closes one."""
     with serving(WebOptions(connections_per_client=3)) as server, ExitStack() as stack:
         held = [stack.enter_context(connected(server)) for _ in range(3)]
         with connected(server) as one_too_many:
@@ -44,7 +44,7 @@ def test_one_client_takes_its_share_and_no_more() -> None:
 
 
 def test_a_proxy_that_is_trusted_holds_as_many_as_it_needs() -> None:
-    """Its connections are of many clients."""
+    """Its connections belong to many clients."""
     options = WebOptions(connections_per_client=2, trusted_proxies=("127.0.0.0/30",))
     with serving(options) as server, ExitStack() as stack:
         for _ in range(5):
@@ -62,7 +62,7 @@ def _until_answered(server: WebServer) -> None:
 
 @NEEDS_OPENSSL
 def test_who_never_ends_the_handshake_is_counted(tmp_path: Path) -> None:
-    """A connection costs most before anything is known of the client."""
+    """A connection costs most before anything is known about the client."""
     make_authority(tmp_path)
     make_certificate(tmp_path, "server", "localhost")
     config = "tls_server_config: {cert_file: server.pem, key_file: server.key}"
@@ -89,7 +89,7 @@ def test_who_never_ends_the_handshake_is_counted(tmp_path: Path) -> None:
 def test_a_request_that_does_not_come_to_its_end_is_dropped(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither its head nor its body may take for ever, the second request's on a connection either."""
+    """Neither its head nor its body may take for ever, nor those of the second request on a connection."""
     monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.3)
     with serving() as server:
         began = time.monotonic()
@@ -105,7 +105,7 @@ def _resident() -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_a_thousand_connections_hold_nobody_up_and_little_memory() -> None:
-    """One client opens a thousand and trickles: others are answered, memory stays bounded."""
+    """One client opens a thousand and sends slowly: others get answers, and memory stays bounded."""
     with serving() as server, ExitStack() as stack:
         assert status(exchange(server, request(), of=OTHER)) == 200
         before = _resident()
@@ -123,7 +123,7 @@ def test_a_thousand_connections_hold_nobody_up_and_little_memory() -> None:
 
 
 def test_all_clients_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many addresses do not take the last file that the process may open."""
+    """Many addresses do not use up the files that the process may open."""
     monkeypatch.setattr(web_connections, "MOST_CONNECTIONS", 4)
     with serving() as server, ExitStack() as stack:
         for number in range(4):
@@ -156,14 +156,14 @@ HOSTILE = (
 
 
 def test_hostile_requests_are_refused_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each gets its status and ends; the next client is answered as before."""
+    """Each gets its status and ends; the next client gets an answer as before."""
     monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.5)
     with serving() as server:
         for sent, wanted in HOSTILE:
             assert status(exchange(server, sent)) == wanted, sent[:80]
             assert status(exchange(server, request())) == 200
         for sent in TOO_LARGE:
-            # Who is still sending when it is refused may see the connection's end alone.
+            # A client that still sends when it is refused may only see the end of the connection.
             assert status(exchange(server, sent)) in {0, 200, 400}, sent[:80]
             assert status(exchange(server, request())) == 200
 
@@ -171,7 +171,7 @@ def test_hostile_requests_are_refused_one_by_one(monkeypatch: pytest.MonkeyPatch
 def test_whatever_bytes_come_the_next_client_is_answered(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """And nothing of it reaches the log, which anybody could fill otherwise."""
+    """None of it is logged: otherwise anybody could fill the log."""
     monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.05)
     heads = st.sampled_from([b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"GET /", b"POST "])
     with serving() as server:
@@ -180,7 +180,7 @@ def test_whatever_bytes_come_the_next_client_is_answered(
         @given(heads, st.binary(max_size=300), st.sampled_from([b"", b"\r\n\r\n"]))
         def check(head: bytes, middle: bytes, end: bytes) -> None:
             exchange(server, head + middle + end)
-            # On a busy machine a good request may not come within that time either.
+            # On a busy machine even a good request may not arrive within that time.
             wait_until(lambda: status(exchange(server, request())) == 200)
 
         check()

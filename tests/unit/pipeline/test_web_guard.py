@@ -1,4 +1,4 @@
-"""Who is answered over HTTP: by which names, with which password; and that all others are not."""
+"""Who gets an answer over HTTP: under which host names, with which password."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.support.web import (
 )
 
 LONG = 73 * "x"
-"""One byte more than bcrypt takes."""
+"""One byte more than bcrypt accepts."""
 
 
 def test_a_page_of_another_name_reads_nothing() -> None:
-    """A foreign name that was made to point here is refused (DNS rebinding); our own names are not."""
+    """A foreign name that was made to resolve to this server is refused (DNS rebinding); our own names are not."""
     options = WebOptions(allowed_hosts=("kcm.example.com", "*.svc"))
     ours = ("localhost", "LOCALHOST:9640", "127.0.0.1", "127.0.0.1:9640", "[::1]:9640", "10.0.0.7")
     named = (f"{socket.gethostname()}:1", "kcm.example.com", "kcm.example.com.", "a.b.svc:80")
@@ -46,7 +46,7 @@ def test_a_page_of_another_name_reads_nothing() -> None:
 
 
 def test_a_star_alone_lets_everybody_ask_by_any_name() -> None:
-    """Who has a proxy before it that checks names can leave it to the proxy."""
+    """With a proxy in front that checks names, the check can be left to the proxy."""
     with serving(WebOptions(allowed_hosts=("*",))) as server:
         assert status(exchange(server, request("Host: whatever.example"))) == 200
 
@@ -61,7 +61,7 @@ def _secured(tmp_path: Path) -> WebOptions:
 
 
 def test_who_knows_no_password_gets_no_page(tmp_path: Path) -> None:
-    """Only a user of the file with its own password is answered, the second time as well."""
+    """Only a user of the file with their own password gets an answer, the second time as well."""
     refused = (
         (),
         (basic("alice", "wrong"),),
@@ -86,7 +86,7 @@ def test_who_knows_no_password_gets_no_page(tmp_path: Path) -> None:
 
 
 def test_headers_of_the_file_are_on_every_answer_but_the_page_s_own_win(tmp_path: Path) -> None:
-    """A refusal has them too."""
+    """A refusal has them as well."""
     with serving(_secured(tmp_path)) as server:
         refused, answered = exchange(server, request()), exchange(server, request(basic()))
     assert b"x-frame-options: sameorigin" in refused
@@ -96,7 +96,7 @@ def test_headers_of_the_file_are_on_every_answer_but_the_page_s_own_win(tmp_path
 
 
 def test_a_probe_learns_the_status_and_nothing_else(tmp_path: Path) -> None:
-    """The kubelet knows no password; what the answer says is for those who do."""
+    """The kubelet has no password; the content of the answer is for users who do."""
     with serving(_secured(tmp_path)) as server:
         probed = exchange(server, request(path="/healthz"))
         known = exchange(server, request(basic(), path="/healthz"))
@@ -108,7 +108,7 @@ def test_a_probe_learns_the_status_and_nothing_else(tmp_path: Path) -> None:
 def test_a_password_is_compared_once_and_a_changed_one_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A scrape each second costs no bcrypt, and yet who was let in is not let in for ever."""
+    """A scrape each second costs no bcrypt, but a user who was let in is checked again after a change."""
     compared: list[bytes] = []
     compare = web_guard._is_password
 
@@ -135,7 +135,7 @@ def _until(server: WebServer, wanted: int) -> None:
 def test_many_wrong_passwords_at_once_are_refused_without_comparing_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of those that wait for bcrypt there are few: the others are refused at once."""
+    """Few may wait for bcrypt: the others are refused at once."""
     go = threading.Event()
     compared: list[bytes] = []
 
@@ -156,7 +156,7 @@ def test_many_wrong_passwords_at_once_are_refused_without_comparing_each(
 
 
 def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it does not read within the time is not kept for it, and its connection ends."""
+    """What it does not read in time is dropped, and its connection ends."""
     big = 64 * 1024 * 1024
     with serving(app=page(bytes(big))) as server:
         assert len(exchange(server, request(path="/big"))) > big, "who reads gets everything"
@@ -167,7 +167,7 @@ def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch)
 
 
 def _until_slow_is_dropped(client: socket.socket) -> None:
-    """Read nothing for a second, then everything that is still to be had."""
+    """Read nothing for a second, then everything that is left."""
     client.settimeout(20)
     time.sleep(1)
     received = 0
@@ -180,7 +180,7 @@ def _until_slow_is_dropped(client: socket.socket) -> None:
 
 
 def test_answers_are_logged_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """With a line each, the refused ones included, and without what is secret."""
+    """With one line each, also for refusals, and without secrets."""
     with serving(WebOptions(access_log=True)) as server:
         exchange(server, request(basic()))
         exchange(server, request("Host: evil.com"))
@@ -195,7 +195,7 @@ def test_answers_are_logged_where_that_is_asked_for(capsys: pytest.CaptureFixtur
 def test_the_access_log_says_who_asks_where_it_is_proved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The user of a right password; not a name whose password is wrong, which may be a password itself."""
+    """The user with a right password, but not a name with a wrong one, which may itself be a password."""
     options = _secured(tmp_path)._replace(access_log=True)
     with serving(options) as server:
         exchange(server, request(basic()))

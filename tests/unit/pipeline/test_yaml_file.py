@@ -1,4 +1,4 @@
-"""A configuration file in YAML: what it says, or one line that says what is wrong with it."""
+"""A YAML configuration file gives its content, or one line that says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Config(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
-    """Every field has its default then."""
+    """Every field then has its default."""
     path = tmp_path / "empty"
     path.touch()
     assert read_yaml(path, _Config, "here") == _Config()
@@ -35,7 +35,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
 def test_a_bad_file_is_one_line_that_repeats_nothing_of_it(
     tmp_path: Path, text: str, said: str
 ) -> None:
-    """What stands in it may be a password."""
+    """Its content may be a password."""
     path = tmp_path / "bad"
     path.write_text(text)
     with pytest.raises(UsageError) as found:
