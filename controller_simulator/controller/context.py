@@ -1,9 +1,9 @@
-"""What a controller remembers: brokers, assignments, leaders, states, deletions, reassignments.
+"""Holds a controller's memory: brokers, assignments, leaders, states, deletions, reassignments.
 
-The rule: this is the controller's memory and no more, so it may lag behind ZooKeeper, and a
-machine reads ZooKeeper before it writes there. Whoever plays the controller changes it through
-the machines. Everything that is iterated over keeps the order in which it came, so that the same
-story gives the same writes on every machine. Source (Kafka 3.9): kafka.controller.ControllerContext.
+The rule: this is the controller's memory and no more, so it may lag behind ZooKeeper, and a machine
+reads ZooKeeper before it writes there. Callers change it through the machines. Everything that is
+iterated over keeps its order of insertion, so that the same sequence of events gives the same
+writes on every machine. Source (Kafka 3.9): kafka.controller.ControllerContext.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -20,7 +20,7 @@ from controller_simulator.controller.requests import EPOCH_DURING_DELETE, NO_EPO
 _UNKNOWN_TOPIC: dict[int, ReplicaAssignment] = {}
 
 INITIAL_CONTROLLER_EPOCH = 0
-"""KafkaController.InitialControllerEpoch: of a broker that was never elected."""
+"""KafkaController.InitialControllerEpoch: the epoch of a broker that was never elected."""
 
 
 class LeaderIsrAndControllerEpoch(msgspec.Struct, frozen=True, gc=False):
@@ -36,15 +36,15 @@ class LeaderIsrAndControllerEpoch(msgspec.Struct, frozen=True, gc=False):
 class ControllerContext:
     """The controller's memory; a fresh one is what a broker has before it is elected.
 
-    Sets whose order shows are dictionaries without values.
+    Sets whose order matters are dictionaries without values.
     """
 
     controller_id: int = -1
     epoch: int = INITIAL_CONTROLLER_EPOCH
     epoch_zk_version: int = 0
-    """The version of /controller_epoch that this controller wrote: it fences every write."""
+    """The version of /controller_epoch that this controller wrote, which fences every write."""
     live_broker_epochs: dict[int, int] = field(default_factory=dict)
-    """Registered brokers, those that are shutting down included, and their broker epochs."""
+    """Registered brokers, including those that are shutting down, with their broker epochs."""
     shutting_down: set[int] = field(default_factory=set)
     topics: dict[str, None] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class ControllerContext:
     # --- leaders ----------------------------------------------------------------------------
 
     def partitions_with_leaders(self) -> tuple[TopicPartition, ...]:
-        """Return partitions that have a state, of topics that stay (partitionsWithLeaders)."""
+        """Return partitions that have a state, without those of topics to be deleted (partitionsWithLeaders)."""
         return tuple(p for p in self.leadership if not self.is_queued_for_deletion(p.topic))
 
     def partitions_with_offline_leader(self) -> tuple[TopicPartition, ...]:
@@ -153,7 +153,7 @@ class ControllerContext:
         )
 
     def partition_leaders_on(self, broker: int) -> tuple[TopicPartition, ...]:
-        """Return partitions that a broker still leads and another could (partitionLeadersOnBroker)."""
+        """Return partitions that a broker still leads and another could lead (partitionLeadersOnBroker)."""
         return tuple(
             partition
             for partition, state in self.leadership.items()
@@ -184,7 +184,7 @@ class ControllerContext:
     def remove_topic(self, topic: str) -> None:
         """Forget a topic (removeTopic).
 
-        As Kafka does, it keeps the states of its partitions, and that the topic was ineligible.
+        As in Kafka, the states of its partitions are kept, and that the topic was ineligible.
         """
         self.topics_to_be_deleted.pop(topic, None)
         self.topics_with_deletion_started.discard(topic)

@@ -1,11 +1,11 @@
-"""The input and output of a controller: what it reads, asks ZooKeeper to write, and sends.
+"""Does the input and output of a controller: what it reads, asks ZooKeeper to write, and sends.
 
-The rule: the machines decide, and touch nothing but this. A caller gives a `StateReader`, runs one
-step of the controller, and takes a `Transition`: writes in order, requests in order, and what
-could not be done. A state that was written by an earlier machine of the
-same step is read back from here, since the real controller reads ZooKeeper again before each of
-its writes. Sources (Kafka 3.9): kafka.zk.KafkaZkClient; for the fence,
-retryRequestsUntilConnected with expectedControllerEpochZkVersion.
+The rule: the machines decide, and use nothing but this for input and output. A caller provides a
+`StateReader`, runs one step of the controller, and takes a `Transition`: writes in order, requests
+in order, and what could not be done. A state that an earlier machine of the same step wrote is read
+back from here, since the real controller reads ZooKeeper again before each of its writes. Sources
+(Kafka 3.9): kafka.zk.KafkaZkClient; for the fence, retryRequestsUntilConnected with
+expectedControllerEpochZkVersion.
 """
 
 import contextlib
@@ -39,13 +39,14 @@ ILLEGAL_STATE = "IllegalStateException"
 """The name of Kafka's error for a step that the tables of states do not allow."""
 
 NODE_EXISTS = "NodeExistsException"
-"""org.apache.zookeeper.KeeperException: what is to be created is there already."""
+"""org.apache.zookeeper.KeeperException: the znode to be created exists already."""
 
 
 class AbortedEventError(Exception):
     """An exception that Kafka's controller does not handle: the event ends here.
 
-    What was done until then stays done (KafkaController.process logs it and takes the next event).
+    What was done until then stays done (KafkaController.process logs the exception and takes the
+    next event).
     """
 
 
@@ -69,7 +70,7 @@ class StateReader(Protocol):
 
 
 class TransitionFailure(msgspec.Struct, frozen=True):
-    """A step that was not done: it changed neither a state nor a znode."""
+    """A step that was not done: neither a state nor a znode changed."""
 
     subject: PartitionAndReplica | TopicPartition
     previous: PartitionState | ReplicaState
@@ -87,13 +88,13 @@ class HeldElection(msgspec.Struct, frozen=True):
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """What came of a step of the controller: writes and requests in order, and failures."""
+    """The result of a step of the controller: writes and requests in order, and failures."""
 
     writes: tuple[ZnodeWrite, ...] = ()
     requests: tuple[Request, ...] = ()
     failed: tuple[TransitionFailure, ...] = ()
     aborted: str | None = None
-    """Why the event ended before its time; None = it did not."""
+    """Why the event was aborted; None = it was not."""
     elections: tuple[HeldElection, ...] = ()
     """The elections behind the writes; the first leader of a new partition is chosen without one."""
 
@@ -121,9 +122,9 @@ class ControllerIO:
         self._reassign_partitions_written = False
 
     def take(self) -> Transition:
-        """Return what has been done since the last time, for ZooKeeper and brokers to get.
+        """Return what has been done since the last call, for ZooKeeper and the brokers.
 
-        From then on everything is read from the reader again.
+        After that everything is read from the reader again.
         """
         done = Transition(
             tuple(self._writes),
@@ -143,7 +144,7 @@ class ControllerIO:
 
     @contextlib.contextmanager
     def event(self) -> Iterator[None]:
-        """Handle an event: the error that aborts it goes into the `Transition`, and no further."""
+        """Handle an event: an error that aborts it is put into the `Transition` and is not raised."""
         try:
             yield
         except AbortedEventError as error:
@@ -162,7 +163,7 @@ class ControllerIO:
     ) -> None:
         """Send these brokers metadata alone (KafkaController.sendUpdateMetadataRequest).
 
-        None = all that are registered. Without partitions it says who is registered.
+        None = all that are registered. Without partitions the request says who is registered.
         """
         batch = self.new_batch()
         to_all = self.context.live_or_shutting_down_brokers
@@ -190,7 +191,7 @@ class ControllerIO:
     # --- ZooKeeper --------------------------------------------------------------------------
 
     def write(self, write: CreateZnode | SetZnode | DeleteZnode) -> None:
-        """Ask for a write, fenced by the controller's epoch; raise if another one has raised it."""
+        """Ask for a write, fenced by the controller's epoch; raise if another controller has raised the epoch."""
         version = self.context.epoch_zk_version
         found = self.reader.controller_epoch_zk_version()
         if found != version:
@@ -235,7 +236,7 @@ class ControllerIO:
         self.write(SetZnode(topic_path(topic), data.decode()))
 
     def delete_recursive(self, path: str) -> None:
-        """Ask that a znode goes, after all below it (deleteRecursive)."""
+        """Ask for the deletion of a znode, after all below it (deleteRecursive)."""
         for child in self.reader.children(path):
             self.delete_recursive(f"{path}/{child}")
         self.write(DeleteZnode(path))
@@ -247,7 +248,7 @@ class ControllerIO:
         return self.reader.reassign_partitions()
 
     def set_reassign_partitions(self, left: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-        """Ask that /admin/reassign_partitions holds these, and goes when there are none."""
+        """Ask that /admin/reassign_partitions holds these, and that it is deleted when there are none."""
         if left:
             data = encode_reassign_partitions(left).decode()
             self.write(SetZnode(REASSIGN_PARTITIONS_PATH, data))

@@ -1,12 +1,12 @@
-"""The broker's side of the controller's requests: which are obeyed, which refused, and with which error.
+"""Receives the controller's requests as a broker does: which are obeyed, which refused, with which error.
 
-The rule: a request is judged whole first (the broker epoch, then the controller epoch) and then
-partition by partition; one partition's refusal changes nothing for the others. A partition is
-taken only under a leader epoch above the one that the replica has. Source (Kafka 3.9):
-kafka.server.KafkaApis (handleLeaderAndIsrRequest, handleStopReplicaRequest),
-kafka.server.ZkBrokerEpochManager,
-kafka.server.ReplicaManager (becomeLeaderOrFollower, makeLeaders, makeFollowers, stopReplicas,
-maybeUpdateMetadataCache) and kafka.cluster.Partition (makeLeader, makeFollower).
+The rule: a request is first checked as a whole (the broker epoch, then the controller epoch) and
+then partition by partition; the refusal of one partition changes nothing for the others. A
+partition is accepted only under a leader epoch above the one that the replica has. Source (Kafka
+3.9): kafka.server.KafkaApis (handleLeaderAndIsrRequest, handleStopReplicaRequest),
+kafka.server.ZkBrokerEpochManager, kafka.server.ReplicaManager (becomeLeaderOrFollower, makeLeaders,
+makeFollowers, stopReplicas, maybeUpdateMetadataCache) and kafka.cluster.Partition (makeLeader,
+makeFollower).
 """
 
 import enum
@@ -28,7 +28,7 @@ from controller_simulator.controller.requests import (
 )
 
 UNKNOWN_BROKER_EPOCH = -1
-"""Of controllers before Kafka 2.2 (AbstractControlRequest.UNKNOWN_BROKER_EPOCH): not checked."""
+"""The broker epoch in requests of controllers before Kafka 2.2 (AbstractControlRequest.UNKNOWN_BROKER_EPOCH): not checked."""
 
 
 class Errors(enum.StrEnum):
@@ -50,21 +50,21 @@ class HostedPartition(msgspec.Struct, gc=False):
     partition_epoch: int = 0
     leader: int | None = None
     topic_id: str | None = None
-    """The id in the replica's log; None before the first request that named one."""
+    """The topic id in the replica's log; None before the first request that carried one."""
     isr: tuple[int, ...] = ()
     replicas: tuple[int, ...] = ()
     controller_epoch: int = 0
     serves: bool = False
-    """It leads or follows; not before it was asked to, and not once it was stopped."""
+    """Whether the replica leads or follows: not before it was asked to, and not after it was stopped."""
     offline: bool = False
-    """Its log directory failed (HostedPartition.Offline)."""
+    """Its log directory has failed (HostedPartition.Offline)."""
 
 
 class Response(msgspec.Struct, frozen=True):
     """What a broker answers."""
 
     error: Errors = Errors.NONE
-    """Of the whole request: nothing of it was done."""
+    """The error of the whole request: nothing of it was done."""
     errors: dict[TopicPartition, Errors] = {}
 
 
@@ -80,7 +80,7 @@ class ReplicaManager:
     """Brokers that its metadata cache knows (hasAliveBroker)."""
     partitions: dict[TopicPartition, HostedPartition] = field(default_factory=dict)
     _named_alive: tuple[int, ...] = ()
-    """The same as they were named last: a set of all brokers is not made for each request."""
+    """The same brokers as the last request named them, so that not each request makes a set of all brokers."""
 
     def receive_leader_and_isr(self, request: LeaderAndIsrRequest) -> Response:
         """Obey a LeaderAndIsr request; return the answer (becomeLeaderOrFollower)."""
@@ -124,8 +124,8 @@ class ReplicaManager:
         return Response()
 
     def _refuse(self, request: Request) -> Response | None:
-        """Return the answer if the whole request is refused; None, and heed its epoch, if not."""
-        # A larger one is right: the controller may hear of a registration before its broker does.
+        """Return the answer if the whole request is refused; otherwise note its epoch and return None."""
+        # A larger one is fine: the controller may learn of a registration before its broker does.
         if UNKNOWN_BROKER_EPOCH != request.broker_epoch < self.broker_epoch:
             return Response(Errors.STALE_BROKER_EPOCH)
         if request.controller_epoch < self.controller_epoch:
@@ -151,10 +151,10 @@ class ReplicaManager:
     def _take(
         self, have: HostedPartition, asked: LeaderAndIsrPartition, topic_id: str | None
     ) -> None:
-        """Take a partition of a request that was not refused (makeLeader, makeFollower)."""
+        """Accept a partition of a request that was not refused (makeLeader, makeFollower)."""
         has_no_leader = asked.leader != self.broker and asked.leader not in self.alive
         if asked.leader_epoch == have.leader_epoch or has_no_leader:
-            # A topic id comes (or goes) without a new epoch; or only the log is made.
+            # A topic id may appear or disappear without a new epoch; or only the log is created.
             have.topic_id = topic_id
         elif asked.partition_epoch >= have.partition_epoch:
             self.partitions[asked.partition] = HostedPartition(
@@ -171,7 +171,7 @@ class ReplicaManager:
 
 def _judge_stop(have: HostedPartition | None, asked: StopReplicaPartition) -> Errors:
     if have is None:
-        return Errors.NONE  # a log that is left over is deleted all the same
+        return Errors.NONE  # a leftover log is deleted all the same
     if have.offline:
         return Errors.KAFKA_STORAGE_ERROR
     unchecked = asked.leader_epoch in {NO_EPOCH, EPOCH_DURING_DELETE}

@@ -1,15 +1,15 @@
-"""The life of a controller: who wins /controller, what it does first, and how it gives up.
+"""Runs the lifecycle of a controller: who wins /controller, what it does first, and how it resigns.
 
 Every broker runs this machine; at most one of them is the controller. It knows nothing but
-ZooKeeper: the first broker to create the ephemeral /controller wins, and since Kafka 2.1 the same
-transaction raises /controller_epoch, so that an election without an epoch cannot be. The winner
-does the steps of the failover; every write that it makes from then on checks the version of
-/controller_epoch, so one that was replaced meets ControllerMovedException at its next write, at
-whatever step, and resigns. Where each event may lead is the table of `phases`.
+ZooKeeper. The first broker to create the ephemeral /controller wins. Since Kafka 2.1 the same
+transaction raises /controller_epoch, so that there is no election without an epoch. The winner does
+the steps of the failover. Every write that it makes from then on checks the version of
+/controller_epoch, so a controller that was replaced meets ControllerMovedException at its next
+write, at whatever step, and resigns. Where each event may lead is the table of `phases`.
 
-Two rules are ugly and Kafka's own. The context forgets the epoch on resignation, but the znode
-keeps it, so that it never falls. And a broker that sees /controller *change* only reads who holds
-it; it tries to take it when it is gone.
+Two rules are unexpected, but Kafka's own. The context forgets the epoch on resignation, but the
+znode keeps it, so that it never decreases. And a broker that sees /controller *change* only reads
+who holds it; it tries to take it when it is gone.
 
 Sources (Kafka 3.9): kafka.controller.KafkaController (elect, maybeResign, triggerControllerMove,
 process*), kafka.zk.KafkaZkClient.registerControllerAndIncrementControllerEpoch.
@@ -47,16 +47,16 @@ from controller_simulator.zookeeper.transactions import (
 from controller_simulator.zookeeper.tree import ZnodeTree
 
 CONTROLLER_PATH = "/controller"
-"""The ephemeral znode of who is the controller (kafka.zk.ControllerZNode)."""
+"""The ephemeral znode that names the controller (kafka.zk.ControllerZNode)."""
 
 
 class Lifecycle(msgspec.Struct, frozen=True):
-    """One broker's controller: what KafkaController and ControllerContext remember of it."""
+    """One broker's controller: what KafkaController and ControllerContext remember about it."""
 
     broker: int
     phase: Phase = Phase.NOT_STARTED
     active_controller_id: int = NO_CONTROLLER
-    """Who holds /controller, as it last read; not necessarily still true."""
+    """The broker that held /controller when it was last read; this may no longer be true."""
     epoch: int = 0
     """The epoch that it won; 0 when it is not the controller."""
     epoch_zk_version: int = 0
@@ -64,7 +64,7 @@ class Lifecycle(msgspec.Struct, frozen=True):
     steps_done: int = 0
     """How many of FAILOVER_STEPS are done; a controller that met an error may lack some for good."""
     waiting: tuple[LifecycleEvent, ...] = ()
-    """Events that came during the failover."""
+    """Events that arrived during the failover."""
     kraft_controller_epoch: bool = True
     """Whether it writes a KRaft controller's epoch into /controller (Kafka 3.4 and later)."""
 
@@ -75,15 +75,15 @@ class Lifecycle(msgspec.Struct, frozen=True):
 
     @property
     def next_step(self) -> ElectionStep | None:
-        """The step of its failover that is due; None when there is none."""
+        """The next step of its failover; None when there is none."""
         return FAILOVER_STEPS[self.steps_done] if self.phase is Phase.FAILOVER else None
 
 
 def handle(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, *, session: int) -> Lifecycle:
-    """Return what an event leads to, given what ZooKeeper holds; an election is written there.
+    """Return the lifecycle after an event, given what ZooKeeper holds; an election is written there.
 
-    The caller does the steps: `next_step` until there is none, reporting each by STEP_DONE. Who
-    resigns has no epoch afterwards.
+    The caller does the steps: `next_step` until there is none, reporting each by STEP_DONE. A
+    controller that resigns has no epoch afterwards.
     """
     targets = TRANSITIONS[life.phase][event]
     if not targets:
@@ -99,7 +99,7 @@ def handle(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, *, session: 
 def _queued(
     waiting: tuple[LifecycleEvent, ...], event: LifecycleEvent
 ) -> tuple[LifecycleEvent, ...]:
-    """Return the queue with an event more; the end of a session, or ours, clears it first.
+    """Return the queue with this event added; the end of the session, or a shutdown, clears it first.
 
     Source: ControllerEventManager.clearAndPut.
     """
@@ -115,9 +115,9 @@ def register_controller(
     session: int,
     kraft_controller_epoch: int | None = MIGRATION_OFF,
 ) -> tuple[int, int]:
-    """Take /controller and raise the epoch in one transaction; return epoch and its version.
+    """Take /controller and raise the epoch in one transaction; return the epoch and its version.
 
-    Raises ControllerMovedError when another broker was faster. Source:
+    Raise ControllerMovedError when another broker was faster. Source:
     KafkaZkClient.registerControllerAndIncrementControllerEpoch.
     """
     if tree.find(CONTROLLER_EPOCH_PATH) is None:
@@ -144,7 +144,7 @@ def register_controller(
 
 
 def controller_id(tree: ZnodeTree) -> int:
-    """Return who holds /controller; NO_CONTROLLER when no broker does (KafkaZkClient.getControllerId)."""
+    """Return the broker that holds /controller; NO_CONTROLLER when none does (KafkaZkClient.getControllerId)."""
     found = tree.find(CONTROLLER_PATH)
     if found is None:
         return NO_CONTROLLER
@@ -158,7 +158,7 @@ def controller_id(tree: ZnodeTree) -> int:
 
 
 def _process(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, session: int) -> Lifecycle:
-    """Return what an event that is taken in now leads to (KafkaController.process)."""
+    """Return what an event that is handled now leads to (KafkaController.process)."""
     match event:
         case LifecycleEvent.STARTUP:
             led = _elect(life, tree, session)
@@ -172,15 +172,16 @@ def _process(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, session: i
             led = _move_controller(life, tree, session)
         case LifecycleEvent.EXPIRE:
             led = _with(_resigned(life), phase=Phase.EXPIRED, active_controller_id=NO_CONTROLLER)
-        case _:  # LifecycleEvent.SHUTDOWN; the znode goes with the session
+        case _:  # LifecycleEvent.SHUTDOWN; the znode is deleted with the session
             led = _with(_resigned(life), phase=Phase.CLOSED)
     return led
 
 
 def _maybe_resign(life: Lifecycle, tree: ZnodeTree) -> Lifecycle:
-    """Read who holds /controller, and resign if it was ours (KafkaController.maybeResign).
+    """Read who holds /controller, and resign if this broker held it (KafkaController.maybeResign).
 
-    A failover that was fenced while no other broker holds it stays half done, as in Kafka.
+    A failover that was fenced while no other broker holds /controller remains half done, as in
+    Kafka.
     """
     seen = _with(life, active_controller_id=controller_id(tree))
     return _resigned(seen) if life.is_active and not seen.is_active else _settled(seen)
@@ -211,14 +212,14 @@ def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
 
 
 def _finish_step(life: Lifecycle) -> Lifecycle:
-    """Go on to the next step of the failover; after the last one the broker is the controller."""
+    """Continue with the next step of the failover; after the last one the broker is the controller."""
     done = _with(life, steps_done=life.steps_done + 1)
     is_last = done.steps_done == len(FAILOVER_STEPS)
     return _with(done, phase=Phase.ACTIVE) if is_last else done
 
 
 def _move_controller(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
-    """Give /controller away, for another to take it (KafkaController.triggerControllerMove)."""
+    """Give up /controller, so that another broker takes it (KafkaController.triggerControllerMove)."""
     seen = _with(life, active_controller_id=controller_id(tree))
     if not seen.is_active:
         # Kafka only warns: the machines of the failed controller are not shut down.
@@ -229,7 +230,7 @@ def _move_controller(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycl
 
 
 def _process_waiting(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
-    """Handle what has waited for the end of the failover."""
+    """Handle the events that have waited for the end of the failover."""
     while life.waiting and life.phase is not Phase.FAILOVER:
         event, *rest = life.waiting
         led = handle(_with(life, waiting=()), event, tree, session=session)
@@ -238,12 +239,12 @@ def _process_waiting(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycl
 
 
 def _settled(life: Lifecycle) -> Lifecycle:
-    """Return it in the phase that who holds /controller makes it."""
+    """Return the lifecycle in the phase that follows from who holds /controller."""
     return _with(life, phase=Phase.ACTIVE if life.is_active else Phase.STANDBY)
 
 
 def _resigned(life: Lifecycle) -> Lifecycle:
-    """Return it without all that a controller knows (ControllerContext.resetContext)."""
+    """Return the lifecycle without everything that only a controller knows (ControllerContext.resetContext)."""
     return _with(life, phase=Phase.STANDBY, epoch=0, epoch_zk_version=0, steps_done=0)
 
 

@@ -1,8 +1,8 @@
-"""Kafka's partition state machine: how partitions come to life, get leaders, and go.
+"""Runs Kafka's partition state machine: how partitions are created, get leaders, and are removed.
 
-The rule: a step is made for each partition on its own. The table of states allows it or not; a
-leader is elected from what ZooKeeper holds now, not from memory; what fails changes nothing and is
-recorded. Only OnlinePartition writes and sends anything, the other states are kept in the
+The rule: each partition makes its step independently. The table of states allows it or not. A
+leader is elected from what ZooKeeper holds now, not from memory. A failure changes nothing and is
+recorded. Only OnlinePartition writes and sends anything; the other states are kept in the
 controller's memory. Source (Kafka 3.9): kafka.controller.PartitionStateMachine and
 ZkPartitionStateMachine.
 """
@@ -50,7 +50,7 @@ class PartitionStateMachine:
         self._context = io.context
 
     def startup(self) -> ElectionResults:
-        """Give every partition its state by what ZooKeeper holds, and elect where one is missing."""
+        """Set every partition's state by what ZooKeeper holds, and elect where a leader is missing."""
         context = self._context
         for partition in context.all_partitions():
             state = context.leadership.get(partition)
@@ -66,7 +66,7 @@ class PartitionStateMachine:
     def trigger_online(self, topic: str | None = None) -> ElectionResults:
         """Try to bring new and offline partitions online (triggerOnlinePartitionStateChange).
 
-        Of one topic, or of all; never of a topic that is to be deleted.
+        Those of one topic, or of all topics; never those of a topic that is to be deleted.
         """
         context = self._context
         waiting: Sequence[TopicPartition]
@@ -93,10 +93,10 @@ class PartitionStateMachine:
         *,
         allow_unclean: bool = False,
     ) -> ElectionResults:
-        """Move partitions to a state (handleStateChanges), and return how their elections ended.
+        """Move partitions to a state (handleStateChanges), and return the results of their elections.
 
         Only partitions that had a leader before are elected, and need a strategy; `allow_unclean`
-        goes with "offline". A partition that was New gets its first state instead.
+        applies to "offline". A partition that was New gets its first state instead.
         """
         if not partitions:
             return {}
@@ -124,7 +124,7 @@ class PartitionStateMachine:
     def _valid(
         self, partitions: Sequence[TopicPartition], target: PartitionState
     ) -> list[TopicPartition]:
-        """Return the partitions that may go to this state; the others fail."""
+        """Return the partitions that may move to this state; the others fail."""
         states = self._context.partition_states
         valid = []
         for partition in partitions:
@@ -139,8 +139,8 @@ class PartitionStateMachine:
     def _initialize(self, partitions: Sequence[TopicPartition], batch: RequestBatch) -> None:
         """Give new partitions a leader and an ISR (initializeLeaderAndIsrForPartitions).
 
-        The first live replica leads, all live ones are in sync. Containers are asked for whether
-        they exist or not, as Kafka does: ZooKeeper refuses those, and the answers are ignored.
+        The first live replica leads, all live ones are in sync. As in Kafka, containers are created
+        whether they exist or not: ZooKeeper refuses the existing ones, and its answers are ignored.
         """
         context, io = self._context, self._io
         states = self._first_states(partitions)
@@ -180,7 +180,7 @@ class PartitionStateMachine:
         *,
         allow_unclean: bool,
     ) -> LeaderAndIsr | TransitionFailure:
-        """Elect a leader over the state that ZooKeeper holds (doElectLeaderForPartitions)."""
+        """Elect a leader, based on the state that ZooKeeper holds (doElectLeaderForPartitions)."""
         context = self._context
         current = self._electable_state(partition)
         if isinstance(current, TransitionFailure):
@@ -201,7 +201,7 @@ class PartitionStateMachine:
     def _electable_state(
         self, partition: TopicPartition
     ) -> LeaderIsrAndControllerEpoch | TransitionFailure:
-        """Return the state that an election may replace: none that is gone, or a newer controller's."""
+        """Return the state that an election may replace; the election fails if it is gone or a newer controller's."""
         current = self._io.partition_state(partition)
         if current is None or current.controller_epoch > self._context.epoch:
             return self._fail(partition)

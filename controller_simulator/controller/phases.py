@@ -1,8 +1,8 @@
-"""The phases of a broker's controller, the events that change them, and the steps of an election.
+"""Defines the phases of a broker's controller, the events that change them, and the steps of an election.
 
-The rule: the table of transitions is total, and `lifecycle` leads nowhere that it does not allow. The
-order of the steps is Kafka's and has its reasons: the context is complete before a machine starts,
-and replicas start before partitions, so that dead ones are out of the ISRs when leaders are elected.
+The rule: the table of transitions is total, and `lifecycle` allows only what is in it. The order of
+the steps is Kafka's, for these reasons: the context is complete before a machine starts, and
+replicas start before partitions, so that dead ones are out of the ISRs when leaders are elected.
 Sources (Kafka 3.9): kafka.controller.KafkaController (process, onControllerFailover,
 initializeControllerContext) and ControllerEventManager.
 """
@@ -15,23 +15,23 @@ class Phase(enum.StrEnum):
 
     NOT_STARTED = "not started"
     STANDBY = "standby"
-    """It watches /controller, which another broker holds, or none at the moment."""
+    """The broker watches /controller, which another broker, or none, holds."""
     FAILOVER = "failover"
-    """It has won and works through FAILOVER_STEPS."""
+    """The broker has won and works through FAILOVER_STEPS."""
     ACTIVE = "active"
-    """It is the controller and has done all that."""
+    """The broker is the controller and has done all steps."""
     EXPIRED = "expired"
-    """Its session is lost; nothing is done until there is a new one."""
+    """The broker's session is lost; nothing is done until there is a new one."""
     CLOSED = "closed"
     """The broker is shutting down."""
 
 
 class LifecycleEvent(enum.StrEnum):
-    """What happens to it (kafka.controller.ControllerEvent, and what ends an election)."""
+    """What happens to a broker's controller (kafka.controller.ControllerEvent, and what ends an election)."""
 
     STARTUP = "Startup"
     CONTROLLER_CHANGE = "ControllerChange"
-    """/controller was created or its data changed: read who it is."""
+    """/controller was created or its data changed: read who is the controller."""
     REELECT = "Reelect"
     """/controller was deleted: read it, then try to take it."""
     STEP_DONE = "step done"
@@ -39,11 +39,11 @@ class LifecycleEvent(enum.StrEnum):
     CONTROLLER_MOVED = "ControllerMovedException"
     """A write was refused because /controller_epoch has another version."""
     FAILED = "error"
-    """Any other error during the failover, or an illegal state at any time: give it away."""
+    """Any other error during the failover, or an illegal state at any time: give up /controller."""
     EXPIRE = "Expire"
     """The session is lost (beforeInitializingSession)."""
     NEW_SESSION = "RegisterBrokerAndReelect"
-    """There is a new one (afterInitializingSession)."""
+    """There is a new session (afterInitializingSession)."""
     SHUTDOWN = "shutdown"
 
 
@@ -51,7 +51,7 @@ _LOOKING = (Phase.STANDBY, Phase.FAILOVER, Phase.ACTIVE)
 _HOLDING = (Phase.STANDBY, Phase.ACTIVE)
 _AFTER_FAILOVER = (*_LOOKING, Phase.EXPIRED, Phase.CLOSED)
 WAITS = (Phase.FAILOVER,)
-"""Where an event leads that has to wait for the end of a failover."""
+"""The target of an event that has to wait for the end of a failover."""
 
 _IGNORED: dict[LifecycleEvent, tuple[Phase, ...]] = dict.fromkeys(LifecycleEvent, ())
 
@@ -64,7 +64,7 @@ _READY: dict[LifecycleEvent, tuple[Phase, ...]] = {
     LifecycleEvent.EXPIRE: (Phase.EXPIRED,),
     LifecycleEvent.SHUTDOWN: (Phase.CLOSED,),
 }
-"""Where events lead a broker that holds /controller, or stands by while another one does."""
+"""The targets of events for a broker that holds /controller, or is on standby while another one does."""
 
 TRANSITIONS: dict[Phase, dict[LifecycleEvent, tuple[Phase, ...]]] = {
     Phase.NOT_STARTED: {
@@ -91,11 +91,9 @@ TRANSITIONS: dict[Phase, dict[LifecycleEvent, tuple[Phase, ...]]] = {
     },
     Phase.CLOSED: _IGNORED,
 }
-"""Where each event may lead; nowhere: it cannot come there, or is ignored.
-
-While a failover is under way only its own end is taken in: Kafka's event thread is busy, and what
-comes meanwhile waits (Lifecycle.waiting). Then it decides, hence the many ways out.
-"""
+"""Where each event may lead; no target: it cannot occur there, or is ignored.  During a failover
+only its own end is handled: Kafka's event thread is busy, and other events wait
+(Lifecycle.waiting). After that they are handled, hence the many possible targets."""
 
 
 class ElectionStep(enum.StrEnum):

@@ -1,11 +1,11 @@
-"""How replicas move: the phases of a reassignment, from the new assignment to the last write.
+"""Moves replicas: the phases of a reassignment, from the new assignment to the last write.
 
-The rule: the topic's znode names first the target, with adding and removing replicas,
-so that a new controller can go on; only the last write forgets where it came from. A clean
-reassignment takes three leader epochs: one when the new replicas are informed (A1), one for the new
-leader, or for the same one with fewer replicas (B3), and one when the removed replicas leave the
-ISR (B4; one for each of them). Source (Kafka 3.9): kafka.controller.KafkaController,
-onPartitionReassignment and what it calls.
+The rule: the topic's znode first names the target, with adding and removing replicas, so that a new
+controller can continue; only the last write forgets the origin. A clean reassignment takes three
+leader epochs: one when the new replicas are informed (A1), one for the new leader, or for the same
+one with fewer replicas (B3), and one when the removed replicas leave the ISR (B4; one for each of
+them). Source (Kafka 3.9): kafka.controller.KafkaController, onPartitionReassignment and what it
+calls.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ INVALID_REPLICA_ASSIGNMENT = "INVALID_REPLICA_ASSIGNMENT"
 NO_REASSIGNMENT_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
 UNKNOWN_TOPIC_OR_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
 UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
-"""Names in org.apache.kafka.common.protocol.Errors."""
+"""Names of errors in org.apache.kafka.common.protocol.Errors."""
 
 
 class Reassignments:
-    """Carries reassignments through; see the module."""
+    """Carries out reassignments; see the module."""
 
     def __init__(
         self,
@@ -50,7 +50,8 @@ class Reassignments:
     ) -> dict[TopicPartition, str | None]:
         """Begin what the admin API asks for (processApiPartitionReassignment).
 
-        A target of None cancels. Returns the error by partition, None where it was begun.
+        A target of None cancels. Return the error by partition, None where the reassignment was
+        begun.
         """
         results: dict[TopicPartition, str | None] = {}
         accepted: dict[TopicPartition, ReplicaAssignment] = {}
@@ -65,7 +66,7 @@ class Reassignments:
     def process_znode(self) -> dict[TopicPartition, str | None]:
         """Begin what /admin/reassign_partitions asks for (processZkPartitionReassignment).
 
-        Nothing is validated but that the partition exists; what fails leaves the znode.
+        Only the partition's existence is validated; a request that fails is removed from the znode.
         """
         asked = self._io.reassign_partitions()
         if asked is None:
@@ -81,7 +82,7 @@ class Reassignments:
         return results
 
     def is_valid_target(self, partition: TopicPartition, target: Sequence[int]) -> bool:
-        """Return whether a partition may go there: not empty, no id twice or below 0, new ones live.
+        """Return whether a partition may get this target: not empty, no id twice or below 0, new ones live.
 
         validateReplicas.
         """
@@ -127,10 +128,10 @@ class Reassignments:
     # --- going on ---------------------------------------------------------------------------
 
     def resume(self, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]) -> None:
-        """Go on with the reassignments that the caller picks (maybeResumeReassignments).
+        """Continue the reassignments that the caller selects (maybeResumeReassignments).
 
-        One that is aborted ends the whole event, as in Kafka; so their order, that of its hash set,
-        counts.
+        One that is aborted ends the whole event, as in Kafka. So their order matters, which is that
+        of Kafka's hash set.
         """
         for partition in partition_order(self._context.being_reassigned):
             assignment = self._context.assignment_of(partition)
@@ -140,7 +141,7 @@ class Reassignments:
     def maybe_complete(self, partition: TopicPartition) -> None:
         """Finish a reassignment if its target is in sync (maybeCompleteReassignment).
 
-        Asked after each change of the ISR of a partition that is being reassigned.
+        Called after each change of the ISR of a partition that is being reassigned.
         """
         assignment = self._context.assignment_of(partition)
         if partition in self._context.being_reassigned and self._is_complete(partition, assignment):
@@ -151,7 +152,7 @@ class Reassignments:
     def on_partition_reassignment(
         self, partition: TopicPartition, assignment: ReplicaAssignment
     ) -> None:
-        """Take a partition's reassignment as far as it goes now (onPartitionReassignment)."""
+        """Carry a partition's reassignment as far as possible now (onPartitionReassignment)."""
         context = self._context
         self._deletion.mark_ineligible((partition.topic,))
         self._update_current(partition, assignment)
@@ -177,10 +178,10 @@ class Reassignments:
         self._deletion.resume_for((partition.topic,))
 
     def _update_current(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Write where the partition goes, and stop replicas that are not needed any more.
+        """Write the target of the reassignment, and stop replicas that are no longer needed.
 
-        updateCurrentReassignment: a reassignment that replaces another gives up those that the
-        other was adding.
+        updateCurrentReassignment: a reassignment that replaces another stops the replicas that only
+        the other one was adding.
         """
         context = self._context
         current = context.assignment_of(partition)
@@ -234,9 +235,9 @@ class Reassignments:
         self._io.set_topic_assignment(partition.topic, assignments)
 
     def _update_leader_epoch_and_send(self, partition: TopicPartition) -> None:
-        """Raise the leader epoch, so that the leader takes the new replicas from the request.
+        """Raise the leader epoch, so that the leader accepts the new replicas from the request.
 
-        updateLeaderEpochAndSendRequest: those that are added may use any log directory.
+        updateLeaderEpochAndSendRequest: the added replicas may use any log directory.
         """
         self._update_leader_epoch(partition)
         assignment = self._context.assignment_of(partition)
@@ -266,7 +267,7 @@ class Reassignments:
         )
 
     def _forget_requests(self, is_done: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
-        """Take requests out of /admin/reassign_partitions (maybeRemoveFromZkReassignment)."""
+        """Remove requests from /admin/reassign_partitions (maybeRemoveFromZkReassignment)."""
         asked = self._io.reassign_partitions()
         if asked is not None:
             self._io.set_reassign_partitions(

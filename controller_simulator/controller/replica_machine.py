@@ -1,7 +1,7 @@
-"""Kafka's replica state machine: how replicas start, stop, are deleted and are gone.
+"""Runs Kafka's replica state machine: how replicas start, stop, are deleted and are forgotten.
 
-The rule: a step is made for each replica on its own, broker by broker. The table of states allows
-it or not; a replica that goes offline leaves the ISR of what ZooKeeper holds now; what fails
+The rule: each replica makes its step independently, broker by broker. The table of states allows it
+or not. A replica that goes offline is removed from the ISR that ZooKeeper holds now. A failure
 changes nothing and is recorded. Source (Kafka 3.9): kafka.controller.ReplicaStateMachine and
 ZkReplicaStateMachine.
 """
@@ -35,7 +35,7 @@ class ReplicaStateMachine:
         }
 
     def startup(self) -> None:
-        """Give every replica its state by which brokers live, and send them theirs.
+        """Set every replica's state by which brokers live, and send brokers the states of theirs.
 
         A replica whose broker is dead begins as ReplicaDeletionIneligible, and goes offline from
         there (initializeReplicaState, startup).
@@ -57,7 +57,7 @@ class ReplicaStateMachine:
     ) -> None:
         """Move replicas to a state (handleStateChanges), broker by broker in Kafka's order.
 
-        Where several leave one ISR the order shows: each of them is a write of its own.
+        Where several leave one ISR the order matters: each of them is a separate write.
         """
         by_broker: dict[int, list[PartitionAndReplica]] = {}
         for replica in replicas:
@@ -123,7 +123,7 @@ class ReplicaStateMachine:
     def _to_non_existent(
         self,
         replicas: Sequence[PartitionAndReplica],
-        batch: RequestBatch,  # noqa: ARG002 - every step takes one; this one sends nothing
+        batch: RequestBatch,  # noqa: ARG002  # every step takes a batch; this one sends nothing
     ) -> None:
         context = self._context
         for replica in replicas:
@@ -152,7 +152,7 @@ class ReplicaStateMachine:
             context.replica_states[replica] = ReplicaState.OFFLINE
 
     def _leave_isr(self, replica: PartitionAndReplica, batch: RequestBatch) -> None:
-        """Take a replica out of its partition's ISR, and send the new one to the others."""
+        """Remove a replica from its partition's ISR, and send the new ISR to the other replicas."""
         context = self._context
         partition = replica.topic_partition
         state = self._remove_from_isr(replica)
@@ -167,8 +167,9 @@ class ReplicaStateMachine:
     def _remove_from_isr(self, replica: PartitionAndReplica) -> LeaderIsrAndControllerEpoch | None:
         """Return a partition's state without this replica in the ISR (doRemoveReplicasFromIsr).
 
-        Written only if it was in there. Its last member stays in an ISR, and a leader that goes
-        leaves -1 behind. None = the step failed, or the topic is deleted and has no state.
+        It is written only if the replica was in the ISR. The last member stays in the ISR, and a
+        leader that leaves is replaced by -1. None = the step failed, or the topic is deleted and
+        has no state.
         """
         current = self._removable_state(replica)
         if current is None:

@@ -1,7 +1,8 @@
-"""The requests that go with one step of a state machine, put together broker by broker.
+"""Builds the requests of one step of a state machine, broker by broker.
 
 The rule: a batch holds at most one request of each kind for a broker, and only registered brokers
-get one, whoever they are added for. Source (Kafka 3.9): kafka.controller.AbstractControllerBrokerRequestBatch.
+get one, whichever brokers are given. Source (Kafka 3.9):
+kafka.controller.AbstractControllerBrokerRequestBatch.
 """
 
 import itertools
@@ -23,7 +24,7 @@ from controller_simulator.controller.requests import (
 
 
 class RequestBatch:
-    """Requests that are being put together, one of each kind for a broker."""
+    """Requests that are being built, one of each kind for a broker."""
 
     def __init__(
         self, context: ControllerContext, *, leader_recovery_supported: bool = True
@@ -37,12 +38,12 @@ class RequestBatch:
         self._sources: dict[
             TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment]
         ] = {}
-        """What the metadata of each partition was made of: it is added for each replica, and is the same."""
+        """What each partition's metadata were made of: they are added for each replica, and are the same."""
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool = False
     ) -> None:
-        """Add a partition for these brokers, as the controller holds it now, and its metadata for all.
+        """Add a partition for these brokers, as the controller now holds it, and its metadata for all.
 
         addLeaderAndIsrRequestForBrokers. A replica that was new once in a batch stays new in it.
         """
@@ -72,7 +73,7 @@ class RequestBatch:
     def add_stop_replica(
         self, brokers: Iterable[int], partition: TopicPartition, *, delete: bool
     ) -> None:
-        """Add a replica to stop (addStopReplicaRequestForBrokers); delete once, delete in the batch."""
+        """Add a replica to stop (addStopReplicaRequestForBrokers); if any request deletes it, the batch does."""
         leader_epoch = self._context.leader_epoch_for_stop(partition)
         for broker in self._registered(brokers):
             states = self._stop_replica.setdefault(broker, {})
@@ -130,7 +131,7 @@ class RequestBatch:
         return (broker for broker in brokers if broker in self._context.live_broker_epochs)
 
     def requests(self) -> tuple[Request, ...]:
-        """Return the requests in the order in which they go out (sendRequestsToBrokers)."""
+        """Return the requests in the order in which they are sent (sendRequestsToBrokers)."""
         return (
             *itertools.starmap(self._leader_and_isr_request, self._leader_and_isr.items()),
             *self._update_metadata_requests(),

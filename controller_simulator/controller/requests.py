@@ -1,7 +1,7 @@
-"""What a controller sends to brokers: LeaderAndIsr, UpdateMetadata and StopReplica requests.
+"""Defines what a controller sends to brokers: LeaderAndIsr, UpdateMetadata and StopReplica requests.
 
-The rule: a request is data, with the fields that decide what a broker does with it, in Kafka's
-words. Source (Kafka 3.9): the schemas of LeaderAndIsrRequest, UpdateMetadataRequest and
+The rule: a request is data, with the fields that decide what a broker does with it, under Kafka's
+names. Source (Kafka 3.9): the schemas of LeaderAndIsrRequest, UpdateMetadataRequest and
 StopReplicaRequest, newest versions.
 """
 
@@ -10,7 +10,7 @@ import msgspec
 from controller_model.kafka.ids import TopicPartition
 
 ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The topic id of a topic without one, in Kafka's base64 (org.apache.kafka.common.Uuid)."""
+"""The id of a topic without one, in Kafka's base64 (org.apache.kafka.common.Uuid)."""
 
 NO_EPOCH = -1
 """The leader epoch of a partition that never had a leader (LeaderAndIsr.NoEpoch)."""
@@ -24,7 +24,7 @@ class DecidedPartition(msgspec.Struct, frozen=True, gc=False):
 
     partition: TopicPartition
     controller_epoch: int
-    """Of the controller that decided this state."""
+    """The epoch of the controller that decided this state."""
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
@@ -38,7 +38,7 @@ class LeaderAndIsrPartition(DecidedPartition, frozen=True, gc=False):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     is_new: bool = False
-    """The broker may make the replica in any log directory."""
+    """The broker may create the replica in any log directory."""
     leader_recovery_state: int = 0
 
 
@@ -58,7 +58,7 @@ class UpdateMetadataPartition(DecidedPartition, frozen=True, gc=False):
 
 
 class ControllerRequest(msgspec.Struct, frozen=True, tag=True, tag_field="request"):
-    """What all requests say: to which incarnation of a broker, and of which controller."""
+    """The fields of all requests: the target broker's incarnation, and the controller."""
 
     broker: int
     broker_epoch: int
@@ -72,13 +72,13 @@ class LeaderAndIsrRequest(ControllerRequest, frozen=True):
     partitions: tuple[LeaderAndIsrPartition, ...]
     topic_ids: dict[str, str]
     live_leaders: tuple[int, ...]
-    """Leaders of these partitions that are registered."""
+    """Registered brokers that lead any of these partitions."""
     type: str = "UNKNOWN"
-    """LeaderAndIsrRequest.Type: controllers of ZooKeeper clusters send no other."""
+    """LeaderAndIsrRequest.Type: controllers of ZooKeeper clusters send no other type."""
 
 
 class UpdateMetadataRequest(ControllerRequest, frozen=True):
-    """Serve this metadata of these partitions to clients, and that these brokers live."""
+    """Serve this metadata of these partitions to clients, and the fact that these brokers live."""
 
     partitions: tuple[UpdateMetadataPartition, ...]
     topic_ids: dict[str, str]
@@ -86,7 +86,7 @@ class UpdateMetadataRequest(ControllerRequest, frozen=True):
 
 
 class StopReplicaRequest(ControllerRequest, frozen=True):
-    """Stop these replicas, and delete those that say so."""
+    """Stop these replicas, and delete those that are marked for deletion."""
 
     partitions: tuple[StopReplicaPartition, ...]
 

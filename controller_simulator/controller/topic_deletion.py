@@ -1,11 +1,11 @@
-"""How a topic is deleted: replica by replica, as far as live brokers go, then its znodes.
+"""Deletes a topic: replica by replica, as far as brokers are live, then its znodes.
 
 The rule: a topic is queued, its partitions leave the partition state machine, and every live
-replica is asked to stop and then to delete its log. Only when all replicas have answered that they did
-go the znodes, the queue's own last. A dead replica, a broker that answers with an error, or a
-reassignment that is under way makes the topic ineligible: it waits, and is tried again when the
-broker is back or the reassignment is through. Where delete.topic.enable is off nothing is ever
-queued. Source (Kafka 3.9): kafka.controller.TopicDeletionManager and ControllerDeletionClient.
+replica is asked to stop and then to delete its log. Only when all replicas have answered that they
+did are the znodes deleted, the queue's own last. A dead replica, a broker that answers with an
+error, or a reassignment in progress makes the topic ineligible: it waits, and is tried again when
+the broker is back or the reassignment is complete. Where delete.topic.enable is off, nothing is
+ever queued. Source (Kafka 3.9): kafka.controller.TopicDeletionManager and ControllerDeletionClient.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -24,7 +24,7 @@ from controller_simulator.zookeeper.transactions import DeleteZnode
 
 
 class TopicDeletionManager:
-    """Carries the deletion of topics through; see the module."""
+    """Carries out the deletion of topics; see the module."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TopicDeletionManager:
         self._enabled = delete_topic_enable
 
     def init(self, to_be_deleted: Iterable[str], ineligible: Iterable[str]) -> None:
-        """Take up the deletions that an earlier controller left (init).
+        """Continue the deletions that an earlier controller left (init).
 
         Where delete.topic.enable is off, the requests are deleted instead.
         """
@@ -58,18 +58,18 @@ class TopicDeletionManager:
             self.try_topic_deletion()
 
     def resume_for(self, topics: Iterable[str]) -> None:
-        """Try topics again that were ineligible (resumeDeletionForTopics)."""
+        """Try ineligible topics again (resumeDeletionForTopics)."""
         resumed = self._queued_of(topics)
         if resumed:
             self._context.topics_ineligible_for_deletion.difference_update(resumed)
             self.try_topic_deletion()
 
     def mark_ineligible(self, topics: Iterable[str]) -> None:
-        """Halt the deletion of topics (markTopicIneligibleForDeletion); others are left alone."""
+        """Halt the deletion of topics (markTopicIneligibleForDeletion); topics that are not queued are ignored."""
         self._context.topics_ineligible_for_deletion.update(self._queued_of(topics))
 
     def fail_replicas(self, replicas: Iterable[PartitionAndReplica]) -> None:
-        """Take note that replicas could not be deleted (failReplicaDeletion)."""
+        """Note that replicas could not be deleted (failReplicaDeletion)."""
         failed = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
         if failed:
             self._replicas.handle_state_changes(failed, ReplicaState.DELETION_INELIGIBLE)
@@ -77,13 +77,13 @@ class TopicDeletionManager:
             self.try_topic_deletion()
 
     def complete_replicas(self, replicas: Iterable[PartitionAndReplica]) -> None:
-        """Take note that replicas were deleted (completeReplicaDeletion)."""
+        """Note that replicas were deleted (completeReplicaDeletion)."""
         deleted = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
         self._replicas.handle_state_changes(deleted, ReplicaState.DELETION_SUCCESSFUL)
         self.try_topic_deletion()
 
     def delete_requests(self, topics: Iterable[str]) -> None:
-        """Ask that /admin/delete_topics forgets these topics (deleteTopicDeletions)."""
+        """Ask for the removal of these topics from /admin/delete_topics (deleteTopicDeletions)."""
         for topic in topics:
             self._io.write(DeleteZnode(f"/admin/delete_topics/{topic}"))
 
@@ -96,7 +96,7 @@ class TopicDeletionManager:
         return [t for t in dict.fromkeys(topics) if self._context.is_queued_for_deletion(t)]
 
     def try_topic_deletion(self) -> None:
-        """Finish, try again and begin what can be (tryTopicDeletion, resumeDeletions)."""
+        """Finish, retry and begin deletions where possible (tryTopicDeletion, resumeDeletions)."""
         context = self._context
         again, eligible = [], []
         for topic in topic_order(context.topics_to_be_deleted):
@@ -136,8 +136,8 @@ class TopicDeletionManager:
     def _states(self, topic: str) -> Iterator[tuple[PartitionAndReplica, ReplicaState]]:
         """Yield a topic's replicas and their states, one by one.
 
-        A replica without one, of a reassignment that was aborted before it began, aborts this event
-        too, and every later one until the broker or the controller starts again:
+        A replica without a state, of a reassignment that was aborted before it began, aborts this
+        event, and every later one until the broker or the controller starts again:
         ControllerContext.replicaState throws NoSuchElementException.
         """
         for replica in self._context.replicas_of_topic(topic):

@@ -28,14 +28,14 @@ def state(leader: int, *isr: int, epoch: int = 0) -> LeaderIsrAndControllerEpoch
 
 
 def test_who_is_live() -> None:
-    """A broker that is shutting down is registered and not live; order of registration is kept."""
+    """A broker that is shutting down is registered but not live; the order of registration is kept."""
     memory = context()
     assert memory.live_brokers == (3, 1)
     assert memory.live_or_shutting_down_brokers == (3, 1, 2)
 
 
 def test_who_is_online_for_a_partition() -> None:
-    """Registered, not shutting down unless asked for, and its log directory works."""
+    """It is registered, not shutting down unless that is asked for, and its log directory works."""
     memory = context()
     memory.replicas_on_offline_dirs = {1: {T0}, 2: {T1}}
     assert [memory.is_replica_online(b, T0) for b in (1, 2, 3, 4)] == [False, False, True, False]
@@ -45,7 +45,7 @@ def test_who_is_online_for_a_partition() -> None:
 
 
 def test_what_is_assigned() -> None:
-    """Partitions and replicas by topic, by partition and by broker; nothing of what is unknown."""
+    """Partitions and replicas by topic, by partition and by broker; nothing for what is unknown."""
     memory = context()
     assert list(memory.all_partitions()) == [T0, T1, U0]
     assert memory.partitions_of("t") == (T0, T1)
@@ -69,7 +69,7 @@ def test_what_is_assigned() -> None:
 
 
 def test_who_leads() -> None:
-    """Leaders that are offline, or on a broker, of topics that stay; a lone replica cannot move."""
+    """Leaders that are offline, or on a given broker, except of topics to be deleted; a lone replica cannot move."""
     memory = context()
     memory.leadership = {T0: state(2, 2), T1: state(4, 4), U0: state(1, 1)}
     assert memory.partitions_with_leaders() == (T0, T1, U0)
@@ -92,7 +92,7 @@ def test_the_epoch_of_stop_replica_requests() -> None:
 
 
 def test_partitions_by_state() -> None:
-    """All partitions in any of some states, in the order in which they came; none that is unknown."""
+    """All partitions in any of the given states, in order of insertion; no unknown one."""
     memory = context()
     assert memory.partitions_in(*PartitionState) == ()
     memory.partition_states = {T0: PartitionState.NEW, T1: PartitionState.ONLINE}
@@ -101,7 +101,7 @@ def test_partitions_by_state() -> None:
 
 
 def test_a_topic_is_forgotten_as_kafka_forgets_it() -> None:
-    """Everything goes but its partitions' states and that it was ineligible (removeTopic)."""
+    """All is removed except its partitions' states and that it was ineligible (removeTopic)."""
     memory = context()
     memory.topic_ids = {"t": "a", "u": "b"}
     memory.leadership = {T0: state(1, 1), U0: state(1, 1)}
@@ -124,7 +124,7 @@ def test_a_topic_is_forgotten_as_kafka_forgets_it() -> None:
 
 
 def test_the_gauge_of_offline_partitions() -> None:
-    """Offline ones, of queued topics too, until their deletion has begun."""
+    """Offline ones, including those of queued topics until their deletion has begun."""
     memory = context()
     memory.partition_states = {T0: PartitionState.OFFLINE, T1: PartitionState.ONLINE}
     memory.partition_states[U0] = PartitionState.OFFLINE
@@ -137,7 +137,7 @@ def test_the_gauge_of_offline_partitions() -> None:
 
 
 def test_the_gauge_of_preferred_replica_imbalance() -> None:
-    """Partitions with a state whose leader is not the first replica, topics deleted left out."""
+    """Partitions with a state whose leader is not the first replica, without topics being deleted."""
     memory = context()
     memory.leadership = {T0: state(2, 2), T1: state(2, 2), U0: state(-1, 1)}
     assert preferred_replica_imbalance_count(memory) == 2

@@ -1,4 +1,4 @@
-"""What a controller reads and asks to be written: fences, read-your-writes, and what is handed over."""
+"""What a controller reads and asks to be written: fences, read-your-writes, and what is returned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 def test_what_is_taken_is_taken_once() -> None:
-    """A Transition holds all since the last one; then the slate is clean."""
+    """A Transition holds all since the last one; then nothing is left."""
     play = Play(1)
     play.io.write(DeleteZnode("/a"))
     play.io.send_update_metadata()
@@ -35,7 +35,7 @@ def test_what_is_taken_is_taken_once() -> None:
 
 
 def test_only_what_kafka_does_not_handle_aborts_an_event() -> None:
-    """Another error goes on up: a controller that was replaced must resign."""
+    """Any other error is raised: a controller that was replaced must resign."""
     play = Play(1)
     with pytest.raises(ControllerMovedError), play.io.event():
         raise ControllerMovedError("moved")
@@ -43,7 +43,7 @@ def test_only_what_kafka_does_not_handle_aborts_an_event() -> None:
 
 
 def test_a_state_that_was_written_is_read_back_until_it_is_taken() -> None:
-    """Within a step its own writes count; afterwards ZooKeeper does."""
+    """Within a step its own writes count; after that ZooKeeper does."""
     play = Play(1)
     state = play.io.create_state(PARTITION, LeaderAndIsr(1, (1,)))
     assert (state.controller_epoch, state.partition_epoch) == (50, 0)
@@ -56,7 +56,7 @@ def test_a_state_that_was_written_is_read_back_until_it_is_taken() -> None:
 
 
 def test_nothing_is_written_or_remembered_after_another_controller() -> None:
-    """The fence is checked before each write, and a refused one leaves no trace."""
+    """The fence is checked before each write, and a refused write leaves no trace."""
     play = Play(1)
     play.zookeeper.epoch_version = 48
     with pytest.raises(ControllerMovedError) as moved:
@@ -67,7 +67,7 @@ def test_nothing_is_written_or_remembered_after_another_controller() -> None:
 
 
 def test_a_topics_assignment_as_it_is_written() -> None:
-    """With the topic's id, and replicas that are added or removed by partition."""
+    """With the topic's id, and by partition the replicas that are being added or removed."""
     play = Play(1)
     play.topic("t", (1,))
     moving = {0: ReplicaAssignment((2, 1), (2,), (1,)), 1: ReplicaAssignment((1,))}

@@ -1,4 +1,4 @@
-"""A broker receives the controller's requests: refused whole, refused alone, or obeyed."""
+"""A broker receives the controller's requests: refused as a whole, refused alone, or obeyed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BROKER = ReplicaManager(broker=1, broker_epoch=50, controller_epoch=5, alive=fro
 
 
 def asked(partition: TopicPartition = T0, **fields: Any) -> LeaderAndIsrPartition:
-    """Return a partition that broker 1 is to lead under leader epoch 3, unless reported otherwise."""
+    """Return a partition that broker 1 is to lead under leader epoch 3, unless the fields say otherwise."""
     defaults = {
         "controller_epoch": 5, "leader": 1, "leader_epoch": 3, "isr": (1, 2),
         "partition_epoch": 7, "replicas": (1, 2),
@@ -69,7 +69,7 @@ def metadata(*live: int, **fields: Any) -> UpdateMetadataRequest:
 
 
 def receive(broker: ReplicaManager, request: Request) -> tuple[ReplicaManager, Response]:
-    """Return the broker after a request, and its answer; the one that is given stays as it was."""
+    """Return the broker after a request, and its answer; the given one does not change."""
     after = copy.deepcopy(broker)
     match request:
         case LeaderAndIsrRequest():
@@ -90,7 +90,7 @@ def hosting(**fields: Any) -> ReplicaManager:
 
 
 def taken(asked: LeaderAndIsrPartition, topic_id: str | None = None) -> HostedPartition:
-    """Return what a broker holds of a partition that it has taken."""
+    """Return what a broker holds of a partition that it has accepted."""
     return HostedPartition(
         leader_epoch=asked.leader_epoch,
         partition_epoch=asked.partition_epoch,
@@ -109,7 +109,7 @@ def answer(broker: ReplicaManager, *partitions: LeaderAndIsrPartition, **fields:
 
 
 def test_a_new_replica_leads_or_follows() -> None:
-    """What it was never reported before it takes, at any epoch from 0 on."""
+    """It accepts a partition that it does not know at any epoch from 0 on."""
     first = asked(T0, leader_epoch=0, partition_epoch=0)
     after, response = receive(BROKER, request(first, asked(T1, leader=2), controller_epoch=6))
     assert response == Response(errors={T0: Errors.NONE, T1: Errors.NONE})
@@ -130,7 +130,7 @@ def test_a_new_replica_leads_or_follows() -> None:
     ],
 )
 def test_a_request_is_judged_whole_first(fields: dict[str, Any], error: Errors) -> None:
-    """Under an older controller epoch, or meant for the broker's former life, nothing is done."""
+    """Under an older controller epoch, or meant for an earlier run of the broker, nothing is done."""
     replica = StopReplicaPartition(partition=T0, leader_epoch=3, delete=True)
     ways: list[tuple[ReplicaManager, Response]] = [
         receive(hosting(), request(asked(leader_epoch=4), **fields)),
@@ -149,7 +149,7 @@ def test_a_request_is_judged_whole_first(fields: dict[str, Any], error: Errors) 
     [(2, Errors.STALE_CONTROLLER_EPOCH), (3, Errors.STALE_CONTROLLER_EPOCH), (4, Errors.NONE)],
 )
 def test_an_older_or_equal_leader_epoch_is_refused_alone(leader_epoch: int, error: Errors) -> None:
-    """The other partition of the request is taken, and the newer controller epoch remembered."""
+    """The other partition of the request is accepted, and the newer controller epoch is remembered."""
     after, response = receive(
         hosting(), request(asked(leader_epoch=leader_epoch), asked(T1), controller_epoch=9)
     )
@@ -160,14 +160,14 @@ def test_an_older_or_equal_leader_epoch_is_refused_alone(leader_epoch: int, erro
 
 
 def test_a_partition_without_a_local_replica_is_refused_alone() -> None:
-    """Not among the replicas: the partition is noted, as Kafka notes it, and not led."""
+    """A broker that is not among the replicas notes the partition, as Kafka does, but does not lead it."""
     after, response = receive(BROKER, request(asked(replicas=(2, 3)), asked(T1)))
     assert response.errors == {T0: Errors.UNKNOWN_TOPIC_OR_PARTITION, T1: Errors.NONE}
     assert after.partitions == {T0: HostedPartition(), T1: taken(asked(T1))}
 
 
 def test_a_replica_in_a_failed_log_directory_is_refused() -> None:
-    """Before anything else of it is looked at; the same for a stop."""
+    """Before anything else is checked; the same for a stop."""
     failed = hosting(topic_id=THE_ID)
     fail_log_dir(failed, [T0])
     assert failed.partitions == {T0: HostedPartition(offline=True)}
@@ -196,7 +196,7 @@ def test_a_replica_in_a_failed_log_directory_is_refused() -> None:
 def test_a_topic_of_another_id_is_refused(
     have: str | None, named: str | None, error: Errors
 ) -> None:
-    """The topic was deleted and made again; without an id on either side nothing is compared."""
+    """The topic was deleted and created again. Without an id on either side nothing is compared."""
     ids = {} if named is None else {"t": named}
     after, response = receive(hosting(topic_id=have), request(asked(leader_epoch=4), topic_ids=ids))
     assert response.errors == {T0: error}
@@ -221,7 +221,7 @@ def test_a_topic_of_another_id_is_refused(
 def test_topic_ids_come_and_go_without_a_new_leader_epoch(
     have: str | None, named: str | None, leader: int, error: Errors
 ) -> None:
-    """An upgrade gives an id at an equal epoch, a downgrade takes a follower's; nothing moves."""
+    """An upgrade adds an id at an equal epoch, a downgrade removes a follower's; nothing else changes."""
     before = hosting(topic_id=have)
     ids = {} if named is None else {"t": named}
     after, response = receive(before, request(asked(leader=leader, replicas=()), topic_ids=ids))
@@ -236,7 +236,7 @@ def test_topic_ids_come_and_go_without_a_new_leader_epoch(
 def test_an_older_partition_epoch_is_skipped_without_an_error(
     partition_epoch: int, leader: int, is_taken: bool
 ) -> None:
-    """Partition.makeLeader and makeFollower return without a word."""
+    """Partition.makeLeader and makeFollower return without an error."""
     after, response = receive(
         hosting(), request(asked(leader_epoch=4, partition_epoch=partition_epoch, leader=leader))
     )
@@ -245,7 +245,7 @@ def test_an_older_partition_epoch_is_skipped_without_an_error(
 
 
 def test_a_leader_that_is_not_known_to_live_is_not_followed() -> None:
-    """Answered without an error; only the log is made, and gets its id."""
+    """The answer has no error; only the log is created, and gets its id."""
     after, response = receive(
         hosting(), request(asked(leader=9, leader_epoch=4, partition_epoch=6),
                            topic_ids={"t": THE_ID})
@@ -259,7 +259,7 @@ def test_a_leader_that_is_not_known_to_live_is_not_followed() -> None:
 
 
 def test_a_leader_that_stays_takes_the_new_epoch() -> None:
-    """It is answered as any other."""
+    """The answer is the same as for any other."""
     leads = hosting(leader=1)
     after, response = receive(leads, request(asked(leader_epoch=4)))
     assert response == Response(errors={T0: Errors.NONE})
@@ -288,7 +288,7 @@ def test_a_replica_is_stopped_under_its_epoch_or_above(
 
 
 def test_a_replica_that_is_not_there_is_stopped_without_an_error() -> None:
-    """A log that is left over from before is deleted all the same."""
+    """A log that is left over is deleted all the same."""
     replica = StopReplicaPartition(partition=T1, leader_epoch=0, delete=True)
     after, response = receive(hosting(), stop(replica))
     assert response.errors == {T1: Errors.NONE}

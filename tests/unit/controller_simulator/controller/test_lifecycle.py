@@ -1,4 +1,4 @@
-"""The life of a controller: the race for /controller, the order of its steps, and how it ends."""
+"""The lifecycle of a controller: the race for /controller, the order of its steps, and how it ends."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def active(tree: ZnodeTree, broker: int = 0) -> Lifecycle:
 
 
 def replaced_by(tree: ZnodeTree, broker: int) -> None:
-    """Let somebody delete /controller, and a broker take it."""
+    """Delete /controller, and let a broker take it."""
     tree.write(DeleteZnode("/controller"))
     register_controller(tree, broker, session=SESSIONS[broker])
 
@@ -69,7 +69,7 @@ def replaced_by(tree: ZnodeTree, broker: int) -> None:
 
 
 def test_the_first_controller_makes_the_epoch(tree: ZnodeTree) -> None:
-    """It finds no epoch, creates it as 0, and raises it to 1 with /controller, in one zxid."""
+    """It finds no epoch, creates it as 0, and raises it to 1 together with /controller, in one zxid."""
     life = elected(tree)
     assert life == Lifecycle(0, Phase.FAILOVER, active_controller_id=0, epoch=1, epoch_zk_version=1)
     assert tree.data("/controller_epoch") == "1"
@@ -101,7 +101,7 @@ def test_who_loses_the_race_at_the_last_moment_is_refused_whole(tree: ZnodeTree)
 
 
 def test_each_election_raises_the_epoch_by_one(tree: ZnodeTree) -> None:
-    """It never falls, whoever wins, and its version fences the writes of the one before."""
+    """It never decreases, whoever wins, and its version fences the writes of the controller before."""
     life = active(tree)
     replaced_by(tree, 1)
     assert tree.data("/controller_epoch") == "2"
@@ -112,7 +112,7 @@ def test_each_election_raises_the_epoch_by_one(tree: ZnodeTree) -> None:
 
 @pytest.mark.parametrize("payload", ["", "{", '{"brokerid":"0"}', "null"])
 def test_an_unreadable_controller_is_nobody(tree: ZnodeTree, payload: str) -> None:
-    """Who stands finds the znode in its way, and goes on watching."""
+    """A broker that stands for election finds the znode in its way, and continues to watch."""
     tree.write(CreateZnode("/controller", payload))
     assert controller_id(tree) == NO_CONTROLLER
     life = after(Lifecycle(0), tree, LifecycleEvent.STARTUP)
@@ -139,7 +139,7 @@ def test_the_steps_are_done_one_by_one(tree: ZnodeTree) -> None:
 
 
 def test_a_change_makes_it_read_the_controller_again(tree: ZnodeTree) -> None:
-    """It goes on if it still holds /controller; it resigns and forgets its epoch if not."""
+    """It continues if it still holds /controller; otherwise it resigns and forgets its epoch."""
     life = active(tree)
     same = handle(life, LifecycleEvent.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
     assert same == life
@@ -149,7 +149,7 @@ def test_a_change_makes_it_read_the_controller_again(tree: ZnodeTree) -> None:
 
 
 def test_a_deletion_starts_an_election(tree: ZnodeTree) -> None:
-    """It resigns, and wins again if nobody is faster: a full failover under the next epoch."""
+    """It resigns, and wins again if no other broker is faster: a full failover under the next epoch."""
     life = active(tree)
     tree.write(DeleteZnode("/controller"))
     outcome = handle(life, LifecycleEvent.REELECT, tree, session=SESSIONS[0])
@@ -157,7 +157,7 @@ def test_a_deletion_starts_an_election(tree: ZnodeTree) -> None:
 
 
 def test_a_lost_session_ends_it_and_a_new_one_is_elected(tree: ZnodeTree) -> None:
-    """On expiry it resigns without looking; with the new session it stands again."""
+    """On expiry it resigns without reading; with the new session it stands again."""
     life = active(tree)
     expired = handle(life, LifecycleEvent.EXPIRE, tree, session=SESSIONS[0])
     assert expired == Lifecycle(0, Phase.EXPIRED)
@@ -175,7 +175,7 @@ def test_while_expired_nothing_else_counts(tree: ZnodeTree) -> None:
 
 
 def test_a_shutdown_leaves_the_znode_to_the_session(tree: ZnodeTree) -> None:
-    """It resigns; /controller stays until the session is closed; then it takes no event."""
+    """It resigns; /controller is kept until the session is closed; after that it handles no event."""
     outcome = handle(active(tree), LifecycleEvent.SHUTDOWN, tree, session=SESSIONS[0])
     assert (outcome.phase, outcome.epoch) == (Phase.CLOSED, 0)
     assert controller_id(tree) == 0
@@ -187,7 +187,7 @@ def test_a_shutdown_leaves_the_znode_to_the_session(tree: ZnodeTree) -> None:
 
 @pytest.mark.parametrize("done", range(STEPS))
 def test_a_newer_epoch_ends_a_failover_at_any_step(tree: ZnodeTree, done: int) -> None:
-    """Whatever step met it, the broker sees who it is now, resigns, and forgets its epoch."""
+    """At any step, the broker reads who the controller is now, resigns, and forgets its epoch."""
     life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * done)
     replaced_by(tree, 1)
     outcome = handle(life, LifecycleEvent.CONTROLLER_MOVED, tree, session=SESSIONS[0])
@@ -195,7 +195,7 @@ def test_a_newer_epoch_ends_a_failover_at_any_step(tree: ZnodeTree, done: int) -
 
 
 def test_an_epoch_raised_by_hand_leaves_a_controller_half_done(tree: ZnodeTree) -> None:
-    """Nobody else holds /controller, so it takes itself for the controller and goes on no more."""
+    """No other broker holds /controller, so it takes itself for the controller but does no more steps."""
     life = after(elected(tree), tree, LifecycleEvent.STEP_DONE)
     tree.write(SetZnode("/controller_epoch", "9"))
     moved = handle(life, LifecycleEvent.CONTROLLER_MOVED, tree, session=SESSIONS[0])
@@ -220,7 +220,7 @@ def test_an_error_gives_the_controller_away(tree: ZnodeTree, done: int) -> None:
 
 
 def test_an_error_of_a_controller_of_old_touches_nobody_else(tree: ZnodeTree) -> None:
-    """Another one holds /controller: it is not deleted, and Kafka's machines are not shut down."""
+    """Another broker holds /controller: it is not deleted, and Kafka's machines are not shut down."""
     life = active(tree)
     replaced_by(tree, 1)
     outcome = handle(life, LifecycleEvent.FAILED, tree, session=SESSIONS[0])
@@ -229,7 +229,7 @@ def test_an_error_of_a_controller_of_old_touches_nobody_else(tree: ZnodeTree) ->
 
 
 def test_an_error_under_a_raised_epoch_does_not_delete(tree: ZnodeTree) -> None:
-    """The deletion is fenced: with an epoch that is newer /controller stays."""
+    """The deletion is fenced: with a newer epoch /controller is kept."""
     life = active(tree)
     tree.write(SetZnode("/controller_epoch", "9"))
     assert after(life, tree, LifecycleEvent.FAILED).phase is Phase.STANDBY
@@ -240,7 +240,7 @@ def test_an_error_under_a_raised_epoch_does_not_delete(tree: ZnodeTree) -> None:
 
 
 def test_events_wait_for_the_end_of_a_failover(tree: ZnodeTree) -> None:
-    """The event thread is busy: what comes meanwhile is taken in when the last step is done."""
+    """The event thread is busy: events that arrive in between are handled when the last step is done."""
     life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * (STEPS - 1))
     life = after(life, tree, LifecycleEvent.CONTROLLER_CHANGE)
     assert life.waiting == (LifecycleEvent.CONTROLLER_CHANGE,)
@@ -260,7 +260,7 @@ def test_events_wait_for_the_end_of_a_failover(tree: ZnodeTree) -> None:
 def test_the_end_of_a_session_clears_the_queue(
     tree: ZnodeTree, event: LifecycleEvent, phase: Phase, end: LifecycleEvent
 ) -> None:
-    """Older events are forgotten; it is handled first, whether the failover ended well or not."""
+    """Older events are forgotten; the end of the session is handled first, whether or not the failover succeeded."""
     life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * (STEPS - 1))
     life = after(life, tree, LifecycleEvent.REELECT, event)
     assert life.waiting == (event,)
@@ -268,7 +268,7 @@ def test_the_end_of_a_session_clears_the_queue(
 
 
 def test_a_failover_that_follows_another_keeps_the_rest_waiting(tree: ZnodeTree) -> None:
-    """The deletion is taken in first and is won again; the change behind it waits once more."""
+    """The deletion is handled first and the broker wins again; the change behind it waits once more."""
     life = after(elected(tree), tree, LifecycleEvent.REELECT, LifecycleEvent.CONTROLLER_CHANGE)
     tree.write(DeleteZnode("/controller"))
     failed = after(life, tree, LifecycleEvent.CONTROLLER_MOVED)
@@ -300,7 +300,7 @@ def test_every_event_leads_where_the_table_allows(
 
 
 def test_a_table_that_is_wrong_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler that leads where the table does not allow is our mistake."""
+    """A handler that leads where the table does not allow is a bug."""
     cluster = cluster_of()
     monkeypatch.setitem(TRANSITIONS[Phase.STANDBY], LifecycleEvent.EXPIRE, (Phase.ACTIVE,))
     run = cluster.brokers[1]

@@ -1,4 +1,4 @@
-"""The partition state machine, each case of Kafka's PartitionStateMachineTest and what it leaves out."""
+"""The partition state machine: each case of Kafka's PartitionStateMachineTest, and some that it leaves out."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_new_partition_gets_its_first_live_replica_as_leader() -> None:
 
 
 def test_a_new_partition_without_live_replicas_stays_new() -> None:
-    """No live replica: nothing is written, and nobody is in_short."""
+    """Without a live replica nothing is written, and no request is sent."""
     controller = play(6, 7, state=PartitionState.NEW)
     controller.context.shutting_down.add(7)
     online(controller)
@@ -142,7 +142,7 @@ def test_a_new_partition_without_live_replicas_stays_new() -> None:
 
 
 def test_a_new_partition_with_a_state_stays_new() -> None:
-    """Kafka's ErrorCodeFromCreateStates: a state that is there is not written over."""
+    """Kafka's ErrorCodeFromCreateStates: an existing state is not overwritten."""
     controller = play(5, state=PartitionState.NEW)
     controller.state(PARTITION, 6, 6)
     online(controller)
@@ -213,7 +213,7 @@ def test_controlled_shutdown_tells_the_broker_that_stops_too() -> None:
 
 
 def test_an_unclean_leader_by_request() -> None:
-    """Kafka's OfflinePartitionToUncleanOnline: allowed by who asks, marked as recovering."""
+    """Kafka's OfflinePartitionToUncleanOnline: allowed by the requester, marked as recovering."""
     controller = play(5, state=PartitionState.OFFLINE, replicas=(6, 5))
     controller.state(PARTITION, 6, 6)
     assert online(controller, allow_unclean=True) == LeaderAndIsr(5, (5,), 1, RECOVERING)
@@ -259,7 +259,7 @@ def test_a_failed_log_directory_costs_the_leadership() -> None:
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_an_election_without_a_candidate_fails(strategy: Strategy) -> None:
-    """Nobody can lead: the state stays, and nothing is written."""
+    """No replica can lead: the state does not change, and nothing is written."""
     controller = play(6, state=PartitionState.OFFLINE)
     controller.state(PARTITION, 5, 5)
     result = online(controller, strategy)
@@ -275,7 +275,7 @@ def test_an_election_without_a_candidate_fails(strategy: Strategy) -> None:
 
 
 def test_a_newer_controllers_state_is_left_alone() -> None:
-    """A state under epoch 51 is not written over by the controller of epoch 50."""
+    """A state under epoch 51 is not overwritten by the controller of epoch 50."""
     controller = play(5, state=PartitionState.OFFLINE)
     controller.state(PARTITION, -1, 5, controller_epoch=51)
     result = online(controller)
@@ -292,7 +292,7 @@ def test_a_state_of_this_epoch_is_written_over() -> None:
 
 
 def test_an_election_without_a_state_fails() -> None:
-    """Kafka's ErrorCodeFromStateLookup: what memory holds does not count, ZooKeeper does."""
+    """Kafka's ErrorCodeFromStateLookup: ZooKeeper counts, not memory."""
     controller = play(5, state=PartitionState.OFFLINE)
     controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
         LeaderAndIsr(-1, (5,)), 50
@@ -304,7 +304,7 @@ def test_an_election_without_a_state_fails() -> None:
 
 
 def test_an_election_reads_zookeeper_again() -> None:
-    """The ISR that a leader has shrunk meanwhile counts, not the one in memory."""
+    """The ISR counts that a leader has shrunk in the meantime, not the one in memory."""
     controller = play(5, 6, state=PartitionState.OFFLINE, replicas=(5, 6))
     controller.state(PARTITION, 5, 6, version=4)
     controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
@@ -314,7 +314,7 @@ def test_an_election_reads_zookeeper_again() -> None:
 
 
 def test_an_election_sees_what_the_same_step_wrote() -> None:
-    """Two elections in one step: the second stands on the state that the first one wrote."""
+    """Two elections in one step: the second starts from the state that the first one wrote."""
     controller = play(5, state=PartitionState.OFFLINE)
     controller.state(PARTITION, -1, 5, version=7)
     assert online(controller) == LeaderAndIsr(5, (5,), 1)
@@ -338,7 +338,7 @@ def test_who_is_reported_of_a_new_leader() -> None:
 
 
 def test_an_election_needs_a_strategy() -> None:
-    """Without a strategy only new partitions can go online; asking for more is our mistake."""
+    """Without a strategy only new partitions can go online; asking for more is a bug."""
     controller = play(5, state=PartitionState.OFFLINE)
     controller.state(PARTITION, -1, 5)
     with pytest.raises(ModelError, match="Election strategy is a required field"):
@@ -358,7 +358,7 @@ def test_a_controller_that_was_replaced_writes_nothing() -> None:
 
 
 def test_no_partitions_are_no_step() -> None:
-    """Nothing asked, nothing done."""
+    """Nothing is asked for, so nothing is done."""
     controller = Play(5)
     assert controller.partitions.handle_state_changes([], PartitionState.ONLINE) == {}
     assert controller.take().requests == ()
@@ -397,7 +397,7 @@ def test_startup_gives_every_partition_its_state() -> None:
 
 
 def test_a_trigger_leaves_topics_alone_that_are_deleted() -> None:
-    """triggerOnlinePartitionStateChange: new and offline partitions, not of queued topics."""
+    """triggerOnlinePartitionStateChange: new and offline partitions, but not those of queued topics."""
     controller = Play(5)
     (kept,) = controller.topic("kept", (5,))
     (going,) = controller.topic("going", (5,))
@@ -410,7 +410,7 @@ def test_a_trigger_leaves_topics_alone_that_are_deleted() -> None:
 
 
 def test_a_trigger_for_one_topic_leaves_others_alone() -> None:
-    """The topic's own new and offline partitions only."""
+    """Only the topic's own new and offline partitions."""
     controller = Play(5)
     first, second = controller.topic("t", (5,), (5,))
     (other,) = controller.topic("other", (5,))
@@ -431,7 +431,7 @@ def test_a_trigger_for_one_topic_leaves_others_alone() -> None:
 
 
 def test_the_gauge_follows_partitions_down_and_up() -> None:
-    """Kafka's testUpdatingOfflinePartitionsCount: four go offline, and come back by an election."""
+    """Kafka's testUpdatingOfflinePartitionsCount: four go offline, and an election brings them back."""
     controller = Play(5)
     partitions = controller.topic("t", *[(5,)] * 4)
     controller.partitions.handle_state_changes(partitions, PartitionState.NEW)

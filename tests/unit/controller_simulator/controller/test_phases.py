@@ -22,7 +22,7 @@ FAILOVER_BY_HAND = """
 
 
 def test_the_steps_are_kafkas() -> None:
-    """They are those of onControllerFailover that read, write or send something, in its order."""
+    """The steps of onControllerFailover that read, write or send something, in its order."""
     assert list(FAILOVER_STEPS) == re.split(r" \| |\n\s*", FAILOVER_BY_HAND.strip())
 
 
@@ -54,7 +54,7 @@ BY_HAND = """
 
 
 def test_the_table_is_what_is_written_here() -> None:
-    """Every phase meets every event; what is not in the list leads nowhere."""
+    """Every phase meets every event; a pair that is not in the list has no target."""
     by_hand: dict[tuple[str, str], list[str]] = {}
     for line in BY_HAND.strip().splitlines():
         phase, event, targets = (part.strip() for part in line.split("|"))

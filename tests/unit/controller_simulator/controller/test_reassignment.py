@@ -29,7 +29,7 @@ def cluster(*replicas: int, isr: tuple[int, ...] | None = None) -> tuple[Play, T
 
 
 def writes(controller: Play) -> list[str]:
-    """Make the writes; tell each in short: the state's leader, epoch and ISR, or the path."""
+    """Make the writes; return each in short: the state's leader, epoch and ISR, or the path."""
     return [_named(unfenced(write)[0]) for write in controller.take().writes]
 
 
@@ -112,7 +112,7 @@ def test_one_replica_for_another_takes_exactly_three() -> None:
 
 
 def test_a_leader_that_stays_gets_a_new_epoch() -> None:
-    """The leader is in the target and lives: B3 keeps it, and the new assignment goes out."""
+    """The leader is in the target and lives: B3 keeps it, and the new assignment is sent."""
     controller, partition = cluster(1, 2, 3)
     controller.reassignments.alter({partition: (2, 1)})
     done = controller.take()
@@ -125,7 +125,7 @@ def test_a_leader_that_stays_gets_a_new_epoch() -> None:
 
 
 def test_a_new_preferred_replica_costs_one_epoch() -> None:
-    """The same replicas in another order: done at once, leader and ISR as they were."""
+    """The same replicas in another order: done at once, with the same leader and ISR."""
     controller, partition = cluster(1, 2, 3)
     controller.reassignments.alter({partition: (3, 1, 2)})
     assert writes(controller) == [
@@ -138,14 +138,14 @@ def test_a_new_preferred_replica_costs_one_epoch() -> None:
 
 
 def test_the_same_assignment_is_written_once() -> None:
-    """Nothing changes, so U1 is left out; B3 and B6 are made all the same."""
+    """Nothing changes, so U1 is left out; B3 and B6 are done all the same."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (1, 2)})
     assert writes(controller) == ['1,"version":1,"leader_epoch":11,"isr":[1,2]}', "topic"]
 
 
 def test_a_dead_leader_in_the_target_is_replaced() -> None:
-    """The leader is in the target and dead: B3 elects among the target."""
+    """The leader is in the target and dead: B3 elects one from the target."""
     controller, partition = cluster(1, 2, 3)
     del controller.context.live_broker_epochs[1]
     controller.reassignments.alter({partition: (1, 2)})
@@ -169,19 +169,19 @@ def test_a_replaced_reassignment_gives_up_what_it_was_adding() -> None:
 
 
 def test_a_cancelled_reassignment_goes_back() -> None:
-    """None cancels: the target is what stood before, and it is in sync, so it is done."""
+    """None cancels: the target is the previous assignment, which is in sync, so it is done."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
     controller.take()
     assert controller.reassignments.alter({partition: None}) == {partition: None}
     controller.take()
-    # The order is not restored: the target stands first while a replica is added.
+    # The order is not restored: the target is listed first while a replica is being added.
     assert controller.assignment("t") == {0: ReplicaAssignment((2, 1))}
     assert controller.context.being_reassigned == {}
 
 
 def test_nothing_is_cancelled_where_nothing_moves() -> None:
-    """NO_REASSIGNMENT_IN_PROGRESS, also for a partition that nobody knows."""
+    """NO_REASSIGNMENT_IN_PROGRESS, also for an unknown partition."""
     controller, partition = cluster(1, 2)
     assert controller.reassignments.alter({partition: None, OTHER: None}) == {
         partition: "NO_REASSIGNMENT_IN_PROGRESS",
@@ -224,7 +224,7 @@ def test_all_live_brokers_may_be_new() -> None:
 
 
 def test_unknown_and_deleted_partitions_are_refused() -> None:
-    """UNKNOWN_TOPIC_OR_PARTITION; a deletion wins over a reassignment that comes later."""
+    """UNKNOWN_TOPIC_OR_PARTITION; a deletion has precedence over a later reassignment."""
     controller, partition = cluster(1, 2)
     controller.context.topics_to_be_deleted["t"] = None
     assert controller.reassignments.alter({partition: (3,), OTHER: (3,)}) == {
@@ -236,7 +236,7 @@ def test_unknown_and_deleted_partitions_are_refused() -> None:
 
 @pytest.mark.parametrize("trouble", ["no state", "newer epoch", "no leadership"])
 def test_a_reassignment_that_breaks_off_leaves_what_was_done(trouble: str) -> None:
-    """UNKNOWN_SERVER_ERROR: the assignment is written (U1), and a new controller will go on."""
+    """UNKNOWN_SERVER_ERROR: the assignment is written (U1), and a new controller will continue."""
     controller, partition = cluster(1, 2)
     target = (3, 2)
     if trouble == "no state":
@@ -254,7 +254,7 @@ def test_a_reassignment_that_breaks_off_leaves_what_was_done(trouble: str) -> No
 
 
 def test_going_on_where_another_controller_wrote_ends_the_event() -> None:
-    """A newer controller epoch in the state breaks the event off, with the reason."""
+    """A newer controller epoch in the state aborts the event, with the reason."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
     controller.take()
@@ -306,7 +306,7 @@ def test_a_reassignment_halts_a_deletion_until_it_is_through() -> None:
 
 
 def test_a_reassignment_makes_a_queued_topic_ineligible() -> None:
-    """On every phase, before anything else (markTopicIneligibleForDeletion)."""
+    """In every phase, before anything else (markTopicIneligibleForDeletion)."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
     controller.context.topics_to_be_deleted["t"] = None
@@ -318,7 +318,7 @@ def test_a_reassignment_makes_a_queued_topic_ineligible() -> None:
 
 
 def test_a_request_by_znode_is_carried_through() -> None:
-    """Done at once: the partition leaves the znode in B7, and the znode goes when it is empty."""
+    """Done at once: B7 removes the partition from the znode, and an empty znode is deleted."""
     controller, partition = cluster(1, 2)
     controller.zookeeper.reassignments = {partition: (2, 1)}
     assert controller.reassignments.process_znode() == {partition: None}
@@ -326,7 +326,7 @@ def test_a_request_by_znode_is_carried_through() -> None:
 
 
 def test_requests_that_are_not_done_stay_in_the_znode() -> None:
-    """Only the partition whose target was reached leaves; one with another target stays."""
+    """Only the partition whose target was reached is removed; one with another target is kept."""
     controller = Play(1, 2, 3)
     first, second = controller.topic("t", (1, 2), (1, 2))
     for partition in (first, second):
@@ -349,7 +349,7 @@ def test_requests_that_are_not_done_stay_in_the_znode() -> None:
 
 
 def test_requests_that_fail_leave_the_znode() -> None:
-    """Unknown partitions are taken out, and what the same step left is read, not the old znode."""
+    """Unknown partitions are removed; the result of the same step is read, not the old znode."""
     controller, partition = cluster(1, 2)
     controller.zookeeper.reassignments = {partition: (2, 1), OTHER: (1,)}
     assert controller.reassignments.process_znode() == {
@@ -364,7 +364,7 @@ def test_requests_that_fail_leave_the_znode() -> None:
 
 
 def test_the_admin_api_takes_requests_over() -> None:
-    """A partition that the API reassigns leaves the znode before; without a znode nothing is set."""
+    """A partition that the API reassigns is removed from the znode first; without a znode nothing is set."""
     controller, partition = cluster(1, 2)
     controller.zookeeper.reassignments = {partition: (3, 1)}
     controller.reassignments.alter({partition: (3, 2)})

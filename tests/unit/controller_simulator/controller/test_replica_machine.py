@@ -1,4 +1,4 @@
-"""The replica state machine, each case of Kafka's ReplicaStateMachineTest and what it leaves out."""
+"""The replica state machine: each case of Kafka's ReplicaStateMachineTest, and some that it leaves out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_step_changes_the_state_or_is_reported(
 
 
 def test_a_step_from_no_state_is_illegal() -> None:
-    """A replica that never was cannot go offline."""
+    """A replica that never existed cannot go offline."""
     controller = Play(5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
     (failure,) = controller.take().failed
@@ -60,7 +60,7 @@ def test_a_step_from_no_state_is_illegal() -> None:
 
 
 def test_no_replicas_are_no_step() -> None:
-    """Nothing asked, nothing done."""
+    """Nothing is asked for, so nothing is done."""
     controller = Play(5)
     controller.replicas.handle_state_changes([], ReplicaState.OFFLINE)
     done = controller.take()
@@ -83,7 +83,7 @@ def test_a_new_replica_follows_the_leader() -> None:
 
 
 def test_a_new_replica_of_a_partition_without_leader_waits() -> None:
-    """Without a leader nobody is reported: the first election will do that."""
+    """Without a leader no request is sent: the first election will send it."""
     controller = play(5, state=ReplicaState.NON_EXISTENT)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
     assert controller.take().requests == ()
@@ -91,7 +91,7 @@ def test_a_new_replica_of_a_partition_without_leader_waits() -> None:
 
 
 def test_a_new_replica_is_not_asked_to_lead() -> None:
-    """A replica that leads already cannot be new: it stays as it was."""
+    """A replica that leads already cannot be new: it does not change."""
     controller = play(5, state=ReplicaState.NON_EXISTENT)
     controller.state(PARTITION, 5, 5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
@@ -109,7 +109,7 @@ def test_a_new_replica_is_not_asked_to_lead() -> None:
 
 
 def test_a_new_replica_that_may_not_lead_keeps_no_other_from_starting() -> None:
-    """The step is made for each replica on its own."""
+    """Each replica makes its step independently."""
     controller = Play(5)
     first, second = controller.topic("t", (5,), (5,))
     controller.state(first, 5, 5)
@@ -125,7 +125,7 @@ def test_a_new_replica_that_may_not_lead_keeps_no_other_from_starting() -> None:
     "previous", [ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE]
 )
 def test_a_replica_that_comes_online_is_reported_the_state(previous: ReplicaState) -> None:
-    """Online, Offline or Ineligible to Online: the state in memory, not as new."""
+    """Online, Offline or Ineligible to Online: it gets the state in memory, not marked as new."""
     controller = play(5, state=previous)
     controller.state(PARTITION, 5, 5, leader_epoch=3)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
@@ -136,7 +136,7 @@ def test_a_replica_that_comes_online_is_reported_the_state(previous: ReplicaStat
 
 
 def test_a_replica_comes_online_without_a_leader_too() -> None:
-    """A partition that never had a leader: the replica is online, and nobody is reported."""
+    """A partition that never had a leader: the replica is online, and no request is sent."""
     controller = play(5, state=ReplicaState.OFFLINE)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
     assert controller.take().requests == ()
@@ -144,7 +144,7 @@ def test_a_replica_comes_online_without_a_leader_too() -> None:
 
 
 def test_a_new_replica_that_comes_online_is_reported_nothing() -> None:
-    """New to Online is a mark: the replica heard of the state when it was new."""
+    """New to Online is a mark: the replica got the state when it was new."""
     controller = play(5, state=ReplicaState.NEW)
     controller.state(PARTITION, 5, 5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
@@ -164,7 +164,7 @@ def test_a_new_replica_that_nobody_assigned_is_assigned() -> None:
 
 
 def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
-    """Kafka's OnlineReplicaToOfflineReplica: leader -1, ISR without it, the others reported."""
+    """Kafka's OnlineReplicaToOfflineReplica: leader -1, ISR without it, requests to the others."""
     controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 5, 5, 6, version=3)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
@@ -189,7 +189,7 @@ def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
 
 
 def test_a_live_replica_that_goes_offline_is_reported_to_stop() -> None:
-    """StopReplica without delete goes to a broker that is registered, after the others' news."""
+    """StopReplica without delete is sent to a registered broker, after the requests to the others."""
     controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, 5, leader_epoch=2)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
@@ -212,7 +212,7 @@ def test_the_last_member_stays_in_the_isr() -> None:
 
 
 def test_the_isr_keeps_its_order() -> None:
-    """Who stays stays in place."""
+    """The remaining members keep their places."""
     controller = play(6, 7, state=ReplicaState.ONLINE, replicas=(5, 6, 7))
     controller.state(PARTITION, 6, 7, 5, 6)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
@@ -221,7 +221,7 @@ def test_the_isr_keeps_its_order() -> None:
 
 
 def test_a_replica_outside_the_isr_costs_no_write() -> None:
-    """Nothing is written; the state in memory counts as this controller's, and goes out so."""
+    """Nothing is written; the state in memory counts as this controller's, and is sent as such."""
     controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, leader_epoch=2, controller_epoch=49, version=8)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
@@ -235,7 +235,7 @@ def test_a_replica_outside_the_isr_costs_no_write() -> None:
 
 
 def test_the_isr_is_read_from_zookeeper() -> None:
-    """What its leader has written since counts: there the replica has left the ISR already."""
+    """What its leader has written since counts: in it, the replica has left the ISR already."""
     controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, version=4)
     controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
@@ -274,7 +274,7 @@ def test_a_state_that_is_gone_fails_the_step() -> None:
 
 
 def test_a_deleted_topic_without_a_state_is_passed_over() -> None:
-    """Of a topic that is deleted nothing is in_short, and the replica stays as it was."""
+    """For a topic that is being deleted no failure is recorded, and the replica does not change."""
     controller = play(6, state=ReplicaState.ONLINE)
     controller.context.topics_to_be_deleted["t"] = None
     controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
@@ -286,7 +286,7 @@ def test_a_deleted_topic_without_a_state_is_passed_over() -> None:
 
 
 def test_a_newer_controllers_state_is_left_alone() -> None:
-    """Under epoch 51 the ISR is not written by the controller of epoch 50, in the ISR or not."""
+    """Under epoch 51 the controller of epoch 50 does not write the ISR, whether the replica is in it or not."""
     for isr in ((6, 5), (6,)):
         controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
         controller.state(PARTITION, 6, *isr, controller_epoch=51)
@@ -297,7 +297,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
 
 
 def test_others_are_not_reported_of_a_topic_that_is_deleted() -> None:
-    """The ISR is written, but no LeaderAndIsr goes out: the topic is on its way out."""
+    """The ISR is written, but no LeaderAndIsr is sent: the topic is being deleted."""
     controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.context.topics_to_be_deleted["t"] = None
     controller.state(PARTITION, 5, 5, 6)
@@ -308,7 +308,7 @@ def test_others_are_not_reported_of_a_topic_that_is_deleted() -> None:
 
 
 def test_replicas_of_several_brokers_leave_one_after_the_other() -> None:
-    """Two brokers die: two writes for the partition, broker by broker, on each other."""
+    """Two brokers die: two writes for the partition, broker by broker, the second over the first."""
     controller = Play(7)
     (partition,) = controller.topic("t", (5, 6, 7))
     controller.state(partition, 7, 5, 6, 7)
@@ -332,7 +332,7 @@ def test_a_deletion_that_starts_stops_and_deletes() -> None:
 
 
 def test_a_replica_that_is_gone_is_forgotten() -> None:
-    """Kafka's ReplicaDeletionSuccessfulToNonexistent: out of the assignment and of the states."""
+    """Kafka's ReplicaDeletionSuccessfulToNonexistent: removed from the assignment and from the states."""
     controller = play(5, state=ReplicaState.DELETION_SUCCESSFUL, replicas=(6, 5))
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NON_EXISTENT)
     assert controller.context.replicas_of(PARTITION) == (6,)

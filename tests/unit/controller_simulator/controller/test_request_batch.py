@@ -1,4 +1,4 @@
-"""Requests to brokers, by Kafka's ControllerChannelManagerTest: who gets what, and how merged."""
+"""Requests to brokers, as in Kafka's ControllerChannelManagerTest: who gets what, and how it is merged."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def context() -> ControllerContext:
 
 
 def foo_for_metadata() -> UpdateMetadataPartition:
-    """Return what brokers are reported of foo."""
+    """Return the brokers' metadata of foo."""
     return UpdateMetadataPartition(FOO, 30, 1, 6, (1, 2), 8, (3, 1, 2), (3,))
 
 
 def test_a_leader_and_isr_request_and_its_metadata() -> None:
-    """All fields: to registered brokers only, metadata to all of them, those that stop included."""
+    """All fields: to registered brokers only; metadata to all of them, including those that shut down."""
     batch = RequestBatch(context())
     batch.add_leader_and_isr([2, 4, -1], FOO, is_new=True)
     partition = LeaderAndIsrPartition(
@@ -66,7 +66,7 @@ def test_a_leader_and_isr_request_and_its_metadata() -> None:
 
 
 def test_one_request_of_a_kind_for_a_broker() -> None:
-    """Several partitions go together; the same one again replaces itself, and new stays new."""
+    """Several partitions are sent together; the same one again replaces itself, and new stays new."""
     memory = context()
     memory.leadership[BAR] = LeaderIsrAndControllerEpoch(LeaderAndIsr(2, (2,), 1), 31, 2)
     batch = RequestBatch(memory)
@@ -102,7 +102,8 @@ def test_recovery_is_reported_from_3_2_on() -> None:
 def test_metadata_of_a_topic_that_is_deleted() -> None:
     """Kafka's testUpdateMetadataDoesNotIncludePartitionsWithoutLeaderAndIsr, ...DuringTopicDeletion.
 
-    Leader -2 under the initial epochs, with the ISR as it was; what never had a leader is left out.
+    Leader -2 under the initial epochs, with the ISR as it was; partitions that never had a leader
+    are left out.
     """
     memory = context()
     memory.topics_to_be_deleted["foo"] = None
@@ -117,7 +118,7 @@ def test_metadata_of_a_topic_that_is_deleted() -> None:
 
 
 def test_metadata_without_partitions_tells_who_lives() -> None:
-    """A request without partitions still goes out; ids only of topics that have one."""
+    """A request without partitions is still sent; ids only of topics that have one."""
     batch = RequestBatch(context())
     batch.add_update_metadata([2], [])
     assert batch.requests() == (UpdateMetadataRequest(2, 102, 1, 37, (), {}, (1, 2, 3)),)
@@ -135,7 +136,7 @@ def test_a_topic_without_an_id_is_reported_without() -> None:
 
 
 def test_replicas_to_stop() -> None:
-    """By broker in one request; asked once to delete, it deletes; unregistered ones get nothing."""
+    """By broker in one request; if deletion was asked for once, it deletes. Unregistered brokers get nothing."""
     batch = RequestBatch(context())
     batch.add_stop_replica([2, 9, -1], FOO, delete=True)
     batch.add_stop_replica([2], FOO, delete=False)

@@ -45,14 +45,14 @@ def kill(controller: Play, broker: int) -> None:
 
 
 def test_a_new_controller_takes_deletions_up() -> None:
-    """Kafka's testInitialization: ineligible are only topics that are queued."""
+    """Kafka's testInitialization: only queued topics are ineligible."""
     controller = two_topics()
     controller.deletion.init(["foo", "bar"], ["bar", "baz"])
     assert lists(controller) == (["foo", "bar"], [], ["bar"])
 
 
 def test_a_deletion_from_beginning_to_end() -> None:
-    """Kafka's testBasicDeletion: started, successful, gone; the queue's znode goes last."""
+    """Kafka's testBasicDeletion: started, successful, deleted; the queue's znode is deleted last."""
     controller = two_topics()
     controller.zookeeper.znodes["/admin/delete_topics/foo"] = ("", 0)
     partitions = controller.context.partitions_of("foo")
@@ -93,7 +93,7 @@ def test_a_deletion_from_beginning_to_end() -> None:
 
 
 def test_a_deletion_takes_every_replica_out_of_the_isr_before() -> None:
-    """Each partition's state is written on the way: leader -1, the ISR down to its last member."""
+    """Each partition's state is written on the way: leader -1, and the ISR down to its last member."""
     controller = two_topics()
     controller.deletion.enqueue(["foo"])
     done = controller.take()
@@ -104,7 +104,7 @@ def test_a_deletion_takes_every_replica_out_of_the_isr_before() -> None:
 
 
 def test_a_dead_replica_halts_a_deletion() -> None:
-    """Kafka's testDeletionWithBrokerOffline: the live replicas go, the topic waits for the dead."""
+    """Kafka's testDeletionWithBrokerOffline: live replicas are deleted, the topic waits for the dead one."""
     controller = two_topics()
     kill(controller, 2)
     alive, dead = of_broker(controller, 1, 3), of_broker(controller, 2)
@@ -132,7 +132,7 @@ def test_a_dead_replica_halts_a_deletion() -> None:
 
 
 def test_a_broker_that_dies_meanwhile_halts_a_deletion() -> None:
-    """Kafka's testBrokerFailureAfterDeletionStarted: tried again when the others are through."""
+    """Kafka's testBrokerFailureAfterDeletionStarted: tried again when the others are done."""
     controller = two_topics()
     controller.deletion.enqueue(["foo"])
     alive, dead = of_broker(controller, 1, 3), of_broker(controller, 2)
@@ -155,7 +155,7 @@ def test_a_broker_that_dies_meanwhile_halts_a_deletion() -> None:
 
 
 def test_a_deletion_begins_once() -> None:
-    """What is under way is not begun again when another topic is queued."""
+    """A deletion in progress does not begin again when another topic is queued."""
     controller = two_topics()
     controller.deletion.enqueue(["foo"])
     controller.take()
@@ -179,7 +179,7 @@ def test_an_ineligible_topic_is_queued_and_waits() -> None:
 
 
 def test_only_topics_that_are_queued_are_halted_or_failed() -> None:
-    """A reassignment halts deletions; where there is none it leaves no trace."""
+    """A reassignment halts deletions; without a deletion it leaves no trace."""
     controller = two_topics()
     controller.deletion.mark_ineligible(["foo"])
     controller.deletion.fail_replicas(of_broker(controller, 1))
@@ -190,7 +190,7 @@ def test_only_topics_that_are_queued_are_halted_or_failed() -> None:
 
 
 def test_a_topic_without_partitions_is_deleted_at_once() -> None:
-    """All of no replicas are deleted: its znodes go."""
+    """All of its replicas, none, are deleted: so its znodes are deleted."""
     controller = two_topics()
     controller.topic("empty")
     controller.deletion.enqueue(["empty"])
@@ -233,7 +233,7 @@ def test_where_deletion_is_disabled_requests_are_deleted() -> None:
 
 
 def test_a_replica_without_a_state_breaks_the_deletion_off() -> None:
-    """Kafka throws NoSuchElementException: nothing is begun, the topic stays queued."""
+    """Kafka throws NoSuchElementException: nothing is begun, and the topic remains queued."""
     controller = two_topics()
     lost = PartitionAndReplica("foo", 1, 3)
     del controller.context.replica_states[lost]
