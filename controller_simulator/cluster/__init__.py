@@ -1,4 +1,4 @@
 """A whole simulated cluster: brokers, the active controller, operations and choices.
 
-It may use `controller` and `zookeeper`.
+It may import `controller` and `zookeeper`.
 """

@@ -1,9 +1,9 @@
-"""The active controller of the simulator: one term, from the failover's first step on.
+"""Simulates the active controller for one term, from the first step of the failover.
 
-The rule: each event is handled to its end; then what was decided is written, in order, in the
-controller's session, each write fenced by its epoch, and the requests go to the brokers. Sources
-(Kafka 3.9): kafka.controller.KafkaController: onControllerFailover, initializeControllerContext,
-fetchTopicDeletionsInProgress, fetchPendingPreferredReplicaElections.
+The rule: each event is handled to its end. Then its decisions are written, in order, in the
+controller's session, each write fenced by the controller's epoch, and the requests are sent to the
+brokers. Sources (Kafka 3.9): kafka.controller.KafkaController: onControllerFailover,
+initializeControllerContext, fetchTopicDeletionsInProgress, fetchPendingPreferredReplicaElections.
 """
 
 from collections.abc import Callable, Iterable
@@ -82,7 +82,7 @@ class ActiveController:
         }
 
     def commit(self) -> Transition:
-        """Write what was decided, and return it; that creates are refused is Kafka's own way."""
+        """Write what was decided, and return it. A refused create is not an error, as in Kafka."""
         done = self.io.take()
         for write in done.writes:
             self.tree.attempt(write, session=self.session)
@@ -95,7 +95,7 @@ class ActiveController:
     # --- the failover -----------------------------------------------------------------------
 
     def _set_up_features(self) -> None:
-        """Create /feature if it is not there (enableFeatureVersioning); nothing upgrades here."""
+        """Create /feature if it does not exist (enableFeatureVersioning); the simulator upgrades nothing."""
         if self.tree.find(FEATURE_PATH) is None:
             data = encode_feature(
                 enabled=self.settings.alter_partition,
@@ -124,7 +124,7 @@ class ActiveController:
                 context.being_reassigned[partition] = None
 
     def read_assignment(self, topic: str) -> list[TopicPartition]:
-        """Take in a topic's znode; return its partitions."""
+        """Read a topic's znode into the context; return the topic's partitions."""
         assignments, topic_id = self.reader.topic(topic)
         if topic_id is not None:
             self.context.topic_ids[topic] = topic_id
@@ -133,14 +133,14 @@ class ActiveController:
         return [TopicPartition(topic, partition) for partition in assignments]
 
     def read_leadership(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take in what ZooKeeper, and this step, say of leaders (updateLeaderAndIsrCache)."""
+        """Read leaders, from ZooKeeper and from this step's writes, into the context (updateLeaderAndIsrCache)."""
         for partition in partitions:
             state = self.io.partition_state(partition)
             if state is not None:
                 self.context.leadership[partition] = state
 
     def _start_topic_deletion(self) -> None:
-        # Kafka looks at all topics, and forgets those that nobody asked to delete.
+        # Kafka looks at all topics, and then drops those that nobody asked to delete.
         context, asked = self.context, self.reader.children("/admin/delete_topics")
         ineligible = {
             replica.topic
@@ -155,7 +155,7 @@ class ActiveController:
         self.reassignments.resume(lambda partition, _: partition not in resumed)
 
     def _resume_preferred_election(self) -> None:
-        """Elect what a legacy tool asked of the last controller (fetchPendingPreferredReplicaElections)."""
+        """Elect what a legacy tool asked the last controller for (fetchPendingPreferredReplicaElections)."""
         pending = [
             partition
             for partition in self.reader.partitions_at(PREFERRED_ELECTION_PATH)
@@ -167,7 +167,7 @@ class ActiveController:
         self.io.write(DeleteZnode(PREFERRED_ELECTION_PATH))
 
     def leads_preferred(self, partition: TopicPartition) -> bool:
-        """Return whether the first replica leads, as the controller remembers it."""
+        """Return whether the first replica leads, according to the controller's memory."""
         state = self.context.leadership.get(partition)
         first = self.context.replicas_of(partition)[0]
         return state is not None and state.leader_and_isr.leader == first

@@ -1,10 +1,10 @@
-"""A broker of the simulator: its session, its replicas, and how it obeys the controller.
+"""Simulates a broker: its session, its replicas, and how it obeys the controller.
 
-The rule: a broker knows what the controller's requests contained and no more. It leads and follows
-under the leader epochs that it accepted, and asks for an ISR as Kafka's leaders do: a follower
-joins when it fetches from this leader under this epoch, and goes when it has fallen behind.
-Sources (Kafka 3.9): kafka.server.ReplicaManager, kafka.cluster.Partition (maybeExpandIsr,
-maybeShrinkIsr), kafka.server.KafkaServer (startup).
+The rule: a broker knows only what the controller's requests contained. It leads and follows under
+the leader epochs that it accepted. It asks for an ISR as Kafka's leaders do: a follower joins when
+it fetches from this leader under this epoch, and leaves when it has fallen behind. Sources (Kafka
+3.9): kafka.server.ReplicaManager, kafka.cluster.Partition (maybeExpandIsr, maybeShrinkIsr),
+kafka.server.KafkaServer (startup).
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ PERSISTENT_PATHS = (
     "/config/brokers",
     "/config/ips",
 )
-"""What every broker makes sure of when it starts, in this order (kafka.zk.ZkData.PersistentZkPaths)."""
+"""The znodes that every broker creates if missing when it starts, in this order (kafka.zk.ZkData.PersistentZkPaths)."""
 
 CLUSTER_ID_PATH = "/cluster/id"
 
 
 @dataclass(slots=True)
 class SimulatedBroker:
-    """One run of a broker's process, or what is left of it until its session ends."""
+    """One run of a broker's process, and what remains of it until its session ends."""
 
     id: int
     session: int
@@ -70,18 +70,18 @@ class SimulatedBroker:
     running: bool = True
     stalled: bool = False
     stopping: bool = False
-    """It shuts down: it leads on where no other can, and follows no more."""
+    """The broker is shutting down: it still leads where no other can, but it no longer follows."""
     controller: ActiveController | None = None
-    """What it is as the controller; None while it is not."""
+    """Its controller; None while another broker, or none, is the controller."""
     isr_changes: list[TopicPartition] = field(default_factory=list)
-    """ISRs that it wrote itself and has not announced to the controller (before 2.7)."""
+    """ISRs that it wrote itself and has not announced to the controller yet (before 2.7)."""
 
     def receive(
         self, request: Request, *, deleting: frozenset[str]
     ) -> LeaderAndIsrResponse | StopReplicaResponse | None:
         """Obey a request; return the answer that the controller waits for, None if it waits for none.
 
-        It waits for what became of replicas, and of deleted ones of topics that are `deleting`.
+        It waits for the results for replicas, and of deletions only for topics that are `deleting`.
         """
         match request:
             case LeaderAndIsrRequest():
@@ -120,12 +120,12 @@ class SimulatedBroker:
     # --- as a leader ------------------------------------------------------------------------
 
     def leads(self, partition: TopicPartition) -> bool:
-        """Return whether it believes that it leads the partition."""
+        """Return whether this broker believes that it leads the partition."""
         hosted = self.manager.partitions.get(partition)
         return hosted is not None and hosted.serves and hosted.leader == self.id
 
     def fetches(self, partition: TopicPartition, leader: SimulatedBroker) -> bool:
-        """Return whether it follows this leader, under the leader's own epoch."""
+        """Return whether this broker follows this leader, under the leader's own epoch."""
         ours = self.manager.partitions.get(partition)
         return (
             self.running
@@ -138,7 +138,7 @@ class SimulatedBroker:
         )
 
     def alter_partition(self, partition: TopicPartition, isr: tuple[int, ...]) -> AlterPartition:
-        """Return the request for this ISR; who leads has recovered (Partition.makeLeader)."""
+        """Return the request for this ISR; a leader that asks for one has recovered (Partition.makeLeader)."""
         hosted = self.manager.partitions[partition]
         return AlterPartition(
             self.id,
@@ -148,16 +148,17 @@ class SimulatedBroker:
         )
 
     def altered(self, event: AlterPartition, *, partition_epoch: int) -> None:
-        """Take note that the ISR was written."""
+        """Note that the ISR was written."""
         hosted = self.manager.partitions[event.partition]
         hosted.isr = event.leader_and_isr.isr
         hosted.partition_epoch = partition_epoch
 
 
 def create_recursive(tree: ZnodeTree, path: str, data: str = "", *, session: int) -> bool:
-    """Create a znode and what is missing above it; return whether it was not there.
+    """Create a znode and the missing ones above it; return whether it did not exist.
 
-    As KafkaZkClient.createRecursive it tries first and checks later, so refusals take zxids.
+    As KafkaZkClient.createRecursive does, try first and check later, so that refused creates take
+    zxids.
     """
     answer = tree.attempt(CreateZnode(path, data), session=session)
     if answer is ZooKeeperCode.NO_NODE:
@@ -167,7 +168,7 @@ def create_recursive(tree: ZnodeTree, path: str, data: str = "", *, session: int
 
 
 def start_znodes(tree: ZnodeTree, session: int, choices: Choices) -> None:
-    """Make sure of the containers and of the cluster's id, as every start does."""
+    """Create the containers and the cluster's id if missing, as every start does."""
     for path in PERSISTENT_PATHS:
         create_recursive(tree, path, session=session)
     if tree.find(CLUSTER_ID_PATH) is None:

@@ -1,8 +1,8 @@
-"""The event loop of the simulator: which broker handles which event, and in which order.
+"""Runs the simulator's event loop: which broker handles which event, and in which order.
 
-The rule: one event at a time. Writes fire watches; first every broker learns who the controller is,
-then the controller handles its events, and only when it has none left do followers catch up.
-Nothing here decides anything: that is for the modules that hold Kafka's rules.
+The rule: one event at a time. Writes fire watches. First every broker learns who the controller is,
+then the controller handles its events, and only when it has none left do followers catch up. This
+module decides nothing: the modules that hold Kafka's rules do.
 """
 
 from collections import deque
@@ -52,19 +52,17 @@ CONFIG_CHANGES = "/config/changes/"
 TOPIC_ENTITIES = "topics/"
 
 MOST_FAILED_FAILOVERS = 5
-"""After so many no broker tries to be elected before the next operation.
-
-A failover that meets what Kafka does not handle gives /controller away, and the next broker meets
-the same: real clusters go on like that for ever.
-"""
+"""After so many failed failovers no broker tries to be elected before the next operation.  A
+failover that meets what Kafka does not handle gives /controller away, and the next broker meets the
+same: real clusters continue like that for ever."""
 
 
 Observer = Callable[[SimulatedBroker, ControllerEvent | ElectionStep, Transition], None]
-"""Takes the controller, the event or the failover's step, and what came of it."""
+"""A function of the controller, the event or step of the failover, and its result."""
 
 
 class SimulatedCluster:
-    """A ZooKeeper, brokers, and the one of them that is the controller."""
+    """A ZooKeeper and brokers, of which one is the controller."""
 
     def __init__(self, tree: ZnodeTree, settings: SimulatorSettings, choices: Choices) -> None:
         self.tree = tree
@@ -80,7 +78,7 @@ class SimulatedCluster:
         self._inboxes: dict[int, list[Request]] = {}
         self._unsettled: dict[TopicPartition, None] = {}
         self.observe: Observer = lambda _run, _cause, _done: None
-        """Called with all that the controller wrote and sent for one event, before brokers get it."""
+        """Called after each event with all that the controller wrote and sent, before brokers get it."""
 
     @property
     def commits(self) -> list[Commit]:
@@ -94,7 +92,7 @@ class SimulatedCluster:
 
     @property
     def _active(self) -> ActiveController | None:
-        """The controller's part of that broker; None while there is none."""
+        """The controller of that broker; None while there is none."""
         run = self.controller
         return None if run is None else run.controller
 
@@ -117,7 +115,7 @@ class SimulatedCluster:
                 return
 
     def unsettle(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let followers of these partitions catch up with their leaders, when there is time."""
+        """Note that followers of these partitions may catch up with their leaders when nothing else is due."""
         self._unsettled.update(dict.fromkeys(partitions))
 
     def notify(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
@@ -153,7 +151,7 @@ class SimulatedCluster:
                 return
 
     def _put(self, event: ControllerEvent) -> None:
-        """Queue an event that watches make, unless it is queued already: watches fire once."""
+        """Queue an event that watches cause, unless it is queued already: a watch fires once."""
         watched = not isinstance(event, StateChange) or not self.settings.alter_partition
         if watched and event not in self._queued:
             self._queued.add(event)
@@ -165,12 +163,12 @@ class SimulatedCluster:
         return event
 
     def _is_controller_stalled(self) -> bool:
-        """Return whether events have to wait until the controller's process goes on."""
+        """Return whether events wait because the controller's process is stalled."""
         run = self.controller
         return run is not None and run.stalled
 
     def _fire_watches(self) -> None:
-        """Fire the watches of everything written since the last time."""
+        """Fire the watches of everything written since the last call."""
         commits = self.tree.commits
         while self._seen < len(commits):
             commit = commits[self._seen]
@@ -210,7 +208,7 @@ class SimulatedCluster:
             self._fail_over(run, run.controller, step)
 
     def _became(self, run: SimulatedBroker, life: Lifecycle) -> None:
-        """Take over what an event led to; a term ends with its epoch."""
+        """Set the broker's new lifecycle; a term ends with its epoch."""
         goes_on = life.is_active and life.epoch == run.life.epoch
         run.life = life
         if not goes_on:
@@ -218,7 +216,7 @@ class SimulatedCluster:
             run.controller = self.begin_term(run) if is_elected else None
 
     def begin_term(self, run: SimulatedBroker) -> ActiveController:
-        """Return the controller that a broker is which has won, with nothing in its memory."""
+        """Return a new controller, with an empty memory, for a broker that has won."""
         return ActiveController(self.tree, self.settings, run.life, session=run.session)
 
     def _fail_over(
@@ -281,7 +279,7 @@ class SimulatedCluster:
     # --- in-sync replicas -------------------------------------------------------------------
 
     def _may_lag(self, sent: LeaderAndIsrPartition) -> bool:
-        """Return whether a follower may be out of the ISR: only leaders before 2.7 know more than was sent."""
+        """Return whether a follower may be out of the ISR. Before 2.7, leaders may have changed the ISR that they were sent."""
         return len(sent.isr) < len(sent.replicas) or not self.settings.alter_partition
 
     def _drop_slow_follower(self) -> bool:
@@ -298,8 +296,9 @@ class SimulatedCluster:
     def take_back(self, run: SimulatedBroker) -> None:
         """Let leaders take a follower that shuts down back into the ISR, if `choices` names one.
 
-        A leader reads for a fetch under its lock and counts it after that: under a new epoch, if one
-        came meanwhile (Partition.fetchRecords). Since 2.7 the controller refuses such an ISR.
+        A leader reads for a fetch under its lock and counts the fetch later: under a new epoch, if
+        one arrived in between (Partition.fetchRecords). Since 2.7 the controller refuses such an
+        ISR.
         """
         if self.settings.alter_partition:
             return
@@ -312,7 +311,7 @@ class SimulatedCluster:
         for leader in self.brokers.values():
             hosted = leader.manager.partitions.get(partition)
             if hosted is None or hosted.leader != leader.id:
-                continue  # most of them, so this comes first
+                continue  # true of most brokers, so it is checked first
             if not leader.running or leader.stalled or not hosted.serves:
                 continue
             caught_up = tuple(
@@ -341,7 +340,7 @@ class SimulatedCluster:
     def _alter_isr(
         self, leader: SimulatedBroker, partition: TopicPartition, isr: tuple[int, ...]
     ) -> bool:
-        """Change an ISR as the protocol has it; return whether it was changed."""
+        """Change an ISR by the protocol of the release; return whether it was changed."""
         event = leader.alter_partition(partition, isr)
         if self.settings.alter_partition:
             return isinstance(self.control(event), LeaderIsrAndControllerEpoch)

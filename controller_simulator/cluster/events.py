@@ -1,8 +1,8 @@
-"""What a controller's event thread is given: the events of the simulated one.
+"""Defines the events of the simulated controller's event thread.
 
-The rule: one queue, one event at a time, as Kafka's; an event says that something happened, and
-what is true now is read when its turn comes. What a broker or an administrator asks of the
-controller itself is the operation as it is asked for. Source (Kafka 3.9): kafka.controller.ControllerEvent
+The rule: one queue, one event at a time, as in Kafka. An event says that something happened; what
+is true is read when its turn comes. When a broker or an administrator asks the controller for
+something, the event is the operation itself. Source (Kafka 3.9): kafka.controller.ControllerEvent
 and the handlers at the end of KafkaController.scala.
 """
 
@@ -22,7 +22,7 @@ from controller_simulator.zookeeper.transactions import Changed, Committed, Crea
 
 
 class ControllerSignal(enum.StrEnum):
-    """Events that come from watches and carry nothing."""
+    """Events that watches cause and that carry no data."""
 
     BROKER_CHANGE = "BrokerChange"
     TOPIC_CHANGE = "TopicChange"
@@ -62,7 +62,7 @@ class AlterPartition(msgspec.Struct, frozen=True):
 
 
 class StopReplicaResponse(msgspec.Struct, frozen=True):
-    """A broker answers whether it deleted replicas of topics that are to be deleted."""
+    """A broker answers whether it deleted replicas of topics that are being deleted."""
 
     broker: int
     partitions: tuple[TopicPartition, ...]
@@ -70,7 +70,7 @@ class StopReplicaResponse(msgspec.Struct, frozen=True):
 
 
 class LeaderAndIsrResponse(msgspec.Struct, frozen=True):
-    """A broker answers which replicas it can serve, and which lie in a failed log directory."""
+    """A broker answers which replicas it can serve, and which are in a failed log directory."""
 
     broker: int
     online: tuple[TopicPartition, ...]

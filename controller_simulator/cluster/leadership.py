@@ -1,4 +1,4 @@
-"""What the simulated controller does about leaders and ISRs, and about brokers' answers.
+"""Decides what the simulated controller does about leaders and ISRs, and about brokers' answers.
 
 The rule: as in `active_controller`: decide by the state machines, write nothing here. Sources
 (Kafka 3.9): kafka.controller.KafkaController: processReplicaLeaderElection, onReplicaElection,
@@ -43,7 +43,7 @@ from controller_simulator.zookeeper.transactions import DeleteZnode
 
 
 def handle(controller: ActiveController, event: ControllerEvent) -> object:
-    """Decide what an event asks for; return what its sender is answered, None if nothing.
+    """Decide what an event asks for; return the answer to its sender, None if there is none.
 
     An event that is aborted keeps what it has done, and its sender gets no answer.
     """
@@ -74,7 +74,7 @@ def _on_preferred_znode(controller: ActiveController) -> None:
 def _elect(
     controller: ActiveController, partitions: Iterable[TopicPartition], strategy: Strategy
 ) -> None:
-    """Elect where that is needed; an unclean one is allowed, since an operator asked for it."""
+    """Elect leaders where needed; unclean elections are allowed if an operator asked for one."""
     context = controller.context
     known = set(context.all_partitions())
     chosen = [
@@ -139,7 +139,7 @@ def _on_alter_partition(
 ) -> str | LeaderIsrAndControllerEpoch:
     """Write the ISR that a leader asks for, or return the name of the error.
 
-    A reassignment whose target is in sync now is finished after the answer.
+    A reassignment whose target is now in sync is finished after the answer.
     """
     answer = _alter_partition(controller, event)
     if isinstance(answer, LeaderIsrAndControllerEpoch):
@@ -174,7 +174,7 @@ def _alter_partition(
 def _refusal(
     controller: ActiveController, event: AlterPartition, current: LeaderIsrAndControllerEpoch
 ) -> str | None:
-    """Return why an ISR is not written; the order of the checks is Kafka's."""
+    """Return the error with which an ISR is refused, None if it is not; the order of the checks is Kafka's."""
     asked, now = event.leader_and_isr, current.leader_and_isr
     if event.partition_epoch > current.partition_epoch or asked.leader_epoch > now.leader_epoch:
         return "NOT_CONTROLLER"
@@ -193,12 +193,12 @@ def _refusal(
 
 
 def _on_state_change(controller: ActiveController, event: StateChange) -> None:
-    """Finish a reassignment that is through (processPartitionReassignmentIsrChange)."""
+    """Finish a reassignment that is complete (processPartitionReassignmentIsrChange)."""
     controller.reassignments.maybe_complete(event.partition)
 
 
 def _on_isr_changes(controller: ActiveController) -> None:
-    """Take in ISRs that leaders wrote themselves, below inter.broker.protocol 2.7."""
+    """Read the ISRs that leaders wrote themselves, below inter.broker.protocol 2.7."""
     reader = controller.reader
     partitions = [
         partition

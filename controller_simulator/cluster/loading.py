@@ -1,9 +1,9 @@
-"""Load a cluster from its znodes, to see what it would do next: the ground of what-if answers.
+"""Loads a cluster from its znodes, to see what it would do next: what-if answers are based on this.
 
-The rule: what ZooKeeper holds is taken as it is, and the rest as in a cluster at rest: every
-registered broker serves its replicas, no log directory has failed, no broker is shutting down, and
-every leader that can be elected is elected. What only the brokers' memory held is lost: which
-replicas lie in a failed log directory, or a state that Kafka's machines never left.
+The rule: what ZooKeeper holds is taken as it is; everything else is assumed as in a cluster at
+rest. Every registered broker serves its replicas, no log directory has failed, no broker is
+shutting down, and every leader that can be elected is elected. What only the brokers' memory held
+is lost: which replicas are in a failed log directory, or a state that Kafka's machines never left.
 Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 
 >>> from controller_simulator.cluster.operations import KillBroker, StartBroker
@@ -51,14 +51,14 @@ def load_cluster(
     settings: SimulatorSettings | None = None,
     choices: Choices | None = None,
 ) -> Simulator:
-    """Return a simulator that goes on from this tree, and changes it from now on."""
+    """Return a simulator that continues from this tree, and changes it from now on."""
     cluster = Simulator(settings=settings, choices=choices, tree=tree)
     restore(cluster)
     return cluster
 
 
 def restore(cluster: Simulator) -> None:
-    """Let a simulator without brokers go on from its tree.
+    """Let a simulator without brokers continue from its tree.
 
     Without a controller in the tree there is none until the next election.
     """
@@ -103,13 +103,12 @@ def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
 def _restore_replicas(
     active: ActiveController, brokers: Mapping[int, SimulatedBroker]
 ) -> list[TopicPartition]:
-    """Take live replicas for online and dead ones for offline, and let the live ones be served.
+    """Mark live replicas online and dead ones offline, and let brokers serve the live ones.
 
-    A new controller would take the dead ones out of the ISRs once more, and raise the epochs of
-    those that are the last ones; the present one did so when they died. What brokers were sent
-    then is what they serve now; to
-    send it again would be most of the work. Return the partitions in which a live replica is out of
-    the ISR.
+    A new controller would remove the dead ones from the ISRs again, and raise the epochs of
+    partitions where they are the last in the ISR; the current controller did so when they died.
+    What brokers were sent then is what they serve now; sending it again would be most of the work.
+    Return the partitions in which a live replica is out of the ISR.
     """
     context = active.context
     states = context.replica_states
@@ -135,7 +134,7 @@ def _hosted(
     partition: TopicPartition,
     state: LeaderIsrAndControllerEpoch,
 ) -> HostedPartition:
-    """Return what a broker that was sent this state has taken of it (ReplicaManager._take)."""
+    """Return what a broker holds of a partition after it was sent this state (ReplicaManager._take)."""
     decided = state.leader_and_isr
     topic_id = context.topic_ids.get(partition.topic)
     if decided.leader not in context.live_broker_epochs:

@@ -1,4 +1,4 @@
-"""What the simulated controller does about brokers that come, go, and shut down.
+"""Decides what the simulated controller does about brokers that join, leave, and shut down.
 
 The rule: as in `active_controller`: decide by the state machines, write nothing here. Sources
 (Kafka 3.9): kafka.controller.KafkaController: processBrokerChange, onBrokerStartup,
@@ -14,7 +14,7 @@ from controller_simulator.cluster.active_controller import ActiveController
 
 
 def on_broker_change(controller: ActiveController) -> None:
-    """Take in who came, went, or came back meanwhile (processBrokerChange)."""
+    """Handle brokers that joined, left, or restarted since the last time (processBrokerChange)."""
     context = controller.context
     now = controller.reader.broker_epochs()
     known = context.live_broker_epochs
@@ -67,7 +67,7 @@ def _on_failure(controller: ActiveController, brokers: Sequence[int]) -> None:
 def on_replicas_become_offline(
     controller: ActiveController, replicas: Sequence[PartitionAndReplica]
 ) -> None:
-    """Elect new leaders, then take the replicas out of the ISRs (onReplicasBecomeOffline)."""
+    """Elect new leaders, then remove the replicas from the ISRs (onReplicasBecomeOffline)."""
     staying = [r for r in replicas if not controller.context.is_queued_for_deletion(r.topic)]
     going = [r for r in replicas if controller.context.is_queued_for_deletion(r.topic)]
     leaderless = controller.context.partitions_with_offline_leader()
@@ -81,7 +81,7 @@ def on_replicas_become_offline(
 
 
 def on_controlled_shutdown(controller: ActiveController, broker: int) -> tuple[TopicPartition, ...]:
-    """Move leaders off a broker, and it out of the ISRs; return what it still leads.
+    """Move leaders off a broker, and remove it from the ISRs; return the partitions that it still leads.
 
     doControlledShutdown.
     """

@@ -1,7 +1,7 @@
-"""What operators do to a cluster and what befalls it, as records: a script to play more than once.
+"""Defines what operators do to a cluster, and what happens to it, as records: scripts that can be repeated.
 
-The rule: an operation says what is asked for, never what comes of it, so that one script can be
-played on the simulator and on real servers and the outcomes be compared.
+The rule: an operation says what is asked for, never what results from it. So one script can run on
+the simulator and on real servers, and the results can be compared.
 """
 
 import msgspec
@@ -24,7 +24,7 @@ class StopBroker(msgspec.Struct, frozen=True, tag=True):
 
 
 class KillBroker(msgspec.Struct, frozen=True, tag=True):
-    """A broker dies at once (kill -9); its session ends when ZooKeeper misses it."""
+    """A broker dies at once (kill -9); its session ends later, when ZooKeeper misses it."""
 
     broker: int
 
@@ -36,13 +36,13 @@ class DeleteTopic(msgspec.Struct, frozen=True, tag=True):
 
 
 class Reassign(msgspec.Struct, frozen=True, tag=True):
-    """Partitions get other replicas, by the admin API; None cancels what is under way."""
+    """Partitions get other replicas, by the admin API; None cancels a reassignment in progress."""
 
     targets: tuple[tuple[TopicPartition, Replicas | None], ...]
 
 
 class ElectPreferred(msgspec.Struct, frozen=True, tag=True):
-    """Preferred replicas are to lead, by the admin API; empty for all partitions."""
+    """Preferred replicas are elected, by the admin API; empty for all partitions."""
 
     partitions: tuple[TopicPartition, ...] = ()
 

@@ -1,7 +1,7 @@
-"""The settings of simulated brokers, and the choices that real ones make by a race or at random.
+"""Defines the settings of simulated brokers, and the choices that real ones make by a race or at random.
 
-The rule: nothing is guessed and nothing is random. Races and random draws are asked of `Choices`, so
-a caller may give a seed, Hypothesis, or what a real cluster did.
+The rule: nothing is guessed and nothing is random. Results of races and random draws come from
+`Choices`, so a caller may use a seed, Hypothesis, or what a real cluster did.
 """
 
 from collections.abc import Collection
@@ -12,32 +12,32 @@ from controller_model.kafka.ids import TopicPartition
 
 
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the brokers, all alike, in the words of server.properties."""
+    """Settings of the brokers, the same for all, under the names of server.properties."""
 
     alter_partition: bool = True
     """inter.broker.protocol.version is 2.7 or newer: leaders ask the controller for their ISR."""
     leader_recovery_supported: bool = True
-    """It is 3.2 or newer: states record unclean elections."""
+    """inter.broker.protocol.version is 3.2 or newer: states record unclean elections."""
     topic_ids: bool = True
-    """It is 2.8 or newer: topics have ids."""
+    """inter.broker.protocol.version is 2.8 or newer: topics have ids."""
     auto_leader_rebalance: bool = False
     leader_imbalance_per_broker_percentage: int = 10
     delete_topic: bool = True
     unclean_leader_election: bool = False
     controlled_shutdown: bool = True
     first_port: int = 9092
-    """Of broker 0; the others follow."""
+    """The port of broker 0; the others have the following ones."""
     features_version: int = 2
     """The layout of /feature: 1 below inter.broker.protocol 3.3."""
     kraft_controller_epoch: bool = True
-    """Kafka is 3.4 or newer: /controller has room for the epoch of a KRaft controller (KIP-866)."""
+    """Kafka is 3.4 or newer: /controller has a field for the epoch of a KRaft controller (KIP-866)."""
 
 
 class Choices:
-    """Who wins each race, and which ids are drawn; a caller overrides what it decides itself.
+    """Who wins each race, and which ids are drawn; a caller overrides what it wants to decide.
 
-    The lowest broker wins /controller, followers are fast and catch up in their order, ids are
-    counted.
+    By default the lowest broker wins /controller, followers are fast and catch up in order, and ids
+    are counted.
     """
 
     def __init__(self) -> None:
@@ -48,20 +48,20 @@ class Choices:
         return min(candidates)
 
     def falls_behind(self) -> tuple[TopicPartition, int] | None:
-        """Return a follower that its leader drops now, for being slow; None for none."""
+        """Return a follower that its leader drops now because it is slow; None for none."""
         return None
 
     def taken_back(self, stopping: int) -> TopicPartition | None:  # noqa: ARG002 - others may decide by broker
         """Return a partition whose leader takes this stopping follower back; None for none.
 
-        Its fetch was under way when the leader epoch changed.
+        Its fetch was in progress when the leader epoch changed.
         """
         return None
 
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
         """Return in which of these partitions a follower is the next to catch up.
 
-        They come in the order in which they changed.
+        The partitions are in the order in which they changed.
         """
         return next(iter(partitions))
 

@@ -1,13 +1,14 @@
-"""A simulated Kafka cluster: operations go in, the znode writes of real brokers come out.
+"""Simulates a Kafka cluster: operations go in, the znode writes of real brokers come out.
 
 The rule: writes come in order, with the zxids, versions and ephemeral owners that ZooKeeper gives
-them, and the cluster comes to rest between two operations. So no controller is deposed at work, and
-none keeps requests that it could not send (KAFKA-12315). What real clusters decide by a race or at
-random is asked of `Choices`. What administrators ask for is refused with Kafka's error name, or written
-in the controller's session. Refused requests take a zxid too, as on a server. The component test
-`test_agreement` compares it with real Kafka 3.9, write by write; what only such scripts do to a cluster
-stands in `tests.support.scripted_simulator`. Sources (Kafka 3.9): kafka.server.KafkaServer (startup,
-controlledShutdown), kafka.zk.KafkaZkClient.createDeleteTopicPath.
+them, and the cluster comes to rest between two operations. So no controller is replaced while it
+works, and none keeps requests that it could not send (KAFKA-12315). What real clusters decide by a
+race or at random is taken from `Choices`. What administrators ask for is refused with Kafka's error
+name, or written in the controller's session. Refused requests take a zxid too, as on a server. The
+component test `test_agreement` compares the simulator with real Kafka 3.9, write by write. What
+only such scripts do to a cluster is in `tests.support.scripted_simulator`. Sources (Kafka 3.9):
+kafka.server.KafkaServer (startup, controlledShutdown),
+kafka.zk.KafkaZkClient.createDeleteTopicPath.
 
 >>> cluster = Simulator()
 >>> for operation in (StartBroker(0), StartBroker(1), KillBroker(0)):
@@ -46,13 +47,13 @@ from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
 
 FIRST_SESSION = 0x100000000000000
-"""Sessions are counted from here, so that they are not taken for anything else."""
+"""Sessions are counted from here, so that a session id is not mistaken for another number."""
 
 CONTROLLED_SHUTDOWN_TRIES = 3
-"""How often a broker asks to be relieved (controlled.shutdown.max.retries)."""
+"""How often a broker asks for a controlled shutdown (controlled.shutdown.max.retries)."""
 
 TICK_MS = 1000
-"""The time that an operation takes."""
+"""The time that an operation takes, in milliseconds."""
 
 START_MS = 1_600_000_000_000
 """When a cluster begins, in milliseconds since 1970, unless its tree has a time."""
@@ -89,7 +90,8 @@ class Simulator(SimulatedCluster):
     def perform(self, operation: Operation) -> str | None:
         """Perform one operation and let the cluster come to rest; return why it was refused.
 
-        None = it was not. The name is Kafka's error, or says what does not run.
+        None = it was not. The text is Kafka's error name, or says that the broker runs, or does not
+        run.
         """
         self.tree.time_ms += TICK_MS
         refused = self._plays[type(operation)](operation)
@@ -151,7 +153,7 @@ class Simulator(SimulatedCluster):
     # --- what is asked of the controller ----------------------------------------------------
 
     def _of_controller(self, act: Callable[[Any, int], str | None]) -> Callable[[Any], str | None]:
-        """Return a request as the controller takes it, in its session; it must be there for that."""
+        """Return a function that performs an operation in the controller's session, or returns NOT_CONTROLLER without one."""
 
         def ask(operation: Any) -> str | None:
             run = self.controller

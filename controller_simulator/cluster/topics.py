@@ -1,4 +1,4 @@
-"""What the simulated controller does about topics that come, grow, and are to go.
+"""Decides what the simulated controller does about topics that are created, extended and deleted.
 
 The rule: as in `active_controller`: decide by the state machines, write nothing here. Sources
 (Kafka 3.9): kafka.controller.KafkaController: processTopicChange, onNewPartitionCreation,
@@ -16,7 +16,7 @@ from controller_simulator.controller.controller_io import partitions_path
 
 
 def on_topic_change(controller: ActiveController) -> None:
-    """Take in topics that came and went (processTopicChange)."""
+    """Handle topics that were created and deleted (processTopicChange)."""
     context = controller.context
     now = dict.fromkeys(controller.reader.topics())
     new = [topic for topic in now if topic not in context.topics]
@@ -28,7 +28,7 @@ def on_topic_change(controller: ActiveController) -> None:
 
 
 def on_partition_modifications(controller: ActiveController, topic: str) -> None:
-    """Take in partitions that were added to a topic (processPartitionModifications)."""
+    """Handle partitions that were added to a topic (processPartitionModifications)."""
     context = controller.context
     assignments, _ = controller.reader.topic(topic)
     new = {
@@ -46,7 +46,7 @@ def on_partition_modifications(controller: ActiveController, topic: str) -> None
 def _restore(
     controller: ActiveController, topic: str, assignments: Mapping[int, ReplicaAssignment]
 ) -> None:
-    """Take back partitions that were added to a topic that is deleted."""
+    """Undo the addition of partitions to a topic that is being deleted."""
     there = set(controller.reader.children(partitions_path(topic)))
     controller.io.set_topic_assignment(
         topic,

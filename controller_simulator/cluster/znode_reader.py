@@ -1,8 +1,9 @@
-"""What the simulated controller and brokers read of the simulated ZooKeeper.
+"""Reads the simulated ZooKeeper for the simulated controller and brokers.
 
 The rule: every answer is what the tree holds now, decoded as a broker would; nothing is kept.
-Sources (Kafka 3.9): kafka.zk.KafkaZkClient (getTopicPartitionStates, getAllBrokerAndEpochsInCluster,
-getReplicaAssignmentAndTopicIdForTopics, getLogConfigs, getPartitionReassignment).
+Sources (Kafka 3.9): kafka.zk.KafkaZkClient (getTopicPartitionStates,
+getAllBrokerAndEpochsInCluster, getReplicaAssignmentAndTopicIdForTopics, getLogConfigs,
+getPartitionReassignment).
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,12 +31,12 @@ UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 
 class ZnodeReader:
-    """A `StateReader` over a tree, and what else a controller reads when it begins."""
+    """A `StateReader` over a tree, with what else a controller reads when its term begins."""
 
     def __init__(
         self, tree: ZnodeTree, *, broker: int = NO_CONTROLLER, unclean_by_default: bool = False
     ) -> None:
-        """Read this tree as this broker; `unclean_by_default` is what its own file sets."""
+        """Read this tree as this broker; `unclean_by_default` is the value in its server.properties."""
         self._tree = tree
         self._broker = broker
         self._unclean_by_default = unclean_by_default
@@ -57,8 +58,8 @@ class ZnodeReader:
     def unclean_leader_election(self, topic: str) -> bool:
         """Return whether unclean.leader.election.enable holds for the topic.
 
-        The topic's own value counts, then the one set for this broker, then the one for all brokers
-        (DynamicBrokerConfig), then its file's.
+        The topic's own value has precedence, then the one set for this broker, then the one for all
+        brokers (DynamicBrokerConfig), then the one in the broker's file.
         """
         entities = (f"topics/{topic}", f"brokers/{self._broker}", "brokers/<default>")
         for entity in entities:
@@ -101,7 +102,7 @@ class ZnodeReader:
         return self._tree.children("/brokers/topics")
 
     def topic(self, topic: str) -> tuple[dict[int, ReplicaAssignment], str | None]:
-        """Return a topic's assignment by partition, and its id; empty if it is not there."""
+        """Return a topic's assignment by partition, and its id; empty if the topic does not exist."""
         found = self._tree.find(topic_path(topic))
         if found is None:
             return {}, None

@@ -1,4 +1,4 @@
 """ZooKeeper in memory: payloads as Kafka writes them, requests, commits and the tree.
 
-It may use the model's `kafka`, `znodes` and `records`.
+It may import the model's `kafka`, `znodes` and `records`.
 """

@@ -1,7 +1,7 @@
-"""What Kafka 3.9 writes into each znode, to the byte.
+"""Writes the payload of each znode, byte for byte as Kafka 3.9 does.
 
 The rule: the text is the one that kafka.zk.ZkData of Kafka 3.9 makes: its keys, their order (that
-of its hash maps) and no blanks. A test holds each of these against Kafka's own classes.
+of its hash maps) and no blanks. A test compares each of these with Kafka's own classes.
 """
 
 import json
@@ -90,10 +90,10 @@ def encode_topic(
     adding: Mapping[int, Sequence[int]] | None = None,
     removing: Mapping[int, Sequence[int]] | None = None,
 ) -> bytes:
-    """Return /brokers/topics/T (TopicZNode.encode): version 3, also without an id.
+    """Return /brokers/topics/T (TopicZNode.encode): version 3, even without an id.
 
-    Partitions come in the order of Kafka's hash map; adding and removing replicas are there only
-    for the partitions that have some.
+    Partitions are in the order of Kafka's hash map; adding and removing replicas only list the
+    partitions that have any.
 
     >>> encode_topic({0: (0, 1)}, topic_id=None)
     b'{"partitions":{"0":[0,1]},"adding_replicas":{},"removing_replicas":{},"version":3}'
@@ -137,10 +137,10 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
-    """Return partitions as /isr_change_notification/isr_change_N and preferred elections have them.
+    """Return partitions as in /isr_change_notification/isr_change_N and preferred elections.
 
     IsrChangeNotificationSequenceZNode.encode and PreferredReplicaElectionZNode.encode write the
-    same text. Kafka's order is that of a Scala set, ours the given one.
+    same text. Kafka's order is that of a Scala set; here it is the given one.
 
     >>> encode_partitions([TopicPartition("t", 0)])
     b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
@@ -160,7 +160,7 @@ def encode_reassign_partitions(assignments: Mapping[TopicPartition, Sequence[int
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """Return /cluster/id (ClusterIdZNode.toJson); its version is text."""
+    """Return /admin/reassign_partitions (ReassignPartitionsZNode.encode), as legacy tools write it."""
     return f'{{"version":"1","id":{_json(cluster_id)}}}'.encode()
 
 
@@ -199,6 +199,6 @@ def _list(entries: Iterable[str]) -> str:
 
 
 def _json(value: str | None) -> str:
-    """Return a JSON text as Jackson writes it: UTF-8 as it is, control characters in capitals."""
+    """Return a JSON text as Jackson writes it: UTF-8 unescaped, control characters with capital hex digits."""
     text = json.dumps(value, ensure_ascii=False)
     return _CONTROL_ESCAPE.sub(lambda found: found[1] + found[2].upper(), text)

@@ -1,11 +1,11 @@
-"""Transactions of ZooKeeper: what a client asks to write, and what the server commits or refuses.
+"""Defines ZooKeeper's transactions: what a client asks to write, and what the server commits or refuses.
 
-The rule: a write and a commit are data; `tree` makes one into the other. Kafka's controller sends each
-of its writes in one transaction with a check of /controller_epoch's version, so that a controller
-that was replaced can change nothing (KafkaZkClient.retryRequestsUntilConnected with
+The rule: a write and a commit are data; `tree` turns one into the other. Kafka's controller sends
+each of its writes in one transaction with a check of /controller_epoch's version, so that a
+controller that was replaced can change nothing (KafkaZkClient.retryRequestsUntilConnected with
 expectedControllerEpochZkVersion, since 2.1): `fenced` makes exactly that transaction. A commit has
-the fields of the real server's transaction log, so that the two can be compared and either can
-be replayed. Sources: org.apache.zookeeper.txn and KeeperException.Code (3.8).
+the fields of the real server's transaction log, so that the two can be compared and either can be
+replayed. Sources: org.apache.zookeeper.txn and KeeperException.Code (3.8).
 """
 
 import enum
@@ -15,24 +15,25 @@ import msgspec
 from controller_model.kafka.errors import ModelError
 
 ANY_VERSION = -1
-"""The expected version that every znode has (kafka.controller.ZkVersion.MatchAnyVersion)."""
+"""The expected version that matches any version (kafka.controller.ZkVersion.MatchAnyVersion)."""
 
 CONTROLLER_EPOCH_PATH = "/controller_epoch"
 """The znode whose version fences the writes of a controller (kafka.zk.ControllerEpochZNode)."""
 
 NO_SESSION = 0
-"""The owner of a znode that stays."""
+"""The owner of a persistent znode."""
 
 
 class ControllerMovedError(Exception):
     """A fenced write was refused: another controller has raised the epoch.
 
-    kafka.common.errors.ControllerMovedException; whoever meets it writes nothing more and resigns.
+    kafka.common.errors.ControllerMovedException; a controller that meets it writes nothing more and
+    resigns.
     """
 
 
 class CreateZnode(msgspec.Struct, frozen=True, tag="create"):
-    """A znode that is to be made; `ephemeral_owner` is its session, 0 for one that stays."""
+    """A znode to create; `ephemeral_owner` is its session, 0 for a persistent one."""
 
     path: str
     data: str = ""
@@ -48,7 +49,7 @@ class SetZnode(msgspec.Struct, frozen=True, tag="set"):
 
 
 class DeleteZnode(msgspec.Struct, frozen=True, tag="delete"):
-    """A znode that is to go."""
+    """A znode to delete."""
 
     path: str
     expected_version: int = ANY_VERSION
@@ -101,7 +102,7 @@ class ZooKeeperError(ModelError):
 
 
 class Created(msgspec.Struct, frozen=True, omit_defaults=True, tag="create", tag_field="did"):
-    """A znode was made; `owner` is the session that an ephemeral one goes with."""
+    """A znode was created; `owner` is the session with which an ephemeral one is deleted."""
 
     path: str
     data: str = ""
@@ -109,7 +110,7 @@ class Created(msgspec.Struct, frozen=True, omit_defaults=True, tag="create", tag
 
 
 class Changed(msgspec.Struct, frozen=True, omit_defaults=True, tag="set", tag_field="did"):
-    """A znode's data was set, and it has this version now."""
+    """A znode's data was set; it now has this version."""
 
     path: str
     data: str = ""
@@ -117,7 +118,7 @@ class Changed(msgspec.Struct, frozen=True, omit_defaults=True, tag="set", tag_fi
 
 
 class Removed(msgspec.Struct, frozen=True, omit_defaults=True, tag="delete", tag_field="did"):
-    """A znode is gone."""
+    """A znode was deleted."""
 
     path: str
 
@@ -126,13 +127,13 @@ Committed = Created | Changed | Removed
 
 
 class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A transaction as the server's log holds it: what happened, by whom, under which zxid."""
+    """A transaction as in the server's log: what happened, by which session, under which zxid."""
 
     zxid: int
     session: int
     time_ms: int
     writes: tuple[Committed, ...] = ()
     opens: bool = False
-    """It opened the session."""
+    """The transaction opened the session."""
     closes: bool = False
-    """It closed the session; `writes` are the deletions of what the session held."""
+    """The transaction closed the session; `writes` are the deletions of the session's znodes."""

@@ -1,8 +1,8 @@
-"""ZooKeeper in memory: the tree, its zxids and versions, its sessions and what they hold.
+"""Simulates ZooKeeper in memory: the tree, its zxids and versions, its sessions and their znodes.
 
-The rule: every request is one transaction that commits whole, under the next zxid, or fails with
-ZooKeeper's own error and changes nothing. Source: org.apache.zookeeper.server.PrepRequestProcessor and
-DataTree (3.8).
+The rule: every request is one transaction that commits as a whole, under the next zxid, or fails
+with ZooKeeper's own error and changes nothing. Source:
+org.apache.zookeeper.server.PrepRequestProcessor and DataTree (3.8).
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ Part = CreateZnode | SetZnode | DeleteZnode | CheckZnode
 
 @dataclass(slots=True)
 class TreeNode:
-    """A znode as it stands: its data and its Stat (org.apache.zookeeper.data.Stat)."""
+    """A znode: its data and its Stat (org.apache.zookeeper.data.Stat)."""
 
     data: str
     czxid: int
@@ -41,14 +41,14 @@ class TreeNode:
     owner: int = NO_SESSION
     version: int = 0
     creations: int = 0
-    """Children that were ever made: the server's own cversion, which numbers sequential znodes."""
+    """The number of children ever created: the server's own cversion, which numbers sequential znodes."""
     children: dict[str, None] = field(default_factory=dict)
-    """The names below it, in the order of their making."""
+    """The names below it, in order of creation."""
 
 
 @dataclass(slots=True)
 class _Expected:
-    """What counts of a znode for the parts of a transaction that come later."""
+    """What later parts of a transaction need to know of a znode."""
 
     version: int
     owner: int
@@ -95,7 +95,7 @@ class _Outlook:
 
 
 class ZnodeTree:
-    """One ensemble's znodes and sessions; `commits` is its transaction log since it was made."""
+    """One ensemble's znodes and sessions; `commits` is its transaction log since this tree was made."""
 
     def __init__(self, *, zxid: int = 0, time_ms: int = 0) -> None:
         self.zxid = zxid
@@ -107,22 +107,22 @@ class ZnodeTree:
     # --- reads ----------------------------------------------------------------------------
 
     def find(self, path: str) -> TreeNode | None:
-        """Return the znode there, or None."""
+        """Return the znode at this path, or None."""
         return self._znodes.get(path)
 
     def at(self, path: str) -> TreeNode:
-        """Return the znode there; raise NONODE when there is none."""
+        """Return the znode at this path; raise NONODE when there is none."""
         znode = self._znodes.get(path)
         if znode is None:
             raise ZooKeeperError(ZooKeeperCode.NO_NODE, path)
         return znode
 
     def data(self, path: str) -> str:
-        """Return the data there; raise NONODE when there is no znode."""
+        """Return the data at this path; raise NONODE when there is no znode."""
         return self.at(path).data
 
     def children(self, path: str) -> tuple[str, ...]:
-        """Return the names below a path, in the order of their making; none where it is not."""
+        """Return the names below a path, in order of creation; none if the path does not exist."""
         znode = self._znodes.get(path)
         return () if znode is None else tuple(znode.children)
 
@@ -137,10 +137,10 @@ class ZnodeTree:
     # --- what was there before ------------------------------------------------------------
 
     def place(self, path: str, data: str = "", *, owner: int = NO_SESSION) -> None:
-        """Put a znode there that is older than the log, and what is missing above it.
+        """Add a znode that is older than the log, and the missing ones above it.
 
-        It takes no zxid and makes no commit: an observer knows such a cluster's znodes, and not how
-        they came about. The session of an ephemeral one is open from then on.
+        It takes no zxid and makes no commit: an observer knows such a cluster's znodes, but not how
+        they were written. The session of an ephemeral one is open from then on.
         """
         above, _, name = path.rpartition("/")
         parent = self._znodes.get(above or "/")
@@ -156,12 +156,12 @@ class ZnodeTree:
     # --- writes ---------------------------------------------------------------------------
 
     def open_session(self, session: int) -> Commit:
-        """Open a session; ephemeral znodes can be made in it."""
+        """Open a session, in which ephemeral znodes can be created."""
         self._held[session] = {}
         return self._commit(session, (), opens=True)
 
     def close_session(self, session: int) -> Commit:
-        """End a session: what it held goes in the same transaction, in the order of its making."""
+        """End a session; its znodes are deleted in the same transaction, in order of creation."""
         held = self._held.pop(session, None)
         if held is None:
             raise ZooKeeperError(ZooKeeperCode.SESSION_EXPIRED, f"session {session:#x}")
@@ -176,7 +176,7 @@ class ZnodeTree:
         return self._commit(session, tuple(done for part in parts for done in self._apply(part)))
 
     def attempt(self, write: ZnodeWrite, *, session: int = NO_SESSION) -> Commit | ZooKeeperCode:
-        """Commit a request or return why not; a refused one takes a zxid, as in the real log."""
+        """Commit a request, or return why not; a refused one takes a zxid, as in the real log."""
         try:
             return self.write(write, session=session)
         except ZooKeeperError as error:
@@ -197,7 +197,7 @@ class ZnodeTree:
         return commit
 
     def _check(self, parts: Iterable[Part]) -> None:
-        """Raise if any part of a transaction must fail, given those before it."""
+        """Raise if a part of a transaction must fail, given the parts before it."""
         outlook = _Outlook(self._znodes)
         for part in parts:
             if isinstance(part, CreateZnode):
@@ -214,7 +214,7 @@ class ZnodeTree:
                 outlook.delete(part.path)
 
     def _apply(self, part: Part) -> tuple[Committed, ...]:
-        """Do one part of a transaction that has been checked."""
+        """Apply one part of a transaction that has been checked."""
         if isinstance(part, CheckZnode):
             return ()
         if isinstance(part, CreateZnode):

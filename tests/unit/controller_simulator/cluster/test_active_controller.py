@@ -1,4 +1,4 @@
-"""A term as the controller: what it takes up from the one before, and how it ends."""
+"""What a term as controller continues from the one before, and how it ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.simulated_cluster import T0, T1, TOPIC, cluster_of, state, wr
 
 
 def test_a_preferred_election_outlives_its_controller() -> None:
-    """A new controller does what a legacy tool asked the old one, and deletes the request."""
+    """A new controller does what a legacy tool asked the old one for, and deletes the request."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), StopBroker(1), StartBroker(1))
     for broker in cluster.brokers.values():
         broker.stalled = True
@@ -50,10 +50,10 @@ def test_a_controller_that_was_replaced_behind_its_back_writes_nothing() -> None
 
 
 class FencingTree(ZnodeTree):
-    """An ensemble in which another client raises the epoch while the first failover is under way."""
+    """An ensemble in which another client raises the epoch during the first failover."""
 
     def attempt(self, write: ZnodeWrite, *, session: int = 0) -> Commit | ZooKeeperCode:
-        """Raise the epoch when /feature is made, the first thing that a failover writes."""
+        """Raise the epoch when /feature is created, the first write of a failover."""
         answer = super().attempt(write, session=session)
         if isinstance(write, CreateZnode) and write.path == "/feature":
             self.write(SetZnode("/controller_epoch", "9"))
@@ -61,7 +61,7 @@ class FencingTree(ZnodeTree):
 
 
 def test_a_newer_epoch_stops_a_failover() -> None:
-    """The next fenced write is refused; the broker still holds /controller, and is it half done."""
+    """The next fenced write is refused; the broker still holds /controller, and its failover is half done."""
     cluster = ScriptedSimulator(tree=FencingTree())
     cluster.perform(StartBroker(0))
     life = cluster.brokers[0].life
@@ -71,7 +71,7 @@ def test_a_newer_epoch_stops_a_failover() -> None:
 
 
 def test_a_failover_that_is_aborted_leaves_no_controller() -> None:
-    """Each broker in turn meets what Kafka does not handle, and gives /controller away."""
+    """Each broker in turn meets what Kafka does not handle, and gives up /controller."""
     cluster = cluster_of(
         CreateTopic("t", ((7,),)), ReassignByZnode(((T0, (8, 7)),)), ElectPreferred()
     )

@@ -15,7 +15,7 @@ from tests.support.simulated_cluster import T0, cluster_of
 
 
 def test_a_request_of_an_old_controller_is_refused_whole() -> None:
-    """A broker that has heard of a newer epoch obeys no older one, and answers nothing of use."""
+    """A broker that knows a newer epoch does not obey an older one, and its answer has no results."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), DeleteController())
     run = cluster.brokers[1]
     hosted = served(run)

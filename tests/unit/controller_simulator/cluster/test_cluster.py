@@ -1,4 +1,4 @@
-"""Leaders change ISRs by the protocol of their version, and every event has its turn."""
+"""Leaders change ISRs by the protocol of their version, and events are handled in turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.simulated_cluster import T0, T1, cluster_of, paths, state, wr
 
 
 def test_a_stalled_follower_leaves_and_comes_back() -> None:
-    """The leader writes twice and keeps its epoch; what the follower leads is left alone."""
+    """The leader writes twice and keeps its epoch; partitions that the follower leads do not change."""
     cluster = cluster_of(CreateTopic("t", ((0, 2), (2, 0))), CreateTopic("other", ((0, 2),)))
     writes = written_by(cluster, StallBroker(2, ("t",)))
     assert paths(writes) == ["Changed /brokers/topics/t/partitions/0/state"] * 2
@@ -30,7 +30,7 @@ def test_a_stalled_follower_leaves_and_comes_back() -> None:
 
 
 class SlowFollower(Choices):
-    """Choices that let a follower fall behind, once for each that is given."""
+    """Choices that let a follower fall behind, once for each given one."""
 
     def __init__(self, *slow: tuple[TopicPartition, int]) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class SlowFollower(Choices):
 
 
 def test_a_slow_follower_is_dropped_and_catches_up() -> None:
-    """Its leader writes twice under the same epoch; who is slow where nobody leads is no matter."""
+    """Its leader writes twice under the same epoch; without a leader a slow follower does not matter."""
     cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
     cluster.choices = SlowFollower((T0, 2), (T1, 2))
     cluster.settle()
@@ -53,7 +53,7 @@ def test_a_slow_follower_is_dropped_and_catches_up() -> None:
 def test_a_leader_may_miss_a_dead_follower_before_zookeeper_does(
     operation: ScriptedOperation,
 ) -> None:
-    """One that died before it fetched from a new leader is dropped while its session lives."""
+    """A follower that died before it fetched from a new leader is dropped while its session lives."""
     cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
     cluster.choices = SlowFollower((T0, 2))
     assert paths(written_by(cluster, operation))[:2] == [
@@ -63,13 +63,13 @@ def test_a_leader_may_miss_a_dead_follower_before_zookeeper_does(
 
 
 def test_nobody_alters_an_isr_while_the_controller_is_stalled() -> None:
-    """Since 2.7 the controller writes it, so a stalled controller stays in the ISR."""
+    """Since 2.7 the controller writes it, so a stalled controller remains in the ISR."""
     cluster = cluster_of(CreateTopic("t", ((1, 0),)))
     assert written_by(cluster, StallBroker(0, ("t",))) == []
 
 
 def test_before_alter_partition_leaders_write_their_isr() -> None:
-    """They write under the controller's epoch, in their own session, and notify later."""
+    """They write under the controller's epoch, in their own session, and notify the controller later."""
     cluster = cluster_of(
         CreateTopic("t", ((1, 0, 2),)), alter_partition=False, leader_recovery_supported=False
     )
@@ -88,7 +88,7 @@ def test_before_alter_partition_leaders_write_their_isr() -> None:
 
 
 class LateFetch(Choices):
-    """Choices that have a fetch under way when a follower shuts down, for each of these partitions."""
+    """Choices in which a fetch is in progress when a follower shuts down, for each of these partitions."""
 
     def __init__(self, *late: TopicPartition) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class LateFetch(Choices):
 
 
 def test_before_alter_partition_a_late_fetch_brings_a_stopping_follower_back() -> None:
-    """Its leader writes it into the ISR under the new epoch; once it is gone it leaves again."""
+    """Its leader writes it into the ISR under the new epoch; when it has ended it is removed again."""
     cluster = cluster_of(
         CreateTopic("t", ((1, 0, 2),)), alter_partition=False, leader_recovery_supported=False
     )
@@ -124,7 +124,7 @@ def test_a_late_fetch_brings_nobody_back_where_the_controller_writes() -> None:
 
 
 def test_before_alter_partition_a_state_watch_ends_a_reassignment() -> None:
-    """The ISR that completes it is written by the leader, and the controller sees it change."""
+    """The leader writes the ISR that completes the reassignment, and the controller sees the change."""
     cluster = cluster_of(
         CreateTopic("t", ((1,),)), Reassign(((T0, (2, 1)),)), alter_partition=False
     )
@@ -143,7 +143,7 @@ def test_a_leader_whose_state_moved_on_is_refused() -> None:
 
 
 def test_a_dead_process_gets_no_requests() -> None:
-    """Until its session ends the controller takes it for live, and counts it in sync."""
+    """Until its session ends the controller takes it for live, and counts it as in sync."""
     cluster = cluster_of()
     cluster.forget(cluster.brokers[2])
     cluster.perform(CreateTopic("t", ((2, 1),)))

@@ -34,7 +34,7 @@ STATE = "/brokers/topics/t/partitions/3/state"
     ],
 )
 def test_watches_make_events_of_writes(write: Committed, event: ControllerEvent) -> None:
-    """Each write that a watch is set for is one event of the controller's queue."""
+    """Each write that a watch is set for is one event in the controller's queue."""
     assert event_of(write) == event
 
 
@@ -51,5 +51,5 @@ def test_watches_make_events_of_writes(write: Committed, event: ControllerEvent)
     ],
 )
 def test_other_writes_wake_nobody(write: Committed) -> None:
-    """A request that goes, a state that is created, and what no controller watches."""
+    """The deletion of a request, the creation of a state, and writes that no controller watches."""
     assert event_of(write) is None

@@ -30,7 +30,7 @@ from tests.support.simulated_cluster import T0, T1, UNCLEAN, cluster_of, paths, 
 
 
 def test_an_unclean_leader_recovers_with_its_next_isr() -> None:
-    """The state says 1 until the first follower joins; below 3.2 it never says so."""
+    """The state has the mark 1 until the first follower joins; below 3.2 it never has."""
     story = (KillBroker(2), KillBroker(1), StartBroker(2), AlterTopicConfig("t", UNCLEAN))
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), *story)
     assert '"leader_recovery_state":1' in cluster.tree.data("/brokers/topics/t/partitions/0/state")
@@ -43,7 +43,7 @@ def test_an_unclean_leader_recovers_with_its_next_isr() -> None:
 
 
 def test_only_known_partitions_are_elected() -> None:
-    """Others, those that are led well, and those without a state are passed over."""
+    """Others, those that have a proper leader, and those without a state are skipped."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), StopBroker(1), StartBroker(1))
     cluster.perform(CreateTopic("dead", ((7,),)))
     asked = (T0, T1, TopicPartition("x", 0), TopicPartition("dead", 0))
@@ -76,7 +76,7 @@ def test_leaders_go_back_by_themselves_above_the_allowed_ratio() -> None:
 
 
 def test_who_cannot_lead_is_not_rebalanced() -> None:
-    """A preferred replica that is dead, or whose topic is deleted, is left alone."""
+    """A preferred replica that is dead, or whose topic is being deleted, is not elected."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), KillBroker(1), auto_leader_rebalance=True)
     assert state(cluster) == (2, [2], 1, 1)
     cluster.perform(DeleteTopic("t"))
@@ -97,7 +97,7 @@ ISR_REQUESTS: list[tuple[dict[str, Any], str | None]] = [
     ({"leader_epoch": 2}, "NOT_CONTROLLER"),
     ({"leader_epoch": 0}, "FENCED_LEADER_EPOCH"),
     ({"partition_epoch": 0}, "INVALID_UPDATE_VERSION"),
-    ({"partition_epoch": 0, "isr": (1, 0)}, None),  # that is how it stands: idempotent
+    ({"partition_epoch": 0, "isr": (1, 0)}, None),  # the current state: idempotent
     ({"recovery": 1, "isr": (1,)}, "INVALID_REQUEST"),
     ({"recovery": 1}, "INVALID_REQUEST"),
     ({"isr": (1, 2)}, "INELIGIBLE_REPLICA"),
@@ -108,10 +108,10 @@ ISR_REQUESTS: list[tuple[dict[str, Any], str | None]] = [
 def test_an_isr_is_written_or_refused_by_kafkas_rules(
     fields: dict[str, Any], error: str | None
 ) -> None:
-    """Partition 0 stands at ISR [1, 0], leader epoch 1, version 1, and broker 2 is dead."""
+    """Partition 0 has ISR [1, 0], leader epoch 1 and version 1, and broker 2 is dead."""
     cluster = cluster_of(T, KillBroker(2))
     if error is None and fields.get("isr") == (1, 2, 0):
-        cluster.perform(StartBroker(2))  # has joined by itself
+        cluster.perform(StartBroker(2))  # joins by itself
         fields = {**fields, "partition_epoch": 2}
     isr = fields.get("isr", (1,))
     decided = LeaderAndIsr(1, isr, fields.get("leader_epoch", 1), fields.get("recovery", 0))
@@ -146,7 +146,7 @@ def test_a_recovering_leader_may_not_stay_so_with_others() -> None:
 
 
 def test_a_failed_log_directory_moves_its_leaders() -> None:
-    """The broker announces it; the controller asks it, elects others, and takes it out of the ISR."""
+    """The broker announces it; the controller asks the broker, elects other leaders, and removes it from the ISRs."""
     cluster = cluster_of(CreateTopic("t", ((2, 1), (1, 2), (2, 0))))
     writes = written_by(cluster, FailLogDir(2, (T0, T1, TopicPartition("x", 0))))
     assert paths(writes)[:2] == [
@@ -161,7 +161,7 @@ def test_a_failed_log_directory_moves_its_leaders() -> None:
 
 
 def test_a_failed_log_directory_halts_a_deletion() -> None:
-    """The broker answers with an error; the topic stays until the broker is back with its disk."""
+    """The broker answers with an error; the topic is kept until the broker is back with its disk."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)), FailLogDir(2, (T0,)), DeleteTopic("t"))
     assert cluster.tree.find("/admin/delete_topics/t") is not None
     cluster.perform(BounceBroker(2))
@@ -170,7 +170,7 @@ def test_a_failed_log_directory_halts_a_deletion() -> None:
 
 
 def test_a_failed_log_directory_is_announced_once() -> None:
-    """A second event about it changes nothing, and what works stays in service."""
+    """A second event about it changes nothing, and replicas that work remain in service."""
     cluster = cluster_of(CreateTopic("t", ((2, 1), (2, 0))), FailLogDir(2, (T0,)))
     writes = written_by(cluster, FailLogDir(2, ()))
     assert len(writes) == 2
@@ -178,7 +178,7 @@ def test_a_failed_log_directory_is_announced_once() -> None:
 
 
 def test_a_broker_that_cannot_delete_says_so() -> None:
-    """The disk failed and nobody was reported: the answer to StopReplica halts the deletion."""
+    """The disk failed without an announcement: the answer to StopReplica halts the deletion."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)))
     run = cluster.brokers[2]
     fail_log_dir(run.manager, (T0,))
@@ -189,7 +189,7 @@ def test_a_broker_that_cannot_delete_says_so() -> None:
 
 
 def test_the_preferred_replica_of_nothing_aborts_a_rebalance() -> None:
-    """A partition whose replicas were all taken away ends the event, and nothing else."""
+    """A partition whose replicas were all removed ends the event, and nothing else."""
     cluster = cluster_of(
         CreateTopic("a", ((0,),)), CreateTopic("t", ((1,),)), auto_leader_rebalance=True
     )

@@ -1,4 +1,4 @@
-"""A cluster that is loaded from znodes goes on as the one that wrote them."""
+"""A cluster that is loaded from znodes continues as the one that wrote them would."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.znode_log import take_over
 
 
 def copy_of(tree: ZnodeTree) -> ZnodeTree:
-    """Return another tree with the same history."""
+    """Return another tree with the same content and history."""
     copied = ZnodeTree()
     for commit in tree.commits:
         take_over(copied, commit)
@@ -27,7 +27,7 @@ def copy_of(tree: ZnodeTree) -> ZnodeTree:
 
 
 def test_loading_writes_nothing() -> None:
-    """The controller goes on, with its epoch; its brokers keep their sessions."""
+    """The controller continues with its epoch; its brokers keep their sessions."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), KillBroker(2))
     taken = load_scripted(copy_of(cluster.tree))
     assert taken.commits == cluster.commits
@@ -43,7 +43,7 @@ def test_loading_writes_nothing() -> None:
 
 
 def test_without_a_controller_there_is_none() -> None:
-    """/controller is gone and nobody has noticed yet: the next broker that starts takes it."""
+    """/controller is gone and no broker has noticed yet: the next broker that starts takes it."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)))
     tree = copy_of(cluster.tree)
     tree.write(DeleteZnode("/controller"))
@@ -67,7 +67,7 @@ def test_without_a_controller_there_is_none() -> None:
 def test_what_waits_goes_on(
     script: tuple[ScriptedOperation, ...], operation: ScriptedOperation
 ) -> None:
-    """A halted deletion, a reassignment, a partition without a leader: each as if nothing was."""
+    """A halted deletion, a reassignment, a partition without a leader: each continues as in the original."""
     cluster = cluster_of(*script)
     taken = load_scripted(copy_of(cluster.tree))
     assert taken.perform(operation) is None
@@ -79,8 +79,8 @@ def test_what_waits_goes_on(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_random_life_can_be_taken_over(seed: int) -> None:
-    """Whatever the cluster went through, a copy of its znodes can be gone on with."""
-    dice = random.Random(seed).choice  # noqa: S311  # a play, not a secret
+    """Whatever happened to the cluster, a simulator can continue from a copy of its znodes."""
+    dice = random.Random(seed).choice  # noqa: S311  # a simulation, not a secret
     settings = SimulatorSettings(alter_partition=seed % 2 == 0)
     cluster = ScriptedSimulator(choices=RandomChoices(dice), settings=settings)
     life = RandomOperations(dice)

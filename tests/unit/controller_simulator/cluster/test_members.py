@@ -1,4 +1,4 @@
-"""Brokers that come, go and shut down."""
+"""Brokers that join, leave and shut down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.simulated_cluster import cluster_of, paths, state, written_by
 
 
 def test_a_leader_that_no_broker_can_replace_stops_at_last() -> None:
-    """Asked three times the controller cannot move it; then the broker goes, and leaves -1."""
+    """Asked three times, the controller cannot move the leader. Then the broker ends, and the leader is -1."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)), KillBroker(1))
     assert state(cluster) == (2, [2], 1, 1)
     writes = written_by(cluster, StopBroker(2))
@@ -20,7 +20,7 @@ def test_a_leader_that_no_broker_can_replace_stops_at_last() -> None:
 
 
 def test_without_controlled_shutdown_a_stop_is_a_death() -> None:
-    """The leaders move when the broker has gone, not before."""
+    """The leaders move when the broker has ended, not before."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)), controlled_shutdown=False)
     writes = written_by(cluster, StopBroker(2))
     assert paths(writes)[0] == "Removed /brokers/ids/2"
@@ -28,7 +28,7 @@ def test_without_controlled_shutdown_a_stop_is_a_death() -> None:
 
 
 def test_the_last_broker_stops_without_being_asked() -> None:
-    """A controller that shuts itself down relieves itself first."""
+    """A controller that shuts down handles its own controlled shutdown first."""
     cluster = cluster_of(CreateTopic("t", ((0,),)), brokers=1)
     assert paths(written_by(cluster, StopBroker(0))) == [
         "Removed /brokers/ids/0",
@@ -37,7 +37,7 @@ def test_the_last_broker_stops_without_being_asked() -> None:
 
 
 def test_a_restart_that_nobody_saw_is_a_bounce() -> None:
-    """A larger czxid for the same id is a failure and a start: what it led is led by another."""
+    """A larger czxid for the same id is a failure and a start: its partitions get other leaders."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)))
     run = cluster.brokers[2]
     cluster.tree.close_session(run.session)

@@ -1,4 +1,4 @@
-"""A script of operations: it can be kept as text, and played on any cluster, again and again."""
+"""A script of operations can be stored as text, and run on any cluster, again and again."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ SCRIPT: list[tuple[Operation, str | None]] = [
     (StopBroker(1), None),
     (KillBroker(1), "broker 1 does not run"),
 ]
-"""On an empty cluster, with what each is refused for; None: it is not."""
+"""Operations for an empty cluster, each with the reason for which it is refused; None: it is not."""
 
 
 def test_every_operation_is_in_the_script() -> None:
-    """A new one is played here, too."""
+    """So a new operation has to be added to the script."""
     assert {type(operation) for operation, _ in SCRIPT} == set(get_args(Operation))
 
 
 @pytest.mark.parametrize("operation", [each for each, _ in SCRIPT])
 def test_an_operation_comes_back_from_its_text(operation: Operation) -> None:
-    """Whichever it is: each says its own name."""
+    """Whichever operation it is: its text contains its type."""
     kept = msgspec.json.encode(operation)
     assert msgspec.json.decode(kept, type=Operation) == operation
 
 
 def test_a_script_is_played_on_an_empty_cluster() -> None:
-    """What cannot be done is refused in words, and the next one goes on; a second play is the same."""
+    """What cannot be done is refused with a reason, and the next operation follows; a second run is the same."""
     clusters = [Simulator(), Simulator()]
     for cluster in clusters:
         assert [(each, cluster.perform(each)) for each, _ in SCRIPT] == SCRIPT

@@ -11,7 +11,7 @@ from tests.support.simulated_cluster import TOPIC, cluster_of
 
 
 def test_without_choices_the_lowest_broker_wins() -> None:
-    """Without choices of a caller the cluster is the same at every run."""
+    """So the cluster is the same in every run."""
     first, second = cluster_of(TOPIC, DeleteController()), cluster_of(TOPIC, DeleteController())
     assert first.commits == second.commits
     assert first.controller is not None
@@ -53,12 +53,12 @@ def test_without_choices_the_lowest_broker_wins() -> None:
 def test_what_a_release_and_its_protocol_decide(
     kafka: tuple[int, int], protocol: tuple[int, int] | None, settings: SimulatorSettings
 ) -> None:
-    """/controller follows the release; the rest follows inter.broker.protocol.version."""
+    """/controller follows the release; everything else follows inter.broker.protocol.version."""
     assert settings_of(kafka, protocol) == settings
 
 
 def test_before_3_4_the_controller_znode_has_no_kraft_epoch() -> None:
-    """At every election, also of a broker that was there before."""
+    """At every election, also of a broker that existed before."""
     cluster = cluster_of(TOPIC, DeleteController(), kraft_controller_epoch=False)
     assert cluster.tree.data("/controller") == (
         f'{{"version":1,"brokerid":0,"timestamp":"{cluster.tree.time_ms}"}}'

@@ -9,7 +9,7 @@ from tests.support.simulated_cluster import T0, T1, cluster_of, paths, state, wr
 
 
 def test_a_broker_that_loses_its_session_registers_anew() -> None:
-    """What it led is led by another, and it comes back under a new broker epoch without a start."""
+    """Its partitions get other leaders, and it returns under a new broker epoch without a start."""
     cluster = cluster_of(CreateTopic("t", ((2, 1), (1, 2))))
     before = cluster.tree.at("/brokers/ids/2").czxid
     writes = written_by(cluster, ExpireSession(2))
@@ -46,7 +46,7 @@ def test_a_controller_that_loses_its_session_is_replaced_before_it_wakes() -> No
 
 
 def test_the_only_broker_is_elected_again_with_its_new_session() -> None:
-    """While it is away there is no controller, so nobody writes that its partitions are offline."""
+    """In between there is no controller, so nothing writes that its partitions are offline."""
     cluster = cluster_of(CreateTopic("t", ((0,),)), brokers=1)
     assert cluster.perform(ExpireSession(0)) is None
     assert cluster.tree.data("/controller_epoch") == "2"

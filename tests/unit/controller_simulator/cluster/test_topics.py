@@ -1,4 +1,4 @@
-"""Topics that are made, grow and are deleted."""
+"""Topics that are created, extended and deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_topic_without_any_live_replica_waits_for_one() -> None:
 
 
 def test_deletion_can_be_forbidden() -> None:
-    """Requests are refused; those that somebody writes by hand are deleted, by a new controller too."""
+    """Requests are refused; those that are written by hand are deleted, by a new controller too."""
     cluster = cluster_of(TOPIC, delete_topic=False)
     assert cluster.perform(DeleteTopic("t")) == "TOPIC_DELETION_DISABLED"
     for operation in (ElectPreferred(), DeleteController()):
@@ -35,7 +35,7 @@ def test_deletion_can_be_forbidden() -> None:
 
 
 def test_a_request_to_delete_nothing_is_deleted() -> None:
-    """An unknown topic under /admin/delete_topics goes."""
+    """An unknown topic under /admin/delete_topics is deleted there."""
     cluster = cluster_of(TOPIC)
     cluster.tree.write(CreateZnode("/admin/delete_topics/x"))
     cluster.settle()
@@ -43,9 +43,9 @@ def test_a_request_to_delete_nothing_is_deleted() -> None:
 
 
 def test_a_topic_that_is_reassigned_waits_to_be_deleted() -> None:
-    """Not for the reassignment, but for a broker that comes back: Kafka then forgets why it waited.
+    """Not for the reassignment, but for a broker that returns: Kafka then forgets why it waited.
 
-    The reassignment is begun again, the topic is deleted under it, and the request stays behind.
+    The reassignment begins again, the topic is deleted meanwhile, and the request is left over.
     """
     cluster = cluster_of(TOPIC, KillBroker(2), ReassignByZnode(((T0, (2, 1)),)), DeleteTopic("t"))
     assert cluster.tree.find("/brokers/topics/t") is not None
@@ -55,7 +55,7 @@ def test_a_topic_that_is_reassigned_waits_to_be_deleted() -> None:
 
 
 def test_partitions_that_come_while_a_topic_is_deleted_are_taken_back() -> None:
-    """The controller restores the assignment of those that have a container, and ignores less."""
+    """The controller writes the assignment again, with only those partitions that have a container."""
     cluster = cluster_of(TOPIC, KillBroker(2), DeleteTopic("t"))
     before = cluster.tree.data("/brokers/topics/t")
     more = encode_topic({0: (0, 1), 1: (1, 2), 2: (0, 1)}, topic_id="000000000000000000001A")
@@ -66,9 +66,9 @@ def test_partitions_that_come_while_a_topic_is_deleted_are_taken_back() -> None:
 
 
 def test_a_topic_that_vanishes_comes_back_with_the_next_controller_only() -> None:
-    """Its znodes are deleted by hand: the controller keeps its partitions' states, as Kafka does.
+    """After its znodes are deleted by hand, the controller keeps its partitions' states, as Kafka does.
 
-    So a new topic of the name gets no leaders before another controller has read it afresh.
+    So a new topic of that name gets no leaders before another controller has read it.
     """
     cluster = cluster_of(CreateTopic("t", ((1,),)))
     for path in ("/partitions/0/state", "/partitions/0", "/partitions", ""):

@@ -1,4 +1,4 @@
-"""What the simulated brokers read in ZooKeeper counts as it would on real ones."""
+"""What the simulated brokers read in ZooKeeper has the same effect as on real ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.simulated_cluster import cluster_of, state
 
 
 def test_unclean_election_may_be_the_brokers_default() -> None:
-    """Then no setting of the topic is needed, and the topic may forbid it."""
+    """Then it needs no setting of the topic, and the topic may forbid it."""
     story = (KillBroker(2), KillBroker(1), StartBroker(2))
     lossy = cluster_of(CreateTopic("t", ((1, 2),)), *story, unclean_leader_election=True)
     assert state(lossy)[:2] == (2, [2])

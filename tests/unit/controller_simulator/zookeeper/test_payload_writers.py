@@ -1,4 +1,4 @@
-"""Payloads to the byte: held against what the classes of Kafka 3.9.1 printed (ZnodeOracle.java)."""
+"""Payloads, compared byte for byte with what the classes of Kafka 3.9.1 printed (ZnodeOracle.java)."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def test_nothing_that_kafka_printed_is_left_out() -> None:
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_payload_is_kafkas_to_the_byte(name: str) -> None:
-    """What is written is what Kafka's own class writes, its keys in the order of its hash maps."""
+    """The bytes are those that Kafka's own class writes, with the keys in the order of its hash maps."""
     assert WRITTEN[name].decode() == PRINTED[name]
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_what_is_written_is_read(name: str) -> None:
-    """Each decoder reads what Kafka writes there; a change of configuration has its own kind."""
+    """Each decoder reads what Kafka writes there; a configuration change has its own kind."""
     kind = KINDS[name.partition("-")[0]]
     kind = ZnodeKind.CONFIG_CHANGE if name == "config-change" else kind
     DECODERS[kind](WRITTEN[name])
@@ -109,20 +109,20 @@ def test_what_is_written_is_read(name: str) -> None:
 @pytest.mark.parametrize("since", [(2, "rack"), (3, "listener_security_protocol_map"),
                                    (4, "features")])  # fmt: skip
 def test_a_registration_says_what_its_version_knows(since: tuple[int, str]) -> None:
-    """Rack came with version 3, the map of listeners with 4, features with 5."""
+    """Version 3 added the rack, 4 the map of listeners, 5 features."""
     version, key = since
     assert f'"{key}"' not in _broker(version, "r1").decode()
     assert f'"{key}"' in _broker(version + 1, "r1").decode()
 
 
 def test_control_characters_are_escaped_as_jackson_does() -> None:
-    """Hexadecimal digits are capitals; a backslash before a u is no escape."""
+    """Hexadecimal digits are capitals; a backslash before a u is not an escape."""
     assert write.encode_cluster_id("\x0b\x1a") == b'{"version":"1","id":"\\u000B\\u001A"}'
     assert write.encode_cluster_id("\\u00ab") == b'{"version":"1","id":"\\\\u00ab"}'
 
 
 def test_hashes_are_javas() -> None:
-    """String.hashCode wraps at 32 bits and reads characters beyond 16 bits as two."""
+    """String.hashCode wraps at 32 bits, and reads characters beyond 16 bits as two."""
     assert java_hash("polygenelubricants") == 1 << 31
     assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
     assert java_hash("\ud800") == 0xD800
@@ -136,7 +136,7 @@ def test_a_table_grows_when_three_quarters_are_taken() -> None:
 
 
 def test_in_one_bucket_scala_sorts_by_signed_hash() -> None:
-    """A hash with its highest bit set is negative and comes first; Properties keep what came."""
+    """A hash with its highest bit set is negative and sorts first; Properties keep the order of insertion."""
     negative, positive = "polygenelubricants", "\x10"  # both in bucket 0 of 16
     assert scala_order([positive, negative]) == [negative, positive]
     assert scala_order([negative, positive]) == [negative, positive]

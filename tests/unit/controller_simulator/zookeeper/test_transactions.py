@@ -11,7 +11,7 @@ from controller_simulator.zookeeper.transactions import (
 
 
 def test_writes_are_fenced_by_the_epochs_version() -> None:
-    """A transaction of the check and the write."""
+    """The transaction consists of the check and the write."""
     write = SetZnode("/brokers/topics/t", "{}", 3)
     for version in (0, 7):
         assert fenced(write, epoch_zk_version=version) == Multi(

@@ -1,4 +1,4 @@
-"""The tree in memory: ZooKeeper's rules of transactions, versions, sessions and refusals."""
+"""The tree in memory follows ZooKeeper's rules of transactions, versions, sessions and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tree() -> ZnodeTree:
 
 
 def test_every_transaction_takes_the_next_zxid(tree: ZnodeTree) -> None:
-    """Opening a session is a transaction, too; a commit says who wrote, when, and what."""
+    """Opening a session is a transaction, too; a commit says which session wrote, when, and what."""
     assert [commit.zxid for commit in tree.commits] == [101, 102, 103, 104]
     assert tree.commits[0] == Commit(101, SESSION, 5, opens=True)
     assert tree.commits[3] == Commit(104, SESSION, 5, (Created("/e", "", SESSION),))
@@ -58,7 +58,7 @@ def test_a_znode_remembers_its_transactions(tree: ZnodeTree) -> None:
 
 
 def test_reads_of_what_is_not_there(tree: ZnodeTree) -> None:
-    """A missing znode is None to find, no children, and an error to those who need it."""
+    """A missing znode is None for find, has no children, and is an error for other reads."""
     assert tree.find("/x") is None
     assert tree.children("/x") == ()
     assert tree.children("/a") == ("b",)
@@ -91,7 +91,7 @@ REFUSED: list[tuple[ZnodeWrite, ZooKeeperCode]] = [
 def test_a_refused_transaction_changes_nothing(
     tree: ZnodeTree, write: ZnodeWrite, code: ZooKeeperCode
 ) -> None:
-    """It is refused whole with ZooKeeper's code, and as an attempt it takes a zxid only."""
+    """It is refused as a whole with ZooKeeper's code; as an attempt it only takes a zxid."""
     before = {path: str(tree.at(path)) for path in paths_of(tree)}
     with pytest.raises(ZooKeeperError) as caught:
         tree.write(write)
@@ -116,7 +116,7 @@ ALLOWED: list[tuple[ZnodeWrite, tuple[str, ...]]] = [
 def test_later_parts_see_the_earlier_ones(
     tree: ZnodeTree, write: ZnodeWrite, paths: tuple[str, ...]
 ) -> None:
-    """A transaction's parts are judged in order, share one zxid, and checks leave no trace."""
+    """The parts of a transaction are checked in order and share one zxid; checks leave no trace."""
     answer = tree.attempt(write, session=SESSION)
     assert isinstance(answer, Commit)
     assert answer.zxid == 105
@@ -124,7 +124,7 @@ def test_later_parts_see_the_earlier_ones(
 
 
 def test_the_end_of_a_session_takes_what_it_held(tree: ZnodeTree) -> None:
-    """All in one transaction, in the order of their making; what was deleted before is not named."""
+    """In one transaction, in order of creation; znodes that were deleted before are not listed."""
     tree.write(CreateZnode("/f", "", SESSION), session=SESSION)
     tree.write(CreateZnode("/g", "", SESSION), session=SESSION)
     tree.write(DeleteZnode("/f"))
