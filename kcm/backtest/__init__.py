@@ -1,4 +1,4 @@
-"""`kcm backtest`: a recorded history as series, and what a rules file makes of them.
+"""`kcm backtest`: evaluate a rules file on a recorded history.
 
 It may use `history`, `queries`, `cli` and `processes`.
 """

@@ -1,8 +1,9 @@
-"""From when to when an alert fires, of the moments at which its expression has a result.
+"""When an alert fires, computed from the moments at which its expression has a result.
 
-The rule: it is AlertingRule.Eval (Prometheus, rules/alerting.go), moment by moment: an alert is pending
-from its first result on, fires once that was `for` ago, and is kept firing for `keep_firing_for`
-after its last one. tests/component/commands/test_backtest.py holds it against promtool's `test rules`.
+The rule: this is AlertingRule.Eval (Prometheus, rules/alerting.go), moment by moment. An alert is
+pending from its first result on, fires once it has been pending for `for`, and keeps firing for
+`keep_firing_for` after its last result. tests/component/commands/test_backtest.py compares this
+with promtool's `test rules`.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -10,22 +11,22 @@ from typing import NamedTuple
 
 
 class Firing(NamedTuple):
-    """One time that an alert fired; times are milliseconds since 1970."""
+    """One period in which an alert fired; times are milliseconds since 1970."""
 
     active_at: int
     """Since when it was pending."""
     fired_at: int
     ended_at: int | None
-    """None: it fires at the last moment still."""
+    """None: it still fires at the last moment."""
 
 
 def firings(
     moments: Iterable[int], active: Collection[int], *, hold_ms: int, keep_ms: int
 ) -> Iterator[Firing]:
-    """Yield the times that an alert fired.
+    """Yield the periods in which an alert fired.
 
     Args:
-        moments: when the rule was evaluated, in their order.
+        moments: when the rule was evaluated, in order.
         active: those at which its expression had a result with the alert's labels.
         hold_ms: `for`.
         keep_ms: `keep_firing_for`.

@@ -1,7 +1,7 @@
-"""`kcm backtest`: what a file of rules would have made of a recorded history.
+"""`kcm backtest`: which alerts a file of rules would have fired on a recorded history.
 
-The rule: the history is scraped by the exporter's code (`sampling`) and the rules are evaluated by a
-Prometheus on this machine (`evaluation`), which is gone with its data when the command ends.
+The rule: the exporter's code scrapes the history (`sampling`), and a Prometheus on this machine
+evaluates the rules (`evaluation`). The server and its data are removed when the command ends.
 """
 
 import re
@@ -157,7 +157,7 @@ def _interval(option: str, text: str) -> int:
 
 
 def _labels(given: Sequence[str]) -> dict[str, str]:
-    """Return what Prometheus adds to a sample; raises UsageError."""
+    """Return the labels that Prometheus adds to a sample; raises UsageError."""
     labels = dict(_SCRAPED_AS)
     for text in given:
         name, equals, value = text.partition("=")

@@ -1,8 +1,8 @@
-"""Samples as blocks of Prometheus's database, made by promtool.
+"""Write samples as blocks of Prometheus's database, with promtool.
 
 The rule: the text is cut at multiples of two hours, the range of a block. promtool reads its whole
-input once for each block that it makes, so one text of a week would be read 84 times. Lines stand in
-the order of their times, not by metric family: promtool takes each line by itself.
+input once for each block that it makes, so one text of a week would be read 84 times. Lines are in
+the order of their times and not grouped by metric family: promtool takes each line by itself.
 """
 
 import subprocess
@@ -18,12 +18,12 @@ BLOCK_MS = 7_200_000
 
 
 class BlockWriter:
-    """Writes samples to `blocks`; they are complete once its context has ended without an error."""
+    """Writes samples to `blocks`; they are complete once the context has ended without an error."""
 
     def __init__(self, folder: Path, blocks: Path) -> None:
-        """Take a folder for texts that come and go, and the one for blocks; raises EnvironmentProblemError."""
+        """Take a folder for temporary texts and the one for blocks; raises EnvironmentProblemError."""
         self.samples = 0
-        """How many were written."""
+        """How many samples were written."""
         self._text = folder / "samples.om"
         self._blocks = blocks
         self._promtool = program_of_prometheus("promtool")
@@ -36,14 +36,14 @@ class BlockWriter:
     def __exit__(
         self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
     ) -> None:
-        """Make the last block; none after an error."""
+        """Make the last block; makes none after an error."""
         if kind is None:
             self._finish()
         elif self._file is not None:
             self._file.close()
 
     def write(self, at: int, samples: bytes) -> None:
-        """Write the samples of a moment, which end with their timestamps; moments never go back.
+        """Write the samples of a moment, each with its timestamp; moments never go backwards.
 
         Raises EnvironmentProblemError where promtool cannot make a block.
         """

@@ -1,11 +1,12 @@
-"""What rules give on a history: Prometheus evaluates each expression, at each moment of its group.
+"""Evaluate rules on a history: Prometheus evaluates each expression at each moment of its group.
 
-The rule: expressions are Prometheus's. `promtool tsdb create-blocks-from rules` leaves alerts out, and
-`promtool test rules` begins in 1970, so that every `time() - …` would be wrong: so each expression is a
-range query, which evaluates it at each step as a rule manager does, and `for` and `keep_firing_for`
-are applied to what comes out (`alert_states`). What is recorded becomes blocks as well, before the rules
-are evaluated that ask for it; at a moment they see what is recorded at that moment. Rules that
-need each other, or themselves, cannot be evaluated so and are named.
+The rule: Prometheus evaluates all expressions. `promtool tsdb create-blocks-from rules` skips
+alerts, and `promtool test rules` begins in 1970, where every `time() - …` would be wrong. So each
+expression becomes a range query, which evaluates it at each step as a rule manager does, and
+`alert_states` applies `for` and `keep_firing_for` to the result. Recorded series become blocks
+before the rules that use them are evaluated; at a moment, those rules see what is recorded at that
+moment. Rules that depend on each other, or on themselves, cannot be evaluated this way; they are
+named.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,14 +30,14 @@ class FiredAlert(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Why the history says nothing, or not all, about a rule."""
+    """Why the history gives no result, or only a part of it, for a rule."""
 
     rule: Rule
     why: str
 
 
 class Evaluated(NamedTuple):
-    """What all rules of a file gave."""
+    """The results of all rules of a file."""
 
     fired: list[FiredAlert]
     """In the order in which they fired."""
@@ -53,13 +54,13 @@ class _Placed(NamedTuple):
 
 
 class Evaluation:
-    """The rules of a file on the blocks of one server.
+    """The rules of a file, evaluated on the blocks of one server.
 
     Args:
-        server: holds the history; it runs, and is started again after something was recorded.
+        server: holds the history. It is running, and is restarted after something was recorded.
         rules: all of them.
         scrapes: the moments of the history, in milliseconds since 1970.
-        interval_ms: between two evaluations of a group that gives none.
+        interval_ms: the evaluation interval of a group that sets none.
         known: whether a metric of this name is in the history.
     """
 
@@ -88,7 +89,7 @@ class Evaluation:
         self._trouble: list[Trouble] = []
 
     def run(self, folder: Path) -> Evaluated:
-        """Evaluate all rules; `folder` is for what comes and goes."""
+        """Evaluate all rules; `folder` is for temporary files."""
         recorded = {placed.rule.record for placed in self._placed if placed.rule.record}
         left = self._placed
         while left:
@@ -144,13 +145,13 @@ class Evaluation:
         return found
 
     def _until_next(self, at: int, step_ms: int) -> Iterable[int]:
-        """Return the scrapes before the next evaluation: what is recorded stands until then."""
+        """Return the scrapes before the next evaluation: a recorded value holds until then."""
         scrapes = self._scrapes
         first = at - at % scrapes.step + scrapes.step
         return range(first, min(at + step_ms, scrapes.stop), scrapes.step)
 
     def _keep(self, folder: Path, recorded: Sequence[Mapping[int, list[str]]]) -> None:
-        """Make blocks of what was recorded, and serve them."""
+        """Make blocks of the recorded series, and serve them."""
         times = sorted({at for lines in recorded for at in lines})
         with BlockWriter(folder, self._server.blocks) as blocks:
             for at in times:
@@ -167,7 +168,7 @@ def _moments(scrapes: range, interval_ms: int) -> range:
 
 
 def _by_labels(rule: Rule, series: Series) -> dict[tuple[tuple[str, str], ...], set[int]]:
-    """Return when there is an alert, by its labels (AlertingRule.Eval): the result's, and the rule's own."""
+    """Return when each alert exists, by its labels (AlertingRule.Eval): the result's and the rule's own."""
     found: dict[tuple[tuple[str, str], ...], set[int]] = {}
     for pairs, samples in series.items():
         given = dict(pairs)

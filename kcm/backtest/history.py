@@ -1,7 +1,8 @@
-"""A log, replayed once: its scrapes as blocks, and the incidents that it holds.
+"""Replay a log once: write its scrapes as blocks, and collect the incidents in it.
 
-The rule: scrapes begin as long before the time that is asked about as the rules can look back, so
-that a window of an hour is full at its begin; alerts and incidents of before are not reported.
+The rule: scrapes begin before the requested window, by as much as the rules can look back. So a
+range of an hour is already full at the start of the window. Alerts and incidents from before the
+window are not reported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,16 +22,16 @@ from pipeline.runtime import UsageError
 
 
 class Window(NamedTuple):
-    """From when to when alerts and incidents are reported; milliseconds since 1970."""
+    """The time in which alerts and incidents are reported; milliseconds since 1970."""
 
     from_ms: int | None
-    """None: from the begin of the log."""
+    """None: from the start of the log."""
     to_ms: int | None
-    """None: to its end."""
+    """None: to the end of the log."""
 
     @classmethod
     def read(cls, begin: str | None, end: str | None) -> Self:
-        """Return what the options say; raises UsageError."""
+        """Return the window that the options give; raises UsageError."""
         window = cls(
             None if begin is None else read_milliseconds("--from", begin),
             None if end is None else read_milliseconds("--to", end),
@@ -44,7 +45,7 @@ class Window(NamedTuple):
         return window
 
     def of_bundles(self, source: LogSource) -> Self:
-        """Return the window with the times of the bundles where no option says one."""
+        """Return the window; where no option gives a time, the bundles' times are used."""
         manifests = source.manifests.values()
         begin = min((each.from_ms for each in manifests), default=None)
         end = max((each.to_ms for each in manifests), default=None)
@@ -62,7 +63,7 @@ class ScrapedHistory(NamedTuple):
     samples: int
     window: tuple[int, int]
     incidents: list[Incident]
-    """Those that lasted at some time of the window, and began in the scrapes; in their order."""
+    """Incidents that were open at some time of the window and began within the scrapes, in their order."""
 
 
 def record(
@@ -80,12 +81,12 @@ def record(
 
     Args:
         source: the log.
-        cluster: which one, if it has several.
-        window: what is asked about.
-        reach_ms: how far back rules look.
-        interval_ms: between two scrapes.
+        cluster: which cluster, if the log has several.
+        window: the time for which results are reported.
+        reach_ms: how far the rules look back.
+        interval_ms: the scrape interval.
         labels: what Prometheus adds to each sample.
-        folder: for texts that come and go.
+        folder: for temporary texts.
         blocks: where the blocks are made.
     """
     closed: list[Incident] = []

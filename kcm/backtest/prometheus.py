@@ -1,8 +1,9 @@
-"""A Prometheus server that serves blocks of the past, and its query API.
+"""Run a Prometheus server on blocks of the past, and query its API.
 
-The rule: a scrape that lacks a series ends it at once (a staleness marker), which samples from a file
-cannot hold. The history has a scrape at each interval without a gap, so a lookback of a little less
-than the interval shows the same: what was in the newest scrape, and nothing of older ones.
+The rule: when a live scrape lacks a series, Prometheus ends the series at once (a staleness
+marker). Samples from a file cannot hold such markers. The history has a scrape at every interval
+without a gap, so a lookback slightly shorter than the interval gives the same result: what the
+newest scrape holds, and nothing from older ones.
 """
 
 import http.client
@@ -23,7 +24,7 @@ from pipeline.runtime import KcmError, UnreachableError
 
 QUERY_WITHIN_S = 600.0
 MOST_STEPS = 10_000
-"""Of one range query: Prometheus answers 11,000 at most."""
+"""Points of one range query: Prometheus answers 11,000 at most."""
 
 Samples = dict[int, str]
 """Values, as Prometheus writes them, by time."""
@@ -54,7 +55,7 @@ _decoder = msgspec.json.Decoder(_Answer)
 
 
 class HistoryServer(Process):
-    """One server; blocks that are put into `blocks` while it runs are served after a restart."""
+    """One server; it serves blocks that are put into `blocks` while it runs after its next restart."""
 
     def __init__(self, supervisor: Supervisor, folder: Path, *, lookback_ms: int) -> None:
         """Describe the server; raises EnvironmentProblemError when the program is not on PATH."""
@@ -76,17 +77,17 @@ class HistoryServer(Process):
         super().__init__(supervisor, "prometheus", argv)
 
     def seen(self) -> str | None:
-        """Return None when it is ready, else why it does not say so."""
+        """Return None when it is ready, else why it is not known to be."""
         return why_not_ready(self.url)
 
     def restart(self) -> None:
-        """Start it, or start it again, and wait until it serves what is in `blocks`."""
+        """Start or restart it, and wait until it serves what is in `blocks`."""
         self.kill()
         self.start()
         self.wait_ready()
 
     def evaluate(self, query: str, moments: range) -> Series:
-        """Return what an expression gives at moments, in milliseconds; raises QueryError."""
+        """Return the values of an expression at moments in milliseconds; raises QueryError."""
         found: Series = {}
         for start in range(0, len(moments), MOST_STEPS):
             chosen = moments[start : start + MOST_STEPS]

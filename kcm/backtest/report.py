@@ -1,7 +1,8 @@
-"""What a back-test found: which alert fired when, and the incidents for which none did.
+"""The result of a back-test: which alert fired when, and the incidents for which no alert fired.
 
-The rule: an incident lasts from its first abnormal event to when it was closed, and an alert belongs to
-it that began to fire in that time. One that fired before is no news of it, nor is a pending one.
+The rule: an incident lasts from its first abnormal event until it is closed. An alert belongs to it
+if it began to fire in that time. An alert that fired before does not report it, nor does a pending
+one.
 """
 
 from collections.abc import Iterator
@@ -19,11 +20,11 @@ from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import counted, printable, time_text
 
 _QUIET_LABELS = frozenset({"alertname", "cluster", "severity"})
-"""Labels that say nothing new in a table of one cluster's alerts."""
+"""Labels that are the same in every row of a table of one cluster's alerts."""
 
 
 class BackTest(NamedTuple):
-    """What was evaluated, and what came of it; times are milliseconds since 1970."""
+    """What was evaluated, and the results; times are milliseconds since 1970."""
 
     history: ScrapedHistory
     rules: RuleFile
@@ -31,7 +32,7 @@ class BackTest(NamedTuple):
 
     @property
     def fired(self) -> list[FiredAlert]:
-        """The alerts that fired at some time of the window."""
+        """The alerts that fired at some time within the window."""
         return [each for each in self.evaluated.fired if _overlap(each, *self.history.window)]
 
     def alerts_of(self, incident: Incident) -> list[FiredAlert]:
@@ -40,7 +41,7 @@ class BackTest(NamedTuple):
         return [each for each in self.evaluated.fired if begin <= each.firing.fired_at <= end]
 
     def alerts_before(self, incident: Incident) -> list[FiredAlert]:
-        """Return the alerts that had begun before an incident, and fired in it still."""
+        """Return the alerts that had begun to fire before an incident and still fired in it."""
         begin, end = incident.started_at, self._end_of(incident)
         return [
             each
@@ -104,7 +105,7 @@ def _not_fired(test: BackTest) -> list[str]:
 
 
 def as_text(test: BackTest) -> RenderableType:
-    """Return a back-test for the eye."""
+    """Return a back-test as text for a terminal."""
     history = test.history
     begin, end = map(time_text, history.window)
     head = (

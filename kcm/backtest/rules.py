@@ -1,7 +1,8 @@
-"""A file of Prometheus's rules, and what each of its expressions asks for.
+"""Read a file of Prometheus's rules, and which metrics and durations each expression names.
 
-The rule: whether a file is right is promtool's to say. Of an expression only the names of metrics and
-the durations in it are read here: which rule needs what another one records, and how far it looks back.
+The rule: promtool decides whether a file is valid. Of an expression, only the names of metrics and
+the durations are read here: they give which rule needs what another one records, and how far it
+looks back.
 """
 
 import re
@@ -31,17 +32,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of the alert, or of what is recorded."""
+        """The name of the alert, or of the recorded series."""
         return self.alert or self.record
 
     @property
     def query(self) -> str:
-        """The expression as text; a number is one, too."""
+        """The expression as text, also where the file holds a number."""
         return str(self.expr)
 
     @property
     def reach_ms(self) -> int:
-        """How far back it can look, at most: all durations in it, and how long it holds and is kept."""
+        """How far back it can look at most: the sum of all its durations, `for` and `keep_firing_for`."""
         durations = _DURATION_IN.findall(_STRING.sub("", self.query))
         texts = [*durations, str(self.hold), str(self.keep_firing_for)]
         return sum(map(duration_ms, texts))
@@ -62,12 +63,12 @@ class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rules(self) -> list[Rule]:
-        """The rules of all groups, in their order."""
+        """The rules of all groups, in file order."""
         return [rule for group in self.groups for rule in group.rules]
 
     @property
     def reach_ms(self) -> int:
-        """How far back the file can look: a rule that looks at recorded series looks back as far as both."""
+        """How far back the file can look: a rule on recorded series looks back as far as both together."""
         recorded = sum(rule.reach_ms for rule in self.rules if rule.record)
         return recorded + max((rule.reach_ms for rule in self.rules if rule.alert), default=0)
 
@@ -109,7 +110,7 @@ _NAMED = re.compile(r"\b__name__\s*=\s*@(\d+)@")
 
 
 def metric_names(query: str) -> set[str]:
-    """Return the metrics that an expression selects by name; those of a pattern are not among them.
+    """Return the metrics that an expression selects by name, without those selected by a pattern.
 
     >>> sorted(metric_names('sum by (a) (rate(m_total{b="c"}[5m])) / on (a) n offset 1h > bool 2'))
     ['m_total', 'n']
@@ -136,7 +137,7 @@ _TEMPLATE = re.compile(r"\{\{-?\s*(?:(?:\$|\.)(?i:labels)\.(\w+)|(?:\$|\.)(?i:va
 
 
 def expanded(text: str, labels: Mapping[str, str], value: str) -> str:
-    """Return a label's text with `$labels.NAME` and `$value` put in, as Prometheus's templates do.
+    """Return a label's text with `$labels.NAME` and `$value` filled in, as Prometheus's templates do.
 
     Other templates stay as they are written.
 

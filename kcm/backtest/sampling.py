@@ -1,11 +1,12 @@
-"""A recorded history as scrapes: what /metrics would have answered at each moment.
+"""Turn a recorded history into scrapes: what /metrics would have answered at each moment.
 
-The rule: nothing is computed here that the monitor computes elsewhere. The replay's state is projected
-to views as the fold does it, the views go into the exporter's own store, and its own collector
-renders the answer. A moment is a multiple of the scrape interval by the log's clock, and its figures
-hold every change up to it and none after. What a log does not hold is taken as in good order: the fold
-and the exporter are in time, no clock disagrees; the watcher is as old as its last record. The
-monitor's own parts (`kcm_watcher_*`, `kcm_fold_*`, `kcm_exporter_*`) have no series.
+The rule: nothing is computed here that the monitor computes elsewhere. The replay's state is
+projected to views as the fold does it, the views go into the exporter's own store, and its own
+collector renders the answer. A moment is a multiple of the scrape interval by the log's clock; its
+figures hold every change up to it and none after. What a log does not hold is assumed to be in
+order: the fold and the exporter are in time, and no clock disagrees. The age of the watcher's last
+sign of life is the age of its last record. The monitor's own parts (`kcm_watcher_*`, `kcm_fold_*`,
+`kcm_exporter_*`) have no series.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,14 +29,14 @@ MOST_SCRAPES = 50_000
 _LINEAGE = "backtest"
 
 TakesScrape = Callable[[int, bytes], None]
-"""Takes a moment, and its sample lines with their timestamp, as OpenMetrics has them."""
+"""Takes a moment, and its sample lines with their timestamps in the form of OpenMetrics."""
 
 
 class ScrapeSampler:
     """Scrapes the history while it is replayed (`log_replay.Sampler`).
 
     Args:
-        interval_ms: between two scrapes.
+        interval_ms: the scrape interval.
         labels: what Prometheus would add to each sample, such as `job`.
         begin_ms: no scrape before this time.
         end_ms: none after this time; None: up to the end of the log.
@@ -68,7 +69,7 @@ class ScrapeSampler:
         """The time of the newest change that is shown."""
 
     def take(self, state: ClusterState, until: int) -> None:
-        """Scrape at each moment before `until`; not before the log's first resync has ended."""
+        """Scrape at each moment before `until`, but not before the log's first resync has ended."""
         control = state.control
         if self.first_at is None:
             if not control.log.baseline or control.log.resync is not None:
@@ -86,7 +87,7 @@ class ScrapeSampler:
         return -(-at // self._interval_ms) * self._interval_ms
 
     def _show(self, state: ClusterState) -> None:
-        """Take the state in as the exporter takes it in from the topic of views."""
+        """Load the state as the exporter loads it from the topic of views."""
         control = state.control
         self._known_at = control.now
         if control.log.position == self._shown:
@@ -127,7 +128,7 @@ class ScrapeSampler:
 
 
 def timed_lines(exposition: bytes, labels: str, at: int) -> bytes:
-    r"""Return the samples of an exposition with further labels and their time, `up` among them.
+    r"""Return the samples of an exposition, with more labels and their time, and with `up`.
 
     >>> timed_lines(b'# TYPE m gauge\nm{cluster="c"} 1\n', 'job="kcm",', 15_000).decode()
     'm{job="kcm",cluster="c"} 1 15.000\nup{job="kcm"} 1 15.000\n'

@@ -1,4 +1,4 @@
-"""What tests of back-tests share: programs in place of Prometheus's, which keep what they are given."""
+"""Fixtures of the back-test tests: programs in place of Prometheus's that keep what they are given."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def blocks(tmp_path: Path) -> Path:
-    """The folder of blocks; none yet."""
+    """The folder of blocks, still empty."""
     folder = tmp_path / "blocks"
     folder.mkdir()
     return folder

@@ -1,4 +1,4 @@
-"""When an alert fires, by the moments at which its expression has a result."""
+"""Tests of when an alert fires, given the moments at which its expression has a result."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ MOMENTS = range(0, 200, 10)
 def test_an_alert_fires_as_prometheus_has_it(
     active: set[int], hold_ms: int, keep_ms: int, expected: list[Firing]
 ) -> None:
-    """It is pending for `for`, is kept for `keep_firing_for`, and a gap while pending starts anew."""
+    """An alert is pending for `for`, kept for `keep_firing_for`, and a gap while pending restarts it."""
     assert list(firings(MOMENTS, active, hold_ms=hold_ms, keep_ms=keep_ms)) == expected

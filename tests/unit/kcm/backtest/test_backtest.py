@@ -1,4 +1,4 @@
-"""`kcm backtest`: how it refuses what it cannot do, before anything is read."""
+"""`kcm backtest` refuses bad use before anything is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.commands import complaint
 def test_bad_use_is_one_line(
     arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the option and what to write."""
+    """The line names the option and what to write."""
     assert complaint(capsys, "backtest", "rules.yaml", "log.jsonl", *arguments).startswith(reported)
 
 

@@ -1,4 +1,4 @@
-"""Samples become blocks of two hours, and nothing is left of their text."""
+"""Samples become blocks of two hours, and no temporary text is left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def made(blocks: Path) -> list[str]:
 
 
 def test_a_text_ends_at_two_hours(tmp_path: Path, blocks: Path) -> None:
-    """Moments of one block are in one text, which ends as OpenMetrics demands."""
+    """The moments of one block are in one text, which ends as OpenMetrics requires."""
     assert BLOCK_MS == 2 * 60 * 60 * 1000
     with BlockWriter(tmp_path, blocks) as writer:
         for at in (0, BLOCK_MS - 1, BLOCK_MS, 5 * BLOCK_MS):
@@ -33,14 +33,14 @@ def test_a_text_ends_at_two_hours(tmp_path: Path, blocks: Path) -> None:
 
 
 def test_nothing_written_makes_no_block(tmp_path: Path, blocks: Path) -> None:
-    """Prometheus's program would refuse an empty one."""
+    """Prometheus's program would refuse an empty text."""
     with BlockWriter(tmp_path, blocks) as writer:
         assert writer.samples == 0
     assert made(blocks) == []
 
 
 def test_after_an_error_no_more_block_is_made(tmp_path: Path, blocks: Path) -> None:
-    """What was asked about is not answered, and a part of it would mislead; the error goes on."""
+    """A block of a part of the samples would mislead; the error is re-raised."""
 
     def fail(samples: bytes) -> None:
         with BlockWriter(tmp_path, blocks) as writer:
@@ -65,7 +65,7 @@ def test_after_an_error_no_more_block_is_made(tmp_path: Path, blocks: Path) -> N
 def test_why_no_block_could_be_made_is_said(
     script: str, said: str, programs: Path, tmp_path: Path, blocks: Path
 ) -> None:
-    """The last line of promtool, with the folder; the text is gone all the same."""
+    """The error has promtool's last line and the folder; the text is deleted all the same."""
     (programs / "promtool").write_text(f"#!/bin/sh\n{script}\n")
     writer = BlockWriter(tmp_path, blocks)
     writer.write(0, b"m 1 0\n")
@@ -78,7 +78,7 @@ def test_why_no_block_could_be_made_is_said(
 def test_promtool_is_asked_for_before_it_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A long log is not read in vain."""
+    """A missing program is reported before a long log is read."""
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     with pytest.raises(EnvironmentProblemError, match="promtool"):
         BlockWriter(tmp_path, tmp_path)

@@ -1,4 +1,4 @@
-"""Rules on a history whose Prometheus is played: what is asked when, and what comes of the answers."""
+"""Rules evaluated on a fake Prometheus: what is queried when, and what the answers become."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCRAPES = range(15_000, 90_001, EVERY_MS)
 
 
 class PlayedPrometheus(HistoryServer):
-    """Answers an expression with what a test says, and notes what it is asked for."""
+    """Answers an expression with what a test sets, and records the queries."""
 
     def __init__(self, supervisor: Supervisor, folder: Path, answers: Mapping[str, Series]) -> None:
         super().__init__(supervisor, folder, lookback_ms=EVERY_MS - 1)
@@ -27,7 +27,7 @@ class PlayedPrometheus(HistoryServer):
         self.moments: dict[str, range] = {}
 
     def restart(self) -> None:
-        """Take in the blocks that are there."""
+        """Load the blocks that are there."""
         self.did.append(f"restart with {len(list(self.blocks.iterdir()))} blocks")
 
     def evaluate(self, query: str, moments: range) -> Series:
@@ -40,7 +40,7 @@ class PlayedPrometheus(HistoryServer):
 
 
 class Bench:
-    """Evaluates rules on played answers."""
+    """Evaluates rules on the fake server's answers."""
 
     def __init__(self, supervisor: Supervisor, folder: Path) -> None:
         self._supervisor = supervisor
@@ -54,7 +54,7 @@ class Bench:
         interval: str = "",
         known: frozenset[str] = frozenset({"m", "n"}),
     ) -> Evaluated:
-        """Return what these rules of one group give."""
+        """Evaluate these rules as one group."""
         self.server = PlayedPrometheus(self._supervisor, self._folder, answers)
         return Evaluation(
             self.server,
@@ -65,7 +65,7 @@ class Bench:
         ).run(self._folder)
 
     def recorded(self) -> list[str]:
-        """Return the samples that were recorded, of all blocks."""
+        """Return the recorded samples of all blocks."""
         return [
             line
             for block in sorted(self.server.blocks.iterdir())
@@ -76,7 +76,7 @@ class Bench:
 
 @pytest.fixture
 def bench(programs: Path, tmp_path: Path) -> Iterator[Bench]:
-    """Keeps what is recorded in the folder of this test."""
+    """Evaluates in this test's folder."""
     assert programs
     with Supervisor(tmp_path) as supervisor:
         yield Bench(supervisor, tmp_path)
@@ -88,7 +88,7 @@ def series(*moments: int, **labels: str) -> Series:
 
 
 def test_an_alert_fires_with_the_labels_of_its_result_and_its_own(bench: Bench) -> None:
-    """Its own ones are expanded and win, empty ones are none, and the metric's name is no label."""
+    """The rule's own labels are expanded and win, empty ones are dropped, and so is the metric's name."""
     labels = {"severity": "{{ $labels.broker }}/{{ $value }}", "broker": "", "team": 7}
     rule = Rule(alert="A", expr="m > 0", hold="15s", labels=labels)
     found = bench(
@@ -102,7 +102,7 @@ def test_an_alert_fires_with_the_labels_of_its_result_and_its_own(bench: Bench) 
 
 
 def test_series_that_have_the_same_labels_are_one_alert(bench: Bench) -> None:
-    """So one that takes over from the other does not begin `for` anew; others fire for themselves."""
+    """An alert that continues in another series does not restart `for`; other labels are other alerts."""
     answer = series(15_000, 30_000, __name__="m") | series(45_000, __name__="n")
     rule = Rule(alert="A", expr="m or n", hold="30s")
     (fired,) = bench(rule, answers={"m or n": answer}).fired
@@ -110,14 +110,14 @@ def test_series_that_have_the_same_labels_are_one_alert(bench: Bench) -> None:
 
 
 def test_an_alert_is_kept_firing(bench: Bench) -> None:
-    """For as long as the rule says."""
+    """It keeps firing for as long as the rule says."""
     rule = Rule(alert="A", expr="m", keep_firing_for="30s")
     (fired,) = bench(rule, answers={"m": series(15_000)}).fired
     assert fired.firing == (15_000, 15_000, 60_000)
 
 
 def test_alerts_come_in_the_order_in_which_they_fired(bench: Bench) -> None:
-    """Those of one moment in the order of the file."""
+    """Alerts that fire at the same moment are in the order of the file."""
     rules = [Rule(alert=name, expr=name.lower()) for name in ("M", "N", "K")]
     found = bench(
         *rules,
@@ -138,13 +138,13 @@ def test_alerts_come_in_the_order_in_which_they_fired(bench: Bench) -> None:
 def test_a_group_is_evaluated_at_multiples_of_its_interval(
     interval: str, moments: range, bench: Bench
 ) -> None:
-    """Within the history; one that gives none, at those of the whole file."""
+    """The multiples are within the history; a group without an interval uses the file's default."""
     bench(Rule(alert="A", expr="m"), answers={"m": {}}, interval=interval)
     assert bench.server.moments["m"] == moments
 
 
 def test_a_rule_without_its_metrics_is_named_and_evaluated_all_the_same(bench: Bench) -> None:
-    """Its expression may be about just that: absent(x) fires."""
+    """Its expression may be about missing metrics: absent(x) fires."""
     rule = Rule(alert="A", expr="absent(x) and on () z or m")
     found = bench(rule, answers={str(rule.expr): series(15_000)})
     assert [(each.rule, each.why) for each in found.trouble] == [(rule, "the history has no x, z")]
@@ -162,7 +162,7 @@ def test_a_rule_that_prometheus_refuses_is_named(bench: Bench) -> None:
 
 
 def test_what_is_recorded_is_there_before_it_is_asked_for(bench: Bench) -> None:
-    """Whatever the order of the file; the server is started again between the two."""
+    """The order in the file does not matter; the server is restarted between the two."""
     found = bench(
         Rule(alert="A", expr="a:b > 0"),
         Rule(record="a:b", expr="sum(m)", labels={"team": 7, "gone": ""}),
@@ -178,28 +178,28 @@ def test_what_is_recorded_is_there_before_it_is_asked_for(bench: Bench) -> None:
 
 
 def test_what_is_recorded_stands_until_the_next_evaluation(bench: Bench) -> None:
-    """At each scrape between, and no longer than the history."""
+    """The value is in each scrape in between, and not after the end of the history."""
     rules = (Rule(record="r", expr="m"), Rule(alert="A", expr="r"))
     bench(*rules, answers={"m": series(30_000, 90_000), "r": {}}, interval="1m")
     assert bench.recorded() == [f"r{{}} 1 {at}.000" for at in (30, 45, 60, 75, 90)]
 
 
 def test_an_evaluation_between_two_scrapes_is_seen_by_the_next(bench: Bench) -> None:
-    """Intervals of groups are no multiples of the scrapes'."""
+    """Intervals of groups need not be multiples of the scrape interval."""
     rules = (Rule(record="r", expr="m"), Rule(alert="A", expr="r"))
     bench(*rules, answers={"m": series(40_000), "r": {}}, interval="20s")
     assert bench.recorded() == ["r{} 1 40.000", "r{} 1 45.000"]
 
 
 def test_what_nobody_asks_for_makes_no_block(bench: Bench) -> None:
-    """Nor does a rule that records nothing."""
+    """A rule that records nothing makes no block, either."""
     bench(Rule(record="r", expr="m"), answers={"m": series(15_000)})
     assert bench.server.did == ["m"]
     assert bench.recorded() == []
 
 
 def test_rules_that_need_each_other_are_named(bench: Bench) -> None:
-    """All that hang on them, and none of them is asked for."""
+    """All rules that depend on them are named, and none of them is queried."""
     rules = [
         Rule(record="a", expr="b + m"),
         Rule(record="b", expr="a"),
@@ -215,7 +215,7 @@ def test_rules_that_need_each_other_are_named(bench: Bench) -> None:
 
 
 def test_samples_are_written_in_the_order_of_their_times(bench: Bench) -> None:
-    """Whatever the order of the series: Prometheus takes no sample older than the last."""
+    """The order of the series does not matter: Prometheus takes no sample older than the last."""
     answer: dict[Any, Any] = {
         (("s", "1"),): {75_000: "1", 15_000: "2"},
         (("s", "2"),): {45_000: "3"},

@@ -1,4 +1,4 @@
-"""What of a log is scraped and reported for a window of time."""
+"""Which part of a log is scraped and reported for a window of time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def source_of(history: History) -> LogSource:
 
 @pytest.fixture
 def story() -> History:
-    """Two incidents, of two brokers: one is over, and the second goes on at the end of the log."""
+    """Two incidents, one for each of two brokers: one is closed, one is open at the end of the log."""
     history = small_cluster()
     for broker in (2, 1):
         for _ in range(6):
@@ -42,7 +42,7 @@ def story() -> History:
 
 
 class Recorder:
-    """Records stories to a folder of blocks."""
+    """Records histories to a folder of blocks."""
 
     def __init__(self, folder: Path, blocks: Path) -> None:
         self.folder = folder
@@ -56,7 +56,7 @@ class Recorder:
         reach_ms: int = 0,
         cluster: str | None = None,
     ) -> ScrapedHistory:
-        """Return what is recorded of a story."""
+        """Record a history and return the result."""
         return record(
             source_of(history),
             cluster,
@@ -71,13 +71,13 @@ class Recorder:
 
 @pytest.fixture
 def recorder(programs: Path, tmp_path: Path, blocks: Path) -> Recorder:
-    """Records to the folder of this test, with a promtool that keeps texts."""
+    """Records to this test's folder, with a promtool that keeps its input."""
     assert programs
     return Recorder(tmp_path, blocks)
 
 
 def test_the_window_of_a_bundle_is_its_incident() -> None:
-    """Unless options say another one."""
+    """Options override the bundle's times."""
     bundles = {"a.zip": manifest(from_ms=10, to_ms=20), "b.zip": manifest(from_ms=15, to_ms=40)}
     source = LogSource(iter(()), bundles, load_replay(None, {}))
     assert Window.read(None, None).of_bundles(source) == (10, 40)
@@ -87,14 +87,14 @@ def test_the_window_of_a_bundle_is_its_incident() -> None:
 
 
 def test_a_window_does_not_end_before_it_begins() -> None:
-    """It may be a single moment."""
+    """A window may be a single moment."""
     assert Window.read("20", "20") == (20, 20)
     with pytest.raises(UsageError, match="--from 20 is after --to 19"):
         Window.read("20", "19")
 
 
 def test_the_whole_log_is_scraped_without_a_window(story: History, recorder: Recorder) -> None:
-    """What is reported are its scrapes, their samples and all incidents, the open one last."""
+    """The result holds its scrapes, their samples and all incidents, the open one last."""
     found = recorder(story)
     first, last = story.changes[0].observed_at, story.changes[-1].observed_at
     assert found.cluster == "prod"
@@ -114,7 +114,7 @@ def test_the_whole_log_is_scraped_without_a_window(story: History, recorder: Rec
 def test_an_incident_that_begins_with_the_last_scrape_is_reported(
     story: History, recorder: Recorder
 ) -> None:
-    """It is in that scrape; one that begins later is in none."""
+    """It is in the last scrape; an incident that begins later is in none."""
     (_, two) = recorder(story).incidents
     end = -(-two.started_at // EVERY_MS) * EVERY_MS
     numbers = [each.number for each in recorder(story, Window(None, end)).incidents]
@@ -123,7 +123,7 @@ def test_an_incident_that_begins_with_the_last_scrape_is_reported(
 
 
 def test_rules_look_back_before_the_window(story: History, recorder: Recorder) -> None:
-    """Scrapes begin earlier; what is reported does not."""
+    """Scrapes begin earlier than the reported window."""
     end = story.changes[-1].observed_at
     begin = end - 60_000
     found = recorder(story, Window(begin, None), reach_ms=60_000)
@@ -137,7 +137,7 @@ def test_rules_look_back_before_the_window(story: History, recorder: Recorder) -
 def test_an_incident_outside_of_the_window_is_not_reported(
     story: History, recorder: Recorder
 ) -> None:
-    """One that was over before, and one that came after; one that is over within it counts."""
+    """One incident is closed before the window, one begins after it; one that ends within it counts."""
     (one, two) = recorder(story).incidents
     assert one.closed_at is not None
     only_first = Window(one.closed_at, two.started_at - EVERY_MS)
@@ -150,13 +150,13 @@ def test_an_incident_outside_of_the_window_is_not_reported(
 def test_a_window_outside_of_the_log_has_nothing_to_say(
     window: Window, story: History, recorder: Recorder
 ) -> None:
-    """That is bad use, and no answer without alerts."""
+    """This is bad use, not a result without alerts."""
     with pytest.raises(UsageError, match="there is no scrape in the history"):
         recorder(story, window)
 
 
 def test_another_cluster_of_the_log_is_bad_use(story: History, recorder: Recorder) -> None:
-    """No block is made of it."""
+    """No block is made."""
     with pytest.raises(UsageError, match="no change of cluster other in the log; it has: prod"):
         recorder(story, cluster="other")
     assert list(recorder.blocks.iterdir()) == []

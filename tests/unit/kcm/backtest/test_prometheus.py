@@ -1,4 +1,4 @@
-"""What a Prometheus of the past is started with and asked, and what its answers become."""
+"""The options and queries of a Prometheus that serves the past, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def matrix(*series: tuple[dict[str, str], list[tuple[float, str]]]) -> tuple[int
 
 @pytest.fixture
 def server(programs: Path, tmp_path: Path) -> Iterator[HistoryServer]:
-    """A server that is described and not started."""
+    """A server that is not started."""
     assert programs
     with Supervisor(tmp_path) as supervisor:
         yield HistoryServer(supervisor, tmp_path, lookback_ms=14_999)
 
 
 def played(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> PlayedServer:
-    """Let these answers come instead of a server's."""
+    """Replace a server's answers by these."""
     handler = PlayedServer(*answers)
     monkeypatch.setattr(prometheus, "DIRECTLY", urllib.request.build_opener(handler))
     return handler
@@ -45,7 +45,7 @@ def played(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> PlayedServer:
 def test_it_serves_the_blocks_and_nothing_else(
     server: HistoryServer, programs: Path, tmp_path: Path
 ) -> None:
-    """On this machine alone, with a lookback of less than a scrape, and nothing of it too old."""
+    """It listens on this machine only, looks back less than a scrape interval, and drops no old block."""
     assert server.argv[0] == str(programs / "prometheus")
     options = dict(str(each).split("=", 1) for each in server.argv[1:])
     assert options["--storage.tsdb.path"] == str(server.blocks)
@@ -76,7 +76,7 @@ def test_an_answer_becomes_values_by_labels_and_milliseconds(
 def test_many_moments_are_asked_for_in_parts(
     server: HistoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each part ends a step before the next; a series goes on across them."""
+    """Each part ends one step before the next; a series continues across them."""
     moments = range(0, (MOST_STEPS + 2) * 1000, 1000)
     handler = played(
         monkeypatch,
@@ -114,7 +114,7 @@ def test_no_moment_is_not_asked_about(
 def test_what_prometheus_refuses_is_said_in_its_words(
     body: bytes, said: str, server: HistoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it answers with JSON or not."""
+    """The error is in Prometheus's words, whether it answers with JSON or not."""
     played(monkeypatch, (422, body))
     with pytest.raises(QueryError) as caught:
         server.evaluate("m", range(1))
@@ -133,7 +133,7 @@ UNREADABLE = [
 def test_a_server_that_has_ended_is_why_it_does_not_answer(
     answer: Any, server: HistoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own end says more than a socket's."""
+    """The end of its process says more than a socket's error."""
     played(monkeypatch, answer)
     with pytest.raises(EnvironmentProblemError, match="prometheus was never started"):
         server.evaluate("m", range(1))
@@ -142,7 +142,7 @@ def test_a_server_that_has_ended_is_why_it_does_not_answer(
 def test_a_server_that_runs_and_does_not_answer_is_named(
     server: HistoryServer, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its address, with what was seen."""
+    """The error has its address and what was seen."""
     (programs / "prometheus").write_text("#!/bin/sh\nexec sleep 60\n")
     server.start()
     played(monkeypatch, *UNREADABLE)
@@ -155,7 +155,7 @@ def test_a_server_that_runs_and_does_not_answer_is_named(
 def test_a_restart_serves_what_came_meanwhile(
     server: HistoryServer, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is another process that is waited for: Prometheus looks for new blocks when it starts."""
+    """It waits for a new process: Prometheus looks for new blocks when it starts."""
     (programs / "prometheus").write_text("#!/bin/sh\nexec sleep 60\n")
     ready = PlayedServer((503, b""), (200, b""), (200, b""))
     opener = urllib.request.build_opener(ready)
@@ -170,14 +170,14 @@ def test_a_restart_serves_what_came_meanwhile(
 
 
 def test_an_error_of_an_expression_is_one_of_ours() -> None:
-    """It ends a command in one line where nobody takes it."""
+    """It is a KcmError: an unhandled one ends a command in one line."""
     assert issubclass(QueryError, KcmError)
 
 
 def test_prometheus_is_asked_for_before_it_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A long log is not read in vain."""
+    """A missing program is reported before a long log is read."""
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     with pytest.raises(EnvironmentProblemError, match="program prometheus"):
         HistoryServer(Supervisor(tmp_path), tmp_path, lookback_ms=14_999)

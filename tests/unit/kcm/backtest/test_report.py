@@ -1,4 +1,4 @@
-"""What a back-test reports: alerts by their times, and the incidents for which none fired."""
+"""The report of a back-test: alerts by their times, and the incidents without an alert."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def text_of(test: BackTest) -> list[str]:
 
 
 def test_an_alert_belongs_to_the_incident_in_which_it_began() -> None:
-    """One that fired before tells nobody of a new incident, and is named apart."""
+    """An alert that fired before does not report a new incident; it is listed separately."""
     one = FiredAlert(GONE, LABELS, Firing(10_000, 20_000, 70_000))
     test = outcome(one, incidents=[incident(1, 15_000, 40_000), incident(2, 60_000, None)])
     assert [each.number for each in test.unnoticed] == [2]
@@ -69,7 +69,7 @@ def test_an_alert_belongs_to_the_incident_in_which_it_began() -> None:
 
 
 def test_the_table_shows_when_for_how_long_and_for_whom() -> None:
-    """What fires at the end of the history fires still; labels that all have are left out."""
+    """An alert at the end of the history still fires; labels that all alerts share are left out."""
     ended = FiredAlert(GONE, LABELS, Firing(10_000, 20_000, 70_000))
     still = FiredAlert(SLOW, {"cluster": "prod"}, Firing(50_000, 90_000, None))
     lines = text_of(outcome(ended, still))
@@ -80,7 +80,7 @@ def test_the_table_shows_when_for_how_long_and_for_whom() -> None:
 
 
 def test_what_fired_outside_of_the_window_is_left_out() -> None:
-    """The history begins earlier than what is asked about."""
+    """The history begins earlier than the window."""
     before = FiredAlert(GONE, LABELS, Firing(10_000, 20_000, 40_000))
     test = outcome(before, window=(50_000, 100_000))
     assert test.fired == []
@@ -88,7 +88,7 @@ def test_what_fired_outside_of_the_window_is_left_out() -> None:
 
 
 def test_a_rule_that_the_history_cannot_judge_is_named() -> None:
-    """It is not among those that would not have fired."""
+    """It is not counted among those that would not have fired."""
     test = outcome(trouble=(Trouble(SLOW, "the history has no m"),))
     assert as_json(test)["not_judged"] == [{"rule": "Slow", "reason": "the history has no m"}]
     assert as_json(test)["not_fired"] == ["Gone"]

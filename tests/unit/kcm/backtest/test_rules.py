@@ -33,18 +33,18 @@ from pipeline.runtime import EnvironmentProblemError
     ],
 )
 def test_the_names_of_metrics_are_found(query: str, names: set[str]) -> None:
-    """Functions, labels, keywords and strings are none."""
+    """Functions, labels, keywords and strings are not metrics."""
     assert metric_names(query) == names
 
 
 def test_every_shipped_alert_names_metrics_only() -> None:
-    """What is found of our own rules are metrics of the monitor and of kubelet."""
+    """The names found in the shipped rules are metrics of the monitor and of kubelet."""
     found = {name for alert in ALERTS for name in metric_names(str(alert.rule()["expr"]))}
     assert {name.split("_")[0] for name in found} == {"kafka", "kcm", "kubelet"}
 
 
 def test_a_file_reaches_back_as_far_as_its_rules_together() -> None:
-    """What is recorded is looked back at by what looks back itself; labels' texts count for nothing."""
+    """A rule that looks back at recorded series adds both times; labels' texts do not count."""
     recorded = Rule(record="r", expr='rate(m{a="9d"}[5m])')
     alert = Rule(alert="A", expr="max_over_time(r[1h]) offset 1m", hold="2m", keep_firing_for="3m")
     assert (recorded.reach_ms, alert.reach_ms) == (300_000, 3_960_000)
@@ -53,7 +53,7 @@ def test_a_file_reaches_back_as_far_as_its_rules_together() -> None:
 
 
 def test_templates_of_other_kinds_stay_as_they_are() -> None:
-    """Only what needs no query is put in."""
+    """Only templates that need no query are filled in."""
     text = "{{ $labels.broker }}{{ .Value }}{{ $labels.none }}{{ query `up` }}"
     assert expanded(text, {"broker": "1"}, "2") == "12{{ query `up` }}"
 
@@ -61,7 +61,7 @@ def test_templates_of_other_kinds_stay_as_they_are() -> None:
 def test_promtool_is_named_where_it_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without it there is one line that says how to get it."""
+    """The error is one line that says how to install it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentProblemError, match="promtool is not on PATH; install it"):
         read_rules(tmp_path / "rules.yaml")

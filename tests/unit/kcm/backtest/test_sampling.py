@@ -1,4 +1,4 @@
-"""A history as scrapes: at which moments, with which labels, and what each holds."""
+"""A history as scrapes: their moments, their labels, and their content."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Scrapes:
         self.at[at] = samples
 
     def values(self, series: str) -> list[float | None]:
-        """Return a series, moment by moment; None: no sample."""
+        """Return a series moment by moment; None: no sample."""
         return [samples.get(series) for samples in self.at.values()]
 
 
@@ -62,7 +62,7 @@ def lost_and_found() -> History:
 
 
 def test_moments_are_multiples_of_the_interval_and_hold_what_was_then() -> None:
-    """From the end of the first resync to the end of the log, whatever the lines of the log."""
+    """Scrapes go from the end of the first resync to the end of the log, however the log is cut in lines."""
     history = lost_and_found()
     scrapes = Scrapes(history)
     gone = next(each for each in history.changes if each.kind == "deleted").observed_at
@@ -77,7 +77,7 @@ def test_moments_are_multiples_of_the_interval_and_hold_what_was_then() -> None:
 
 
 def test_a_series_that_is_not_served_has_no_sample() -> None:
-    """What is absent from a view is absent from the scrape; what depends on the moment moves with it."""
+    """What is absent from a view is absent from the scrape; what depends on the moment changes with it."""
     scrapes = Scrapes(lost_and_found())
     since = scrapes.values("kafka_controller_vacant_since_timestamp_seconds{}")
     assert [each is None for each in since] == [
@@ -88,7 +88,7 @@ def test_a_series_that_is_not_served_has_no_sample() -> None:
 
 
 def test_all_that_is_served_belongs_to_the_catalogue() -> None:
-    """And each scrape says that it succeeded, as Prometheus does."""
+    """Each scrape also has `up`, as Prometheus adds it."""
     scrapes = Scrapes(lost_and_found())
     names = {re.split(r"[{]", series)[0] for samples in scrapes.at.values() for series in samples}
     assert names <= {metric.name for metric in CATALOGUE} | {"up"}
@@ -97,7 +97,7 @@ def test_all_that_is_served_belongs_to_the_catalogue() -> None:
 
 
 def test_a_watcher_that_is_silent_is_behind() -> None:
-    """After 25 s without a record, and up again with the next one."""
+    """It is behind after 25 s without a record, and up again with the next record."""
     history = small_cluster()
     history.heartbeat()
     history.heartbeat(after_ms=90_000)
@@ -108,7 +108,7 @@ def test_a_watcher_that_is_silent_is_behind() -> None:
 
 
 def test_a_watcher_without_zookeeper_is_blind() -> None:
-    """As its heartbeats say it."""
+    """Its heartbeats say so."""
     history = small_cluster()
     for _ in range(3):
         history.heartbeat(session=SessionState.SUSPENDED)
@@ -116,7 +116,7 @@ def test_a_watcher_without_zookeeper_is_blind() -> None:
 
 
 def test_a_window_is_kept() -> None:
-    """No moment is before its begin or after its end."""
+    """No moment is before its start or after its end."""
     history = lost_and_found()
     begin, end = 1_030_000, 1_050_000
     assert list(Scrapes(history, begin_ms=begin, end_ms=end).at) == [1_035_000, 1_050_000]
@@ -133,7 +133,7 @@ def test_too_many_moments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "reported"), [("", "name it with --cluster"), ("a/b", "cluster name 'a/b'")]
 )
 def test_a_cluster_needs_a_name_that_can_be_a_label(name: str, reported: str) -> None:
-    """A log of others may have none, or any."""
+    """A log of another source may have no name, or any."""
     history = small_cluster()
     history.heartbeat()
     history.heartbeat()
