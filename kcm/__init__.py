@@ -1,4 +1,4 @@
-"""The command line: one room for each family of verbs.
+"""The command line: one sub-package for each family of verbs.
 
-Verbs meet the parts in settings and on the topics; no room imports one that stands above it.
+Verbs reach the parts through settings and topics. A sub-package imports only those below it.
 """

@@ -37,7 +37,7 @@ VERBS = {
     "backtest": "kcm.backtest.backtest",
     "demo": "kcm.demo.verb",
 }
-"""Every verb, in the order of the help, and the module of its function."""
+"""Every verb in the order of the help, with the module that holds its function."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,26 +55,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write_what_can_be_written() -> None:
-    """Let a terminal that cannot show a letter of a name show a question mark, not end it all."""
+    """Make a terminal show a question mark for a letter it cannot show, instead of ending in an error."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
 def _app(given: Sequence[str]) -> typer.Typer:
-    """Return the command line: with the verb that is asked for, or, to choose from, with all.
+    """Return the command line with the verb that was asked for, or with all verbs to choose from.
 
-    A verb's module is loaded only to run or to complete it: some bring what takes a second to load.
+    A verb's module is loaded only to run or to complete the verb: some modules import packages that
+    take a second to load.
     """
     app = typer.Typer(
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # plain help: whole option names, and a [default] is no markup
+        rich_markup_mode=None,  # plain help: option names stay whole, a [default] is no markup
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
     words = given or completed_words(os.environ)
     if words and words[0] in VERBS:
         function = function_of(words[0])
-        # A verb whose command is of a class of its own names that in its module.
+        # A verb whose command needs its own class names that class in its module.
         own_class = getattr(sys.modules[VERBS[words[0]]], "COMMAND_CLASS", None)
         app.command(name=words[0], cls=own_class)(function)
         return app
@@ -84,7 +85,7 @@ def _app(given: Sequence[str]) -> typer.Typer:
 
 
 def function_of(verb: str) -> Callable[..., int]:
-    """Return the function that a verb is; loads its module."""
+    """Return the function of a verb; loads the verb's module."""
     function: Callable[..., int] = getattr(
         importlib.import_module(VERBS[verb]), verb.replace("-", "_")
     )
@@ -92,7 +93,7 @@ def function_of(verb: str) -> Callable[..., int]:
 
 
 def completed_words(environ: Mapping[str, str]) -> list[str]:
-    """Return the words that a shell wants completed, without our name; empty if none does.
+    """Return the words that a shell wants completed, without the program's name; empty if none does.
 
     >>> completed_words({"_KCM_COMPLETE": "complete_bash", "COMP_WORDS": "kcm status --wa"})
     ['status', '--wa']
@@ -104,7 +105,7 @@ def completed_words(environ: Mapping[str, str]) -> list[str]:
 
 
 def summary(verb: str) -> str:
-    """Return the first line of a verb's help, read from its source: to load all takes a second."""
+    """Return the first line of a verb's help, read from its source: loading all modules takes a second."""
     path = Path(__file__).parents[1] / f"{VERBS[verb].replace('.', '/')}.py"
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == verb.replace("-", "_"):
@@ -113,7 +114,7 @@ def summary(verb: str) -> str:
 
 
 def _listed() -> None:
-    """Stand in the list of verbs; to name a verb runs the verb itself."""
+    """Serve as the placeholder of a verb in the list; naming a verb runs the verb itself."""
 
 
 def _show_version(*, value: bool) -> None:

@@ -1,4 +1,4 @@
 """What all verbs share: options from settings, exit codes, tables, times and names as text.
 
-It uses no other room of `kcm`.
+It uses no other sub-package of `kcm`.
 """

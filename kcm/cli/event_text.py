@@ -1,4 +1,4 @@
-"""Events of the monitor's API in a line each, for the eye."""
+"""Write events of the monitor's API as one line each."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -16,17 +16,17 @@ NOT_SHOWN = {
     "partition_count",
     "controller_epoch",
 }
-"""Fields that only machines need, or that are shown in another way."""
+"""Fields that only programs need, or that are shown in another way."""
 
 
 def event_time(event: Mapping[str, Any]) -> str:
-    """Return when an event happened, as the clock on the wall showed it."""
+    """Return when an event happened, in local time."""
     seconds, milliseconds = divmod(int(event.get("at", 0)), 1000)
     return f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{milliseconds // 100}"
 
 
 def event_text(event: Mapping[str, Any]) -> str:
-    """Return what an event says.
+    """Return an event as text.
 
     >>> event_text({"kind": "ControllerElected", "from_broker": 0, "to_broker": 1, "epoch": 2})
     'ControllerElected broker 0 -> 1, epoch 2'
@@ -84,7 +84,7 @@ _ELECTED_BY = {
     "znode": "by request under /admin",
     "other": "by others",
 }
-"""Who elected (ElectionOrigin), in words."""
+"""Return who elected (ElectionOrigin), in words."""
 
 
 _SUMMED_UP: dict[str, Callable[[Mapping[str, Any]], str]] = {
@@ -92,7 +92,7 @@ _SUMMED_UP: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "RecommendationMade": _recommendation,
     "RecommendationGraded": _grade,
 }
-"""Events that hold more than fits a line."""
+"""Events whose content does not fit on a line."""
 
 
 def _move(source: int | None, target: int | None) -> str:

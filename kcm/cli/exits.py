@@ -1,10 +1,10 @@
-"""How a command ends: one line on standard error, and an exit code that says what kind of trouble it was.
+"""How a command ends: one line on standard error, and an exit code for the kind of trouble.
 
-The rule: a user never sees a stack trace unless they asked for it, and a script never has to parse
-what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 a
-check (--check, kcm doctor) failed, 7 nothing was done for want of a confirmation, 8 stopped
-before all was done, 9 a check found no harm and not all that it takes, 10 there is
-nothing to elect, 1 ours.
+The rule: a user sees no stack trace without asking for one, and a script never has to parse the
+output. The codes: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 a
+check (--check, kcm doctor) failed, 7 nothing was done because nobody confirmed, 8 stopped before
+all was done, 9 a check found no harm but did not have all figures that it needs, 10 there is
+nothing to elect, 1 a bug.
 """
 
 import sys
@@ -33,7 +33,7 @@ _TRACE_PRINTED = "the trace was printed"
 
 @contextmanager
 def traced(*, wanted: bool) -> Iterator[None]:
-    """Print the stack trace of an unexpected error, if that is wanted, and let the error go on."""
+    """Print the stack trace of an unexpected error if that is wanted, and re-raise the error."""
     try:
         yield
     except (KcmError, KeyboardInterrupt):
@@ -53,16 +53,16 @@ def print_error(error: Exception) -> int:
     text, code = describe(error)
     lines = text.splitlines() or [type(error).__name__]
     for line in lines:
-        # the tail of a log is indented and stays as it is
+        # the tail of a log is indented and printed as it is
         sys.stderr.write(f"{line}\n" if line.startswith(" ") else f"kcm: {line}\n")
     return code
 
 
 def describe(error: Exception) -> tuple[str, int]:
-    """Return what to say of an error, and its exit code."""
+    """Return the text and the exit code of an error."""
     if isinstance(error, KcmError):
         return str(error), error.exit_code
-    # typer's usage errors: their class has no public name in all versions of typer
+    # typer's usage errors: not all versions of typer have a public name for their class
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
         message = " ".join(format_message().split()).rstrip(".")

@@ -1,8 +1,8 @@
-"""Options of the command line, made from the settings classes.
+"""Make options of the command line from the settings classes.
 
-The rule: a setting is written once, in its class; its option, its help, its line in the reference
-come from there. Options stay text until the settings check them, so that a bad value is reported the
-same way wherever it was written.
+The rule: a setting is defined once, in its class. Its option, its help and its line in the
+reference are made from there. Option values stay text until the settings check them, so that a bad
+value is reported the same way wherever it was written.
 """
 
 import functools
@@ -39,11 +39,11 @@ def with_options(
     defaults: Mapping[str, str] = _EMPTY,
     only: Collection[str] | None = None,
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Give a verb one option per setting of the classes.
+    """Give a verb one option for each setting of the classes.
 
-    `defaults` are those of settings for which this verb has another one than the class; `only` names
-    the settings that it needs, None: all.
-    The verb gets `config` (a Path or None) and `options`; its other parameters stay its own.
+    `defaults` holds this verb's defaults where they differ from the class's. `only` names the
+    settings that it needs; None: all. The verb gets `config` (a Path or None) and `options`; its
+    other parameters are unchanged.
     """
     fields = _fields(classes)
     names = [name for name in fields if only is None or name in only]
@@ -80,7 +80,7 @@ def option_name(name: str) -> str:
 
 
 def placeholder(name: str, field: FieldInfo) -> str:
-    """Return what stands for a setting's value in help and reference."""
+    """Return the placeholder for a setting's value in the help and the reference."""
     if _is_mapping(field):
         return "KEY=VALUE"
     if get_origin(field.annotation) is Literal:
@@ -107,14 +107,14 @@ def default_text(field: FieldInfo) -> str:
 
 
 def _fields(classes: Iterable[SettingsClass]) -> dict[str, FieldInfo]:
-    """Return each setting once, a part's own before those that all share."""
+    """Return each setting once: a part's own settings before those that all parts share."""
     shared = PipelineSettings.model_fields
     fields = {name: field for each in classes for name, field in each.model_fields.items()}
     return {name: field for name, field in fields.items() if name not in shared} | shared
 
 
 def _of_field(name: str, field: FieldInfo, default: str | None) -> inspect.Parameter:
-    """Return the option of a setting; `default` is shown instead of its own."""
+    """Return the option of a setting; `default`, if given, is shown instead of its own default."""
     shown = default_text(field) if default is None else default
     text = f"{field.description or ''}{f' [default: {shown}]' if shown else ''}"
     option = option_name(name)
@@ -140,7 +140,7 @@ def _is_mapping(field: FieldInfo) -> bool:
 
 
 def _read(name: str, field: FieldInfo, value: Any) -> Any:
-    """Return an option's value as the settings take it; None when it was not given."""
+    """Return an option's value in the form that the settings take; None when it was not given."""
     if not _is_mapping(field):
         return value
     pairs: Mapping[str, str] = dict(_pair(name, text) for text in value or ())

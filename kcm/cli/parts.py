@@ -1,7 +1,7 @@
-"""The three parts as the command line knows them, and how one is run alone.
+"""The three parts as the command line knows them, and how to run one of them.
 
-The rule: a part's code is imported when it is run and not before, so that the exporter needs
-neither pyspark nor kazoo, and a missing package is one line that says what to install.
+The rule: a part's code is imported only when it is run. So the exporter needs neither pyspark nor
+kazoo, and a missing package is reported in one line that says what to install.
 """
 
 import difflib
@@ -30,13 +30,13 @@ DISTRIBUTION = "kafka-controller-monitor"
 _OTHER_VARIABLES = {CONFIG_FILE_VARIABLE, "KCM_HTTP_CONFIG_FILE", "KCM_IVY_SETTINGS"}
 _OUR_PACKAGES = {"controller_model", "exporter", "kcm", "pipeline", "streaming", "zk_source"}
 _ALIKE = 0.85
-"""How alike two names must be for one to be a slip of the pen for the other."""
+"""How similar two names must be for one to count as a misspelling of the other."""
 
 Service = Callable[[Any, threading.Event], None]
 
 
 class Part(NamedTuple):
-    """One part: its verb, which is also the extra that installs it, its settings, and its service."""
+    """A part: its verb (also the name of the extra that installs it), its settings and its service."""
 
     verb: str
     title: str
@@ -68,7 +68,7 @@ def load_part(part: Part, config: Path | None, options: Options) -> Any:
 
 
 def load_all(config: Path | None, options: Options) -> AllSettings:
-    """Return the settings of all parts; what is bad in several is reported once."""
+    """Return the settings of all parts; a value that is bad for several parts is reported once."""
     loaded = []
     complaints: dict[str, None] = {}
     for part in PARTS:
@@ -92,9 +92,9 @@ def run_part(
     options: Options,
     prepare: Callable[[Any], Any] = lambda settings: settings,
 ) -> int:
-    """Run one part until it is to stop; return the exit code.
+    """Run one part until it is told to stop; return the exit code.
 
-    `prepare` fills in what only the command line can know.
+    `prepare` adds settings that only the command line can know.
     """
     settings = load_part(part, config, options)
     configure_logging(settings.log_level, settings.log_format)
@@ -119,7 +119,7 @@ def import_service(part: Part) -> Service:
 
 
 def missing_package(package: str, extra: str) -> str:
-    """Return the line about a package that is not installed.
+    """Return the error line for a package that is not installed.
 
     >>> missing_package("kazoo", "watch")
     "the Python package kazoo is not installed: pip install 'kafka-controller-monitor[watch]'"
@@ -128,9 +128,9 @@ def missing_package(package: str, extra: str) -> str:
 
 
 def suspicious_variables() -> list[str]:
-    """Return a line for each environment variable that looks like a mistyped setting.
+    """Return a line for each environment variable that looks like a misspelt setting.
 
-    Others that begin like ours are left alone: Kubernetes makes such for services.
+    Other variables with the same prefix are ignored: Kubernetes sets such variables for services.
     """
     known = {f"{ENV_PREFIX}{name.upper()}" for name in all_names()} | _OTHER_VARIABLES
     return [

@@ -1,7 +1,7 @@
-"""Tables without lines, for the eye, that hide no figure however narrow the terminal is.
+"""Tables without rules that show every figure, however narrow the terminal is.
 
-The rule: only the name of a host is ever cut, and its broker's number stands before it. Where a
-table is too wide, its columns move together, words wrap, and in the end its lines run over.
+The rule: only host names are ever cut, and the broker's number is in front of the name. Where a
+table is too wide, the gaps between columns shrink first, then words wrap, and at last lines exceed the width.
 """
 
 from collections.abc import Collection
@@ -12,20 +12,20 @@ from rich.table import Table
 from rich.text import Text
 
 _PADDINGS = (3, 2, 1)
-"""Columns between two of the table's, the first that leaves room for all."""
+"""Blanks between two columns: the first of these widths with which the table fits."""
 _LEAST_CUT = 10
-"""Columns that a text which may be cut keeps."""
+"""Least width of a column whose text may be cut."""
 
 
 class PlainTable(Table):
-    """A table whose columns are as wide as what stands in them, or wrap at words."""
+    """A table whose columns are as wide as their contents, or wrap between words."""
 
     def __init__(
         self, *columns: str, left: Collection[str] = (), cut: Collection[str] = ()
     ) -> None:
-        """Take the columns' names; all but the first and `left` are set to the right.
+        """Take the columns' names; all but the first and those in `left` are right-aligned.
 
-        Texts in the columns `cut` may be cut, with an ellipsis; in no other column.
+        Texts in the columns `cut` may be cut, with an ellipsis; no other column is cut.
         """
         super().__init__(box=None, pad_edge=False)
         for index, name in enumerate(columns):
@@ -38,13 +38,13 @@ class PlainTable(Table):
             )
 
     def add(self, *cells: str | Text, style: str = "") -> None:
-        """Add a row; text is taken as it is, markup is none."""
+        """Add a row; text is taken literally, not as markup."""
         self.add_row(
             *(Text(cell) if isinstance(cell, str) else cell for cell in cells), style=style
         )
 
     def add_more(self, count: int) -> None:
-        """Add a row about rows that are left out, if there are any."""
+        """Add a row that counts the rows left out, if there are any."""
         if count > 0:
             self.add("...", f"{count} more")
 
@@ -67,7 +67,7 @@ class PlainTable(Table):
 
 
 def shared_out(natural: list[int], least: list[int], room: int) -> list[int]:
-    """Return each column's width: at least what it must have, the rest to who needs least more.
+    """Return each column's width: its least width, and the rest to the columns that need least more.
 
     >>> shared_out([5, 30, 9], [5, 8, 4], 30)
     [5, 16, 9]

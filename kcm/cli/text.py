@@ -1,6 +1,7 @@
-"""Times and names as they are written for people, and read from them.
+"""Format times and names for people, and read times from them.
 
-The rule: light, because every command needs it, those included that answer in a moment.
+The rule: this module imports little, because every command needs it, also those that must answer at
+once.
 """
 
 import datetime as dt
@@ -19,7 +20,7 @@ def read_milliseconds(option: str, text: str) -> int:
 
 
 def time_text(milliseconds: int) -> str:
-    """Return a time as people and `--at` read it; out of the calendar, as milliseconds.
+    """Return a time in the form that `--at` reads; outside the calendar's range, in milliseconds.
 
     >>> time_text(1795251600123)
     '2026-11-21T09:00:00.123Z'
@@ -32,7 +33,7 @@ def time_text(milliseconds: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things.
+    """Return a count with its noun.
 
     >>> counted(1, "broker"), counted(2, "broker")
     ('1 broker', '2 brokers')
@@ -55,7 +56,7 @@ def warn(line: str) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Return text that cannot steer a terminal, whatever somebody wrote into a znode.
+    r"""Return text without control characters, so that a name in a znode cannot steer the terminal.
 
     >>> printable("t\x1b[2J")
     't?[2J'

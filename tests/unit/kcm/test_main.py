@@ -1,4 +1,4 @@
-"""The command line: every verb and its help, what is no verb, the Tab key, and how little is loaded for it."""
+"""The command line: verbs and their help, unknown verbs, completion, and how little is imported."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ BY_HAND = (
     ),
     *("status", "events", "recommend", "what-if"),
 )
-"""Every verb, written down once more: none is lost from the list unseen."""
+"""Every verb, listed a second time, so that none is lost unnoticed."""
 
 
 def test_the_bare_command_shows_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever types `kcm` sees what it can do."""
+    """A user who types `kcm` sees what it can do."""
     assert main([]) == 0
     shown = capsys.readouterr().out
     assert all(f"\n  {verb} " in shown for verb in BY_HAND)
@@ -50,7 +50,7 @@ def test_each_verb_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """`kcm --version` prints one line and ends well."""
+    """`kcm --version` prints one line and succeeds."""
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("kcm 0.")
 
@@ -58,14 +58,14 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_option_is_named_with_the_one_that_was_meant(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A mistyped option is one line, with a proposal."""
+    """A mistyped option is reported in one line, with a proposal."""
     line = complaint(capsys, "watch", "--zookeper", "zk:2181")
     assert "--zookeper" in line
     assert "--zookeeper" in line
 
 
 def test_an_unknown_verb_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """A mistyped verb is one line."""
+    """A mistyped verb is reported in one line."""
     assert "wacth" in complaint(capsys, "wacth")
 
 
@@ -86,13 +86,13 @@ HEAVY = ("structlog", "prometheus_client", "confluent_kafka", "kazoo", "pyspark"
 
 
 IN_BASH = ("bash", "--norc", "-c", '"$0" "$@"; exit $?')
-"""Bash as the parent: completion is for the nearest shell among the parents, if there is any."""
+"""Bash as the parent: completion is for the nearest shell among the parents, if there is one."""
 
 _needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 
 
 def run(*words: str, shell: tuple[str, ...] = (), **environment: str) -> str:
-    """Run `kcm` as a shell does, or in a shell, and return what it printed."""
+    """Run `kcm` as a shell does, or in a shell, and return its output."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("KCM_")}
     ended = subprocess.run(
         [*shell, sys.executable, "-P", "-m", "kcm", *words],
@@ -105,7 +105,7 @@ def run(*words: str, shell: tuple[str, ...] = (), **environment: str) -> str:
 
 
 def completed(line: str) -> list[str]:
-    """Return what bash is offered at the end of a line."""
+    """Return what bash offers at the end of a line."""
     words = line.split(" ")
     return run(
         _KCM_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1)
@@ -122,7 +122,7 @@ def completed(line: str) -> list[str]:
     ],
 )
 def test_bash_completes_verbs_and_options(line: str, offered: list[str]) -> None:
-    """What fits is offered, and nothing that does not."""
+    """Matching words are offered, and no other."""
     assert completed(line) == offered
 
 
@@ -155,7 +155,7 @@ def test_bash_takes_the_script_that_is_shown(tmp_path: Path) -> None:
 
 @_needs_bash
 def test_completion_is_installed_for_the_users_shell(tmp_path: Path) -> None:
-    """The script stands in the user's own folder and is sourced by their shell's start file."""
+    """The script is in the user's own folder, and their shell's start file sources it."""
     reported = run("--install-completion", "bash", shell=IN_BASH, HOME=str(tmp_path))
     assert "bash completion installed in" in reported
     (script,) = tmp_path.rglob("kcm.sh")
@@ -177,14 +177,14 @@ def test_every_command_shows_an_example(verb: str) -> None:
 
 
 def test_nothing_is_completed_unless_a_shell_asks() -> None:
-    """Left-over words in the environment do not matter."""
+    """Left-over words in the environment have no effect."""
     assert completed_words({"COMP_WORDS": "kcm status"}) == []
     assert completed_words({"_KCM_COMPLETE": "complete_bash"}) == []
 
 
 @pytest.mark.parametrize("verb", ["status", "events", "recommend", "what-if"])
 def test_a_command_that_asks_loads_nothing_heavy(verb: str) -> None:
-    """An answer within a moment needs no client of Kafka, no logs and no metrics."""
+    """It must answer at once, so it needs no Kafka client, no logging and no metrics."""
     code = (
         "import sys; from kcm.__main__ import main; "
         f"main(['{verb}', '--exporter', 'http://127.0.0.1:1']); "
@@ -197,7 +197,7 @@ def test_a_command_that_asks_loads_nothing_heavy(verb: str) -> None:
 
 
 def test_help_loads_no_verb() -> None:
-    """The list of verbs is there before a single verb is loaded."""
+    """The list of verbs is printed without loading a verb."""
     code = (
         "import sys; from kcm.__main__ import main; main(['--help']); "
         "print(sorted(name for name in sys.modules if name.startswith('kcm.')))"

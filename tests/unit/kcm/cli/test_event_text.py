@@ -1,4 +1,4 @@
-"""Events as a line of text."""
+"""Events as one line of text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from kcm.cli.event_text import event_text
 
 
 def test_a_reason_is_reported_whole() -> None:
-    """A path or a reason that is cut says something else."""
+    """A path or a reason that was cut would be a different one."""
     reason = "the payload of /brokers/topics/orders/partitions/17/state is no JSON: " + "x" * 200
     assert reason in event_text({"kind": "Anomaly", "reason": reason})
 
 
 def test_a_grade_says_who_elected() -> None:
-    """Grades of earlier releases did not tell, and say nothing of it."""
+    """Grades of earlier releases do not hold it, and print nothing about it."""
     grade = {
         "number": 3,
         "outcome": "mended",

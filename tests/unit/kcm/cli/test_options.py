@@ -1,4 +1,4 @@
-"""Options made from settings: each setting is one, and a bad value is named by it."""
+"""Options made from settings: each setting is an option, and a bad value is reported by its name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_each_setting_is_an_option_with_its_description(
 
 
 def test_up_has_the_options_of_all_parts(capsys: pytest.CaptureFixture[str]) -> None:
-    """`kcm up` takes what any part takes, each once, and its own folder."""
+    """`kcm up` has the options of all parts, each once, and its own option for the folder."""
     main(["up", "--help"])
     shown = capsys.readouterr().out
     names = {name for part in PARTS for name in part.settings.model_fields}
@@ -35,7 +35,7 @@ def test_up_has_the_options_of_all_parts(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_option_of_another_part_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
-    """A part alone takes its own options only, so that nothing is ignored in silence."""
+    """A part takes only its own options, so that none is ignored silently."""
     assert "--port" in complaint(capsys, "watch", "--port", "1")
 
 

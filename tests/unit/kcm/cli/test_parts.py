@@ -1,4 +1,4 @@
-"""The parts as verbs: where their settings come from, and what is not installed."""
+"""The parts as verbs: where their settings come from, and which packages are missing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_bad_line_of_the_file_is_named_with_the_file(
 def test_a_mistyped_name_in_the_file_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A name that no part knows is a mistake; one of another part is not."""
+    """A name that no part knows is refused; a name of another part is not."""
     path = tmp_path / "kcm.toml"
     path.write_text('hearbeat_s = 5\nzookeeper = "zk:2181"\n')
     line = complaint(capsys, "export", "--config", str(path))
@@ -46,7 +46,7 @@ def test_a_mistyped_name_in_the_file_is_refused(
 def test_a_mistyped_variable_is_reported_and_foreign_ones_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A near miss is a warning; what Kubernetes sets for services of our name is left alone."""
+    """A similar name gives a warning; variables that Kubernetes sets for services are ignored."""
     monkeypatch.setenv("KCM_ZOKEEPER", "zk:2181")
     monkeypatch.setenv("KCM_EXPORTER_SERVICE_HOST", "10.0.0.1")
     (line,) = suspicious_variables()
@@ -57,7 +57,7 @@ def test_a_mistyped_variable_is_reported_and_foreign_ones_are_not(
 def test_a_missing_package_is_reported_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part whose package is not installed says which extra brings it."""
+    """The line names the extra that installs it."""
     (tmp_path / "part_that_needs_more.py").write_text("import no_such_package.inside\n")
     monkeypatch.syspath_prepend(tmp_path)
     part = WATCH._replace(service="part_that_needs_more")
@@ -71,17 +71,17 @@ def test_a_missing_package_is_reported_with_what_to_install(
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_has_a_service(part: Part) -> None:
-    """What the command line runs is there (and not imported: Spark takes seconds)."""
+    """The function that the command line runs exists (it is not imported: Spark takes seconds)."""
     assert importlib.util.find_spec(part.service) is not None
 
 
 def test_a_part_without_more_packages_is_imported() -> None:
-    """A part whose packages are there gives the function that runs it."""
+    """A part whose packages are installed gives its function."""
     assert callable(import_service(EXPORT))
 
 
 def test_shared_settings_are_the_same_in_all_parts() -> None:
-    """A part adds settings and never changes what a shared one means."""
+    """A part adds settings and never redefines a shared one."""
     for part in PARTS:
         for name, field in PipelineSettings.model_fields.items():
             assert part.settings.model_fields[name].description == field.description

@@ -15,7 +15,7 @@ FIGURES = ("48211", "144633", "NO: 12 offline, 3 under min ISR")
 
 
 def printed(table: PlainTable, width: int) -> list[str]:
-    """Return a table's lines as a terminal of this width gets them."""
+    """Return the lines of a table on a terminal of this width."""
     file = io.StringIO()
     Console(file=file, width=width, markup=False, emoji=False).print(table, crop=False)
     return file.getvalue().splitlines()
@@ -29,7 +29,7 @@ def brokers() -> PlainTable:
 
 
 def test_a_wide_terminal_gets_each_row_as_one_line() -> None:
-    """Nothing is cut, wrapped or moved together."""
+    """Nothing is cut, wrapped or narrowed."""
     lines = printed(brokers(), 200)
     assert len(lines) == 2
     assert all(text in lines[1] for text in (HOST, *FIGURES))
@@ -37,7 +37,7 @@ def test_a_wide_terminal_gets_each_row_as_one_line() -> None:
 
 @pytest.mark.parametrize("width", [80, 60, 40, 20, 5])
 def test_no_figure_is_hidden_however_narrow_the_terminal_is(width: int) -> None:
-    """Only the host is cut, with a mark, behind the broker's number."""
+    """Only the host is cut, with an ellipsis, and the broker's number is in front of it."""
     text = " ".join(printed(brokers(), width))
     words = text.split()
     assert {"broker", "leaders", "replicas", "48211", "144633", "12", "offline,", "ISR"} <= {*words}
@@ -47,12 +47,12 @@ def test_no_figure_is_hidden_however_narrow_the_terminal_is(width: int) -> None:
 
 @pytest.mark.parametrize("width", [80, 60, 50])
 def test_lines_stay_within_a_terminal_that_has_room_for_the_words(width: int) -> None:
-    """A line that ran over would break the columns."""
+    """A longer line would break the columns."""
     assert max(map(len, printed(brokers(), width))) <= width
 
 
 def test_a_text_that_may_not_be_cut_is_whole_on_any_terminal() -> None:
-    """Even a word that is longer than the terminal is wide."""
+    """This holds even for a word that is wider than the terminal."""
     table = PlainTable("a", "b")
     table.add("x" * 30, Text("y" * 30))
     assert "x" * 30 in printed(table, 20)[1]
@@ -61,7 +61,7 @@ def test_a_text_that_may_not_be_cut_is_whole_on_any_terminal() -> None:
 
 @pytest.mark.parametrize("text", ["[/b]", "[ops] kernel", ":smile:", "[bold]x"])
 def test_markup_in_a_cell_is_text(text: str) -> None:
-    """What somebody wrote into a rack or a reason is shown as it is."""
+    """Text in a rack or a reason is shown literally."""
     table = PlainTable("rack")
     table.add(text)
     assert printed(table, 80)[1].strip() == text

@@ -10,7 +10,7 @@ from pipeline.runtime import UsageError
 
 @pytest.mark.parametrize("milliseconds", [0, 1, 999, 1_795_251_600_123])
 def test_a_time_that_is_printed_is_read_again(milliseconds: int) -> None:
-    """To the millisecond."""
+    """It keeps its milliseconds."""
     assert read_milliseconds("--at", time_text(milliseconds)) == milliseconds
 
 
@@ -21,7 +21,7 @@ def test_a_time_out_of_the_calendar_is_printed_as_it_is() -> None:
 
 
 def test_a_bad_time_names_the_option() -> None:
-    """So that a user knows which of two it is."""
+    """The user then knows which of two times is bad."""
     with pytest.raises(UsageError, match="option --from: 'noon' is no time"):
         read_milliseconds("--from", "noon")
 
@@ -30,5 +30,5 @@ def test_a_bad_time_names_the_option() -> None:
     ("text", "shown"), [("t\x1b[2J", "t?[2J"), ("a\nb", "a?b"), ("ünï", "ünï"), ("\u202ex", "?x")]
 )
 def test_no_text_steers_a_terminal(text: str, shown: str) -> None:
-    """Escapes, ends of lines and marks of direction; letters stay."""
+    """Escapes, line ends and bidirectional marks are replaced; letters stay."""
     assert printable(text) == shown
