@@ -1,4 +1,4 @@
-"""`kcm demo`: a story of failures on a real cluster, compared with the truth step by step.
+"""`kcm demo`: break a real cluster step by step and compare the monitor with the truth.
 
-It may use every room of `kcm`; none uses it.
+It may use every sub-package of `kcm`; none uses it.
 """

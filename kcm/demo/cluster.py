@@ -1,7 +1,8 @@
-"""The cluster of the story: a ZooKeeper, three Kafka brokers in ZooKeeper mode, and their load.
+"""The cluster of the demo: a ZooKeeper, three Kafka brokers in ZooKeeper mode, and their load.
 
-Tuned to be watched: sessions end seconds after a kill instead of 18, a follower that stalls leaves
-the ISR after about two seconds instead of 30, and nothing rebalances by itself.
+It is tuned so that effects show soon: a session ends seconds after a kill instead of 18, a follower
+that stalls leaves the ISR after about two seconds instead of 30, and Kafka does not rebalance
+leaders by itself.
 """
 
 import time
@@ -19,13 +20,13 @@ from kcm.stack.controller_handle import ControllerHandle
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.zookeeper import ZooKeeper
 
-BROKER_IDS = (0, 1, 2)  # 0 too: an id that careless code takes for "none"
-SESSION_TIMEOUT_MS = 4000  # a kill shows 2.7-4 s later; shorter ones end by themselves when busy
+BROKER_IDS = (0, 1, 2)  # with 0: careless code takes this id for "none"
+SESSION_TIMEOUT_MS = 4000  # a kill shows 2.7-4 s later; shorter ones expire by themselves when busy
 LONG_SESSION_TIMEOUT_MS = 30_000  # a pause as long as the step takes must not end the session
 REPLICA_LAG_MS = 1500  # a follower that stalls leaves the ISR 1.5-2.3 s later; less flaps when busy
-REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is lost at times when a broker dies
+REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is sometimes lost when a broker dies
 ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow, or to elect
-ELECTION_POLL_S = 0.2  # the controller that is asked again works on what it was asked before
+ELECTION_POLL_S = 0.2  # when asked again, the controller still works on the earlier request
 
 BROKER_PROPERTIES: dict[str, str | int] = {
     "replica.lag.time.max.ms": REPLICA_LAG_MS,
@@ -37,7 +38,7 @@ BROKER_PROPERTIES: dict[str, str | int] = {
 
 
 class WatchedCluster:
-    """The cluster that the story happens to, and the means to let things happen to it."""
+    """The cluster that the demo breaks, and the operations that break and repair it."""
 
     def __init__(self, supervisor: Supervisor, jars: Jars, data_dir: Path) -> None:
         self.zookeeper = ZooKeeper(supervisor, jars, data_dir / "zookeeper")
@@ -57,15 +58,15 @@ class WatchedCluster:
         self.kafka = KafkaTruth(self.bootstrap_servers)
         self.load = Load(self.bootstrap_servers)
         self.stalled: ZooKeeperModeBroker | None = None
-        """The broker that was frozen, for the step that wakes it."""
+        """The broker that was paused, for the step that resumes it."""
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where the cluster's clients find it."""
+        """Where clients reach the cluster, `host:port,…`."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def close(self) -> None:
-        """Stop the load and our own clients; the servers are the supervisor's."""
+        """Stop the load and the demo's own clients; the supervisor stops the servers."""
         self.load.close()
         self.truth.close()
 
@@ -85,13 +86,13 @@ class WatchedCluster:
 
     @property
     def controller(self) -> ControllerHandle:
-        """The cluster's /controller, seen by our own client."""
+        """The cluster's /controller, read by a client of the demo's own."""
         return ControllerHandle(self.truth.client, self.zookeeper.port)
 
     def bring_back(self) -> list[int]:
-        """Start the brokers that are down, together, wait for them, and return their ids.
+        """Start all brokers that are down at once, wait for them, and return their ids.
 
-        From now on their sessions are long: they may be paused without being taken for dead.
+        Their sessions are long from now on, so that a pause does not expire them.
         """
         down = [broker for broker in self.brokers.values() if not broker.running]
         for broker in down:
@@ -104,17 +105,17 @@ class WatchedCluster:
     def elect_preferred(self) -> None:
         """Run the preferred-replica election for all partitions, as kafka-leader-election does.
 
-        It is asked for again while a partition cannot be elected, or while no answer comes: a
-        request that the controller took and did not answer in time leaves no election needed. The
-        brokers are asked each time who the controller is: the client holds on to one that was.
-        Raises TimeoutError when that does not help.
+        The request is repeated while a partition cannot be elected and while no answer arrives.
+        Where the controller took a request and did not answer in time, the next answer is that no
+        election is needed. Each time, the brokers are asked which of them is the controller, because
+        the client keeps using a former one. Raises TimeoutError when that does not help.
         """
         deadline = time.monotonic() + ELECTION_DEADLINE_S
         while error := self._ask_for_preferred():
             _wait(f"not elected: {error}", deadline, ELECTION_POLL_S)
 
     def _ask_for_preferred(self) -> str:
-        """Ask once; return why an election that is needed did not happen, empty when each did."""
+        """Ask once; return why a needed election did not happen, empty when each did."""
         self.kafka.read()
         # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
         asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)

@@ -1,8 +1,8 @@
-"""Hold what the monitor shows against the truth, once the cluster is quiet.
+"""Compare what the monitor shows with the truth, once the cluster is quiet.
 
-The rule: figures are compared where the truth stands still, and there every one must be equal.
+The rule: figures are compared while the truth does not change, and then every figure must be equal.
 Quiet means that neither side has changed for a while, that the truth is what the step was to bring
-about, and that Kafka's brokers say the same as ZooKeeper.
+about, and that Kafka's brokers report the same as ZooKeeper.
 """
 
 import time
@@ -13,7 +13,7 @@ from kcm.demo.observations import Observation, Observations
 from kcm.demo.truth import TrueFigures, agree, differences
 
 POLL_S = 0.05  # how often both sides are compared
-LIVE = "live"  # the monitor's own word for figures that it stands for
+LIVE = "live"  # the monitor's status of figures that are complete and up to date
 NOT_QUIET = "the cluster did not become quiet"
 
 Expectation = Callable[[TrueFigures], bool]
@@ -21,20 +21,20 @@ Expectation = Callable[[TrueFigures], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What one step came to."""
+    """The result of one step."""
 
     done: str
     """What was done to the cluster."""
     truth: TrueFigures | None = None
     shown: TrueFigures | None = None
     delay_ms: float | None = None
-    """From the truth coming to these figures to the monitor showing them; None: not measured."""
+    """From when the truth reached these figures until the monitor showed them; None: not measured."""
     problem: str = ""
-    """Why the step failed; empty when it went well."""
+    """Why the step failed; empty when it succeeded."""
 
     @property
     def ok(self) -> bool:
-        """Whether the step went well."""
+        """Whether the step succeeded."""
         return not self.problem
 
 
@@ -52,10 +52,10 @@ class Comparison:
         quiet_s: float,
         deadline_s: float,
     ) -> None:
-        """Compare what the monitor shows with ZooKeeper's truth.
+        """Take both sides: the monitor's figures and ZooKeeper's truth.
 
-        `kafka` returns what the brokers answer, None when none does; `status` what the monitor's
-        figures are worth; `check` raises when a server or a part has died on its own.
+        `kafka` returns what the brokers answer, None when none answers. `status` returns the
+        monitor's status of its figures. `check` raises when a server or a part has died on its own.
         """
         self._truth = truth
         self._shown = shown
@@ -73,9 +73,9 @@ class Comparison:
         quiet_s: float | None = None,
         ask_kafka: bool = True,
     ) -> StepOutcome:
-        """Wait until all is quiet and equal, and return what it came to, equal or not.
+        """Wait until all is quiet and equal, and return the outcome, equal or not.
 
-        None for `quiet_s` takes the usual time. `ask_kafka=False` is for a moment at which a broker
+        None for `quiet_s` takes the usual time. `ask_kafka=False` is for steps after which a broker
         that may be asked is known not to answer.
         """
         quiet_s = self._quiet_s if quiet_s is None else quiet_s
@@ -114,7 +114,7 @@ class Comparison:
         return "" if time.monotonic() - changed >= quiet_s else NOT_QUIET
 
     def _kafka_problem(self, truth: TrueFigures) -> str:
-        """Return how Kafka's brokers contradict ZooKeeper; empty when they do not."""
+        """Return how the answer of Kafka's brokers contradicts ZooKeeper; empty when it does not."""
         kafka = self._kafka()
         if kafka is None:
             return "no broker answered a metadata request"
@@ -127,8 +127,9 @@ class Comparison:
     ) -> StepOutcome:
         delay_ms = None
         if truth is not None and shown is not None and not problem:
-            # The truth may have left these figures and come back since (an ISR that flaps), without
-            # the monitor having changed: what it showed was the truth's earlier arrival at them.
+            # The truth may have left these figures and returned since (an ISR that flaps) without a
+            # change of the monitor's figures. What it showed was then the truth's earlier arrival
+            # at them.
             became = self._truth.became(shown.figures, before=shown.at)
             delay_ms = 0.0 if became is None else (shown.at - became) * 1000
         return StepOutcome(

@@ -1,9 +1,9 @@
-"""`kcm demo`: a real cluster, the whole pipeline, a story of failures, and the comparison at its end.
+"""`kcm demo`: run a real cluster and the whole pipeline, play the story, and print the comparison.
 
-The rule: nothing is faked and nothing is left behind. Real servers, the pipeline that users run,
-the cluster's own truth read by other means; every figure equal at every step, or the exit code says
-that it was not. Whatever happens, all processes end and the data goes, except after a failure,
-when the logs stay and the last line says where.
+The rule: nothing is simulated and nothing is left behind. The servers are real, the pipeline is the
+one that users run, and the cluster's truth is read by other means. Every figure must be equal at
+every step, or the exit code reports it. All processes end in any case. The data is removed, except
+after a failure: then the logs stay and the last line says where.
 """
 
 import shutil
@@ -31,15 +31,15 @@ from pipeline.runtime import KcmError
 
 EXIT_FAILED = 1
 EXIT_TERMINATED = 128 + signal.SIGTERM
-PLAIN_WIDTH_COLUMNS = 140  # where there is no terminal, no line of the table need be broken
-WATCH_OVER_S = 1.0  # how often, after the story, it is checked that all still runs
+PLAIN_WIDTH_COLUMNS = 140  # without a terminal, no line of the table needs to be broken
+WATCH_OVER_S = 1.0  # how often, after the story, all processes are checked
 
 
 def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     """Run the demo and return its exit code.
 
-    `keep` leaves all running after the story until Ctrl-C, `fast` shortens waits (not steps),
-    `plain` writes lines instead of a live picture, as is done anyway where there is no terminal.
+    `keep` leaves everything running after the story until Ctrl-C. `fast` shortens waits (not
+    steps). `plain` writes lines instead of a live picture; without a terminal this is done anyway.
     """
     console = Console()
     if not console.is_terminal:
@@ -71,7 +71,7 @@ def _run_story(console: Console, folder: Path, *, keep: bool, fast: bool, plain:
     story = StoryState()
     with ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor(folder, kill_on_exit=True))
-        stack.callback(_ignore_interrupts)  # the end takes a second: let it come to its end
+        stack.callback(_ignore_interrupts)  # stopping takes a second: finish it despite Ctrl-C
         scene = stack.enter_context(Scene(supervisor, jars, folder / "data", story))
         with PlainScreen(console, story) if plain else live_screen(console, story):
             scene.start(prometheus=keep and find_prometheus() is not None)
@@ -86,7 +86,7 @@ def _run_story(console: Console, folder: Path, *, keep: bool, fast: bool, plain:
 
 
 def _stay(console: Console, scene: Scene, *, plain: bool) -> None:
-    """Leave all running until Ctrl-C, then return; raise KcmError when something dies."""
+    """Leave everything running until Ctrl-C, then return; raises KcmError when a process dies."""
     for name, place in scene.places().items():
         console.print(f"{name:22} {place}", highlight=False, soft_wrap=True)
     console.print("running until Ctrl-C", style="" if plain else "bold")

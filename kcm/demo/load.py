@@ -1,7 +1,7 @@
 """Load: a producer that writes to every partition all the time, whatever happens to the brokers.
 
-A follower leaves the ISR only if there is something that it has not fetched, so the story needs
-writes everywhere. What a dead broker does not take is lost; nobody reads it.
+A follower leaves the ISR only while there are records that it has not fetched, so the story needs
+writes everywhere. Records for a dead broker are lost; nobody reads them.
 """
 
 import threading
@@ -20,7 +20,7 @@ class Load:
     """A background producer; `delivered` and `failed` count its records."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        """Describe the producer; the first `write_to` starts it."""
+        """Configure the producer; the first `write_to` starts it."""
         self.delivered = 0
         self.failed = 0
         self._bootstrap_servers = bootstrap_servers
@@ -29,13 +29,13 @@ class Load:
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
     def write_to(self, topic: str, partitions: int) -> None:
-        """Write to this topic, too."""
+        """Write to this topic as well."""
         self._topics = {**self._topics, topic: partitions}
         if not self._thread.is_alive() and not self._stop.is_set():
             self._thread.start()
 
     def close(self) -> None:
-        """Stop writing and forget what was not delivered."""
+        """Stop writing and drop what was not delivered."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(STOP_DEADLINE_S)

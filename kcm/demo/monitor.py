@@ -1,6 +1,6 @@
-"""What the monitor shows: its exporter's /metrics, read many times a second as Prometheus would.
+"""Read what the monitor shows: its exporter's /metrics, many times a second as Prometheus would.
 
-The rule: only what is served is read, never how it came to be.
+The rule: only what is served is read, never the pipeline's internals.
 """
 
 import http.client
@@ -17,7 +17,7 @@ from kcm.demo.truth import Counts, TrueFigures
 
 POLL_S = 0.015  # the resolution of the delays that are shown, at 5 % of one processor
 ANSWER_DEADLINE_S = 2.0  # the exporter answers from memory in a millisecond
-EVENTS_POLL_S = 1.0  # events are there for the eye
+EVENTS_POLL_S = 1.0  # events are for display only
 EVENTS_SHOWN = 12
 STOP_DEADLINE_S = 5.0
 STATUS = "kcm_cluster_status"
@@ -43,11 +43,11 @@ _NAMES = {STATUS, *OF_THE_CLUSTER.values(), *OF_EACH_BROKER.values(), LAST_VACAN
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 Scrape = dict[tuple[str, str], float]
-"""Values by (metric, the label that is not `cluster`; empty if there is none)."""
+"""Values by (metric, value of the label other than `cluster`; empty without one)."""
 
 
 def parse_scrape(body: str, cluster: str) -> Scrape:
-    """Return the samples that are of interest here.
+    """Return the samples of the metrics that the demo compares.
 
     >>> parse_scrape('kafka_controller_id{cluster="demo"} 2', "demo")
     {('kafka_controller_id', ''): 2.0}
@@ -64,10 +64,10 @@ def parse_scrape(body: str, cluster: str) -> Scrape:
 
 
 def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> TrueFigures | None:
-    """Return the figures as they are served; None while the cluster is not served at all.
+    """Return the served figures; None while the cluster is not served at all.
 
-    `base_elections` is where the counter stood when the story began; None when it has not begun.
-    A sample that is missing is -1, which is no truth's figure; only the epoch may be unknown.
+    `base_elections` is the value of the counter when the story began; None when it has not begun. A
+    missing sample is -1, which the truth never is; only the epoch may be unknown.
     """
     if (OF_THE_CLUSTER["controller"], "") not in scrape:
         return None
@@ -90,19 +90,19 @@ def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> T
 
 
 def status_of_scrape(scrape: Scrape) -> str:
-    """Return what the monitor says its figures are worth: `live` is good, empty is unknown."""
+    """Return the monitor's own status of its figures: `live` is good, empty is unknown."""
     states = (label for (name, label), value in scrape.items() if name == STATUS and value)
     return next(states, "")
 
 
 def _by_broker(scrape: Scrape, name: str) -> Counts:
-    """Return the samples of a metric that are not 0, by broker."""
+    """Return the non-zero samples of a metric by broker."""
     values = ((int(label), int(value)) for (n, label), value in scrape.items() if n == name)
     return tuple(sorted((broker, value) for broker, value in values if value))
 
 
 class Monitor:
-    """The exporter's figures of one cluster, polled on one connection in a thread of its own."""
+    """The exporter's figures of one cluster, polled on one connection in a separate thread."""
 
     def __init__(self, url: str, cluster: str) -> None:
         self.observations = Observations()
@@ -119,11 +119,11 @@ class Monitor:
 
     @property
     def status(self) -> str:
-        """What the monitor says its figures are worth now."""
+        """The monitor's own status of its figures now."""
         return self._trouble or status_of_scrape(self.scrape)
 
     def start(self) -> None:
-        """Start to poll; nobody needs to be there yet."""
+        """Start to poll; the exporter need not be up yet."""
         self._thread.start()
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class Monitor:
             self._thread.join(STOP_DEADLINE_S)
 
     def begin(self) -> None:
-        """Count elections from where the counter stands now."""
+        """Count elections from the counter's current value."""
         self._base_elections = int(self.scrape.get((OF_THE_CLUSTER["elections"], ""), -1))
 
     def _run(self) -> None:
@@ -166,7 +166,7 @@ class Monitor:
 
 
 def _get(connection: http.client.HTTPConnection, path: str) -> str:
-    """Return the body of a good answer; anything else is an OSError or an HTTPException."""
+    """Return the body of a successful answer; anything else is an OSError or an HTTPException."""
     connection.request("GET", path)
     answer = connection.getresponse()
     body = answer.read().decode()

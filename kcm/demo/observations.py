@@ -1,7 +1,7 @@
-"""What was seen when: the changes of figures, each with the moment at which it was first seen.
+"""What was seen when: changes of figures, each with the moment at which it was first seen.
 
-Both sides of a comparison keep one, on the same monotonic clock, so the delay between them is a
-difference of two of its times.
+Each side of a comparison keeps one on the same monotonic clock, so the delay is the difference of
+two of these times.
 """
 
 import threading
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kcm.demo.truth import TrueFigures
 
-KEPT = 2000  # changes: many more than one step of a story brings
+KEPT = 2000  # changes: many more than one step of the story makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Observation:
 
 
 class Observations:
-    """The last changes of somebody's figures; one thread adds, any thread reads."""
+    """The last changes of one side's figures; one thread adds, any thread reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class Observations:
             return self._seen[-1] if self._seen else None
 
     def add(self, at: float, figures: TrueFigures) -> None:
-        """Take note of what is seen; the same as before changes nothing."""
+        """Record figures; equal figures change nothing."""
         with self._lock:
             if not self._seen or self._seen[-1].figures != figures:
                 self._seen.append(Observation(at, figures))

@@ -1,7 +1,7 @@
-"""Everything that runs during the story: the watched cluster, the pipeline, and who reads both.
+"""Everything that runs during the demo: the watched cluster, the pipeline, and the readers of both.
 
-All of it starts at once, because the slowest to start (Spark) is slow alone, too. While somebody
-waits, a server or a part that dies on its own is an error at once, with the end of its log.
+All processes start at once, because Spark, the slowest, takes as long when it starts alone. While
+something is awaited, a server or a part that dies is reported at once, with the end of its log.
 """
 
 import time
@@ -19,11 +19,11 @@ from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import Prometheus
 
 CLUSTER_NAME = "demo"
-POLL_S = 0.1  # how often what starts is asked whether it is ready
+POLL_S = 0.1  # how often starting processes are asked whether they are ready
 
 
 class Scene:
-    """The cluster and the pipeline of one demo; leaving the context closes our own clients."""
+    """The cluster and the pipeline of one demo; leaving the context closes the demo's own clients."""
 
     def __init__(
         self, supervisor: Supervisor, jars: Jars, data_dir: Path, story: StoryState
@@ -36,7 +36,7 @@ class Scene:
             data_dir=data_dir / "pipeline",
             cluster=CLUSTER_NAME,
             zookeeper=self.cluster.zookeeper.connect_string,
-            # What our brokers' files say, or leave as Kafka's default.
+            # What the brokers' own files set, or leave at Kafka's default.
             options={
                 "min_insync_replicas": f"{CLUSTER_NAME}=1",
                 "auto_leader_rebalance": f"{CLUSTER_NAME}=false",
@@ -52,12 +52,12 @@ class Scene:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Disconnect our own clients; the processes are the supervisor's."""
+        """Disconnect the demo's own clients; the supervisor stops the processes."""
         self.monitor.close()
         self.cluster.close()
 
     def start(self, *, prometheus: bool) -> None:
-        """Start everything and wait until the monitor shows the cluster, proven and live.
+        """Start everything and wait until the monitor shows the cluster, verified and live.
 
         Raises KcmError when something does not start.
         """
@@ -96,7 +96,7 @@ class Scene:
         )
 
     def places(self) -> dict[str, str]:
-        """Return what runs where, for people."""
+        """Return the addresses and folders of everything that runs, by name, for people."""
         url = self.pipeline.exporter_url
         own = {"Prometheus": self.prometheus.url} if self.prometheus else {}
         return {
@@ -113,7 +113,7 @@ class Scene:
         self._waiting.append((self._story.starting(name), process))
 
     def _await_all(self) -> None:
-        """Wait until all that was started is ready; at the deadline the error says what was seen last."""
+        """Wait until everything is ready; at the deadline, raise an error with what was seen last."""
         deadline = time.monotonic() + READY_DEADLINE_S
         while self._waiting:
             self.supervisor.check()

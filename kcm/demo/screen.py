@@ -1,6 +1,6 @@
-"""Where the story is shown: a live picture on a terminal, plain lines anywhere else.
+"""Show the story: a live picture on a terminal, plain lines anywhere else.
 
-Both read the story's state by themselves, several times a second.
+Both poll the story's state, several times a second.
 """
 
 import threading
@@ -13,13 +13,13 @@ from kcm.demo.table import shown_value
 from kcm.demo.truth import TrueFigures
 from kcm.demo.view import picture
 
-LIVE_REFRESHES_PER_S = 5  # follows by eye, and leaves the processors to the servers
+LIVE_REFRESHES_PER_S = 5  # smooth to the eye, and leaves the processors to the servers
 PLAIN_POLL_S = 0.25  # changes closer together than this share a line
 STOP_DEADLINE_S = 2.0
 
 
 def live_screen(console: Console, story: StoryState) -> Live:
-    """Return the picture, shown as long as the context is open: the table that follows says it all."""
+    """Return the live picture; it is removed with the context, since the table that follows has it all."""
     return Live(
         console=console,
         get_renderable=lambda: picture(story),

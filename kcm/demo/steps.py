@@ -1,6 +1,6 @@
-"""What happens in the story, step by step, and what the cluster must come to after each.
+"""The steps of the story, and what the cluster must be after each.
 
-The rule: a step whose cluster did not do what the step is about is a failure, too: a story in which
+The rule: a step fails, too, when the cluster did not do what the step is about: a story in which
 nothing happened proves nothing. The steps are the same at any pace.
 """
 
@@ -17,14 +17,14 @@ DEPOSITIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryStep:
-    """One step: `act` returns, in words, what it did; `expected` judges the truth after it."""
+    """One step: `act` returns a description of what it did; `expected` judges the truth after it."""
 
     title: str
     act: Callable[[WatchedCluster, TrueFigures], str]
     expected: Callable[[TrueFigures, TrueFigures], bool]
-    """Takes the truth before the step and the truth now."""
+    """Takes the truth before the step and the current truth."""
     stalls: bool = False
-    """Whether a broker hangs after it: its clients wait, so the next step may not."""
+    """Whether a broker hangs after it: its clients wait, so the next step follows without a pause."""
 
 
 def create_topics(cluster: WatchedCluster, _before: TrueFigures) -> str:
@@ -48,20 +48,20 @@ def kill_controller(cluster: WatchedCluster, before: TrueFigures) -> str:
 
 
 def depose_repeatedly(cluster: WatchedCluster, _before: TrueFigures) -> str:
-    """Delete /controller, and again as soon as a broker has taken it."""
+    """Delete /controller several times, each as soon as a broker has taken it again."""
     for _ in range(DEPOSITIONS):
         cluster.depose()
     return f"/controller deleted {DEPOSITIONS} times in a row"
 
 
 def bring_back(cluster: WatchedCluster, _before: TrueFigures) -> str:
-    """Start the dead brokers again; leadership stays where it went."""
+    """Start the dead brokers again; leadership stays with the brokers that have it now."""
     brokers = cluster.bring_back()
     return f"brokers {' and '.join(map(str, brokers))} back"
 
 
 def stall(cluster: WatchedCluster, before: TrueFigures) -> str:
-    """Freeze the broker that leads least, so that it leaves ISRs while it is alive."""
+    """Pause the broker that leads least, so that it leaves ISRs while its session lives."""
     broker = _leads_least(before)
     cluster.stalled = cluster.brokers[broker]
     cluster.stalled.pause()
@@ -69,7 +69,7 @@ def stall(cluster: WatchedCluster, before: TrueFigures) -> str:
 
 
 def wake(cluster: WatchedCluster, _before: TrueFigures) -> str:
-    """Let the stalled broker go on and catch up."""
+    """Resume the paused broker and let it catch up."""
     if cluster.stalled is None:
         raise RuntimeError("no broker was stalled")
     cluster.stalled.resume()
@@ -87,7 +87,7 @@ def _healthy(now: TrueFigures) -> bool:
 
 
 def _leads_least(now: TrueFigures) -> int:
-    """Return the live broker, the controller apart, that leads the fewest partitions."""
+    """Return the live broker other than the controller that leads the fewest partitions."""
     led = dict(now.leaders)
     others = [broker for broker in now.brokers if broker != now.controller]
     return min(others, key=lambda other: (led.get(other, 0), other))

@@ -1,4 +1,4 @@
-"""Run the story: let each step happen, wait until all is quiet, and note what it came to."""
+"""Run the story: do each step, wait until all is quiet, and record the outcome."""
 
 import time
 from dataclasses import dataclass, replace
@@ -13,8 +13,8 @@ from kcm.demo.story_state import StoryState
 from kcm.demo.truth import TrueFigures
 
 BASELINE_TITLE = "the cluster as it starts, without topics"
-STALL_QUIET_S = 0.4  # whatever the pace: a broker that hangs keeps its clients waiting
-POLL_S = 0.05  # how often it is checked, between steps, that all still runs
+STALL_QUIET_S = 0.4  # at any pace: while a broker hangs, its clients wait
+POLL_S = 0.05  # how often all processes are checked between steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class StoryPace:
     look_s: float
     """Time for the viewer between two steps."""
     deadline_s: float = 45.0
-    """Until when a step must have come to its end."""
+    """How long a step may take to finish."""
 
 
 UNHURRIED = StoryPace(quiet_s=1.0, look_s=3.0)
@@ -44,7 +44,7 @@ class Storyteller:
         story.steps = 1 + len(STORY)
 
     def run(self) -> None:
-        """Run all steps, the baseline first; end early when a step could not be done at all."""
+        """Run the baseline and then all steps; end early when a step could not be done at all."""
         self._story.begin(BASELINE_TITLE)
         outcome = self._compare_baseline()
         self._story.end(outcome)
@@ -59,7 +59,7 @@ class Storyteller:
                 self._linger()
 
     def _compare_baseline(self) -> StepOutcome:
-        """Return what the cluster is before anything is done to it, and count from there."""
+        """Compare the cluster before anything is done to it, and count elections from there."""
         brokers = tuple(self._scene.cluster.brokers)
         first = self._comparison.settle("", lambda now: now.brokers == brokers)
         if first.truth is not None:
@@ -68,7 +68,7 @@ class Storyteller:
         outcome = self._comparison.settle(
             "nothing yet", lambda now: now.brokers == brokers and now.elections == 0
         )
-        # What is compared here has long been true, so there is no delay to measure.
+        # These figures have been true for long, so there is no delay to measure.
         return replace(outcome, delay_ms=None)
 
     def _run_step(self, step: StoryStep, before: TrueFigures) -> StepOutcome:
@@ -84,7 +84,7 @@ class Storyteller:
         )
 
     def _linger(self) -> None:
-        """Leave the viewer time, and notice what dies meanwhile."""
+        """Give the viewer time, and detect processes that die meanwhile."""
         until = time.monotonic() + self._pace.look_s
         while time.monotonic() < until:
             self._scene.supervisor.check()

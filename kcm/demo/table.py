@@ -1,4 +1,4 @@
-"""The end of the story: the table of all steps, and the one line that says how it ended."""
+"""The end of the story: the table of all steps, and the line that gives the result."""
 
 import statistics
 from collections.abc import Collection, Sequence
@@ -21,13 +21,13 @@ _GROUPS = (
     (("topics", "topics"), ("partitions", "partitions")),
     (("under-repl.", "under_replicated"), ("imbalance", "imbalance")),
 )
-"""A line each: what a figure is called here, and its field."""
+"""For each line, the name of a figure as shown, and its field."""
 
 
 def outcome_table(outcomes: Sequence[StepOutcome], *, width: int) -> Table:
-    """Return the table: what was done, the truth, what was shown, after how long, and whether it is equal.
+    """Return the table: what was done, the truth, what was shown, the delay, and whether they are equal.
 
-    Where `width` columns are too few for both sides, equal figures are written once only.
+    Where `width` columns are too few for both sides, equal figures are printed once.
     """
     wide = width >= FULL_WIDTH
     table = Table(box=box.ROUNDED, show_lines=True, title="truth and monitor, step by step")
@@ -51,14 +51,14 @@ def outcome_table(outcomes: Sequence[StepOutcome], *, width: int) -> Table:
 
 
 def wrong_figures(outcome: StepOutcome) -> list[str]:
-    """Return the fields in which the two sides differ; all equal or one side missing: none."""
+    """Return the fields in which the two sides differ; empty when all are equal or one side is missing."""
     if outcome.truth is None or outcome.shown is None:
         return []
     return differences(outcome.truth, outcome.shown)
 
 
 def figures_text(figures: TrueFigures | None, wrong: Collection[str] = ()) -> Text:
-    """Return figures in a few lines, those of the `wrong` fields marked; None is a dash."""
+    """Return figures in a few lines, with the `wrong` fields marked; None is a dash."""
     if figures is None:
         return Text("-")
     text = Text()
@@ -85,7 +85,7 @@ def _shown_briefly(outcome: StepOutcome, wrong: Collection[str]) -> Text:
 
 
 def shown_value(value: int | tuple[int, ...] | Counts | None) -> str:
-    """Return a figure for people.
+    """Return a figure as text.
 
     >>> shown_value(None), shown_value((0, 2)), shown_value(((0, 9), (2, 3))), shown_value(())
     ('-', '0,2', '0:9 2:3', 'none')
@@ -99,7 +99,7 @@ def shown_value(value: int | tuple[int, ...] | Counts | None) -> str:
 
 
 def ending(outcomes: Sequence[StepOutcome], *, steps: int) -> str:
-    """Return the last line: how the story ended, and how fast the monitor was."""
+    """Return the last line: the result of the story, and the delays of the monitor."""
     failed = [(n, outcome) for n, outcome in enumerate(outcomes, start=1) if not outcome.ok]
     if failed:
         what = "; ".join(f"step {n} ({o.done}): {o.problem}" for n, o in failed)

@@ -1,8 +1,8 @@
-"""What is true in a cluster, counted from ZooKeeper's raw JSON and from Kafka's own metadata.
+"""The truth of a cluster, counted from ZooKeeper's raw JSON and from Kafka's own metadata.
 
-The rule: nothing here (nor in `truth_reader`) uses the monitor's code, so that an error in the
-monitor cannot hide in its own judge. The definitions are Kafka's, in the plainest words that do for
-a cluster in which no topic is being deleted and none reassigned.
+The rule: neither this module nor `truth_reader` uses the monitor's code, so that an error in the
+monitor cannot hide in the code that checks it. The definitions are Kafka's, as simple as they can
+be for a cluster in which no topic is being deleted and no partition reassigned.
 """
 
 import json
@@ -15,23 +15,23 @@ NO_CONTROLLER = -1
 NO_LEADER = -1
 
 Counts = tuple[tuple[int, int], ...]
-"""(broker, number) by broker; brokers that have none are left out."""
+"""(broker, number) by broker; brokers with none are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueFigures:
-    """What is compared: the truth's on one side, the monitor's on the other."""
+    """The figures that are compared, of the truth or of the monitor."""
 
     controller: int
     """The broker that holds /controller; -1 when none does."""
     epoch: int | None
     elections: int | None
-    """Elections since the story began; None where it is not known when that was."""
+    """Elections since the story began; None where its start is not known."""
     brokers: tuple[int, ...]
-    """The live ones."""
+    """The live brokers."""
     leaders: Counts
     not_led: Counts
-    """Partitions whose preferred replica a broker is without leading them."""
+    """By broker: partitions that have it as their preferred replica and are not led by it."""
     topics: int
     partitions: int
     offline: int
@@ -49,7 +49,7 @@ class Partition:
 
     replicas: tuple[int, ...]
     leader: int | None
-    """-1: it has none; None: the controller has not brought it up yet."""
+    """-1: no leader; None: the controller has not created its state yet."""
     isr: tuple[int, ...]
 
 
@@ -59,7 +59,7 @@ def differences(truth: TrueFigures, shown: TrueFigures) -> list[str]:
 
 
 def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = None) -> TrueFigures:
-    """Count everything from payloads by path; `/brokers/ids/N` is live by being there.
+    """Count everything from payloads by path; a broker is live if `/brokers/ids/N` is there.
 
     `base_epoch` is the epoch at which the story began; None when it has not begun.
     """
@@ -80,7 +80,7 @@ def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = N
 
 
 def figures_of_metadata(metadata: Any) -> TrueFigures:
-    """Count what a broker's answer to a metadata request holds; it knows nothing of epochs."""
+    """Count from a broker's answer to a metadata request, which has no epochs."""
     partitions = [
         Partition(
             replicas=tuple(partition.replicas), leader=partition.leader, isr=tuple(partition.isrs)
@@ -99,12 +99,12 @@ def figures_of_metadata(metadata: Any) -> TrueFigures:
 
 
 def agree(zookeeper: TrueFigures, kafka: TrueFigures) -> bool:
-    """Return whether Kafka's brokers say the same as ZooKeeper, in all that brokers know."""
+    """Return whether Kafka's brokers report the same as ZooKeeper, in all that brokers know."""
     return set(differences(zookeeper, kafka)) <= {"epoch", "elections"}
 
 
 def state_path(topic: str, partition: int | str) -> str:
-    """Return where the controller keeps a partition's leader and ISR."""
+    """Return the path of the znode with a partition's leader and ISR."""
     return f"/brokers/topics/{topic}/partitions/{partition}/state"
 
 
@@ -127,7 +127,7 @@ def count(
     elections: int | None,
     brokers: Collection[int],
 ) -> TrueFigures:
-    """Count the partitions; one without a state counts as a partition and no more."""
+    """Count the partitions; one without a state only adds to the number of partitions."""
     every = list(partitions)
     states = [partition for partition in every if partition.leader is not None]
     away = [partition for partition in states if partition.leader != partition.replicas[0]]

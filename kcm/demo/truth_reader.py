@@ -1,8 +1,8 @@
 """Read the truth as it changes: ZooKeeper by a plain kazoo client, Kafka by the AdminClient.
 
-One-shot watches stand on every znode that counts. When one fires, everything is read again (it is
-a small cluster), and what has changed is noted with the moment at which the watch fired, not the
-later one at which the reading ended: the monitor gets no head start.
+Every znode that counts has a one-shot watch. When a watch fires, everything is read again (it is a
+small cluster). A change gets the time at which the watch fired, not the later one at which the
+reading ended, so that the monitor gets no advantage.
 """
 
 import logging
@@ -25,16 +25,16 @@ from kcm.demo.truth import (
 )
 from kcm.stack.kafka import QUIET_LIBRDKAFKA
 
-CONNECT_DEADLINE_S = 20.0  # the server runs already when this client starts
-READ_PAUSE_S = 0.005  # between two readings, so that a storm of events does not take a processor
-RETRY_PAUSE_S = 0.1  # after a reading that failed, before the next
+CONNECT_DEADLINE_S = 20.0  # the server is already up when this client starts
+READ_PAUSE_S = 0.005  # between two readings, so that many events do not occupy a processor
+RETRY_PAUSE_S = 0.1  # after a failed reading, before the next
 STOP_DEADLINE_S = 5.0  # a reading takes milliseconds
 METADATA_DEADLINE_S = 1.0  # a live broker answers in milliseconds; ask again rather than wait
-REQUEST_TIMEOUT_MS = 10_000  # a request that a dying broker swallowed is given up after this
+REQUEST_TIMEOUT_MS = 10_000  # a request that a dying broker lost is given up after this
 
 
 def quiet_logger() -> logging.Logger:
-    """Return a logger that drops everything: what clients lose is part of the story."""
+    """Return a logger that drops everything: lost connections are part of the story."""
     logger = logging.getLogger("kcm.demo.client")
     logger.propagate = False
     if not logger.handlers:
@@ -43,7 +43,7 @@ def quiet_logger() -> logging.Logger:
 
 
 class ZooKeeperTruth:
-    """ZooKeeper's truth, kept up by watches in a thread of its own."""
+    """ZooKeeper's truth, kept current by watches in a separate thread."""
 
     def __init__(self, hosts: str) -> None:
         self.observations = Observations()
@@ -55,7 +55,7 @@ class ZooKeeperTruth:
         self._thread = threading.Thread(target=self._run, name="truth", daemon=True)
 
     def start(self) -> None:
-        """Connect and read for the first time soon."""
+        """Connect, and read for the first time soon after."""
         self.client.start(timeout=CONNECT_DEADLINE_S)
         self._thread.start()
         self._on_event(None)
@@ -75,7 +75,7 @@ class ZooKeeperTruth:
         self._on_event(None)
 
     def _on_event(self, _event: object) -> None:
-        """Note when the first watch fired since the last reading began."""
+        """Record when the first watch fired since the last reading began."""
         if self._fired_at is None:
             self._fired_at = time.monotonic()
         self._fired.set()
@@ -95,7 +95,7 @@ class ZooKeeperTruth:
             self._stop.wait(READ_PAUSE_S)
 
     def _read(self) -> TrueFigures:
-        """Read everything that counts, with a watch on each znode."""
+        """Read all znodes that count, with a watch on each."""
         brokers = self._children("/brokers/ids")
         topics = self._children("/brokers/topics")
         znodes = {f"/brokers/ids/{broker}": b"" for broker in brokers}
@@ -106,7 +106,7 @@ class ZooKeeperTruth:
             for partition in assignment(payload)
         )
         znodes |= assigned | self._payloads(states)
-        # The epoch is read after what is done under it, so the figures are never ahead of it.
+        # The epoch is read after the changes made under it, so the figures are never ahead of it.
         znodes |= self._payloads(["/controller", "/controller_epoch"])
         return figures_of_znodes(znodes, base_epoch=self._base_epoch)
 
@@ -120,7 +120,7 @@ class ZooKeeperTruth:
         return children
 
     def _payloads(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return what is there of these, asked for all at once; a missing one is watched, too."""
+        """Return the payloads of those that exist, requested all at once; a missing one is watched, too."""
         asked = {path: self.client.get_async(path, watch=self._on_event) for path in paths}
         found = {}
         missing = {}
@@ -130,13 +130,13 @@ class ZooKeeperTruth:
             except NoNodeError:
                 missing[path] = self.client.exists_async(path, watch=self._on_event)
         for answer in missing.values():
-            if answer.get() is not None:  # created between the two questions
+            if answer.get() is not None:  # created between the two requests
                 self._on_event(None)
         return found
 
 
 class KafkaTruth:
-    """What Kafka's brokers know of their cluster, read when it is wanted."""
+    """What Kafka's brokers know of their cluster, read on demand."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.admin = AdminClient(
@@ -148,7 +148,7 @@ class KafkaTruth:
         )
 
     def read(self) -> TrueFigures | None:
-        """Return what one of the live brokers answers; None when none answers in time."""
+        """Return the answer of a live broker; None when none answers in time."""
         try:
             return figures_of_metadata(self.admin.list_topics(timeout=METADATA_DEADLINE_S))
         except KafkaException:

@@ -1,4 +1,4 @@
-"""`kcm demo`: the story of a cluster that is started and broken, as a verb."""
+"""`kcm demo` as a verb: start a real cluster, break it, and watch."""
 
 from typing import Annotated
 

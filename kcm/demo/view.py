@@ -26,7 +26,7 @@ ROWS = (
     ("under-replicated", "under_replicated"),
     ("preferred imbalance", "imbalance"),
 )
-"""What a figure is called on the screen, and its field."""
+"""The name of a figure on the screen, and its field."""
 GOOD, BAD, DIM = "green", "red", "dim"
 ZERO_WHEN_HEALTHY = {"offline", "under_replicated", "imbalance"}
 SIGNS = {True: Text("✔", GOOD), False: Text("…", DIM)}
@@ -72,7 +72,7 @@ def _figures(story: StoryState) -> Table:
     table.add_column("monitor", justify="right")
     for words, field in ROWS:
         true, seen = _value(truth, field), _value(shown, field)
-        # unequal is on its way, or wrong: the step's outcome says which
+        # unequal means on its way, or wrong: the step's outcome says which
         style = "" if true == seen else "yellow"
         if true == seen and field in ZERO_WHEN_HEALTHY:
             style = GOOD if seen == "0" else BAD

@@ -1,4 +1,4 @@
-"""What the story does to its cluster, by the clients that it has: topics, elections, brokers that come back."""
+"""The demo's cluster operations, on fake clients: topics, elections, brokers that are restarted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kcm.processes.supervisor import Supervisor
 
 
 def done(value: Any) -> Future[Any]:
-    """Return an answer that is there, or an error."""
+    """Return a future that is done, with a value or an error."""
     future: Future[Any] = Future()
     if isinstance(value, Exception):
         future.set_exception(value)
@@ -34,7 +34,7 @@ def done(value: Any) -> Future[Any]:
 
 
 class PlayedAdmin:
-    """An AdminClient that answers elections one after the other, and makes topics."""
+    """An AdminClient that answers elections in turn, and creates topics."""
 
     def __init__(self, *elections: Any) -> None:
         self.elections = list(elections)
@@ -42,19 +42,19 @@ class PlayedAdmin:
         self.refuses: Exception | None = None
 
     def elect_leaders(self, kind: ElectionType) -> Future[Any]:
-        """Answer a request for all partitions; none is left: all are led as preferred."""
+        """Answer a request for all partitions; with no answer left, all are led by the preferred replica."""
         assert kind is ElectionType.PREFERRED
         self.did.append("elect")
         return done(self.elections.pop(0) if self.elections else {})
 
     def list_topics(self, timeout: float) -> Any:
-        """Answer with nothing but a controller."""
+        """Answer with a controller only."""
         assert timeout > 0
         self.did.append("read")
         return SimpleNamespace(controller_id=0, brokers={}, topics={})
 
     def create_topics(self, topics: list[Any], *, request_timeout: float) -> dict[str, Future[Any]]:
-        """Make topics, or refuse to."""
+        """Create topics, or refuse to."""
         assert request_timeout > 0
         self.did += [
             f"create {each.topic}: {each.num_partitions} x {each.replication_factor}"
@@ -64,13 +64,13 @@ class PlayedAdmin:
 
 
 class Written:
-    """Notes what is to be written to, instead of writing."""
+    """Records the topics to write to, instead of writing."""
 
     def __init__(self) -> None:
         self.topics: dict[str, int] = {}
 
     def write_to(self, topic: str, partitions: int) -> None:
-        """Note a topic."""
+        """Record a topic."""
         self.topics[topic] = partitions
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ def admin() -> PlayedAdmin:
 
 @pytest.fixture
 def written() -> Written:
-    """What the cluster's load is to write to."""
+    """The topics that the cluster's load would write to."""
     return Written()
 
 
@@ -93,7 +93,7 @@ def written() -> Written:
 def watched(
     admin: PlayedAdmin, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WatchedCluster]:
-    """A cluster that was described, and nothing of it started."""
+    """A cluster of which nothing is started."""
     monkeypatch.setattr(module, "ELECTION_POLL_S", 0.001)
     monkeypatch.setattr(truth_reader, "AdminClient", lambda _config: admin)
     monkeypatch.setattr(module, "Load", lambda _servers: written)
@@ -103,12 +103,12 @@ def watched(
 
 
 def error(name: int) -> KafkaError:
-    """Return an answer of Kafka about a partition."""
+    """Return Kafka's error for a partition."""
     return KafkaError(name)
 
 
 def test_brokers_are_tuned_to_be_watched(watched: WatchedCluster) -> None:
-    """All clients find all of them; a kill shows within seconds."""
+    """Clients get the addresses of all brokers; a kill shows within seconds."""
     assert tuple(watched.brokers) == BROKER_IDS
     assert {each.session_timeout_ms for each in watched.brokers.values()} == {SESSION_TIMEOUT_MS}
     servers = watched.bootstrap_servers.split(",")
@@ -119,7 +119,7 @@ def test_brokers_are_tuned_to_be_watched(watched: WatchedCluster) -> None:
 def test_a_topic_is_written_to_once_it_is_there(
     watched: WatchedCluster, admin: PlayedAdmin, written: Written
 ) -> None:
-    """One that was refused is not, and the error goes on."""
+    """A topic that was refused is not written to, and the error is re-raised."""
     watched.create_topic("a", partitions=6, replication_factor=2)
     assert admin.did == ["create a: 6 x 2"]
     refused = KafkaException(error(KafkaError.TOPIC_ALREADY_EXISTS))
@@ -137,7 +137,7 @@ LED = {("t", 0): None, ("t", 1): error(KafkaError.ELECTION_NOT_NEEDED)}
 def test_an_election_is_asked_for_until_each_partition_is_led(
     first: Any, watched: WatchedCluster, admin: PlayedAdmin
 ) -> None:
-    """Who is controller is asked each time; a partition that needs none is led."""
+    """Each time the controller is looked up; a partition that needs no election is led."""
     admin.elections = [first, first, LED, BUSY]
     watched.elect_preferred()
     assert admin.did == ["read", "elect"] * 3
@@ -157,7 +157,7 @@ def test_an_election_that_does_not_come_is_named(
     admin: PlayedAdmin,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At the deadline, by the word that Kafka or its client has for it."""
+    """At the deadline the error has Kafka's or its client's name for it."""
     monkeypatch.setattr(module, "ELECTION_DEADLINE_S", 0.0)
     admin.elections = [answer]
     with pytest.raises(TimeoutError) as caught:
@@ -166,7 +166,7 @@ def test_an_election_that_does_not_come_is_named(
 
 
 class PlayedBroker:
-    """A broker that notes how it is started."""
+    """A broker that records how it is started."""
 
     def __init__(self, broker_id: int, did: list[str], *, running: bool) -> None:
         self.broker_id = broker_id
@@ -185,7 +185,7 @@ class PlayedBroker:
 
 
 def test_brokers_that_are_down_come_back_together(watched: WatchedCluster) -> None:
-    """All start before one is waited for, with sessions that outlast a pause; others stay as they are."""
+    """All are started before the first is waited for, with long sessions; running brokers are not touched."""
     did: list[str] = []
     brokers: dict[int, Any] = {
         number: PlayedBroker(number, did, running=number == 1) for number in BROKER_IDS
@@ -200,7 +200,7 @@ def test_brokers_that_are_down_come_back_together(watched: WatchedCluster) -> No
 def test_the_controller_is_deposed_by_the_clients_own_zookeeper(
     watched: WatchedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within the time that an election may take."""
+    """It waits as long as an election may take."""
     deposed: list[tuple[Any, int, float]] = []
 
     def handle(client: Any, port: int) -> Any:

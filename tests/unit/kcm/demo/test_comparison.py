@@ -1,4 +1,4 @@
-"""The demo's comparison: equal only where both sides stand still, and how late the monitor was."""
+"""The demo's comparison: equal counts only while neither side changes, and the delay is measured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG_AGO_S = 100.0
 
 
 class _Side:
-    """A side of the comparison whose figures are written down by the test."""
+    """A side of the comparison whose figures the test sets."""
 
     def __init__(self, *seen: tuple[float, TrueFigures], status: str = "live") -> None:
         self.observations = Observations()
@@ -51,7 +51,7 @@ def _settle(truth: _Side, monitor: _Side, kafka: TrueFigures | None = KAFKA) -> 
 
 
 def test_equal_and_quiet_is_good() -> None:
-    """Figures that are equal and still are good, and the delay is the time between the two sides."""
+    """Equal figures that no longer change pass; the delay is the time between the two sides."""
     outcome = _settle(_Side((LONG_AGO_S, FIGURES)), _Side((LONG_AGO_S - 2, FIGURES)))
     assert outcome.ok
     assert outcome.delay_ms is not None
@@ -59,25 +59,25 @@ def test_equal_and_quiet_is_good() -> None:
 
 
 def test_one_different_figure_is_named() -> None:
-    """A monitor that shows one other figure at the deadline is DIFFERENT, in that figure."""
+    """A monitor with one different figure at the deadline is DIFFERENT in that figure."""
     outcome = _settle(_Side((9, FIGURES)), _Side((9, replace(FIGURES, elections=2))))
     assert outcome.problem == "DIFFERENT: elections"
     assert outcome.delay_ms is None
 
 
 def test_figures_that_have_just_changed_are_not_quiet() -> None:
-    """Equal figures do not count while one side has just come to them."""
+    """Equal figures do not count while one side has just changed."""
     assert "quiet" in _settle(_Side((9, FIGURES)), _Side((0.1, FIGURES))).problem
 
 
 def test_a_cluster_that_did_nothing_is_a_failure() -> None:
-    """A truth that is not what the step is about fails, however equal it is shown."""
+    """A truth that is not what the step is about fails, even if the monitor shows the same."""
     vacant = replace(FIGURES, controller=-1)
     assert "did not come to" in _settle(_Side((9, vacant)), _Side((8, vacant))).problem
 
 
 def test_brokers_must_say_the_same() -> None:
-    """ZooKeeper alone is not the truth: brokers that say otherwise, or nothing, are a failure."""
+    """Brokers that contradict ZooKeeper, or do not answer, are a failure."""
     sides = (_Side((9, FIGURES)), _Side((8, FIGURES)))
     late = replace(KAFKA, under_replicated=2)
     assert "under_replicated" in _settle(*sides, late).problem
@@ -85,13 +85,13 @@ def test_brokers_must_say_the_same() -> None:
 
 
 def test_figures_that_the_monitor_disowns_do_not_count() -> None:
-    """Right figures that the monitor itself calls not live are a failure."""
+    """Correct figures that the monitor itself reports as not live are a failure."""
     outcome = _settle(_Side((9, FIGURES)), _Side((8, FIGURES), status="incomplete"))
     assert "incomplete" in outcome.problem
 
 
 def test_a_flap_that_the_monitor_merged_does_not_hide_its_delay() -> None:
-    """When the truth left its figures and came back meanwhile, its first arrival counts."""
+    """When the truth left its figures and returned meanwhile, its first arrival counts."""
     truth = _Side((20, FIGURES), (12, FLAPPED), (11.5, FIGURES))
     outcome = _settle(truth, _Side((17, FIGURES)))
     assert outcome.delay_ms is not None

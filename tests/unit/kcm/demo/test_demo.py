@@ -1,4 +1,4 @@
-"""How the demo ends when it cannot begin."""
+"""How the demo ends when it cannot start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.demo.demo import run_demo
 
 @pytest.fixture
 def _signals() -> Iterator[None]:
-    """Put back what handles SIGTERM: a demo takes it for good."""
+    """Restore the handler of SIGTERM: a demo replaces it for good."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -24,7 +24,7 @@ def _signals() -> Iterator[None]:
 def test_without_java_there_is_one_line_and_nothing_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the machine lacks is on standard error, the exit code is 1, and no folder stays."""
+    """Standard error says what is missing, the exit code is 1, and no folder is left."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The story's load: every partition gets records, whatever becomes of them."""
+"""The demo's load: every partition gets records, whatever happens to them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class PlayedProducer:
         self.config = config
         self.written: Counter[tuple[str, int]] = Counter()
         self.refuses: dict[str, Exception] = {}
-        """By topic, what writing to it raises."""
+        """By topic, the error that a write to it raises."""
         self.errors: dict[str, KafkaError] = {}
-        """By topic, what delivery ends with."""
+        """By topic, the result of the delivery."""
         self.purged = 0
         self._waiting: list[tuple[Callable[..., None], KafkaError | None]] = []
 
@@ -39,19 +39,19 @@ class PlayedProducer:
         self._waiting.append((on_delivery, self.errors.get(topic)))
 
     def poll(self, timeout: float) -> None:
-        """Report what became of the records."""
+        """Report the deliveries."""
         assert timeout == 0
         waiting, self._waiting = self._waiting, []
         for on_delivery, error in waiting:
             on_delivery(error, None)
 
     def purge(self) -> None:
-        """Forget what was not delivered."""
+        """Drop what was not delivered."""
         self.purged += 1
 
 
 class Bench:
-    """A load, and the producer that it has made once it runs."""
+    """A load, and the producer that it creates once it runs."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[PlayedProducer] = []
@@ -69,7 +69,7 @@ class Bench:
         self.load = Load("k1:9092,k2:9092")
 
     def wait_for(self, *partitions: tuple[str, int], more: int = 2) -> PlayedProducer:
-        """Wait until each partition has got so many more records."""
+        """Wait until each partition has got this number of additional records."""
         wait_until(lambda: self.made)
         (producer,) = self.made
         before = Counter(producer.written)
@@ -82,14 +82,14 @@ class Bench:
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    """A load that has nothing to write to yet."""
+    """A load without a topic to write to."""
     made = Bench(monkeypatch)
     yield made
     made.load.close()
 
 
 def test_every_partition_is_written_to_again_and_again(bench: Bench) -> None:
-    """Of each topic from when it is named on; one producer does for all."""
+    """Each topic is written to once it is named; one producer serves all."""
     assert bench.made == []
     bench.load.write_to("a", 2)
     producer = bench.wait_for(("a", 0), ("a", 1))
@@ -108,7 +108,7 @@ def test_every_partition_is_written_to_again_and_again(bench: Bench) -> None:
 def test_what_cannot_be_written_is_counted_and_the_rest_is_written(
     error: Exception, bench: Bench
 ) -> None:
-    """A full queue, or a partition that is not known yet, ends nothing."""
+    """A full queue, or a partition that is not known yet, does not stop the load."""
     bench.refuses["a"] = error
     bench.load.write_to("a", 3)
     bench.load.write_to("b", 1)
@@ -123,7 +123,7 @@ def test_what_cannot_be_written_is_counted_and_the_rest_is_written(
 
 
 def test_what_is_not_delivered_has_failed(bench: Bench) -> None:
-    """A dead broker takes nothing; what others take counts as delivered."""
+    """A dead broker takes nothing; what other brokers take counts as delivered."""
     bench.errors["a"] = KafkaError(KafkaError._MSG_TIMED_OUT)
     bench.load.write_to("a", 1)
     bench.wait_for(("a", 0))
@@ -135,7 +135,7 @@ def test_what_is_not_delivered_has_failed(bench: Bench) -> None:
 
 
 def test_a_load_that_is_closed_writes_no_more(bench: Bench) -> None:
-    """What was not delivered is forgotten, and a topic that is named then starts nothing."""
+    """What was not delivered is dropped, and a topic that is named afterwards starts nothing."""
     bench.load.write_to("a", 1)
     producer = bench.wait_for(("a", 0))
     bench.load.close()
@@ -147,7 +147,7 @@ def test_a_load_that_is_closed_writes_no_more(bench: Bench) -> None:
 
 
 def test_a_load_that_never_ran_can_be_closed(bench: Bench) -> None:
-    """Then nothing starts it any more."""
+    """Nothing starts it afterwards."""
     bench.load.close()
     bench.load.write_to("a", 1)
     assert bench.made == []

@@ -1,4 +1,4 @@
-"""The demo's reading of /metrics: the monitor's figures as Prometheus would get them."""
+"""The demo reads /metrics: the monitor's figures as Prometheus would get them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_the_served_figures_are_read() -> None:
 
 
 def test_a_cluster_that_is_not_served_has_no_figures() -> None:
-    """A scrape without the cluster gives nothing, not zeros."""
+    """A scrape without the cluster gives no figures, rather than zeros."""
     assert figures_of_scrape(parse_scrape(SCRAPE, "third")) is None
 
 
 def test_a_missing_sample_is_no_zero() -> None:
-    """A figure whose sample is missing equals no truth, and a missing epoch is unknown."""
+    """A figure without a sample equals no truth, and a missing epoch is unknown."""
     lines = [line for line in SCRAPE.splitlines() if "epoch" not in line and "offline" not in line]
     figures = figures_of_scrape(parse_scrape("\n".join(lines), "demo"))
     assert figures is not None
@@ -64,6 +64,6 @@ def test_a_missing_sample_is_no_zero() -> None:
 
 
 def test_the_status_is_the_one_that_is_1() -> None:
-    """The monitor's own word is the state whose sample is 1; none when there is none."""
+    """The status is the state whose sample is 1; empty when there is none."""
     assert status_of_scrape(parse_scrape(SCRAPE, "demo")) == "live"
     assert status_of_scrape({}) == ""

@@ -1,4 +1,4 @@
-"""What was seen when, on either side of the demo's comparison."""
+"""When figures were first seen, for either side of the demo's comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_same_figures_keep_their_first_moment() -> None:
 
 
 def test_figures_that_came_back_have_their_latest_moment_before_a_bound() -> None:
-    """Of two times at which figures came, the later counts, unless it lies after the bound."""
+    """Of two times at which the figures arrived, the later counts, unless it is after the bound."""
     observations = Observations()
     for at, figures in ((1.0, HEALTHY), (2.0, AWAY), (3.0, HEALTHY)):
         observations.add(at, figures)

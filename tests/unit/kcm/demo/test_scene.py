@@ -1,4 +1,4 @@
-"""What the demo starts, where it is, and for how long anybody waits for it."""
+"""What the demo starts, its addresses, and how long it waits."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[Supervisor]:
-    """The owner of what a test starts: small programs, and no server."""
+    """The owner of the small programs that a test starts; no server is among them."""
     with Supervisor(tmp_path, kill_on_exit=True) as made:
         yield made
 
 
 @pytest.fixture
 def described(owner: Supervisor, tmp_path: Path) -> Iterator[Scene]:
-    """A scene of which nothing was started."""
+    """A scene of which nothing is started."""
     jars = Jars(connector=[Path("/a.jar")], broker=[Path("/b.jar")])
     with Scene(owner, jars, tmp_path, StoryState()) as made:
         yield made
 
 
 def test_the_pipeline_watches_the_storys_cluster(described: Scene) -> None:
-    """With what its brokers' files say: nobody else knows that."""
+    """It passes the settings of the brokers' files, which are found nowhere else."""
     watcher = described.pipeline.processes["watcher"]
     assert watcher.env["KCM_CLUSTER"] == CLUSTER_NAME
     assert watcher.env["KCM_ZOOKEEPER"] == described.cluster.zookeeper.connect_string
@@ -51,7 +51,7 @@ def test_the_pipeline_watches_the_storys_cluster(described: Scene) -> None:
 
 
 def test_places_are_all_that_people_may_look_at(described: Scene, owner: Supervisor) -> None:
-    """Prometheus only where it runs."""
+    """Prometheus is listed only where it runs."""
     url = described.pipeline.exporter_url
     places = described.places()
     assert places == {
@@ -69,7 +69,7 @@ def test_places_are_all_that_people_may_look_at(described: Scene, owner: Supervi
 def test_a_comparison_is_of_the_truth_and_what_the_monitor_shows(
     described: Scene, owner: Supervisor
 ) -> None:
-    """With what its figures are worth, and an error as soon as something dies."""
+    """It also has the status of the figures, and raises as soon as a process dies."""
     described.cluster.truth.observations.add(0.0, HEALTHY)
     comparison = described.comparison(quiet_s=0.0, deadline_s=0.0)
     assert comparison.settle("x", lambda _: True).problem == (
@@ -99,7 +99,7 @@ class Waits:
     def for_(
         self, name: str, health: Callable[[], str | None], argv: list[str] | None = None
     ) -> None:
-        """Start a program that is healthy when this says so."""
+        """Start a program that is healthy when `health` says so."""
         process = Process(self._owner, name, argv or SLEEPS, health=health)
         process.start()
         self.scene._starting(name, process)
@@ -111,13 +111,13 @@ class Waits:
 
 @pytest.fixture
 def waits(described: Scene, owner: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Waits:
-    """A scene that looks often whether what it started is ready."""
+    """A scene that checks often whether its processes are ready."""
     monkeypatch.setattr(scene, "POLL_S", 0.001)
     return Waits(described, owner, described._story)
 
 
 def test_each_is_ready_in_its_own_time(waits: Waits) -> None:
-    """Whoever is asked in vain is asked again; all are, before it goes on."""
+    """A component that is not ready is asked again; all are ready before it continues."""
     asked = iter(["not yet", "not yet", None])
     waits.for_("slow", lambda: next(asked))
     waits.for_("fast", lambda: None)
@@ -131,7 +131,7 @@ def test_each_is_ready_in_its_own_time(waits: Waits) -> None:
 def test_what_is_never_ready_is_named_with_what_was_seen_last(
     waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the name that people were told, at the deadline."""
+    """The error comes at the deadline, with the name that was shown."""
     monkeypatch.setattr(scene, "READY_DEADLINE_S", 0.0)
     waits.for_("fast", lambda: None)
     waits.for_("the pipeline's own Kafka", lambda: "connection refused")
@@ -143,7 +143,7 @@ def test_what_is_never_ready_is_named_with_what_was_seen_last(
 
 
 def test_what_dies_while_others_are_waited_for_is_an_error_at_once(waits: Waits) -> None:
-    """With its exit code, long before the deadline."""
+    """The error has its exit code, and comes long before the deadline."""
     waits.for_("slow", lambda: "not yet")
     waits.for_("dies", lambda: "not yet", [sys.executable, "-c", "raise SystemExit(9)"])
     with pytest.raises(EnvironmentProblemError, match="dies ended with exit code 9"):
@@ -151,7 +151,7 @@ def test_what_dies_while_others_are_waited_for_is_an_error_at_once(waits: Waits)
 
 
 def test_leaving_a_scene_ends_its_own_clients(described: Scene) -> None:
-    """Those of a scene that never started, too; servers are the supervisor's."""
+    """This also holds for a scene that never started; the supervisor stops the servers."""
     described.__exit__()
     described.cluster.load.write_to("t", 1)
     assert not described.cluster.load._thread.is_alive()

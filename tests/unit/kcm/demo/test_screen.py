@@ -1,4 +1,4 @@
-"""The demo on a console that is no terminal: the story's lines, and the monitor's figures."""
+"""The demo on a console without a terminal: the story's lines, and the monitor's figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.kcm.demo.figures import HEALTHY
 
 
 def test_all_lines_are_printed_once_and_in_order() -> None:
-    """What is noted before the context closes is printed, with the figures that are shown last."""
+    """Lines recorded before the context closes are printed, with the figures shown last."""
     out = io.StringIO()
     story = StoryState(steps=9)
     monitor = story.monitor = Monitor("http://nowhere", "demo")
@@ -31,7 +31,7 @@ def test_all_lines_are_printed_once_and_in_order() -> None:
 
 
 def test_a_live_picture_leaves_nothing_behind() -> None:
-    """It is drawn while the context is open, and taken away at its end."""
+    """The picture is drawn while the context is open, and removed at its end."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=50)
     with live_screen(console, StoryState()) as live:

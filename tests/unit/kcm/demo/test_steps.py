@@ -1,4 +1,4 @@
-"""The story's steps: each must have come to what it is about."""
+"""The story's steps: each accepts only the effect that it is about."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ STORY_LINE = (EMPTY, HEALTHY, TWO, ONE, DEPOSED, BACK, STALLED, BACK, HEALTHY)
 def test_a_step_is_content_with_what_it_is_about_and_with_nothing_else(
     step: StoryStep, before: TrueFigures, after: TrueFigures
 ) -> None:
-    """The figures after it pass; those before it, in which nothing has happened, do not."""
+    """The figures after the step pass; those before it, in which nothing happened, do not."""
     assert step.expected(before, after)
     assert not step.expected(before, before)
 
 
 def test_every_step_was_asked() -> None:
-    """The figures above are of the whole story, of the topics that it makes."""
+    """The figures above cover the whole story and the topics that it creates."""
     assert len(STORY_LINE) == len(STORY) + 1
     assert (HEALTHY.topics, HEALTHY.partitions) == (
         len(TOPICS),

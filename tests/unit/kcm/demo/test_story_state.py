@@ -1,4 +1,4 @@
-"""What the demo's story notes, and in which words."""
+"""What the demo's story records, and in which words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story's course: a baseline, one step after the other, and an end where a step could not be done."""
+"""The course of the story: a baseline, the steps, and an early end where a step could not be done."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AT_ONCE = StoryPace(quiet_s=0.0, look_s=0.0, deadline_s=0.2)
 
 
 class PlayedScene:
-    """A cluster and a monitor whose figures are set by the steps; all else is the code that ships."""
+    """A cluster and a monitor whose figures the steps set; everything else is the shipped code."""
 
     def __init__(self) -> None:
         self.figures = replace(HEALTHY, elections=None, epoch=EPOCH)
@@ -45,14 +45,14 @@ class PlayedScene:
         self.set(self.figures)
 
     def set(self, truth: TrueFigures, shown: TrueFigures | None = None) -> None:
-        """Let both sides come to figures: the monitor, if it is not said otherwise, to the same."""
+        """Set the truth, and what the monitor shows; by default, the same."""
         self.figures = truth
         now = time.monotonic()
         self.truth.add(now, truth)
         self.shown.add(now, truth if shown is None else shown)
 
     def check(self) -> None:
-        """Find all alive."""
+        """Report that all processes live."""
 
     def comparison(self, *, quiet_s: float, deadline_s: float) -> Comparison:
         """Return the comparison of both sides."""
@@ -80,7 +80,7 @@ Act = Callable[[PlayedScene], None]
 
 
 def step(title: str, act: Act, **fields: Any) -> StoryStep:
-    """Return a step that does this to the scene, and is content with whatever comes of it."""
+    """Return a step that does this to the scene, and accepts any result."""
 
     def play(cluster: Any, before: TrueFigures) -> str:
         assert before.elections is not None
@@ -91,7 +91,7 @@ def step(title: str, act: Act, **fields: Any) -> StoryStep:
 
 
 class Told:
-    """A story that was told."""
+    """A story that was run."""
 
     def __init__(self) -> None:
         self.scene = PlayedScene()
@@ -100,7 +100,7 @@ class Told:
 
     @contextmanager
     def of(self, monkeypatch: pytest.MonkeyPatch, *steps: StoryStep) -> Iterator[None]:
-        """Let the story be of these steps."""
+        """Replace the steps of the story by these."""
         with monkeypatch.context() as patched:
             patched.setattr(storyteller, "STORY", steps)
             yield
@@ -108,13 +108,13 @@ class Told:
     def run(
         self, monkeypatch: pytest.MonkeyPatch, *steps: StoryStep, pace: StoryPace = AT_ONCE
     ) -> None:
-        """Tell a story of these steps."""
+        """Run a story with these steps."""
         with self.of(monkeypatch, *steps):
             Storyteller(cast("Scene", self.scene), self.state, pace).run()
 
     @property
     def outcomes(self) -> list[tuple[str, str]]:
-        """What was done, and the problem, of each step."""
+        """For each step, what was done and the problem."""
         return [(each.done, each.problem) for each in self.state.outcomes]
 
 
@@ -127,7 +127,7 @@ def told() -> Told:
 def test_a_story_begins_with_what_the_cluster_is(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Elections are counted from there on both sides, and there is no delay to measure."""
+    """Both sides count elections from there, and there is no delay to measure."""
     told.run(monkeypatch)
     assert told.scene.did == [
         "compared after 0 s, within 0.2 s",
@@ -143,7 +143,7 @@ def test_a_story_begins_with_what_the_cluster_is(
 def test_steps_come_in_their_order_and_each_sees_what_the_last_came_to(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step that came out different is a failure, and the story goes on."""
+    """A step whose figures differ is a failure, and the story continues."""
     base = replace(HEALTHY, elections=0, epoch=EPOCH)
     wrong = replace(base, offline=3)
     told.run(
@@ -163,7 +163,7 @@ def test_steps_come_in_their_order_and_each_sees_what_the_last_came_to(
 
 
 def test_a_step_is_judged_by_what_it_was_about(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the figures before it; a cluster that did nothing is a failure."""
+    """It is compared with the figures before it; a cluster that did nothing is a failure."""
     told.run(
         monkeypatch,
         step("nothing", lambda _: None, expected=lambda before, now: now.offline > before.offline),
@@ -184,7 +184,7 @@ def test_a_step_is_judged_by_what_it_was_about(told: Told, monkeypatch: pytest.M
 def test_a_step_that_could_not_be_done_ends_the_story(
     error: Exception, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes after it would be about another cluster."""
+    """The steps after it would start from a different cluster."""
 
     def fail(_scene: PlayedScene) -> None:
         raise error
@@ -197,7 +197,7 @@ def test_a_step_that_could_not_be_done_ends_the_story(
 def test_a_mistake_of_ours_is_none_of_the_storys(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes on as what it is."""
+    """The exception is raised unchanged."""
 
     def fail(_scene: PlayedScene) -> None:
         raise ZeroDivisionError
@@ -209,7 +209,7 @@ def test_a_mistake_of_ours_is_none_of_the_storys(
 def test_a_cluster_that_cannot_be_read_has_no_story(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is done to it, and nothing is counted from there."""
+    """No step is run, and elections are not counted."""
     told.scene.truth = Observations()
     told.run(monkeypatch, step("never", lambda _: None))
     assert told.outcomes == [("nothing yet", "ZooKeeper could not be read")]
@@ -219,7 +219,7 @@ def test_a_cluster_that_cannot_be_read_has_no_story(
 def test_while_a_broker_hangs_nobody_waits_for_it(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its step waits for another quiet time, asks no broker, and leaves the viewer no time."""
+    """The step uses another quiet time, does not ask the brokers, and is followed by no pause."""
     monkeypatch.setattr(storyteller, "STALL_QUIET_S", 0.01)
 
     def stall(scene: PlayedScene) -> None:
@@ -239,7 +239,7 @@ def test_while_a_broker_hangs_nobody_waits_for_it(
 def test_what_dies_while_the_viewer_looks_ends_the_demo(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two steps everything runs, or it is an error at once; a step that stalls has no such time."""
+    """Between two steps a death is an error at once; after a step that stalls there is no such pause."""
     monkeypatch.setattr(storyteller, "POLL_S", 0.001)
     monkeypatch.setattr(storyteller, "STALL_QUIET_S", 0.0)
     pace = replace(AT_ONCE, look_s=0.05)

@@ -1,4 +1,4 @@
-"""The demo's table and last line: a difference stands out and is a failure."""
+"""The demo's table and last line: a difference is visible and is a failure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _rendered(*outcomes: StepOutcome, width: int = FULL_WIDTH) -> str:
 
 
 def test_the_table_shows_both_sides_delay_and_verdict() -> None:
-    """A step that went well has its figures twice, its delay, and ok."""
+    """A step that succeeded has its figures twice, its delay, and ok."""
     text = _rendered(GOOD)
     assert text.count("controller 0  epoch 7") == 2
     assert text.count("elections 3  brokers 0,1") == 2
@@ -58,7 +58,7 @@ def test_the_table_shows_both_sides_delay_and_verdict() -> None:
 
 
 def test_the_table_marks_a_difference() -> None:
-    """A difference stands in its row, and the very figure is marked on both sides."""
+    """The row shows the difference, and the figure is marked on both sides."""
     text = _rendered(GOOD, BAD)
     assert "DIFFERENT" in text
     assert "elections 2" in text
@@ -91,7 +91,7 @@ def test_a_step_that_could_not_be_done_has_no_figures() -> None:
 
 
 def test_the_last_line_of_a_good_story() -> None:
-    """A story whose steps all went well says so, with the median and the largest delay."""
+    """The line has the median and the largest delay."""
     other = replace(GOOD, delay_ms=500.0)
     assert ending([GOOD, other, other], steps=3) == (
         "demo ended well: 3 steps, every figure equal, shown after p50 500 ms, at most 500 ms"
@@ -99,12 +99,12 @@ def test_the_last_line_of_a_good_story() -> None:
 
 
 def test_the_last_line_of_a_failed_story_names_the_step() -> None:
-    """One step that failed is a failure of the story, named with what was wrong."""
+    """One failed step fails the story; the line names it and the problem."""
     line = ending([GOOD, BAD], steps=2)
     assert line.startswith("demo FAILED: step 2 ")
     assert "DIFFERENT: elections" in line
 
 
 def test_a_story_that_ended_early_is_a_failure() -> None:
-    """Steps that were not done are not taken for good ones."""
+    """Steps that were not run do not count as passed."""
     assert "FAILED" in ending([GOOD], steps=9)

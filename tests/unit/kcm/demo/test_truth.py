@@ -1,4 +1,4 @@
-"""The demo's judge: figures counted from ZooKeeper's raw JSON, and what it calls a difference."""
+"""The truth of the demo: figures counted from ZooKeeper's raw JSON, and which differences it names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _state(leader: int, isr: list[int]) -> bytes:
 
 @pytest.fixture
 def znodes() -> dict[str, bytes]:
-    """A cluster whose broker 2 is dead: one partition led away, one offline, one healthy, one new."""
+    """A cluster whose broker 2 is dead: one partition led wrongly, one offline, one healthy, one new."""
     return {
         "/controller": b'{"version":2,"brokerid":0,"timestamp":"1","kraftControllerEpoch":-1}',
         "/controller_epoch": b"7",
@@ -50,7 +50,7 @@ def znodes() -> dict[str, bytes]:
 
 
 def test_every_figure_is_counted_from_raw_json(znodes: dict[str, bytes]) -> None:
-    """Each figure equals what a person counts in the znodes by hand."""
+    """Each figure equals a count of the znodes by hand."""
     assert figures_of_znodes(znodes, base_epoch=5) == TrueFigures(
         controller=0,
         epoch=7,
@@ -67,7 +67,7 @@ def test_every_figure_is_counted_from_raw_json(znodes: dict[str, bytes]) -> None
 
 
 def test_broker_0_is_a_controller(znodes: dict[str, bytes]) -> None:
-    """Broker id 0 is an id, and a missing /controller is -1."""
+    """Broker id 0 is valid, and a missing /controller is -1."""
     assert figures_of_znodes(znodes).controller == 0
     del znodes["/controller"]
     assert figures_of_znodes(znodes).controller == -1
@@ -81,12 +81,12 @@ def test_a_cluster_that_never_had_a_controller_has_no_epoch(znodes: dict[str, by
 
 
 def test_elections_are_unknown_before_the_story_begins(znodes: dict[str, bytes]) -> None:
-    """Without the epoch of the beginning there is nothing to count elections from."""
+    """Without the epoch at the start there is nothing to count elections from."""
     assert figures_of_znodes(znodes).elections is None
 
 
 def test_a_written_leader_that_is_dead_is_offline(znodes: dict[str, bytes]) -> None:
-    """A partition is offline before the controller has written so, when its leader is gone."""
+    """A partition whose leader is gone is offline before the controller has written so."""
     znodes[state_path("t", 0)] = _state(2, [2, 0, 1])
     figures = figures_of_znodes(znodes)
     assert figures.offline == 2
@@ -94,7 +94,7 @@ def test_a_written_leader_that_is_dead_is_offline(znodes: dict[str, bytes]) -> N
 
 
 def test_a_partition_without_state_is_new_and_nothing_else(znodes: dict[str, bytes]) -> None:
-    """A partition that has no state yet is counted, but is neither offline nor imbalanced."""
+    """It is counted, but is neither offline nor imbalanced."""
     before = figures_of_znodes(znodes)
     znodes["/brokers/topics/new"] = _topic({"0": [2, 1], "1": [1, 2]})
     after = figures_of_znodes(znodes)
@@ -102,7 +102,7 @@ def test_a_partition_without_state_is_new_and_nothing_else(znodes: dict[str, byt
 
 
 def test_an_empty_cluster_is_all_zeros() -> None:
-    """Nothing in ZooKeeper gives zeros, no controller and an unknown epoch."""
+    """An empty ZooKeeper gives zeros, no controller and an unknown epoch."""
     figures = figures_of_znodes({})
     assert (figures.controller, figures.epoch, figures.brokers) == (-1, None, ())
     assert (figures.topics, figures.partitions, figures.offline, figures.imbalance) == (0, 0, 0, 0)
@@ -125,7 +125,7 @@ def _metadata(partitions: dict[int, tuple[int, list[int], list[int]]]) -> Any:
 
 
 def test_brokers_that_say_the_same_agree() -> None:
-    """ZooKeeper and Kafka agree when all equals but the epoch, of which brokers say nothing."""
+    """They agree when all is equal except the epoch, which brokers do not report."""
     znodes = {
         "/controller": b'{"version":1,"brokerid":0}',
         "/controller_epoch": b"4",

@@ -1,4 +1,4 @@
-"""The truth as it changes: each change is noted with the moment at which the first watch fired."""
+"""The truth as it changes: each change gets the moment at which the first watch fired."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ensemble() -> KazooInMemory:
 
 @pytest.fixture
 def truth(ensemble: KazooInMemory, monkeypatch: pytest.MonkeyPatch) -> Iterator[ZooKeeperTruth]:
-    """A reader of it that has read it once."""
+    """A reader of the ensemble that has read it once."""
     monkeypatch.setattr(truth_reader, "READ_PAUSE_S", 0.001)
     monkeypatch.setattr(truth_reader, "RETRY_PAUSE_S", 0.01)
     monkeypatch.setattr(truth_reader, "KazooClient", lambda **_: ensemble)
@@ -55,7 +55,7 @@ def truth(ensemble: KazooInMemory, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def seen(reader: ZooKeeperTruth, holds: Callable[[TrueFigures], bool]) -> TrueFigures:
-    """Wait until the reader's figures hold, and return them."""
+    """Wait until the reader's figures satisfy `holds`, and return them."""
     latest = wait_until(
         lambda: reader.observations.latest, lambda now: now is not None and holds(now.figures)
     )
@@ -64,7 +64,7 @@ def seen(reader: ZooKeeperTruth, holds: Callable[[TrueFigures], bool]) -> TrueFi
 
 
 def test_everything_that_counts_is_read_at_the_start(truth: ZooKeeperTruth) -> None:
-    """Elections are not known before somebody says from which epoch on they count."""
+    """Elections are not known until the epoch from which they count is set."""
     latest = truth.observations.latest
     assert latest is not None
     assert latest.figures == TrueFigures(
@@ -85,7 +85,7 @@ def test_everything_that_counts_is_read_at_the_start(truth: ZooKeeperTruth) -> N
 
 
 def test_every_kind_of_change_is_seen(truth: ZooKeeperTruth, ensemble: KazooInMemory) -> None:
-    """One after the other: a watch that fired is set again by the reading that follows."""
+    """The changes come one after another: the next reading sets a fired watch again."""
     ensemble.put("/brokers/topics/t/partitions/0/state", state(1))
     seen(truth, lambda now: now.leaders == ((1, 2),))
     ensemble.remove("/brokers/ids/0")
@@ -104,7 +104,7 @@ def test_every_kind_of_change_is_seen(truth: ZooKeeperTruth, ensemble: KazooInMe
 def test_an_empty_ensemble_is_watched_until_something_comes(
     ensemble: KazooInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The parents of brokers and topics are made by the first broker."""
+    """The first broker creates the parents of brokers and topics."""
     ensemble.znodes.clear()
     monkeypatch.setattr(truth_reader, "KazooClient", lambda **_: ensemble)
     reader = ZooKeeperTruth("zk:2181")
@@ -123,7 +123,7 @@ def test_an_empty_ensemble_is_watched_until_something_comes(
 def test_what_comes_between_two_questions_is_read_again(
     path: str, truth: ZooKeeperTruth, ensemble: KazooInMemory
 ) -> None:
-    """It was not there when it was asked for, and is there when its watch is set: no event will come."""
+    """It is missing when it is read, and there when its watch is set, so no event will come."""
     ensemble.remove("/controller")
     for broker in (0, 1):
         ensemble.remove(f"/brokers/ids/{broker}")
@@ -149,7 +149,7 @@ def test_what_comes_between_two_questions_is_read_again(
 def test_a_change_has_the_moment_of_its_watch(
     truth: ZooKeeperTruth, ensemble: KazooInMemory
 ) -> None:
-    """Also where the reading fails at first, and takes its time: the monitor gets no head start."""
+    """This also holds where the reading fails at first or takes long: the monitor gets no advantage."""
     ensemble.fails = [ConnectionLoss(), ConnectionError()]
     before = time.monotonic()
     ensemble.put("/controller_epoch", b"8")
@@ -164,7 +164,7 @@ def test_a_change_has_the_moment_of_its_watch(
 def test_nothing_is_read_while_nothing_changes(
     truth: ZooKeeperTruth, ensemble: KazooInMemory
 ) -> None:
-    """Each reading sets a watch of its own: after a quiet while there is one, of the first."""
+    """Each reading sets watches: after a quiet time there is one, from the first reading."""
     time.sleep(0.05)
     assert truth.observations.latest is not None
     assert len(ensemble.watches["/controller", False]) == 1
@@ -181,7 +181,7 @@ def test_closing_ends_the_reading_and_the_connection(
 
 
 def test_clients_complain_to_nobody() -> None:
-    """What they lose is part of the story; asking twice gives the same logger, with one handler."""
+    """Lost connections are part of the story; a second call returns the same logger, with one handler."""
     logger = quiet_logger()
     assert quiet_logger() is logger
     assert not logger.propagate
@@ -204,7 +204,7 @@ class Admin:
 
 
 def test_brokers_that_do_not_answer_know_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is None, and no error; otherwise it is what one of them says."""
+    """The result is None, not an error; otherwise it is the answer of one of them."""
     asked: dict[str, Any] = {}
     admin = Admin(SimpleNamespace(controller_id=1, brokers={1: None}, topics={}))
 

@@ -1,4 +1,4 @@
-"""`kcm demo` hands its options on, and its exit code back."""
+"""`kcm demo` passes its options on, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_options_and_exit_code_are_handed_on(
     code: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each option by its own name."""
+    """Each option is passed by its own name."""
     asked: list[dict[str, bool]] = []
 
     def run_demo(**options: bool) -> int:

@@ -1,4 +1,4 @@
-"""The demo's live picture: the truth beside what the monitor shows."""
+"""The demo's live picture: the truth next to what the monitor shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _row(text: str, start: str) -> list[str]:
 
 
 def test_what_starts_is_shown_until_the_first_step() -> None:
-    """Each server is either ready after so many seconds, or starting."""
+    """Each server is either ready, with the seconds it took, or starting."""
     story = StoryState(steps=9)
     story.ready(story.starting("ZooKeeper 3.8"))
     story.starting("watcher, Spark, exporter")
@@ -41,7 +41,7 @@ def test_what_starts_is_shown_until_the_first_step() -> None:
 
 
 def test_figures_brokers_and_outcomes_are_shown() -> None:
-    """What the monitor shows stands in its column, a dead broker is gone, each step has its outcome."""
+    """The monitor's figures are in its column, a dead broker is gone, each step has its outcome."""
     story = StoryState(steps=9)
     story.monitor = Monitor("http://nowhere", "demo")
     story.monitor.observations.add(1.0, replace(HEALTHY, brokers=(0, 1), under_replicated=21))
