@@ -1,7 +1,7 @@
-"""What the watched brokers' own files say, which ZooKeeper does not hold: read from the brokers.
+"""Read from the watched brokers what their own files set, which ZooKeeper does not hold.
 
-The rule: what was set dynamically is in ZooKeeper and counts there, so of each value that is asked for
-only what stands in the file, or Kafka's own default, becomes a line to set.
+The rule: values that were set dynamically are in ZooKeeper and are taken from there. So only the
+value in the file, or Kafka's own default, becomes a line that says what to set.
 """
 
 from collections import defaultdict
@@ -18,35 +18,35 @@ from pipeline.settings import PipelineSettings
 from pipeline.topics import client_properties
 
 ANSWER_S = 3.0
-"""For each broker: one that takes longer is as good as gone."""
+"""For each broker: one that takes longer counts as down."""
 SETTING_OF = {
     "min.insync.replicas": "min_insync_replicas",
     "leader.imbalance.per.broker.percentage": "leader_imbalance_percentage",
     "auto.leader.rebalance.enable": "auto_leader_rebalance",
 }
-"""What the fold must be given of each cluster, by Kafka's name."""
+"""The settings of the fold that each cluster needs, by Kafka's name."""
 TAKEN_AS = {
     "leader.imbalance.check.interval.seconds": "300",
 }
-"""What the next rebalance is foretold by: Kafka's defaults."""
+"""The defaults of Kafka by which the next rebalance is predicted."""
 _IN_FILES = {ConfigSource.STATIC_BROKER_CONFIG.value, ConfigSource.DEFAULT_CONFIG.value}
 
 BrokerFile = Mapping[str, str | None]
-"""The settings in a broker's own file by name; None: it does not say."""
+"""The settings in a broker's own file, by name; None: the broker does not report it."""
 
 
 def about(cluster: str) -> str:
-    """Return what the findings of a cluster are about."""
+    """Return the subject of a cluster's findings."""
     return printable(f"brokers' files of {cluster}")
 
 
 def check_broker_files(
     settings: PipelineSettings, clusters: Mapping[str, Mapping[str, int | None]]
 ) -> Iterator[Finding]:
-    """Ask the brokers for their files, and compare them with what the fold is given of the clusters.
+    """Ask the brokers for their files, and compare them with the fold's settings for the clusters.
 
-    `clusters` holds, by the names under which this one cluster is watched, what is set already; a
-    setting that is not there is not known to us.
+    `clusters` holds the names under which this one cluster is watched, each with the values that
+    are set already. A setting that is missing there is not known.
     """
     admin = AdminClient(client_properties(settings), logger=None)
     brokers = [node.id for node in admin.describe_cluster(request_timeout=ANSWER_S).result().nodes]
@@ -62,7 +62,7 @@ def check_broker_files(
 
 
 def read_file(admin: AdminClient, broker: int) -> BrokerFile:
-    """Return what a broker's own file says; raises KafkaException."""
+    """Return the values in a broker's own file; raises KafkaException."""
     asked = ConfigResource(ResourceType.BROKER, str(broker))
     (future,) = admin.describe_configs([asked], request_timeout=ANSWER_S).values()
     found = future.result()
@@ -70,7 +70,7 @@ def read_file(admin: AdminClient, broker: int) -> BrokerFile:
 
 
 def _in_file(entry: Any) -> str | None:
-    """Return the value of the file, else Kafka's default, whatever was set dynamically above them."""
+    """Return the file's value, else Kafka's default; values set dynamically are ignored."""
     if entry is None:
         return None
     layers = [entry, *entry.synonyms.values()]
@@ -115,7 +115,7 @@ def _unclear(cluster: str, name: str, listed: str) -> Finding:
 
 
 def _values(name: str, files: Mapping[int, BrokerFile]) -> tuple[str, str | None]:
-    """Return which brokers say what, in words, and the value if all say the same."""
+    """Return the brokers by value, as text, and the value if all brokers have the same."""
     by_value: dict[str, list[int]] = defaultdict(list)
     for broker, file in sorted(files.items()):
         value = file[name]

@@ -1,7 +1,7 @@
-"""`kcm doctor`: is everything there that the monitor needs, and is it well?
+"""`kcm doctor`: check that everything the monitor needs is there and works.
 
-The rule: it reads and never writes: nothing is changed to ZooKeeper, Kafka or the disk. All checks
-run at once, each within its time, and each says what to do.
+The rule: it only reads. It changes nothing in ZooKeeper, in Kafka or on disk. All checks run at
+once, each with a time limit, and each says what to do.
 """
 
 import importlib.util
@@ -33,7 +33,7 @@ from zk_source.config import WatchSettings
 
 DEADLINE_S = 20.0
 WAITS_OF_TIMEOUT = 0.8
-"""Of the time that a check has, how long one waits for what another finds."""
+"""The part of a check's time for which it waits for a result of another check."""
 _NO_ADDRESS = "not asked: kafka_properties may hold credentials, and no address is given for them"
 _NO_CLIENT = "the watcher is not installed here (package kazoo)"
 _NAMES = (
@@ -58,7 +58,7 @@ _COLOURS = {
 
 
 ClusterId: TypeAlias = Future[str | None]
-"""A cluster's id, found by one check while others wait for it; None: it is not known."""
+"""A cluster's id, found by one check while others wait for it; None: not known."""
 
 
 @with_options(
@@ -90,7 +90,7 @@ def doctor(
     monitor. A line is ok, warn (a person should check it), fail (figures are wrong, late or missing because of it), or - (not measured, and
     why). The exit code is 6 if a check fails.
     """
-    # Several checks ask it one after another: one that hangs must leave the others their time.
+    # Several checks ask it one after another: one that hangs must leave time to the others.
     api = ExporterApi(exporter, http_config_file, within_s=min(ANSWER_S, timeout / 4))
     settings = load_all(config, options)
     findings = run_checks(_checks(api, settings, timeout), timeout)
@@ -104,7 +104,7 @@ def doctor(
 
 
 def lines(findings: Iterable[Finding], *, coloured: bool) -> Iterable[str]:
-    """Yield the findings, a line each, and how many there are of each level."""
+    """Yield the findings, a line each, and the number of findings at each level."""
     shown = list(findings)
     width = max(len(finding.about) for finding in shown)
     for finding in shown:
@@ -138,7 +138,7 @@ def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[s
 
 
 def _zookeeper_checks(settings: WatchSettings, watched: ClusterId) -> dict[str, Check]:
-    """Return a check for each server, so that one that is away holds up no other, and one for all."""
+    """Return a check for each server, so that one that is down delays no other, and one for the ensemble."""
     if importlib.util.find_spec("kazoo") is None:
         watched.set_result(None)
         return {"zookeeper": lambda: [unknown("zookeeper", _NO_CLIENT)]}
@@ -154,7 +154,7 @@ def _zookeeper_checks(settings: WatchSettings, watched: ClusterId) -> dict[str, 
 
 
 def _found(check: Callable[[], ClusterFindings], cluster_id: ClusterId) -> list[Finding]:
-    """Return what a check finds at a cluster, and give its id to those that wait for it."""
+    """Return the findings of a check of a cluster, and give the cluster's id to the checks that wait."""
     seen = ClusterFindings([], None)
     try:
         seen = check()
@@ -164,7 +164,7 @@ def _found(check: Callable[[], ClusterFindings], cluster_id: ClusterId) -> list[
 
 
 def _known(*ids: ClusterId, ends_at_s: float) -> list[str | None]:
-    """Return the clusters' ids; None for one that is not found in time."""
+    """Return the clusters' ids; None for an id that is not found in time."""
     wait(ids, timeout=max(0.0, ends_at_s - time.monotonic()))
     return [each.result() if each.done() else None for each in ids]
 
@@ -172,7 +172,7 @@ def _known(*ids: ClusterId, ends_at_s: float) -> list[str | None]:
 def _of_watched(
     findings: list[Finding], clusters: Callable[[], Mapping[str, object]]
 ) -> Iterable[Finding]:
-    """Return the findings of a Kafka, without its lack of our topics where it is one that is watched."""
+    """Return the findings of a Kafka; for a watched cluster, without those about missing topics."""
     lacking = [finding for finding in findings if finding.text == NO_TOPIC]
     names = list(clusters()) if len(lacking) == len(topic_names("")) else []
     if not names:
@@ -188,10 +188,10 @@ _SINCE_ELECTED_BY = ("auto_leader_rebalance",)
 def clusters_of(
     api: ExporterApi, settings: AllSettings, watched: str | None, own: str | None
 ) -> dict[str, dict[str, int | None]]:
-    """Return the names under which a Kafka is watched, each with what is set of its brokers' files.
+    """Return the names under which a Kafka is watched, each with the settings that concern its brokers.
 
-    `watched` is the id of the cluster in ZooKeeper, `own` that of the Kafka that was asked; what the
-    exporter does not show is not known to be set.
+    `watched` is the id of the cluster in ZooKeeper, `own` the id of the Kafka that was asked.
+    Whether a value that the exporter does not show is set is not known.
     """
     found: dict[str, dict[str, int | None]] = {}
     if own is None:
@@ -204,11 +204,11 @@ def clusters_of(
                 found[name] = {
                     "min_insync_replicas": answer["min_isr_assumed"],
                     "leader_imbalance_percentage": rebalance["threshold_percentage"],
-                    # A fold of an earlier release has no such setting.
+                    # A fold of an earlier release does not have this setting.
                     **{each: rebalance[each] for each in _SINCE_ELECTED_BY if each in rebalance},
                 }
     except KcmError:
-        pass  # its own line says why
+        pass  # its own check reports why
     if not found and watched == own:
         found[settings.watch.cluster] = {}
     return found
@@ -217,8 +217,8 @@ def clusters_of(
 def _broker_files(
     api: ExporterApi, settings: AllSettings, watched: ClusterId, own: ClusterId, ends_at_s: float
 ) -> Iterable[Finding]:
-    """Check what the fold must be given of the brokers' own files, if the brokers named are watched."""
-    # Only an address of the user's own is asked: another may be anybody's.
+    """Check the fold's settings against the brokers' own files, if the given brokers are watched."""
+    # Only an address that the user gave is asked: any other may lead anywhere.
     is_named = "bootstrap_servers" in settings.export.model_fields_set
     watched_id, own_id = _known(watched, own, ends_at_s=ends_at_s) if is_named else (None, None)
     clusters = clusters_of(api, settings, watched_id, own_id)
@@ -229,21 +229,21 @@ def _broker_files(
 
 
 def _same(api: ExporterApi, watched: ClusterId, ends_at_s: float) -> Iterable[Finding]:
-    """Check that the exporter shows the very cluster whose ZooKeeper was checked."""
+    """Check that the exporter shows the same cluster whose ZooKeeper was checked."""
     try:
         names = api.cluster_names()
         shown = {name: api.get(cluster_path(name))["cluster_id"] for name in names}
     except KcmError:
-        shown = {}  # its own line says why
+        shown = {}  # its own check reports why
     (watched_id,) = _known(watched, ends_at_s=ends_at_s)
     return [shown_cluster(watched_id, shown)]
 
 
 def _check_kafka(api: ExporterApi, settings: ExportSettings) -> ClusterFindings:
-    """Check the pipeline's Kafka where the settings say, or the exporter if there are no credentials.
+    """Check the pipeline's Kafka at the configured address; without credentials, at the exporter's.
 
-    Credentials go to an address of the user's own alone: whoever answers for the exporter could name
-    any other.
+    Credentials are sent only to an address that the user gave: whoever answers in the exporter's
+    place could name any other.
     """
     if "bootstrap_servers" in settings.model_fields_set:
         return check_kafka(settings)

@@ -1,7 +1,7 @@
-"""The exporter, the figures that it shows, and the clocks of those who made them.
+"""Check the exporter, the figures that it shows, and the clocks of the parts that made them.
 
-The rule: a clock is compared only with what somebody wrote or answered anyway; nothing is written
-to set a time. What may also be a change that was read late is not claimed.
+The rule: clocks are compared only by times that somebody wrote or answered anyway; nothing is
+written to compare them. A difference that a late reading of a change could explain is not reported.
 """
 
 import email.utils
@@ -23,7 +23,7 @@ from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, UnreachableError
 
 ANSWER_S = 5.0
-"""An exporter answers within milliseconds; one that is silent for longer is not well."""
+"""An exporter answers within milliseconds; one that is silent for longer has a problem."""
 SKEW_MS = 2_000
 """Clocks that differ by more make delays and ages wrong."""
 PROVEN_MS = 15 * 60 * 1000
@@ -31,23 +31,23 @@ PROVEN_MS = 15 * 60 * 1000
 _DATE_STEP_MS = 1_000
 """HTTP's Date counts whole seconds."""
 _MOST_PATHS = 5
-"""Of the paths that the watcher may not read, how many a line names."""
+"""How many of the paths that the watcher may not read a line names."""
 _READ_LATE_MS = 5_000
-"""A change that the watcher saw so much later may have been read late, after a resync."""
+"""A change that the watcher saw by so much later may have been read late, after a resync."""
 
 Json = dict[str, Any]
 
 
 class ExporterReadiness(NamedTuple):
-    """What /readyz answered."""
+    """The answer of /readyz."""
 
     body: Json
     clock_ahead_ms: tuple[int, int] | None
-    """By how much the exporter's clock is ahead of ours: at least and at most; None: not known."""
+    """How far the exporter's clock is ahead of the local one, at least and at most; None: not known."""
 
 
 def ask_ready(api: ExporterApi) -> ExporterReadiness:
-    """Return the answer of /readyz, whatever it says; raises UnreachableError."""
+    """Return the answer of /readyz, ready or not; raises UnreachableError."""
     began_ms = clock_ms()
     try:
         with api.open(f"{api.url}/readyz") as answer:
@@ -73,7 +73,7 @@ def ask_ready(api: ExporterApi) -> ExporterReadiness:
 
 
 def check_exporter(api: ExporterApi) -> Iterator[Finding]:
-    """Check whether the exporter is ready, how far it lags, and what its figures are worth."""
+    """Check whether the exporter is ready, how far it lags, and the state of its figures."""
     try:
         ready = ask_ready(api)
     except UnreachableError as error:
@@ -92,7 +92,7 @@ def check_exporter(api: ExporterApi) -> Iterator[Finding]:
 
 
 def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
-    """Check what a cluster's figures are worth; `now` is by the exporter's clock."""
+    """Check whether a cluster's figures can be trusted; `now` is by the exporter's clock."""
     log, completeness = answer["log"], answer["completeness"]
     status = completeness["status"]
     lineage = answer["as_of"]["lineage"]
@@ -127,7 +127,7 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
 
 
 def _min_isr(name: str, answer: Json) -> Finding:
-    """Check whether min.insync.replicas is known of every partition."""
+    """Check whether min.insync.replicas is known for every partition."""
     about = f"min ISR of {name}"
     said = answer["min_isr_assumed"]
     if answer["counts"]["under_min_isr"] is None:
@@ -143,7 +143,7 @@ def _min_isr(name: str, answer: Json) -> Finding:
 
 
 def clock_here(ahead_ms: tuple[int, int] | None) -> Finding:
-    """Check whether this machine's clock agrees with the exporter's, by the Date of its answer."""
+    """Check this machine's clock against the exporter's, by the Date header of its answer."""
     about = "clock, here"
     if ahead_ms is None:
         return unknown(about, "the exporter's answer has no Date")
@@ -157,9 +157,9 @@ def clock_here(ahead_ms: tuple[int, int] | None) -> Finding:
 
 
 def clock_of_zookeeper(name: str, answer: Json) -> Finding:
-    """Check whether ZooKeeper's clock agrees with the exporter's, or with the watcher's by the last change.
+    """Check ZooKeeper's clock against the exporter's, or the watcher's by the last change.
 
-    A change is seen after it was committed. So it is certain only of a ZooKeeper that is
+    A change is seen after it was committed. So a difference is certain only where ZooKeeper is
     ahead; where it seems to be behind, the change may have been read late.
     """
     about = f"clock, ZooKeeper of {name}"
@@ -227,7 +227,7 @@ def _fold(name: str, answer: Json, now: int) -> Finding:
 
 
 def _late(stage: str, answer: Json, now: int) -> str:
-    """Return for how long a stage has given no sign of life, by the exporter; empty while it does."""
+    """Return how long ago a stage last gave a sign of life, by the exporter; empty while it is in time."""
     completeness = answer["completeness"]
     if completeness["status"] != Status.BEHIND or completeness["stage"] != stage:
         return ""
@@ -235,7 +235,7 @@ def _late(stage: str, answer: Json, now: int) -> str:
 
 
 def _skewed(stage: str, answer: Json) -> str:
-    """Return by how much a stage's clock disagrees with the exporter's; empty where it does not."""
+    """Return how far a stage's clock differs from the exporter's; empty where it agrees."""
     ahead_ms = answer["completeness"]["clock_skew_ms"].get(stage)
     if ahead_ms is None:
         return ""
@@ -244,7 +244,7 @@ def _skewed(stage: str, answer: Json) -> str:
 
 
 def _ahead(date: str | None, began_ms: int, ended_ms: int) -> tuple[int, int] | None:
-    """Return by how much a clock is ahead of ours, at least and at most.
+    """Return how far a clock is ahead of the local one, at least and at most.
 
     >>> _ahead("Thu, 01 Jan 1970 00:00:10 GMT", 9_000, 9_400)
     (600, 2000)

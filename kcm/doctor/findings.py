@@ -1,8 +1,8 @@
-"""Findings of `kcm doctor`, and checks that run side by side, each within its time.
+"""Findings of `kcm doctor`, and checks that run in parallel, each with a time limit.
 
-The rule: a check that cannot be made is not well and not ill: it is reported as not measured, with the
-reason. One that does not end in time is ill, holds up none of the others, and hides nothing that it
-has found until then.
+The rule: a check that cannot be made has neither passed nor failed: it is reported as not measured,
+with the reason. A check that does not end in time fails, delays no other check, and keeps what it
+has found so far.
 """
 
 import enum
@@ -15,11 +15,11 @@ from kcm.cli.exits import describe
 
 
 class Level(enum.StrEnum):
-    """How a finding is."""
+    """The level of a finding."""
 
     OK = "ok"
     WARN = "warn"
-    """It works, and somebody should check it."""
+    """It works, but somebody should check it."""
     FAIL = "fail"
     """Figures are wrong, late or missing because of it."""
     UNKNOWN = "-"
@@ -27,48 +27,48 @@ class Level(enum.StrEnum):
 
 
 class Finding(NamedTuple):
-    """One line."""
+    """One line of the output."""
 
     level: Level
     about: str
     text: str
     todo: str = ""
-    """What to do about it; empty where nothing is to be done."""
+    """What to do about it; empty where nothing need be done."""
 
 
 class ClusterFindings(NamedTuple):
-    """What was found at a cluster, and which one it is."""
+    """The findings about a cluster, and the cluster's id."""
 
     findings: list[Finding]
     cluster_id: str | None
-    """None: it did not answer, has none, or it may not be read."""
+    """None: the cluster did not answer, has no id, or the id may not be read."""
 
 
 Check = Callable[[], Iterable[Finding]]
 
 
 def ok(about: str, text: str) -> Finding:
-    """Return that something is well."""
+    """Return a finding that something is well."""
     return Finding(Level.OK, about, text)
 
 
 def warn(about: str, text: str, todo: str) -> Finding:
-    """Return that somebody should check something."""
+    """Return a finding that somebody should check something."""
     return Finding(Level.WARN, about, text, todo)
 
 
 def fail(about: str, text: str, todo: str) -> Finding:
-    """Return that something is not well."""
+    """Return a finding that something is wrong."""
     return Finding(Level.FAIL, about, text, todo)
 
 
 def unknown(about: str, why: str) -> Finding:
-    """Return that something was not measured."""
+    """Return a finding that something was not measured."""
     return Finding(Level.UNKNOWN, about, f"not measured: {why}")
 
 
 def run_checks(checks: Mapping[str, Check], deadline_s: float) -> list[Finding]:
-    """Run all checks at once, and return what each found in time, in their order."""
+    """Run all checks at once; return what each found in time, in the order of the checks."""
     found: dict[str, list[Finding]] = {name: [] for name in checks}
     ended: set[str] = set()
 
@@ -92,7 +92,7 @@ def run_checks(checks: Mapping[str, Check], deadline_s: float) -> list[Finding]:
     todo = "something there does not answer; --timeout waits longer"
     results = []
     for name in checks:
-        is_late = name not in ended  # before its findings are taken: what follows is left out
+        is_late = name not in ended  # read before its findings: later ones are left out
         results += list(found[name])
         if is_late:
             results.append(fail(name, f"did not end within {deadline_s:g} s", todo))

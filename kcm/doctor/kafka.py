@@ -1,7 +1,7 @@
-"""The pipeline's Kafka and its topics, as `kcm doctor` checks them.
+"""Check the pipeline's Kafka and its topics for `kcm doctor`.
 
-The rule: nothing is made or altered here. A topic that is missing or set otherwise is reported with
-what the parts themselves would say of it.
+The rule: nothing is created or altered here. A topic that is missing or has other settings is
+reported in the words that the parts themselves use.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,14 +23,14 @@ from pipeline.topics import (
 )
 
 ANSWER_S = 5.0
-"""A broker that takes longer is as good as gone for a monitor."""
+"""A broker that takes longer counts as down."""
 ABOUT = "pipeline's Kafka"
 NO_TOPIC = "there is no such topic"
 _PROTOCOL = "inter.broker.protocol.version"
 
 
 def check_kafka(settings: PipelineSettings) -> ClusterFindings:
-    """Check whether the pipeline's Kafka answers, and whether its topics are as they must be."""
+    """Check whether the pipeline's Kafka answers, and whether its topics have the settings they need."""
     client_errors: list[KafkaError] = []
     where = settings.bootstrap_servers
     properties: dict[str, Any] = {**client_properties(settings), "error_cb": client_errors.append}
@@ -57,7 +57,7 @@ def check_kafka(settings: PipelineSettings) -> ClusterFindings:
 
 
 def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Finding]:
-    """Check of each topic whether it is there, whole, and set as the parts want it."""
+    """Check for each topic whether it exists, has all replicas in sync, and has the needed settings."""
     names = topic_names(settings.topic_prefix)
     found = describe_topics(admin, names)
     wanted = topic_settings(names)
@@ -104,7 +104,7 @@ def _topic(
 
 
 def same_cluster(watched: str | None, own: str | None) -> Finding:
-    """Check whether the pipeline keeps its topics on the very cluster that it watches."""
+    """Check whether the pipeline keeps its topics on the cluster that it watches."""
     about = "apart"
     if watched is None or own is None:
         return unknown(about, "both clusters' ids are needed, the watched one's and the pipeline's")
@@ -118,7 +118,7 @@ def same_cluster(watched: str | None, own: str | None) -> Finding:
 
 
 def shown_cluster(watched: str | None, shown: Mapping[str, str | None]) -> Finding:
-    """Check whether the cluster in ZooKeeper is one that the exporter shows, by their ids."""
+    """Check by the ids whether the exporter shows the cluster that is in ZooKeeper."""
     about = "same cluster"
     if watched is None:
         return unknown(about, "the id of the cluster in ZooKeeper (/cluster/id) is needed")
@@ -139,7 +139,7 @@ def shown_cluster(watched: str | None, shown: Mapping[str, str | None]) -> Findi
 
 
 def _settings_of(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str | None]]:
-    """Return the settings of the topics; those that may not be read are absent."""
+    """Return the settings of the topics; a topic whose settings may not be read is absent."""
     found: dict[str, dict[str, str | None]] = {}
     if not names:
         return found
@@ -153,7 +153,7 @@ def _settings_of(admin: AdminClient, names: list[str]) -> dict[str, dict[str, st
 
 
 def _protocol(admin: AdminClient, broker: int) -> str:
-    """Return which protocol a broker speaks, which is the nearest to its release that it reports."""
+    """Return which protocol a broker speaks: the best hint to its release that it reports."""
     asked = ConfigResource(ResourceType.BROKER, str(broker))
     try:
         (future,) = admin.describe_configs([asked], request_timeout=ANSWER_S).values()

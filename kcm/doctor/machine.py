@@ -1,6 +1,6 @@
-"""What this machine has of what the parts need: packages, Java, jars.
+"""Check this machine for what the parts need: packages, Java, jars.
 
-The rule: only what the parts that are installed here need can be missing here.
+The rule: only what an installed part needs can be missing here.
 """
 
 import importlib.metadata
@@ -21,7 +21,7 @@ NEEDS = {"watch": "kazoo", "stream": "pyspark", "export": "starlette"}
 
 
 def check_machine(java_home: Path | None) -> Iterator[Finding]:
-    """Report which parts can run here, and whether Java and the jars are there for them."""
+    """Report which parts can run here, and whether the Java and the jars that they need are there."""
     runs = [part for part, package in NEEDS.items() if importlib.util.find_spec(package)]
     version = importlib.metadata.version(DISTRIBUTION)
     yield ok(

@@ -1,7 +1,7 @@
-"""The watched ZooKeeper: each server, what we may read, and the Kafka that keeps its metadata there.
+"""Check the watched ZooKeeper: each server, what may be read, and the Kafka cluster in it.
 
-The rule: it reads and nothing else; a session is all that the ensemble notices of it. What is read
-is what the watcher reads, so a permission that it lacks is found by the path.
+The rule: it only reads; the ensemble sees no more than one session. It reads what the watcher
+reads, so a missing permission is found with its path.
 """
 
 import json
@@ -25,20 +25,20 @@ from zk_source.wire.tls_advice import tls_advice
 from zk_source.zookeeper.four_letter_words import four_letter_word, host_and_port
 
 ANSWER_S = 3.0
-"""A server that takes longer to say who it is cannot be watched live."""
+"""A server that takes longer to answer cannot be watched live."""
 CONNECT_S = 8.0
 SAMPLES = 3
-"""Children of a node whose own permissions are tried: Kafka gives all of a kind the same."""
+"""How many children of a node are tried for their own permissions: Kafka sets the same on all."""
 _VERSION = re.compile(r"[Vv]ersion: (\d+\.\d+\.\d+)")
 _MODE = re.compile(r"Mode: ([\w-]+)")
 _RECURSIVE_SINCE = (3, 6, 0)
 _UNSAFE_WATCHES = (((3, 6, 0), (3, 8, 4)), ((3, 9, 0), (3, 9, 2)))
-"""Servers in which CVE-2024-23944 lets a persistent watch see names that it may not read."""
+"""Releases in which CVE-2024-23944 lets a persistent watch see names that its session may not read."""
 _TREES = ("/brokers/ids", "/brokers/topics", *WATCHED_SUBTREES)
 
 
 def check_server(settings: WatchSettings, address: str) -> Finding:
-    """Ask one server who it is; its commands may be switched off, which is no fault."""
+    """Ask one server for its version and role; its commands may be switched off, which is no problem."""
     about = f"zookeeper {address}"
     host, port = host_and_port(address)
     began = time.monotonic()
@@ -57,7 +57,7 @@ def check_server(settings: WatchSettings, address: str) -> Finding:
 
 
 def _tls(settings: WatchSettings) -> ssl.SSLContext | None:
-    """Return how to speak TLS with a server; None where the settings want none."""
+    """Return the TLS context for a server; None where the settings use no TLS."""
     if not settings.zk_tls:
         return None
     context = ssl.create_default_context()
@@ -70,7 +70,7 @@ def _tls(settings: WatchSettings) -> ssl.SSLContext | None:
 
 
 def server_answer(about: str, answer: str, took_ms: float) -> Finding:
-    """Return what a server's answer to srvr means.
+    """Return the finding of a server's answer to srvr.
 
     >>> server_answer("zk1", "srvr is not executed because it is not in the whitelist.", 1).level
     <Level.OK: 'ok'>
@@ -90,7 +90,7 @@ def server_answer(about: str, answer: str, took_ms: float) -> Finding:
 
 
 def _of_version(about: str, answer: str, version: str, took_ms: float) -> Finding:
-    """Return what a server's version and role mean for a watcher."""
+    """Return the finding about a server's version and role."""
     mode = _MODE.search(answer)
     numbers = tuple(map(int, version.split(".")))
     summary = f"{version}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
@@ -104,7 +104,7 @@ def _of_version(about: str, answer: str, version: str, took_ms: float) -> Findin
 
 
 def check_cluster(settings: WatchSettings) -> ClusterFindings:
-    """Connect as the watcher does, and report what can be read and which Kafka is there."""
+    """Connect as the watcher does; report what can be read and which Kafka cluster is there."""
     client, _ = make_client(settings, Authenticating, most_reconnect_s=1.0)
     try:
         try:
@@ -119,7 +119,7 @@ def check_cluster(settings: WatchSettings) -> ClusterFindings:
 
 
 class _Reader:
-    """Reads under the chroot, and notes what it may not."""
+    """Reads below the chroot, and records what it may not read."""
 
     def __init__(self, client: KazooClient, settings: WatchSettings) -> None:
         self._client = client
@@ -177,7 +177,7 @@ class _Reader:
             )
 
     def _data(self, path: str) -> bytes | None:
-        """Return what a znode holds; None when there is none, or it may not be read."""
+        """Return the data of a znode; None when it does not exist or may not be read."""
         found = self._ask(self._client.get, path)
         if found is None:
             return None
@@ -186,7 +186,7 @@ class _Reader:
         return data
 
     def _children(self, path: str) -> list[str] | None:
-        """Return the names under a znode; None when there is none, or it may not be read."""
+        """Return the children of a znode; None when it does not exist or may not be read."""
         found = self._ask(self._client.get_children, path)
         return None if found is None else sorted(found)
 
@@ -207,7 +207,7 @@ def _migrates(controller: dict[str, Any], migration: dict[str, Any]) -> bool:
 
 
 def _registered(ids: Sequence[str], registrations: Iterable[dict[str, Any]]) -> Finding:
-    """Return which brokers are registered, and whether they are alike."""
+    """Return the finding about which brokers are registered, and whether their registrations agree."""
     if not ids:
         return warn("cluster", "no broker is registered", "is the cluster down?")
     kinds = {

@@ -1,4 +1,4 @@
-"""What the brokers' own files say, as lines of `kcm doctor`."""
+"""The lines of `kcm doctor` about the brokers' own files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kcm.doctor.findings import Level
 
 
 def file(**said: str | None) -> dict[str, str | None]:
-    """Return a broker's file: Kafka's defaults, but for these, with `_` for `.`."""
+    """Return a broker's file: Kafka's defaults except for these, with `_` for `.`."""
     names = dict(zip(SETTING_OF, ("1", "10", "true"), strict=True)) | TAKEN_AS
     return names | {name.replace("_", "."): value for name, value in said.items()}
 
 
 def test_brokers_that_agree_give_the_line_to_set() -> None:
-    """What the fold knows already is ok, another value or none is a warning with the line."""
+    """A value that the fold has already is ok; another value, or none, is a warning with the line to set."""
     files = {1: file(min_insync_replicas="2"), 2: file(min_insync_replicas="2")}
     said = findings_of("prod", files, {})
     first, *others = said
@@ -32,7 +32,7 @@ def test_brokers_that_agree_give_the_line_to_set() -> None:
 
 @pytest.mark.parametrize("name", [*SETTING_OF, *TAKEN_AS])
 def test_brokers_that_differ_are_named(name: str) -> None:
-    """No single value is right for them, so none is printed as one to set."""
+    """No single value is right for all, so no line to set is printed."""
     files = {1: file(), 2: file(), 3: file() | {name: "7"}}
     (line,) = [each for each in findings_of("prod", files, {}) if each.level is not Level.OK]
     assert "on brokers 1, 2; " in line.text
@@ -43,8 +43,8 @@ def test_brokers_that_differ_are_named(name: str) -> None:
 @pytest.mark.parametrize(("said", "level"), [(True, Level.WARN), (False, Level.OK)])
 def test_a_rebalance_that_is_off_is_to_be_set(
     said: bool, level: Level
-) -> None:  # pytest gives it by name
-    """Without it elections that nobody was seen to ask for are taken for the controller's own."""
+) -> None:  # pytest passes it by name
+    """Otherwise elections without a known request would be attributed to the controller's rebalance."""
     files = {1: file(auto_leader_rebalance_enable="false")}
     findings = findings_of("prod", files, {"auto_leader_rebalance": said})
     (line,) = [each for each in findings if "auto.leader.rebalance" in each.text]
@@ -53,14 +53,14 @@ def test_a_rebalance_that_is_off_is_to_be_set(
 
 
 def test_another_interval_is_reported() -> None:
-    """What the next check would elect, and when, is foretold by Kafka's default."""
+    """What the next check would elect, and when, is predicted with Kafka's default."""
     files = {1: file(leader_imbalance_check_interval_seconds="60")}
     (line,) = [each for each in findings_of("prod", files, {}) if each.level is not Level.OK]
     assert "leader.imbalance.check.interval.seconds=60" in line.text
 
 
 def test_a_broker_that_does_not_say_is_not_counted() -> None:
-    """An older release may lack a setting; where nobody says it, it is not measured."""
+    """An older release may lack a setting; where no broker reports it, it is not measured."""
     files = {1: file(min_insync_replicas=None), 2: file(min_insync_replicas="2")}
     (first, *_) = findings_of("prod", files, {})
     assert first.text == "min.insync.replicas=2 on broker 2: --min-insync-replicas prod=2"

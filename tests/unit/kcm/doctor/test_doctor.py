@@ -13,7 +13,7 @@ from pipeline.settings import load
 
 
 def test_lines_stand_in_columns_and_are_counted() -> None:
-    """One line each: the level first, what to do last; colours only for a terminal."""
+    """Each line has the level first and what to do last; colours are only for a terminal."""
     findings = [ok("kcm", "0.1"), warn("java", "old", "install 17"), unknown("x", "away")]
     findings.append(fail("zookeeper", "down", "start it"))
     assert list(lines(findings, coloured=False)) == [
@@ -27,7 +27,7 @@ def test_lines_stand_in_columns_and_are_counted() -> None:
 
 
 class UnaskedExporter(ExporterApi):
-    """An exporter that nobody may ask: whoever answers for it could name any address."""
+    """An exporter that must not be asked: whoever answers in its place could name any address."""
 
     def open(self, request: str | Request) -> Any:
         """Fail."""
@@ -35,7 +35,7 @@ class UnaskedExporter(ExporterApi):
 
 
 def test_credentials_go_to_no_address_of_the_exporters() -> None:
-    """With client properties the address must be the user's own; without one it is a line."""
+    """With client properties the user must give the address; without one a line says so."""
     settings = load(ExportSettings, kafka_properties={"sasl.password": "hunter2"})
     findings = _check_kafka(UnaskedExporter("http://127.0.0.1:1"), settings)
     assert findings.cluster_id is None

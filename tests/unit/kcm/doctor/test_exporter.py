@@ -1,4 +1,4 @@
-"""What `kcm doctor` says of the exporter, its figures and the clocks."""
+"""The lines of `kcm doctor` about the exporter, its figures and the clocks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
 
 
 def reported(completeness: Completeness = LIVE, folded_at: int = T0, **log: Any) -> Any:
-    """Return the API's answer about a cluster, but for these fields."""
+    """Return the API's answer about a cluster, with these fields changed."""
     view = cluster_view(folded_at=folded_at, log=log_view(**log))
     snapshot = ClusterSnapshot(name="prod", partition=0, view=view, brokers={}, topics={})
     return msgspec.to_builtins(cluster_answers.detail(snapshot, completeness, []))
 
 
 def levels(answer: Any, now: int = T0) -> dict[str, str]:
-    """Return each finding about a cluster's figures that is not ok, by its first word."""
+    """Return the findings about a cluster's figures that are not ok, by their first word."""
     return {
         finding.about.split()[0]: finding.text
         for finding in check_figures("prod", answer, now)
@@ -35,12 +35,12 @@ def levels(answer: Any, now: int = T0) -> dict[str, str]:
 
 
 def test_figures_in_good_order_are_ok() -> None:
-    """A live cluster whose last change was read as it came has nothing but ok lines."""
+    """A live cluster whose last change was read at once has only ok lines."""
     assert levels(reported(last_change_mtime=T0 - 3)) == {}
 
 
 def test_a_min_isr_that_is_not_known_is_one_line_that_names_the_setting() -> None:
-    """What is not known because of it, and what to set."""
+    """The line says what is not known because of it, and what to set."""
     answer = reported(last_change_mtime=T0 - 3)
     answer["counts"]["under_min_isr"] = answer["min_isr_assumed"] = None
     (finding,) = [each for each in check_figures("prod", answer, T0) if each.level is not Level.OK]
@@ -49,7 +49,7 @@ def test_a_min_isr_that_is_not_known_is_one_line_that_names_the_setting() -> Non
 
 
 def test_figures_that_are_not_live_name_the_stage() -> None:
-    """What is behind, since when, and because of whom."""
+    """The line says what is behind, since when, and which part causes it."""
     behind = Completeness(status=Status.BEHIND, since=T0 - 60_000, stage=Stage.FOLD, verified_at=T0)
     assert levels(reported(behind))["figures"] == "behind for 1 min, by the fold"
 
@@ -73,13 +73,13 @@ def test_figures_that_are_not_live_name_the_stage() -> None:
 def test_what_is_not_well_is_reported_by_its_part(
     fields: dict[str, Any], now: int, about: str, words: str
 ) -> None:
-    """Each trouble has a line of its own that says what was seen."""
+    """Each problem has its own line that says what was seen."""
     assert words in levels(reported(**fields), now)[about]
 
 
 @pytest.mark.parametrize("stage", [Stage.WATCHER, Stage.FOLD])
 def test_a_stage_is_late_by_the_exporters_verdict_alone(stage: Stage) -> None:
-    """Times that an hour's skew makes old say nothing; the exporter's own ages do."""
+    """Times that an hour's clock skew makes old do not count; the exporter's own ages do."""
     hour = 3_600_000
     assert not {"watcher", "fold"} & set(levels(reported(), T0 + hour))
     late = Completeness(status=Status.BEHIND, since=T0 - 9000, stage=stage, verified_at=T0)
@@ -97,7 +97,7 @@ def test_a_stage_is_late_by_the_exporters_verdict_alone(stage: Stage) -> None:
 def test_a_clock_that_disagrees_is_reported_of_its_stage(
     stage: Stage, ahead_ms: int, words: str
 ) -> None:
-    """Who it is and by how much, while the figures are as good as before."""
+    """The line names the stage and the difference, while the figures can be trusted as before."""
     found = levels(
         reported(
             Completeness(
@@ -128,13 +128,13 @@ def test_a_clock_that_disagrees_is_reported_of_its_stage(
 def test_zookeepers_clock_is_judged_by_changes_alone(
     seen: int | None, mtime: int | None, level: Level
 ) -> None:
-    """A change seen before its mtime proves a clock that is ahead; one seen late proves nothing."""
+    """A change seen before its mtime proves that the clock is ahead; one seen late proves nothing."""
     answer = reported(last_change_at=seen, last_change_mtime=mtime)
     assert clock_of_zookeeper("prod", answer).level is level
 
 
 def test_zookeepers_clock_is_as_the_exporter_reports_it() -> None:
-    """What the watcher has proved of it counts more than the last change, which may have been read late."""
+    """What the watcher has measured counts more than the last change, which may have been read late."""
     proved = msgspec.structs.replace(LIVE, clock_skew_ms={Stage.ZOOKEEPER: -7_200_000})
     found = clock_of_zookeeper("prod", reported(proved, last_change_at=T0, last_change_mtime=T0))
     assert (found.level, "7200 s behind the exporter's" in found.text) == (Level.WARN, True)

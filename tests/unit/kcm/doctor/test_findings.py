@@ -1,4 +1,4 @@
-"""Checks run side by side, and none hides another."""
+"""Checks run in parallel, and none hides another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.runtime import UnreachableError
 
 
 def test_checks_run_side_by_side_and_are_reported_in_order() -> None:
-    """Two checks that wait for each other both end; the order is that of the table."""
+    """Two checks that wait for each other both end; the output has the order of the table."""
     here, there = threading.Event(), threading.Event()
 
     def first() -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def test_checks_run_side_by_side_and_are_reported_in_order() -> None:
 
 
 def test_a_check_that_hangs_or_breaks_hides_no_other() -> None:
-    """Its own line says so, after what it had found before."""
+    """Its own line says so, after the findings that it had before."""
     end = threading.Event()
 
     def hangs() -> Iterator[Finding]:

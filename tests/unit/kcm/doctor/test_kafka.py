@@ -1,4 +1,4 @@
-"""What `kcm doctor` says of the pipeline's Kafka and of the cluster that is shown."""
+"""The lines of `kcm doctor` about the pipeline's Kafka and the cluster that is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcm.doctor.kafka import same_cluster, shown_cluster
 
 
 def test_the_pipeline_should_not_live_on_what_it_watches() -> None:
-    """Equal ids are a warning, one that is missing is not measured."""
+    """Equal ids are a warning; a missing id is not measured."""
     assert same_cluster("a", "b").level is Level.OK
     assert same_cluster("a", "a").level is Level.WARN
     assert same_cluster(None, "a").level is Level.UNKNOWN
@@ -29,7 +29,7 @@ def test_the_pipeline_should_not_live_on_what_it_watches() -> None:
 def test_the_exporter_should_show_the_cluster_of_this_zookeeper(
     watched: str | None, shown: dict[str, str | None], level: Level, words: str
 ) -> None:
-    """One cluster's ZooKeeper and another one's exporter are not all green."""
+    """The ZooKeeper of one cluster with the exporter of another must not pass."""
     finding = shown_cluster(watched, shown)
     assert finding.level is level
     assert words in finding.text

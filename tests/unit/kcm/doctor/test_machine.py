@@ -1,4 +1,4 @@
-"""What `kcm doctor` says of this machine."""
+"""The lines of `kcm doctor` about this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _no_jars_and_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_what_the_fold_lacks_is_a_warning_with_what_to_do() -> None:
-    """It may run on another machine."""
+    """It is only a warning because the fold may run on another machine."""
     kcm, *others = check_machine(None)
     assert (kcm.level, kcm.about) == (Level.OK, "kcm")
     assert kcm.text.endswith("can run here: watch, stream, export")
@@ -32,7 +32,7 @@ def test_what_the_fold_lacks_is_a_warning_with_what_to_do() -> None:
 
 
 def test_a_machine_without_the_fold_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what is installed here can lack something."""
+    """Only an installed part can lack something."""
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "pyspark" else found(name)

@@ -1,4 +1,4 @@
-"""What `kcm doctor` says of a ZooKeeper server."""
+"""The lines of `kcm doctor` about a ZooKeeper server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kcm.doctor.zookeeper import server_answer
     ],
 )
 def test_a_server_is_judged_by_what_it_says(answer: str, level: Level, words: str) -> None:
-    """A version that is not reported is no fault; no quorum is one, and so is what is no ZooKeeper."""
+    """A version that is not reported is no problem; a missing quorum is one, as is another program."""
     finding = server_answer("zk1:2181", answer, 1.0)
     assert finding.level is level
     assert words in finding.text
