@@ -1,4 +1,4 @@
-"""`kcm elect`: preferred elections, run in chunks and watched to their effect.
+"""`kcm elect`: run preferred elections in chunks and watch their effect.
 
 It may use `queries` and `cli`.
 """

@@ -1,7 +1,7 @@
-"""Preferred elections on the watched cluster, through Kafka's own admin protocol.
+"""Request preferred elections from the watched cluster, through Kafka's own admin protocol.
 
-The rule: it asks for preferred elections of named partitions and for nothing else; what Kafka says
-of each partition is handed on by Kafka's name of it.
+The rule: it requests preferred elections of named partitions and nothing else. Kafka's answer for
+each partition is passed on under Kafka's name of the error.
 """
 
 import re
@@ -18,21 +18,21 @@ from pipeline.runtime import UnreachableError, UsageError
 from pipeline.settings import check_hosts
 
 NOT_NEEDED = "ELECTION_NOT_NEEDED"
-"""Kafka's word for a partition that its preferred replica leads already."""
+"""Kafka's error for a partition that its preferred replica leads already."""
 _ANSWER_WITHIN_S = 5.0
 _KEY = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+|debug|log_level|retries")
-"""What a property of librdkafka is called; anything else may be a secret that was mistyped."""
+"""The form of a librdkafka property's name; any other text may be a mistyped secret."""
 _LEAST_SECRET = 3
-"""Characters; what is shorter stands in too many words by chance."""
+"""Characters; a shorter value is part of too many words by chance."""
 _ADDRESSES = {"bootstrap.servers", "metadata.broker.list"}
 
 
 class ElectionRefusedError(Exception):
-    """Kafka did not take the request as a whole; whether it elected is not known."""
+    """Kafka did not accept the request as a whole; whether it elected is not known."""
 
 
 class Elections:
-    """A client of the watched cluster."""
+    """A client of the watched cluster that requests elections."""
 
     def __init__(self, bootstrap_servers: str, config: Path | None, *, within_s: float) -> None:
         """Take the address, a file of more client properties, and how long Kafka may take to elect.
@@ -48,7 +48,8 @@ class Elections:
             "bootstrap.servers": self.servers,
             "reconnect.backoff.max.ms": 2000,
             "socket.connection.setup.timeout.ms": 5000,
-            # How long an election may take: confluent-kafka 2.16 breaks on elect_leaders' own timeouts.
+            # How long an election may take: confluent-kafka 2.16 fails on elect_leaders' own
+            # timeouts.
             "socket.timeout.ms": int(within_s * 1000),
             "log_level": 2,
             **more,
@@ -74,14 +75,14 @@ class Elections:
             ) from None
 
     def elect(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
-        """Return for each partition Kafka's error, None for one that was elected.
+        """Return Kafka's error for each partition, None for one that was elected.
 
-        Raises ElectionRefusedError when there is no answer for them one by one.
+        Raises ElectionRefusedError when there is no answer for each partition.
         """
         asked = [ck.TopicPartition(p.topic, p.partition) for p in partitions]
         try:
             future = self._admin.elect_leaders(ck.ElectionType.PREFERRED, asked)
-            # Releases of the library differ in whether they wrap an error.
+            # Releases of the library differ: some wrap an error, some do not.
             answer: dict[Any, ck.KafkaException | ck.KafkaError | None] = future.result()
         except ck.KafkaException as error:
             raise ElectionRefusedError(reason_of(error)) from None
@@ -92,7 +93,7 @@ class Elections:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return what a file of properties holds, a key=value each line; raises UsageError."""
+    """Return the properties in a file, one key=value a line; raises UsageError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -105,7 +106,7 @@ def read_properties(path: Path) -> dict[str, str]:
             continue
         key, sign, value = text.partition("=")
         if not sign or not _KEY.fullmatch(key.strip()):
-            # the line itself may hold a secret
+            # the line itself may contain a secret
             raise UsageError(f"option --command-config: line {number} of {path} is not key=value")
         properties[key.strip()] = value.strip()
     if properties.keys() & _ADDRESSES:
@@ -114,20 +115,21 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def without_values(text: str, properties: Mapping[str, str]) -> str:
-    """Return the library's words without what a file gave as values, for one may be a secret.
+    """Return the library's text without the values from a file: one of them may be a secret.
 
     >>> without_values('Invalid value "hunter2" for "sasl.mechanism"', {"sasl.mechanism": "hunter2"})
     'Invalid value "..." for "sasl.mechanism"'
     """
     for value in sorted(properties.values(), key=len, reverse=True):
-        # One that is part of a name, such as sasl, is no secret, and names must stay readable.
+        # A value that is part of a name, such as sasl, is not a secret, and names must stay
+        # readable.
         if len(value) >= _LEAST_SECRET and not any(value in key for key in properties):
             text = text.replace(value, "...")
     return text
 
 
 def error_name(error: ck.KafkaException | ck.KafkaError) -> str:
-    """Return Kafka's name of an error, or the library's text for one of its own.
+    """Return Kafka's name of an error; for an error of the library itself, the library's text.
 
     >>> error_name(ck.KafkaError(ck.KafkaError.PREFERRED_LEADER_NOT_AVAILABLE))
     'PREFERRED_LEADER_NOT_AVAILABLE'

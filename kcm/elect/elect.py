@@ -1,8 +1,8 @@
-"""`kcm elect`: run the preferred elections that are recommended, and watch what they do.
+"""`kcm elect`: run the recommended preferred elections, and watch their effect.
 
-The rule: this is the only command that changes the watched cluster, so it does nothing without
---confirm, nothing on another cluster than the one that is shown, nothing while the monitor does not
-see all, and stops at the first surprise.
+The rule: this is the only command that changes the watched cluster. So it does nothing without
+--confirm, nothing on a cluster other than the one that the exporter shows, and nothing while the
+monitor's figures are incomplete. It stops at the first surprise.
 """
 
 import json
@@ -30,7 +30,7 @@ from pipeline.runtime import UnreachableError, UsageError
 from pipeline.settings import PipelineSettings, check_hosts, load
 
 CHUNK = 100
-"""Partitions elected at a time: what one request moves, and what is at stake if it surprises."""
+"""Partitions elected at a time: what one request moves, and what one surprise can affect."""
 MOST_AT_ONCE = 500
 _NOT_NAMED = "grade       cannot name these elections: give --pipeline-servers, or --config"
 
@@ -94,17 +94,17 @@ PipelineServers = Annotated[
 
 
 class Plan(NamedTuple):
-    """What is to be elected."""
+    """The elections to run."""
 
     partitions: list[TopicPartition]
     skipped: list[TopicPartition]
-    """Partitions of the file that cannot be elected now, or need not be."""
+    """Partitions of the file that cannot be elected now, or need no election."""
     broker: int | None
-    """The broker that is to lead them; None: any."""
+    """The broker that is to lead the partitions; None: any."""
     before: int
-    """Partitions (of the broker) that Kafka counts as not led by their preferred replica, now."""
+    """Partitions (of the broker) that Kafka counts now as not led by their preferred replica."""
     after: int | None
-    """The same afterwards; None: not known of a part of what is recommended."""
+    """The same count after the elections; None: not known for a part of the recommendation."""
 
 
 @with_options(PipelineSettings, only=("secrets_dir", "topic_prefix"))
@@ -147,7 +147,8 @@ def elect(
     ended = announce(plan, len(chunks), confirm=confirm, is_named=pipeline is not None)
     if ended is not None:
         return ended
-    # Kafka may take `wait` to elect, and so may the effect: all that is seen within both is ours.
+    # Kafka may take `wait` to elect, and the effect may take as long: elections seen within both
+    # times count as these.
     requests = (
         None if pipeline is None else RequestWriter(pipeline, name, holds_s=2 * wait, warn=warn)
     )
@@ -164,9 +165,10 @@ def elect(
 
 
 def read_pipeline(config: Path | None, options: Options) -> PipelineSettings | None:
-    """Return the settings of the pipeline's Kafka; None: nobody says where it is. Raises UsageError.
+    """Return the settings of the pipeline's Kafka; None: the user gave no address. Raises UsageError.
 
-    The exporter knows, and is not asked: credentials go to an address of the user's own alone.
+    The exporter knows an address but is not asked: credentials are sent only to one that the user
+    gave.
     """
     servers = options["bootstrap_servers"]
     try:
@@ -178,7 +180,7 @@ def read_pipeline(config: Path | None, options: Options) -> PipelineSettings | N
 
 
 def check_cluster(api: ExporterApi, name: str, kafka: Elections) -> None:
-    """Raise KcmError unless the monitor sees the cluster live, and Kafka is that same cluster."""
+    """Raise KcmError unless the monitor shows the cluster live, and Kafka is that same cluster."""
     shown = api.get(cluster_path(name))
     status, cluster_id = shown["completeness"]["status"], shown["cluster_id"]
     if status != "live":
@@ -200,7 +202,7 @@ def check_cluster(api: ExporterApi, name: str, kafka: Elections) -> None:
 
 
 def announce(plan: Plan, chunks: int, *, confirm: bool, is_named: bool) -> int | None:
-    """Print what is to be done; return the exit code if nothing is done after that, else None."""
+    """Print what will be done; return the exit code if the command ends here, else None."""
     try:
         for line in plan_lines(plan, chunks):
             _say(line)
@@ -221,7 +223,7 @@ def announce(plan: Plan, chunks: int, *, confirm: bool, is_named: bool) -> int |
 def make_plan(
     api: ExporterApi, cluster: str, broker: int | None, wanted: Sequence[TopicPartition] | None
 ) -> Plan:
-    """Return what can be elected now: all that is recommended, or what of a file is."""
+    """Return what can be elected now: all that is recommended, or the part of it that a file names."""
     found = read_recommended(api, cluster_path(cluster, "/recommendations"), broker)
     recommended = dict.fromkeys(found.partitions)
     before, after = found.first["imbalance_before"], found.first["imbalance_after"]
@@ -230,14 +232,14 @@ def make_plan(
     chosen = [partition for partition in wanted if partition in recommended]
     skipped = [partition for partition in wanted if partition not in recommended]
     if len(chosen) < len(recommended):
-        # One that is being reassigned may count before and after alike.
+        # A partition that is being reassigned may count both before and after.
         each_counts = before - after == len(recommended)
         after = before - len(chosen) if each_counts else None
     return Plan(chosen, skipped, broker, before, after)
 
 
 def plan_lines(plan: Plan, chunks: int) -> list[str]:
-    """Return what is to be done, a line each."""
+    """Return what will be done, as lines."""
     lines = []
     if plan.skipped:
         lines.append(
@@ -257,7 +259,7 @@ def plan_lines(plan: Plan, chunks: int) -> list[str]:
 
 
 def read_election(path: Path) -> list[TopicPartition]:
-    """Return the partitions of a file as Kafka's own tool takes it; raises UsageError."""
+    """Return the partitions of a file in the format of Kafka's own tool; raises UsageError."""
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
         body: Any = json.loads(text)
@@ -275,7 +277,7 @@ def read_election(path: Path) -> list[TopicPartition]:
 
 
 def run_and_report(run: ElectionRun) -> int:
-    """Run the elections, and print what was done however they end; return the exit code."""
+    """Run the elections, and print what was done, also after an error; return the exit code."""
     try:
         stopped_by = run.run()
     except KeyboardInterrupt:
@@ -290,7 +292,7 @@ def run_and_report(run: ElectionRun) -> int:
 
 
 def _sum_up(run: ElectionRun) -> None:
-    """Print what was done, on standard error where the output was closed."""
+    """Print what was done; on standard error if the output was closed."""
     try:
         for line in run.summary():
             _say(line)

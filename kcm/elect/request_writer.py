@@ -1,8 +1,8 @@
-"""Says in the pipeline's log which elections are about to be asked for, so that grades can tell them from others'.
+"""Write to the pipeline's log which elections are about to be requested, so that grades can tell them from others.
 
-The rule: this is a help to whoever reads the grade and never a reason not to elect. It is written before Kafka is
-asked; what the log did not take is said once, and the run goes on without it. The log is where the user's own settings
-say: an exporter could name any address.
+The rule: this helps whoever reads the grade and is never a reason not to elect. The record is
+written before Kafka is asked. A failed write is reported once, and the run continues without it.
+The log's address comes from the user's own settings, because an exporter could name any address.
 """
 
 import uuid
@@ -20,11 +20,11 @@ from pipeline.topic_writer import NewRecord, RecordWriter
 from pipeline.topics import topic_names
 
 _WITHIN_S = 5.0
-"""A log that takes longer is not waited for: the elections are what matters."""
+"""How long the log may take: a slower one is not waited for, because the elections matter more."""
 
 
 class RequestWriter:
-    """Writes what is to be elected in one cluster."""
+    """Writes which partitions of one cluster are to be elected."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class RequestWriter:
         holds_s: float,
         warn: Callable[[str], None],
     ) -> None:
-        """Take for how long elections may come after a request, and who hears once that it cannot be written."""
+        """Take for how long after a request elections may follow, and whom to warn, once, when a write fails."""
         self._settings = settings
         self._cluster = cluster
         self._holds_ms = int(holds_s * 1000)
@@ -44,7 +44,7 @@ class RequestWriter:
         self._is_in_vain = False
 
     def write(self, partitions: Sequence[TopicPartition]) -> None:
-        """Say that these are asked for now."""
+        """Record that these elections are requested now."""
         if self._is_in_vain:
             return
         request = ElectionRequest(
@@ -66,7 +66,7 @@ class RequestWriter:
             self._warn(f"the grade will not name these elections: {error}")
 
     def _open(self) -> tuple[RecordWriter, int]:
-        """Return what writes, and the cluster's partition of the log."""
+        """Return the writer, and the cluster's partition of the log."""
         group = f"{self._settings.topic_prefix}.elect-{uuid.uuid4().hex[:12]}"
         with RecordReader(self._settings, group) as reader:
             partitions = reader.partitions(self._topic, timeout_s=_WITHIN_S)

@@ -1,7 +1,7 @@
-"""Running elections chunk by chunk: each is watched to its effect, and the first surprise ends it.
+"""Run elections chunk by chunk: watch the effect of each chunk, and stop at the first surprise.
 
-The rule: no election is requested unless the cluster is as it was when this began, and whatever happens
-the end says what was done and what was not.
+The rule: an election is requested only if the cluster is as it was when the run began. However the
+run ends, it reports what was done and what was not.
 """
 
 import time
@@ -18,19 +18,19 @@ from pipeline.runtime import KcmError
 POLL_INTERVAL_S = 0.25
 """How often the monitor is polled for the effect, which it shows within a second."""
 UNSURE = frozenset({"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"})
-"""Errors after which Kafka may have elected all the same: the effect shows it."""
+"""Errors after which Kafka may still have elected: the effect shows whether it did."""
 
 
 Elect = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, str | None]]
-"""Elects the preferred leaders of partitions; returns each one's error, or None."""
+"""Elects the preferred leaders of partitions; returns the error of each, or None."""
 
 
 class SurpriseError(Exception):
-    """Something happened that elections do not do; one sentence."""
+    """Something happened that elections do not cause; the message is one sentence."""
 
 
 class ElectionRun:
-    """A run over chunks, and what has become of the partitions so far."""
+    """A run over chunks, and the state of each partition so far."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class ElectionRun:
         """Kafka elected them, and the monitor shows it."""
         self.not_needed: list[TopicPartition] = []
         self.unsure: list[TopicPartition] = []
-        """They were asked for, and the monitor does not show the effect."""
+        """They were requested, and the monitor does not show the effect."""
         self.lost: list[TopicPartition] = []
-        """They had their preferred replica as leader, and another leads them again."""
+        """Their preferred replica led them, and now another replica leads them again."""
         self.failed: dict[TopicPartition, str] = {}
 
     def run(self) -> str | None:
-        """Run all chunks; return the surprise that ended it, None when all was done."""
+        """Run all chunks; return the surprise that ended the run, None when all was done."""
         try:
             before = self._following()
             self._check(before)
@@ -75,7 +75,7 @@ class ElectionRun:
         return None
 
     def summary(self) -> list[str]:
-        """Return what was done and what was not, a line each."""
+        """Return what was done and what was not, as lines."""
         total = sum(map(len, self._chunks))
         parts = (self.elected, self.not_needed, self.unsure, self.lost, self.failed)
         tried = sum(map(len, parts))
@@ -100,7 +100,7 @@ class ElectionRun:
         return lines
 
     def _check(self, before: ClusterSample) -> ClusterSample:
-        """Return how the cluster is now; raises SurpriseError for what elections do not do."""
+        """Return the cluster's current state; raises SurpriseError for what elections do not cause."""
         now = self._following()
         if (what := surprise(before, now)) is not None:
             raise SurpriseError(what)
@@ -115,7 +115,7 @@ class ElectionRun:
         return now
 
     def _following(self) -> ClusterSample:
-        """Return a sample; figures that are behind for a moment are waited for, as an effect is."""
+        """Return a sample; figures that lag for a moment are waited for, as an effect is."""
         deadline_s = time.monotonic() + self._wait_s
         while (now := self._watch.sample()).status == Status.BEHIND:
             if time.monotonic() >= deadline_s:
@@ -162,7 +162,7 @@ class ElectionRun:
     def _await_effect(
         self, wanted: Sequence[TopicPartition], before: ClusterSample
     ) -> tuple[ClusterSample, set[TopicPartition]]:
-        """Wait until the preferred replicas lead; return those that they do not lead in time."""
+        """Wait until the preferred replicas lead; return the partitions that they do not lead in time."""
         deadline_s = time.monotonic() + self._wait_s
         while True:
             self._check(before)

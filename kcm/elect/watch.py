@@ -1,8 +1,7 @@
-"""What the monitor shows while elections are run: samples of the cluster, and who leads what.
+"""What the monitor shows while elections run: samples of the cluster, and who leads each partition.
 
-The rule: an election is believed when the monitor shows the preferred replica as leader, by name
-and not by its absence from a list; whatever else happens meanwhile is a surprise, reported in
-one sentence.
+The rule: an election counts once the monitor names the preferred replica as leader; absence from a
+list proves nothing. Anything else that happens meanwhile is a surprise, reported in one sentence.
 """
 
 from collections import defaultdict
@@ -14,9 +13,9 @@ from kcm.cli.text import printable
 from kcm.queries.api_client import PAGE, ExporterApi, cluster_path
 
 MOST_TOPICS = 20
-"""Topics that are asked for one by one; of more, the list of all that are not led right is read."""
+"""Up to so many topics are read one by one; for more, the list of all wrongly led partitions is read."""
 NAMED = 5
-"""Partitions that are named; of the others only the number is printed."""
+"""Partitions that are named; the others are only counted."""
 _MOST = 10_000_000
 """More partitions than a cluster has."""
 
@@ -31,9 +30,9 @@ class ClusterSample(NamedTuple):
     """The live brokers, each with the epoch of its registration."""
     offline: int
     offline_named: frozenset[TopicPartition]
-    """Which are offline; of more than a page of them only the first."""
+    """The offline partitions; when they fill more than a page, only the first page."""
     under_min_isr: int | None
-    """None: it is not known."""
+    """None: not known."""
     imbalance: int
 
 
@@ -61,10 +60,10 @@ class ClusterWatch:
         )
 
     def led_wrong(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Return those of the partitions that another than their preferred replica leads now."""
+        """Return those of the partitions that a replica other than the preferred one leads now."""
         topics = sorted({partition.topic for partition in partitions})
         asked = topics if len(topics) <= MOST_TOPICS else [None]
-        # Kafka counts a preferred replica that is still being added even where it leads.
+        # Kafka also counts a preferred replica that is still being added, even where it leads.
         found = {
             _name(each)
             for topic in asked
@@ -74,13 +73,13 @@ class ClusterWatch:
         return found & set(partitions)
 
     def not_led(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Return those that are not shown as led by their preferred replica, or not at all."""
+        """Return the partitions that are not shown, or not shown as led by their preferred replica."""
         wrong = self.led_wrong(partitions)
         left = set(partitions) - wrong
         return wrong | (left - self._led_right(left))
 
     def _led_right(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Return those that are there, and led by their preferred replica."""
+        """Return the partitions that exist and are led by their preferred replica."""
         by_topic = defaultdict(list)
         for partition in partitions:
             by_topic[partition.topic].append(partition.partition)
@@ -101,7 +100,7 @@ class ClusterWatch:
 
 
 def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
-    """Return what has happened that elections do not do; None when nothing has.
+    """Return what has happened that elections do not cause; None when nothing has.
 
     >>> calm = ClusterSample("live", 1, 7, {1: "40", 2: "41"}, 0, frozenset(), 0, 5)
     >>> surprise(calm, calm._replace(imbalance=0)) is None
@@ -159,7 +158,7 @@ def _of_partitions(before: ClusterSample, now: ClusterSample) -> str | None:
 
 
 def names(partitions: Sequence[TopicPartition]) -> str:
-    """Return partitions as people write them, the first ones of many.
+    """Return the names of partitions; of many, the first ones.
 
     >>> names([TopicPartition("t", n) for n in range(7)])
     't-0, t-1, t-2, t-3, t-4 and 2 more'

@@ -1,4 +1,4 @@
-"""The client of the watched cluster: what of its file of properties is never repeated."""
+"""The client of the watched cluster: no value from its properties file is ever printed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_mistyped_line_with_a_secret_is_not_repeated(line: str, tmp_path: Path
 
 
 def test_a_value_that_the_library_refuses_is_not_repeated(tmp_path: Path) -> None:
-    """It names the property; the value may be a secret in the wrong line."""
+    """The error names the property; the value may be a secret in the wrong line."""
     path = tmp_path / "client.properties"
     path.write_text(f"security.protocol={SECRET}\n")
     with pytest.raises(UsageError, match=r"security\.protocol") as caught:
@@ -35,7 +35,7 @@ def test_a_value_that_the_library_refuses_is_not_repeated(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
 def test_brokers_are_named_by_the_option_alone(name: str, tmp_path: Path) -> None:
-    """What is checked to be the watched cluster must be what is elected on."""
+    """The cluster that was checked must be the one on which elections run."""
     path = tmp_path / "client.properties"
     path.write_text(f"{name}=other:9092\n")
     with pytest.raises(UsageError, match="give --bootstrap-servers instead"):

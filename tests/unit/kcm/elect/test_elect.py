@@ -1,4 +1,4 @@
-"""`kcm elect`: what a plan says."""
+"""`kcm elect`: the text of a plan."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ from kcm.elect.elect import Plan, plan_lines
 def test_a_plan_says_whose_imbalance_it_gives(
     broker: int | None, after: int | None, reported: str
 ) -> None:
-    """And what will be left of it, where that is known."""
+    """It also gives the imbalance afterwards, where that is known."""
     plan = Plan([TopicPartition("t", 0)], [], broker, 5, after)
     assert plan_lines(plan, 1)[-1] == reported

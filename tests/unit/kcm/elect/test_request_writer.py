@@ -1,4 +1,4 @@
-"""What `kcm elect` says in the log before it asks, and what becomes of it where the log takes nothing."""
+"""What `kcm elect` writes to the log before it elects, and what happens when the log takes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITIONS = [TopicPartition("t", 0), TopicPartition("u", 7)]
 
 
 class Desk:
-    """A writer on played clients, and what it was heard to say."""
+    """A writer on fake clients, and its warnings."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Desk:
 
 
 def test_a_request_stands_where_the_clusters_changes_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under its key, in its partition: there its place is before the elections."""
+    """It has the cluster's key and partition, so that it comes before the changes of the elections."""
     desk = Desk(monkeypatch)
     desk.writer.write(PARTITIONS)
     desk.writer.write(PARTITIONS[:1])
@@ -63,7 +63,7 @@ def test_a_request_stands_where_the_clusters_changes_stand(monkeypatch: pytest.M
 def test_what_the_log_does_not_take_is_said_once(
     monkeypatch: pytest.MonkeyPatch, refused: str, metadata_error: int | None, why: str
 ) -> None:
-    """The elections go on, and no chunk of them waits again."""
+    """The elections continue, and no chunk waits for the log again."""
     desk = Desk(monkeypatch, refused=refused, metadata_error=metadata_error)
     for _ in range(3):
         desk.writer.write(PARTITIONS)
@@ -74,7 +74,7 @@ def test_what_the_log_does_not_take_is_said_once(
 
 
 def test_the_pipeline_is_where_the_users_own_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An option, or the environment and the file of all parts; without them it is not known, and not guessed."""
+    """They are an option, or the environment and the file of all parts; without them no request is written."""
     nothing: dict[str, str | None] = {"bootstrap_servers": None, "topic_prefix": None}
     assert read_pipeline(None, nothing) is None
     said = read_pipeline(None, nothing | {"bootstrap_servers": "k:1", "topic_prefix": "mine"})

@@ -1,4 +1,4 @@
-"""A run of elections: its chunks, and what its end says."""
+"""A run of elections: its chunks, and its summary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_SEEN = "were asked for, and were not seen to be led by their preferred repli
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Seven partitions of t are led by another than their preferred replica."""
+    """Seven partitions of t are led by a replica other than the preferred one."""
     cluster = Cluster(Served())
     cluster.show()
     return cluster
@@ -30,7 +30,7 @@ def cluster() -> Cluster:
 def run_on(
     cluster: Cluster, *chunks: list[int], wait_s: float = 0
 ) -> tuple[ElectionRun, list[str]]:
-    """Return a run over partitions of t, and where its lines go."""
+    """Return a run over partitions of t, and the list of its lines."""
     said: list[str] = []
     run = ElectionRun(
         [[TopicPartition("t", number) for number in chunk] for chunk in chunks],
@@ -44,7 +44,7 @@ def run_on(
 
 
 def test_each_chunk_is_elected_and_its_effect_is_seen(cluster: Cluster) -> None:
-    """In order, with a line each; a partition whose preferred replica leads already is counted apart."""
+    """They run in order, with a line each; a partition that is already led as preferred is counted apart."""
     cluster.leaders[3] = cluster.leaders[4] = 1
     run, said = run_on(cluster, [0, 1, 3], [2, 4])
     assert run.run() is None
@@ -65,7 +65,7 @@ def test_each_chunk_is_elected_and_its_effect_is_seen(cluster: Cluster) -> None:
 def test_an_effect_that_comes_late_is_waited_for(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kafka may answer before the leader moves, and the monitor shows it a moment later."""
+    """Kafka may answer before the leader moves, and the monitor shows the move a moment later."""
     paused: list[float] = []
 
     def leader_moves(seconds: float) -> None:
@@ -85,7 +85,7 @@ def test_an_effect_that_comes_late_is_waited_for(
 def test_the_first_surprise_ends_it_and_the_end_accounts_for_every_partition(
     cluster: Cluster,
 ) -> None:
-    """One is refused, two are not seen, one is not tried."""
+    """One partition is refused, the effect of two is not seen, one is not tried."""
     cluster.refuses[1] = "PREFERRED_LEADER_NOT_AVAILABLE"
     cluster.deaf |= {2, 4}
     run, said = run_on(cluster, [0, 1, 2, 4], [3])
@@ -102,7 +102,7 @@ def test_the_first_surprise_ends_it_and_the_end_accounts_for_every_partition(
 
 
 def test_a_refusal_ends_it_after_the_others_of_its_chunk(cluster: Cluster) -> None:
-    """The reasons are counted, the commonest first."""
+    """The errors are counted, the most frequent first."""
     cluster.refuses |= {
         1: "NOT_CONTROLLER",
         2: "PREFERRED_LEADER_NOT_AVAILABLE",
@@ -119,7 +119,7 @@ def test_a_refusal_ends_it_after_the_others_of_its_chunk(cluster: Cluster) -> No
 
 
 def test_a_request_without_an_answer_may_have_elected_all(cluster: Cluster) -> None:
-    """So none of its partitions counts as untried."""
+    """So none of its partitions counts as not tried."""
 
     def no_answer(_partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
         raise ElectionRefusedError("it timed out")
@@ -135,7 +135,7 @@ def test_a_request_without_an_answer_may_have_elected_all(cluster: Cluster) -> N
 
 
 def test_a_leader_that_is_lost_again_ends_it(cluster: Cluster) -> None:
-    """Elected or not needed: such a partition is counted as lost, and as nothing else."""
+    """Whether elected or not needed, such a partition is counted as lost only."""
 
     def loses() -> None:
         cluster.leaders[0] = cluster.leaders[2] = 0
@@ -155,7 +155,7 @@ def test_a_leader_that_is_lost_again_ends_it(cluster: Cluster) -> None:
 
 
 def test_nothing_is_asked_of_a_cluster_that_is_not_well(cluster: Cluster) -> None:
-    """It is looked at before the first election."""
+    """The cluster is checked before the first election."""
     cluster.controller = -1
     cluster.show()
     run, _ = run_on(cluster, [0])
@@ -164,7 +164,7 @@ def test_nothing_is_asked_of_a_cluster_that_is_not_well(cluster: Cluster) -> Non
 
 
 class Late:
-    """Lets the figures be behind for so many looks from the second on, and notes what was asked for by then."""
+    """Makes the figures lag for a number of samples, from the second on, and records the elections by then."""
 
     def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
         self.asked_meanwhile: list[int] = []
@@ -180,7 +180,7 @@ class Late:
         monkeypatch.setattr("kcm.elect.run.time.sleep", self.pauses.append)
 
     def look(self, watch: ClusterWatch) -> ClusterSample:
-        """Return the sample, with its status."""
+        """Return the sample, with the current status."""
         sample = self._sample(watch)
         if not next(self._left, False):
             return sample
@@ -191,7 +191,7 @@ class Late:
 def test_figures_that_are_behind_for_a_moment_are_waited_for(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is elected meanwhile, and what is elected is all that was to be."""
+    """Nothing is elected meanwhile, and afterwards everything is."""
     late = Late(cluster, monkeypatch, looks=3)
     run, _ = run_on(cluster, [0], [1], wait_s=60)
     assert run.run() is None
@@ -201,7 +201,7 @@ def test_figures_that_are_behind_for_a_moment_are_waited_for(
 
 
 def test_figures_that_stay_behind_end_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the time that an effect may take, it is as any other surprise."""
+    """After the time that an effect may take, this is a surprise like any other."""
     Late(cluster, monkeypatch, looks=1000)
     run, _ = run_on(cluster, [0])
     assert run.run() == "the monitor's figures are behind: it cannot be seen what happens"
@@ -211,7 +211,7 @@ def test_figures_that_stay_behind_end_it(cluster: Cluster, monkeypatch: pytest.M
 def test_what_happens_in_the_pause_ends_it_before_the_next_chunk(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cluster is looked at after the pause: a broker that dies in it is not elected past."""
+    """The cluster is checked after the pause, so that a broker that dies in it stops the run."""
 
     def broker_dies(_seconds: float) -> None:
         cluster.live.discard(2)

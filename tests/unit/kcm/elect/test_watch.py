@@ -1,4 +1,4 @@
-"""What of a cluster is a surprise while elections are run."""
+"""Which changes of a cluster are a surprise while elections run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CALM = ClusterSample(
     ],
 )
 def test_what_gets_better_is_no_surprise(change: dict[str, Any]) -> None:
-    """A broker that comes, a partition that is back."""
+    """Examples are a broker that starts and a partition that is online again."""
     assert surprise(CALM, CALM._replace(**change)) is None
     unknown = CALM._replace(under_min_isr=None)
     assert surprise(unknown, unknown._replace(imbalance=0)) is None
@@ -49,5 +49,5 @@ def test_what_gets_better_is_no_surprise(change: dict[str, Any]) -> None:
     ],
 )
 def test_what_elections_do_not_do_is_a_surprise(change: dict[str, Any], reported: str) -> None:
-    """A restart between two looks and a partition that takes another's place included."""
+    """This includes a restart between two samples, and one offline partition in place of another."""
     assert reported in str(surprise(CALM, CALM._replace(**change)))
