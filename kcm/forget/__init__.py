@@ -1,4 +1,4 @@
-"""`kcm forget`: a cluster that is watched no more, taken back from the pipeline's topics.
+"""`kcm forget`: remove a cluster that is no longer watched from the pipeline's topics.
 
 It may use `cli`.
 """

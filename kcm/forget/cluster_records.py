@@ -1,8 +1,9 @@
-"""One cluster's records in the pipeline's topics: which stand there, whether a watcher adds to them, and their end.
+"""Find one cluster's records in the pipeline's topics, see whether a watcher adds to them, and remove them.
 
-The rule: a cluster's records stand in one partition of each topic, so what is written last there is read last. A null in
-the log makes the fold forget the cluster, also in a new lineage that reads the log again; nulls in the views take it back
-from exporters at once, whether a fold runs or not.
+The rule: a cluster's records are in one partition of each topic, so the order in which they are
+written is the order in which they are read. A null in the log makes the fold forget the cluster,
+also in a new lineage that reads the log again. Nulls in the views remove it from exporters at once,
+whether a fold runs or not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,23 +21,23 @@ from pipeline.topic_writer import NewRecord, RecordWriter
 from pipeline.topics import REQUEST_TIMEOUT_S, TopicNames
 
 _SILENT_FOR_AT_MOST_S = 60.0
-"""A broker that gives nothing for so long, while there is more, is as good as gone."""
+"""A broker that sends nothing for so long, while there is more to read, counts as down."""
 
 _WRITTEN_WITHIN_S = 30.0
 
 
 class StandingViews(NamedTuple):
-    """What stands in the topic of views of one cluster."""
+    """The keys of one cluster in the topic of views, and its watcher's last sign of life."""
 
     keys: tuple[str, ...]
     heard_at: int | None
-    """When its watcher was last heard of, by that watcher's clock; None: the views do not say."""
+    """When its watcher last gave a sign of life, by that watcher's clock; None: the views do not hold it."""
 
 
 def read_published(reader: RecordReader, places: Iterable[Place]) -> dict[str, StandingViews]:
-    """Return each cluster of these partitions of the views; raises TopicReadError.
+    """Return each cluster in these partitions of the views; raises TopicReadError.
 
-    A key that cannot be one of ours is passed over.
+    A key that no part of kcm writes is ignored.
     """
     standing: dict[str, dict[str, bytes]] = {}
     for record in reader.read(reader.extents(places), silent_s=_SILENT_FOR_AT_MOST_S):
@@ -48,7 +49,7 @@ def read_published(reader: RecordReader, places: Iterable[Place]) -> dict[str, S
         if record.value is None:
             keys.pop(key, None)
         else:
-            # Of the other views only the key counts, and they may be large.
+            # Of the other views only the key is needed, and they may be large.
             keys[key] = record.value if key == cluster_key(cluster) else b""
     return {
         cluster: StandingViews(tuple(sorted(keys)), _heard_at(keys.get(cluster_key(cluster))))
@@ -66,7 +67,10 @@ def _heard_at(value: bytes | None) -> int | None:
 
 
 class WatcherSigns:
-    """What a watcher of a cluster has written since this was made: changes and heartbeats in the log, beats in the views."""
+    """Finds records that a cluster's watcher has written since this was made.
+
+    They are changes and heartbeats in the log, and beats in the views.
+    """
 
     def __init__(
         self, reader: RecordReader, names: TopicNames, cluster: str, partition: int
@@ -79,7 +83,7 @@ class WatcherSigns:
         self._ends = {each.place: each.high for each in reader.extents(self._wanted)}
 
     def heard(self) -> bool:
-        """Return whether there was anything since the last time; raises TopicReadError."""
+        """Return whether there was a record since the last call; raises TopicReadError."""
         now = self._reader.extents(self._wanted)
         new = [each._replace(low=self._ends[each.place]) for each in now]
         self._ends = {each.place: each.high for each in now}
@@ -97,12 +101,13 @@ def take_back(
     partitions: int,
     keys: Iterable[str],
 ) -> None:
-    """Write the nulls: in the log, and, once that has it, under these keys of the views.
+    """Write the nulls: first in the log and, once the log has one, under these keys of the views.
 
-    Raises UnreachableError if Kafka does not take one; what it has taken stays, and the same may be written again.
+    Raises UnreachableError if Kafka does not take one. Nulls that were written stay; writing them
+    again is harmless.
     """
     partition = partition_of(cluster, partitions)
-    # The cluster's own first: an exporter that reads it drops the others with it.
+    # The cluster's own key first: an exporter that reads its null drops the others as well.
     own = cluster_key(cluster)
     views = [own, *(key for key in keys if key != own)]
     writer = RecordWriter(settings, within_s=_WRITTEN_WITHIN_S)

@@ -1,7 +1,8 @@
-"""`kcm forget`: take a cluster that is watched no more out of the monitor.
+"""`kcm forget`: remove a cluster that is no longer watched from the monitor.
 
-The rule: it asks before it does anything, and does nothing while a watcher of the cluster writes: the cluster would come
-back with its next change, without its past. Silence is believed only after as long as the log may be silent (LATE_MS).
+The rule: it asks before it does anything, and does nothing while a watcher of the cluster writes:
+the cluster would return with its next change, without its history. Silence counts only after as
+long as the log may be silent (LATE_MS).
 """
 
 import time
@@ -29,7 +30,7 @@ NAMES = ("bootstrap_servers", "kafka_properties", "secrets_dir", "topic_prefix")
 """The settings that are options."""
 
 LISTEN_S = LATE_MS / 1000
-"""How long a watcher that works may be silent where it may send no beats."""
+"""How long a working watcher may be silent where it may send no beats."""
 
 _EACH_S = 1.0
 
@@ -76,7 +77,7 @@ def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: 
 
 
 def find(reader: RecordReader, names: TopicNames, cluster: str, partitions: int) -> StandingViews:
-    """Return what stands in the views of a cluster; raises UsageError, which names the others, if nothing does."""
+    """Return what the views hold of a cluster; if nothing, raises UsageError that names the other clusters."""
     own = partition_of(cluster, partitions)
     here = read_published(reader, [(names.views, own)])
     if cluster in here:
@@ -95,7 +96,7 @@ def check_unwatched(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Raise ConflictError as soon as a watcher of the cluster writes; return when none has for so long."""
+    """Raise ConflictError as soon as a watcher of the cluster writes; return when none has for that long."""
     until = clock() + within_s
     while True:
         left_s = until - clock()
@@ -109,7 +110,7 @@ def check_unwatched(
 
 
 def is_confirmed(cluster: str, published: StandingViews, names: TopicNames) -> bool:
-    """Say what is to be forgotten, and ask; no answer is no."""
+    """Print what will be removed, and ask; no answer counts as no."""
     heard = "is not known" if published.heard_at is None else time_text(published.heard_at)
     typer.echo(
         f"{cluster}: {counted(len(published.keys), 'view')} in {names.views}; "

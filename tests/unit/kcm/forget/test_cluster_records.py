@@ -1,4 +1,4 @@
-"""A cluster's records in the pipeline's topics: what stands there, signs of a watcher, the nulls that end it."""
+"""A cluster's records in the pipeline's topics: its views, signs of a watcher, and the nulls that remove it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stored(*keys_and_values: tuple[bytes | None, bytes | None]) -> list[Message]
 def test_what_stands_there_is_what_no_null_took_back(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
-    """By cluster; a key that is none of ours, and one without a cluster's own view, say nothing of a watcher."""
+    """The result is by cluster; a foreign key, or a cluster without its own view, does not show a watcher."""
     view = record(cluster_view("prod"))
     messages = stored(
         (b"prod/broker/0", b"old"),
@@ -72,7 +72,7 @@ def test_what_stands_there_is_what_no_null_took_back(
 def test_a_watcher_is_heard_by_its_log_and_its_beats(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings, message: Message, *, heard: bool
 ) -> None:
-    """What the fold writes, other clusters' records and a null are no sign of one; nor is what was there before."""
+    """The fold's records, other clusters' records, nulls and earlier records are no sign of a watcher."""
     other = VIEWS if message.topic() == NAMES.changes else LOG
     ends = ((0, 5), (0, 5), (0, 6), (0, 6))
     client = Client([message, Message(other, 5, EOF_CODE)], ends=ends)
@@ -87,7 +87,7 @@ def test_a_watcher_is_heard_by_its_log_and_its_beats(
 def test_the_log_comes_first_and_then_the_clusters_own_view(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
-    """A fold that has not read the log so far would only write again what is taken back."""
+    """A fold that has not read the null would write the removed views again."""
     producer = FakeProducer()
     use_producer(monkeypatch, producer)
     keys = ("prod/broker/0", "prod/cluster", "prod/topic/t/0")
@@ -103,7 +103,7 @@ def test_the_log_comes_first_and_then_the_clusters_own_view(
 def test_nothing_is_written_to_the_views_that_the_log_did_not_take(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
-    """One line says so; the command can be run again."""
+    """The error is one line; the command can be run again."""
     producer = FakeProducer(refused=NAMES.changes)
     use_producer(monkeypatch, producer)
     with pytest.raises(UnreachableError, match=r"of kcm\.changes: .*; run the same command again"):

@@ -1,4 +1,4 @@
-"""`kcm forget`: what it asks, when it refuses, what it says."""
+"""`kcm forget`: its question, its refusals, its output."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Clock:
 
 @pytest.mark.parametrize(("within_s", "ends_at_s"), [(25.0, 25.0), (0.5, 0.5), (0.0, 0.0)])
 def test_silence_counts_after_the_whole_time(within_s: float, ends_at_s: float) -> None:
-    """And the last look is after it."""
+    """The last check is after that time."""
     clock = Clock()
     check_unwatched(Signs().heard, "prod", within_s=within_s, clock=clock, sleep=clock.sleep)
     assert clock.now_s == ends_at_s
 
 
 def test_a_watcher_ends_it_at_once() -> None:
-    """The first sign will do."""
+    """The first sign is enough."""
     clock = Clock()
     with pytest.raises(ConflictError, match="a watcher of prod still writes: stop all"):
         check_unwatched(
@@ -63,7 +63,7 @@ def test_a_watcher_ends_it_at_once() -> None:
 
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
-    """Views of two clusters in one partition, nobody who writes, and what is written."""
+    """Views of two clusters in one partition, no writer, and a record of what is written."""
     views = [record(cluster_view(name)) for name in ("old", "prod")]
     messages = [Message(VIEWS, at, key=v.key, value=v.value) for at, v in enumerate(views)]
     use_client(monkeypatch, Client(messages, ends=((0, 2),)))
@@ -81,7 +81,7 @@ def test_without_a_yes_nothing_is_done(
     capsys: pytest.CaptureFixture[str],
     answer: str,
 ) -> None:
-    """It says what it would forget, and no answer, such as of a script, is no."""
+    """It prints what it would remove; no answer, such as from a script, counts as no."""
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
     assert main(["forget", "old"]) == 7
     out, err = capsys.readouterr()
@@ -97,7 +97,7 @@ def test_a_yes_forgets_this_cluster_alone(
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
 ) -> None:
-    """On the terminal or as an option; what was done is said."""
+    """The yes is typed or given as an option; the result is printed."""
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["forget", "old", *arguments]) == 0
     assert [(topic, key) for topic, key, _ in producer.written] == [
@@ -110,7 +110,7 @@ def test_a_yes_forgets_this_cluster_alone(
 def test_a_name_that_nobody_has_is_refused_with_those_there_are(
     producer: FakeProducer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line, exit code 2."""
+    """The error is one line with exit code 2."""
     assert main(["forget", "odl", "--yes"]) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", "kcm: kcm.views has no cluster 'odl': it has old, prod\n")
@@ -120,7 +120,7 @@ def test_a_name_that_nobody_has_is_refused_with_those_there_are(
 def test_a_watcher_that_writes_is_in_the_way(
     producer: FakeProducer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line, exit code 4."""
+    """The error is one line with exit code 4."""
     monkeypatch.setattr(forget_module, "WatcherSigns", lambda *_: Signs(True))
     assert main(["forget", "old", "--yes"]) == 4
     expected = "kcm: a watcher of old still writes: stop all its watchers first; nothing was done"
@@ -131,7 +131,7 @@ def test_a_watcher_that_writes_is_in_the_way(
 def test_a_watcher_that_came_while_it_asked_is_in_the_way(
     producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer may take an hour."""
+    """The answer to the question may take an hour."""
     monkeypatch.setattr(forget_module, "WatcherSigns", lambda *_: Signs(False, True))
     assert main(["forget", "old", "--yes"]) == 4
     assert producer.written == []
