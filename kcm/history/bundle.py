@@ -1,7 +1,7 @@
 """`kcm bundle`: one file of an incident, for the post-mortem.
 
-The rule: it only reads the topics. What they do not hold any more is written into the bundle's
-manifest and printed; a bundle is never silently incomplete.
+The rule: it only reads the topics. What the topics no longer hold is listed in the bundle's
+manifest and printed; no bundle is incomplete without saying so.
 """
 
 import importlib.metadata
@@ -31,7 +31,7 @@ from pipeline.runtime import UsageError
 from pipeline.topics import topic_names
 
 _QUIET_AT_MOST_MS = 60_000
-"""A log that ends earlier than this before `--to` has lost its end: heartbeats come every 10 s."""
+"""A log whose last record is older than this at `--to` lacks its end: heartbeats come every 10 s."""
 
 
 From = Annotated[
@@ -109,7 +109,7 @@ def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[ZnodeChange, 
 
 
 def _missing_from(log: IncidentLog, first: ZnodeChange, last: ZnodeChange) -> list[str]:
-    """Return what the log does not hold of the incident."""
+    """Return the parts of the incident that the log does not hold."""
     missing = []
     if log.at_from is None:
         missing.append(f"the log begins at {time_text(first.observed_at)}, after --from")
@@ -168,7 +168,7 @@ def _pack(
 
 
 def _snapshots(log: IncidentLog, assumed: Assumed) -> tuple[Snapshot | None, Snapshot]:
-    """Replay what is kept: the snapshots must be those that the bundle gives again."""
+    """Return the snapshots of the kept log at both ends: a replay of the bundle must give the same ones."""
     points = (Point(at=log.from_ms), END)
     run = ReplayRun(log.replay.cluster, points, assumed=lambda _: assumed, warn=lambda _: None)
     run.follow(Line("", line) for line in log.lines())
@@ -182,7 +182,7 @@ def _snapshots(log: IncidentLog, assumed: Assumed) -> tuple[Snapshot | None, Sna
 def _events(
     settings: ReplaySettings, log: IncidentLog, cluster: str
 ) -> tuple[list[bytes], list[str]]:
-    """Return the cluster's events of the incident, and what is missing of them."""
+    """Return the cluster's events of the incident, and those parts that are missing."""
     topic = topic_names(settings.topic_prefix).events
     events = IncidentEvents(cluster, from_ms=log.from_ms, to_ms=log.to_ms)
     try:

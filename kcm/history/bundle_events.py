@@ -1,7 +1,7 @@
-"""The events of an incident out of <prefix>.events, and what is missing of them.
+"""Collect the events of an incident from <prefix>.events, and report what is missing.
 
-The rule: they are the pipeline's own, as they were published at the time; a replay of the bundle's log
-may group some of them in another way. What a batch published twice is taken once.
+The rule: they are the pipeline's own events, as published at the time; a replay of the bundle's log
+may group some of them differently. An event that a batch published twice is taken once.
 """
 
 from controller_model.kafka.errors import UnreadableRecordError
@@ -10,7 +10,7 @@ from kcm.cli.text import time_text
 
 
 class IncidentEvents:
-    """Takes the topic's messages in order, and keeps what the incident needs."""
+    """Takes the topic's messages in order, and keeps the events of the incident."""
 
     def __init__(self, cluster: str, *, from_ms: int, to_ms: int) -> None:
         self.kept: list[bytes] = []
@@ -40,7 +40,7 @@ class IncidentEvents:
             self.kept.append(encode_event(record))
 
     def missing(self, topic: str, *, is_cut: bool) -> list[str]:
-        """Return what is missing; `is_cut`: retention has taken records from the topic."""
+        """Return what is missing; `is_cut`: retention has deleted records from the topic."""
         missing = []
         if self._earliest is None:
             missing.append(f"{topic} has no event of the cluster: the fold has published none")

@@ -1,7 +1,7 @@
-"""The file of one incident: its log, its events, the snapshots at both ends, and what it lacks.
+"""The file of one incident: its log, its events, the snapshots at both ends, and a list of what is missing.
 
-The rule: a bundle is a zip that any tool opens, and its manifest says what is in it and what is
-not. Its snapshots are made from its own log, so `kcm replay` of the bundle gives them again.
+The rule: a bundle is a zip that any tool opens, and its manifest lists what it holds and what is
+missing. Its snapshots are made from its own log, so `kcm replay` of the bundle gives the same ones.
 """
 
 import zipfile
@@ -18,7 +18,7 @@ from controller_model.records.event_records import VERSION as EVENTS_VERSION
 from pipeline.runtime import UsageError
 
 VERSION = 1
-"""Of the bundle's layout; a reader of another one says so."""
+"""The version of the bundle's layout; a reader of another version reports that."""
 
 MANIFEST_NAME = "manifest.json"
 LOG_NAME = "changes.jsonl"
@@ -30,7 +30,7 @@ _MAGIC = b"PK\x03\x04"
 
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True):
-    """What wrote the bundle, and the versions of its records."""
+    """The release that wrote the bundle, and the versions of its records."""
 
     kcm: str
     changes: int = CHANGES_VERSION
@@ -45,30 +45,30 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     from_ms: int
     to_ms: int
     log_first: Position
-    """The log begins here: before `from_ms`, so that the snapshot there is exact."""
+    """The log begins here: before `from_ms`, so that the snapshot at `from_ms` is exact."""
     log_last: Position
     at_from: Position | None
     """The last change up to `from_ms`; None: the log begins later."""
     changes: int
     events: int
     topics: tuple[str, ...]
-    """Where it was read from."""
+    """The topics from which it was read."""
     versions: Versions
     made_at: int
     assumed_min_insync_replicas: int | None = None
-    """What the snapshots take where ZooKeeper says nothing; None: it is not known."""
+    """The value that the snapshots use where ZooKeeper sets none; None: not known."""
     missing: tuple[str, ...] = ()
-    """What the topics did not hold any more, as text; empty when nothing is missing."""
+    """What the topics no longer held, as text; empty when nothing is missing."""
 
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Manifest)
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, *DECODING_ERRORS)
-"""What a damaged zip raises, one with a password (RuntimeError), and a damaged manifest."""
+"""The exceptions for a damaged zip, for one with a password (RuntimeError) and a damaged manifest."""
 
 
 def is_bundle(path: Path) -> bool:
-    """Return whether a file is a bundle, whatever its name."""
+    """Return whether a file is a bundle, whatever its name is."""
     try:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -77,7 +77,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Return a bundle's manifest; raises UsageError when the file is no bundle of ours."""
+    """Return a bundle's manifest; raises UsageError when the file is not a bundle that this release reads."""
     try:
         with zipfile.ZipFile(path) as bundle:
             manifest = _decoder.decode(bundle.read(MANIFEST_NAME))
@@ -100,7 +100,7 @@ def write_bundle(
     before: bytes | None,
     after: bytes,
 ) -> None:
-    """Write a bundle; an unfinished one never stands under its name."""
+    """Write a bundle; it gets its name only when it is complete."""
     unfinished = path.with_name(f"{path.name}.part")
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as bundle:

@@ -1,8 +1,8 @@
-"""The part of a log that an incident needs: from the last good resync before it, to its end.
+"""Keep the part of a log that an incident needs: from the last good resync before it, to its end.
 
-The rule: a resync is good when the replay of the log finds it whole and proved, and it has ended
-before the incident begins. Only then does the part stand for itself; else it begins as early as
-the topic does, and the bundle says what that leaves unknown.
+The rule: a resync is good when the replay of the log finds it complete and verified, and when it
+ended before the incident begins. Then the part needs no earlier record. Otherwise the part begins
+where the topic does, and the bundle says what is not known because of that.
 """
 
 import tempfile
@@ -21,7 +21,7 @@ _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 
 
 class _Part:
-    """Records from one resync's start to the next one's, in a file that goes when it is closed."""
+    """The records from one resync's start to the next one's, in a file that is deleted when closed."""
 
     def __init__(self, first: ZnodeChange) -> None:
         self.first = first
@@ -35,14 +35,14 @@ class IncidentLog:
 
     def __init__(self, cluster: str | None, *, from_ms: int, to_ms: int) -> None:
         self.chosen = cluster
-        """The cluster that was asked for; None: the first one that the log names."""
+        """The cluster that the user named; None: the first one that the log names."""
         self.from_ms = from_ms
         self.to_ms = to_ms
         self.replay = LogReplay(cluster)
         self.last: ZnodeChange | None = None
         """The last change that was taken and not dropped."""
         self.at_from: Position | None = None
-        """The last change up to the beginning of the incident."""
+        """The position of the last change up to the beginning of the incident."""
         self.is_anchored = False
         """Whether the part begins with a good resync that ended before the incident."""
         self.is_over = False
@@ -123,9 +123,10 @@ class IncidentLog:
             return
         self.replay.take((change,))
         if dropped:
-            self._keep(record)  # the replay of the bundle must count it too
+            self._keep(record)  # the replay of the bundle must count it, too
             return
-        # As `Point` has it: what follows a later time is later, whatever its own time says.
+        # As in `Point`: a change that follows a later time counts as later, whatever its own time
+        # is.
         is_before = self.replay.state.control.now <= self.from_ms
         if not self._parts or (is_before and change.kind is ChangeKind.RESYNC_STARTED):
             self._begin_part(change)
@@ -150,7 +151,7 @@ class IncidentLog:
         self._parts[-1].file.write(record + b"\n")
 
     def _drop_what_is_not_needed(self, change: ZnodeChange) -> None:
-        """Let the part begin at the resync that has just ended, if it was a good one."""
+        """Start the kept part at the resync that has just ended, if it was a good one."""
         if change.kind is not ChangeKind.RESYNC_FINISHED:
             return
         began = self.replay.state.control.log.views_from

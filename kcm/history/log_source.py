@@ -1,6 +1,6 @@
-"""Where a verb that reads a recorded log reads it: files and bundles, or the topic.
+"""Where a verb reads a recorded log: from files and bundles, or from the topic.
 
-The rule: it is said once, on standard error, what a bundle misses.
+The rule: what a bundle lacks is reported once, on standard error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ class LogSource(NamedTuple):
 
     @property
     def assumed(self) -> AssumedOf:
-        """What is assumed of a cluster: by the settings, else by the bundle that its log comes from."""
+        """The values assumed for a cluster: from the settings, else from the bundle that holds its log."""
         made_with = {
             each.cluster: each.assumed_min_insync_replicas for each in self.manifests.values()
         }
@@ -49,7 +49,7 @@ class LogSource(NamedTuple):
 def open_log(
     settings: ReplaySettings, files: Sequence[str], cluster: str | None, *, from_topic: bool
 ) -> LogSource:
-    """Return the log in the topic or the files; raises UsageError."""
+    """Return the log in the topic or in the files; raises UsageError."""
     if from_topic and files:
         raise UsageError("give files or --from-topic, not both")
     if from_topic:

@@ -1,7 +1,7 @@
 """What a user gives to `kcm replay` and `kcm bundle`: settings, and places in a log.
 
-The rule: the settings are the other parts' under the same names, so one configuration file and one
-environment do for all. A place in a log is GENERATION:SEQ, or a time.
+The rule: the settings have the same names as those of the parts, so one configuration file and one
+environment serve all. A place in a log is GENERATION:SEQ, or a time.
 """
 
 import re
@@ -30,13 +30,13 @@ NAMES = (
     "secrets_dir",
     "topic_prefix",
 )
-"""The settings that are options; the rest is for parts that run."""
+"""The settings that are options; the others are only for the parts."""
 
 _POSITION = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 
 
 class ReplaySettings(PipelineSettings):
-    """What a replay needs besides a log."""
+    """The settings of a replay."""
 
     min_insync_replicas: Annotated[dict[str, MinIsr], NoDecode] = Field(
         default_factory=dict,
@@ -54,7 +54,7 @@ class ReplaySettings(PipelineSettings):
         return by_cluster(value)
 
     def assumed(self, cluster: str, made_with: int | None = None) -> Assumed:
-        """Return what is assumed of a cluster; `made_with`: by the bundle that its log comes from."""
+        """Return the values assumed for a cluster; `made_with` is the value in the bundle that holds its log."""
         said = self.min_insync_replicas.get(cluster, self.assumed_min_insync_replicas)
         return Assumed(min_insync_replicas=made_with if said is None else said)
 
@@ -88,10 +88,10 @@ def read_position(option: str, text: str) -> Point:
 
 
 def position_text(position: Position | AsOfLog) -> str:
-    """Return a position as people and `--until` read it."""
+    """Return a position in the form that `--until` reads."""
     return f"{position.generation}:{position.seq}"
 
 
 def place_text(position: Position | AsOfLog, at_ms: int) -> str:
-    """Return a place in a log as text: its position, and the time there."""
+    """Return a place in a log as text: its position, and its time."""
     return f"{position_text(position)}, {time_text(at_ms)}"

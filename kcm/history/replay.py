@@ -1,7 +1,7 @@
-"""`kcm replay`: the log through the model again, and what it says at any place: the flight recorder.
+"""`kcm replay`: the flight recorder: replay the log through the model, and show any place of it.
 
-The rule: standard output carries what was requested and nothing else; damage, and what a log
-does not hold, go to standard error.
+The rule: standard output has what was requested and nothing else. Damage, and what a log does not
+hold, are reported on standard error.
 """
 
 import sys
@@ -34,9 +34,9 @@ from kcm.queries.options import AsJsonLines, console, printing
 from pipeline.runtime import UsageError
 
 LINEAGE = "replay"
-"""In the ids of events: they are of this replay, not of the pipeline's fold."""
+"""Part of the ids of events: these are a replay's, not those of the pipeline's fold."""
 PIPE_WIDTH = 120
-"""Columns of a summary that nobody's terminal limits."""
+"""Columns of a summary whose width no terminal limits."""
 
 
 Until = Annotated[
@@ -124,7 +124,7 @@ class EventPrinter:
         self._last: EventId | None = None
 
     def __call__(self, cluster: str, events: Sequence[AnyEvent]) -> None:
-        """Print events, each with an id above the one before."""
+        """Print events, each with a higher id than the event before it."""
         if not self._as_json:
             for event in events:
                 sys.stdout.write(f"{event_line(event)}\n")

@@ -1,8 +1,8 @@
-"""Where `kcm replay` reads: files, gzip by name, standard input, and bundles.
+"""What `kcm replay` reads: files, gzip by name, standard input, and bundles.
 
-The rule: everything is streamed, and each line says where it stands: its file, and its number there.
-Where a file is damaged, or ends early, every line before that place is read, and the place is reported
-as a line of its own. What cannot be opened is reported before anything is read.
+The rule: everything is streamed, and each line has its place: its file, and its number there. Where
+a file is damaged or ends early, every line before that place is read, and the place is reported as
+a line of its own. A file that cannot be opened is reported before anything is read.
 """
 
 import gzip
@@ -27,16 +27,16 @@ _UNPACKING_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile)
 
 _READ_BYTES = 1 << 20
 _UNPACK_BYTES = 4096
-"""What is unpacked at once: it is lost where the packed bytes of it turn out to be damaged."""
+"""Bytes unpacked at once: they are lost where the packed bytes turn out to be damaged."""
 
 
 class Line(NamedTuple):
-    """A line of a log, and where it stands."""
+    """A line of a log, and its place."""
 
     place: str
     data: bytes
     damage: str = ""
-    """Why nothing can be read from here on; empty in a line that could be read."""
+    """Why nothing can be read from here on; empty for a line that could be read."""
 
 
 def check_files(files: Sequence[str]) -> None:
@@ -69,7 +69,7 @@ def lines_of(files: Sequence[str]) -> Iterator[Line]:
 
 @contextmanager
 def _opened(name: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    """Open a file; give it with the number of bytes to read at once."""
+    """Open a file; yield it with the number of bytes to read at once."""
     if name == STDIN:
         yield cast("io.BufferedIOBase", sys.stdin.buffer), _READ_BYTES
         return
@@ -88,7 +88,7 @@ def _opened(name: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
 def _lines(name: str, source: io.BufferedIOBase, at_once: int) -> Iterator[Line]:
     number = 0
     begun: list[bytes] = []
-    """What has been read of the line that is not whole yet."""
+    """The bytes read so far of the line that is not complete yet."""
     data, damage = _read_on(source, at_once)
     while data:
         *ends, rest = data.split(b"\n")
@@ -107,7 +107,7 @@ def _lines(name: str, source: io.BufferedIOBase, at_once: int) -> Iterator[Line]
 
 
 def _read_on(source: io.BufferedIOBase, at_once: int) -> tuple[bytes, str]:
-    """Return what comes next; nothing at the end, and why where it is not the file's."""
+    """Return the next bytes, empty at the end, and the error if it is damage rather than the end."""
     try:
         return source.read1(at_once), ""
     except _UNPACKING_ERRORS as error:
@@ -124,7 +124,7 @@ def _line(name: str, number: int, line: bytes) -> Iterator[Line]:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Return whether a line that has no end is all there: damage after it takes nothing from it."""
+    """Return whether a line without a line end is complete: damage after it takes nothing from it."""
     try:
         msgspec.json.decode(line)
     except DECODING_ERRORS:

@@ -1,7 +1,7 @@
-"""One run of `kcm replay`: lines in, events and snapshots out.
+"""One run of `kcm replay`: takes lines, gives events and snapshots.
 
-The rule: damage is counted, named on standard error with its place, and never ends the run; a log
-without one readable change does: nothing is known of any cluster, so there is no snapshot to show.
+The rule: damage is counted, named on standard error with its place, and never ends the run. Only a
+log without one readable change ends it: nothing is known of any cluster, so there is no snapshot.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,10 +16,10 @@ from kcm.history.replay_input import Line
 from pipeline.runtime import UsageError
 
 MOST_DAMAGE_SHOWN = 20
-"""Lines about damage; of a file that is no log at all, only the place where it breaks off is worth a line."""
+"""Lines about damage; for a file that is no log at all, only the place where reading stops is printed."""
 
 EventSink = Callable[[str, Sequence[AnyEvent]], None]
-"""Takes the cluster's name, empty where no record has one, and what happened."""
+"""Takes the cluster's name, empty where no record has one, and the events."""
 
 
 def _to_stderr(line: str) -> None:
@@ -47,7 +47,7 @@ class ReplayRun:
         self._warn = warn
 
     def follow(self, lines: Iterable[Line]) -> None:
-        """Take in all lines; raises UsageError for a log of several clusters without a choice."""
+        """Take in all lines; raises UsageError for a log of several clusters when none was chosen."""
         for line in lines:
             if self.replay.is_done and self._chosen is not None:
                 break
@@ -79,11 +79,11 @@ class ReplayRun:
         events = self.replay.take(loose.changes)
         if events:
             self._pass_on(events)
-        if is_damaged and loose.ends_unreadable:  # no change of the line shows what it left out
+        if is_damaged and loose.ends_unreadable:  # no change of the line shows what is missing
             self._note_damage(line, loose)
 
     def _is_ours(self, loose: LooseLine) -> bool:
-        """Return whether damage may be of our cluster: all changes of a message are of one cluster."""
+        """Return whether damage may concern this cluster: all changes of a message are of one cluster."""
         ours = {"", self.replay.cluster}
         names = {change.cluster for change in loose.changes}
         return self.replay.cluster is None or not names or not names.isdisjoint(ours)
@@ -102,7 +102,7 @@ class ReplayRun:
     def _pass_on(self, events: Sequence[AnyEvent]) -> None:
         if self._on_events is None or self._is_ambiguous():
             return
-        if len(self._points) > 1:  # between the two of them
+        if len(self._points) > 1:  # between the two points
             taken = (each.position for each in self.replay.snapshots.values() if each is not None)
             begin = min(taken, default=None)
             events = [each for each in events if begin is not None and each.position > begin]

@@ -1,6 +1,7 @@
-"""Snapshots, differences and events for the eye.
+"""Snapshots, differences and events as text for a terminal.
 
-The rule: one screen. What is abnormal is listed, the rest is counted; `--json` has it all.
+The rule: everything fits one screen. What is abnormal is listed, the rest is counted; `--json` has
+all of it.
 """
 
 import itertools
@@ -20,18 +21,18 @@ from kcm.cli.text import counted, known, printable, time_text
 from kcm.history.options import place_text, position_text
 
 MOST_BROKERS = 30
-"""Rows of brokers on one screen; those that are gone come first."""
+"""Rows of brokers on one screen; brokers that are gone come first."""
 MOST_PARTITIONS = 10
 """Abnormal partitions that are listed."""
 MOST_DIFFERENCES = 200
-"""Lines of differences; more than anybody reads."""
+"""Lines of differences that are printed."""
 _THING_DEPTHS = {2, 4}
-"""Lengths of paths in a snapshot that lead to a topic, a broker, or a topic's partition."""
+"""Lengths of the paths in a snapshot that lead to a topic, a broker, or a topic's partition."""
 _TROUBLE = ("offline", "under_replicated", "under_min_isr", "at_min_isr", "preferred_imbalance")
 
 
 def summary(snapshot: Snapshot) -> RenderableType:
-    """Return a snapshot on one screen."""
+    """Return a snapshot as one screen."""
     parts: list[RenderableType] = [_head(snapshot), _figures(snapshot)]
     if snapshot.brokers:
         parts.append(_brokers(snapshot))
@@ -40,7 +41,7 @@ def summary(snapshot: Snapshot) -> RenderableType:
 
 
 def event_line(event: AnyEvent) -> str:
-    """Return an event as one line: when, where in the log, what."""
+    """Return an event as one line: when, where in the log, and what happened."""
     facts: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
     partitions = facts.pop("partitions", None)
     names = ""
@@ -54,7 +55,7 @@ def event_line(event: AnyEvent) -> str:
 
 
 def diff_lines(difference: SnapshotDiff) -> Iterator[str]:
-    """Yield the differences, a line for each thing that differs."""
+    """Yield the differences, one line for each thing that differs."""
     before, after = (
         f"{position_text(side.as_of)} ({time_text(side.at)})"
         for side in (difference.before, difference.after)
@@ -132,7 +133,7 @@ def _brokers(snapshot: Snapshot) -> PlainTable:
 
 
 def _abnormal(snapshot: Snapshot) -> Iterator[str]:
-    """Yield the partitions that are not well, the worst first."""
+    """Yield the abnormal partitions, the worst first."""
     found = []
     for name, topic in snapshot.topics.items():
         if topic.deleting:

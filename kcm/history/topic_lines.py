@@ -1,7 +1,7 @@
-"""A topic of the pipeline from its earliest record to the end that it had at the start, as lines.
+"""Read a topic of the pipeline as lines, from its earliest record to its end at the start of the read.
 
-The rule: nothing is created or committed, and a topic that is not there is an error, not made. A
-cluster's records stand in one partition, so reading the partitions side by side keeps their order.
+The rule: nothing is created or committed, and a missing topic is an error. A cluster's records are
+in one partition, so reading the partitions in turn keeps their order.
 """
 
 import uuid
@@ -16,7 +16,7 @@ from pipeline.topic_records import Extent
 
 _REQUEST_TIMEOUT_S = 10.0
 _SILENT_FOR_AT_MOST_S = 60.0
-"""A broker that gives nothing for so long, while there is more, is as good as gone."""
+"""A broker that sends nothing for so long, while there is more to read, counts as down."""
 
 
 class TopicLines:
@@ -28,13 +28,13 @@ class TopicLines:
 
     @property
     def is_cut(self) -> bool:
-        """Whether retention has taken records, from the beginning or while they were read."""
+        """Whether retention has deleted records, before the read or during it."""
         return bool(self._reader.cut) or any(extent.low > 0 for extent in self._extents)
 
     def __iter__(self) -> Iterator[Line]:
         for record in self._reader.read(self._extents, silent_s=_SILENT_FOR_AT_MOST_S):
             if record.value is None:
-                continue  # a cluster was forgotten here: no change, and not a damaged one
+                continue  # a cluster was forgotten here: neither a change nor damage
             place = f"{record.topic}[{record.partition}]@{record.offset}"
             yield Line(place, record.value)
 
@@ -43,7 +43,7 @@ class TopicLines:
 def open_topic(
     settings: PipelineSettings, topic: str, *, cluster: str | None = None
 ) -> Iterator[TopicLines]:
-    """Give the lines of a topic, or of a cluster's partition of it; raises TopicReadError."""
+    """Return the lines of a topic, or of a cluster's partition of it; raises TopicReadError."""
     group = f"{settings.topic_prefix}.replay-{uuid.uuid4().hex[:12]}"
     with RecordReader(settings, group) as reader:
         count = reader.partitions(topic, timeout_s=_REQUEST_TIMEOUT_S)

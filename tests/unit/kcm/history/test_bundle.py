@@ -1,4 +1,4 @@
-"""`kcm bundle`: its file replays whatever its name, and bad use is one line."""
+"""`kcm bundle`: its file can be replayed under any name, and bad use is one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def packed(path: Path, changes: Iterable[ZnodeChange], **fields: Any) -> Path:
 def test_a_bundle_replays_whatever_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Replay finds it out by its content, says what it lacks, and takes its assumption."""
+    """Replay recognises it by its content, reports what is missing, and uses its assumed value."""
     history = small_cluster(t={0: (0, 1)})
     path = packed(
         tmp_path / "incident.gz",
@@ -68,7 +68,7 @@ def test_a_bundle_replays_whatever_its_name(
 def test_bad_use_is_one_line(
     arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before any server is asked."""
+    """It is reported before any server is asked."""
     assert main(["bundle", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"kcm: {reported}")

@@ -1,4 +1,4 @@
-"""The events of an incident, and what is missing of them."""
+"""The events of an incident, and the report of missing ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.support.histories import Fold, History, small_cluster
 
 
 def events_of(history: History) -> Sequence[AnyEvent]:
-    """Return what happened in a history."""
+    """Return the events of a history."""
     return Fold().follow(history)
 
 
 def test_events_of_the_incident_are_kept_once() -> None:
-    """By time, of this cluster, and what a batch reported twice only once."""
+    """They are selected by time and cluster; an event that a batch published twice is kept once."""
     history, _, finished = two_resyncs()
     records = number("prod", "l1", events_of(history))
     other = number("alpha", "l1", events_of(small_cluster()))
@@ -33,7 +33,7 @@ def test_events_of_the_incident_are_kept_once() -> None:
 
 
 def test_missing_events_are_reported() -> None:
-    """None at all, an earlier part that is gone, damage, and two lineages: each a line."""
+    """No event at all, a deleted earlier part, damage, and two lineages each give a line."""
     history, _, _ = two_resyncs()
     reported = events_of(history)
     empty = IncidentEvents("prod", from_ms=0, to_ms=10**15)

@@ -1,4 +1,4 @@
-"""The file of an incident: what is one, and that none is left unfinished."""
+"""The file of an incident: how it is recognised, and that no unfinished one is left."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_another_zip_is_no_bundle(
 
 
 def test_a_damaged_zip_is_no_bundle(tmp_path: Path) -> None:
-    """A beginning alone is not enough."""
+    """A valid beginning is not enough."""
     path = tmp_path / "a.zip"
     path.write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(UsageError, match=r"is not a kcm bundle"):
@@ -59,7 +59,7 @@ def test_a_damaged_zip_is_no_bundle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_a_damaged_manifest_is_no_bundle(tmp_path: Path, compression: int) -> None:
-    """Whatever is damaged in it, it is reported, and nothing else is raised."""
+    """Whatever is damaged, the error is a UsageError and nothing else."""
     path = tmp_path / "a.zip"
     text = msgspec.json.encode(manifest())
     with zipfile.ZipFile(path, "w", compression) as file:
@@ -73,16 +73,16 @@ def test_a_damaged_manifest_is_no_bundle(tmp_path: Path, compression: int) -> No
         damaged[at] ^= 0xFF
         path.write_bytes(damaged)
         with contextlib.suppress(UsageError):
-            assert read_manifest(path) == manifest()  # what a zip says twice is read once
+            assert read_manifest(path) == manifest()  # an entry that a zip has twice is read once
 
 
 def test_what_is_not_there_is_no_bundle(tmp_path: Path) -> None:
-    """Whether a file is there is reported elsewhere."""
+    """A missing file is reported elsewhere."""
     assert not is_bundle(tmp_path / "nothing")
 
 
 def test_an_unfinished_bundle_leaves_nothing(tmp_path: Path) -> None:
-    """Neither under its name nor beside it."""
+    """No file is left, under its name or any other."""
 
     def broken() -> Iterable[bytes]:
         yield b"{}"

@@ -20,7 +20,7 @@ from tests.support.histories import History, election_request, encode_changes
 
 @pytest.fixture(autouse=True)
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where everything that is kept stands, and nothing else."""
+    """The folder of everything that is kept on disk."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -33,7 +33,7 @@ def cut(
     cluster: str | None = "prod",
     at_a_time: int = 3,
 ) -> IncidentLog:
-    """Return what is kept of a log that comes in messages."""
+    """Return the log that is kept from these messages."""
     log = IncidentLog(cluster, from_ms=from_ms, to_ms=to_ms)
     records = list(changes)
     for start in range(0, len(records), at_a_time):
@@ -42,7 +42,7 @@ def cut(
 
 
 def kept(log: IncidentLog) -> list[int]:
-    """Return the seqs of what is kept."""
+    """Return the seqs of the kept changes."""
     return [json.loads(line)["seq"] for line in log.lines()]
 
 
@@ -53,7 +53,7 @@ def seqs(first: int, last: int) -> list[int]:
 
 @pytest.mark.parametrize("at_a_time", [1, 2, 7, 100])
 def test_the_log_begins_at_the_last_resync_that_ended_before(at_a_time: int, disk: Path) -> None:
-    """Whatever the messages are; the earlier part is not kept, on disk neither."""
+    """This does not depend on the messages; the earlier part is kept neither in memory nor on disk."""
     history, started, finished = two_resyncs()
     log = cut(history.changes, from_ms=finished.observed_at, at_a_time=at_a_time)
     assert kept(log) == seqs(started.seq, history.seq)
@@ -68,7 +68,7 @@ def test_the_log_begins_at_the_last_resync_that_ended_before(at_a_time: int, dis
 
 
 def test_a_resync_that_ends_later_is_not_the_beginning() -> None:
-    """Before its end not all of it is known: the one before it is taken."""
+    """Before its end not everything is known, so the resync before it is taken."""
     history, _, finished = two_resyncs()
     history.changes[:] = [
         msgspec.structs.replace(
@@ -83,7 +83,7 @@ def test_a_resync_that_ends_later_is_not_the_beginning() -> None:
 
 
 def test_a_resync_that_was_in_vain_is_not_the_beginning() -> None:
-    """One with a hole in it proves nothing."""
+    """A resync with a gap proves nothing."""
     history, started, finished = two_resyncs()
     changes = [change for change in history.changes if change.seq != started.seq + 2]
     log = cut(changes, from_ms=finished.observed_at)
@@ -92,7 +92,7 @@ def test_a_resync_that_was_in_vain_is_not_the_beginning() -> None:
 
 
 def test_without_a_resync_before_it_the_log_is_not_anchored() -> None:
-    """All that there is is kept, from its first change on."""
+    """The whole log is kept, from its first change on."""
     history, started, _ = two_resyncs()
     log = cut(history.changes[started.seq :], from_ms=history.now)
     assert kept(log) == seqs(started.seq + 1, history.seq)
@@ -109,7 +109,7 @@ def test_a_log_that_begins_later_has_nothing_at_the_beginning() -> None:
 
 
 def test_the_log_ends_with_the_incident() -> None:
-    """The first change after --to ends it, also in the middle of a message."""
+    """The first change after --to ends it, also within a message."""
     history, started, finished = two_resyncs()
     last = finished.seq + 1
     end = history.changes[last - 1].observed_at
@@ -125,7 +125,7 @@ def test_the_log_ends_with_the_incident() -> None:
 
 
 def test_a_clock_that_goes_back_brings_nothing_before_the_incident() -> None:
-    """As in replay: what follows a later time is later."""
+    """As in replay, a change that follows a later time counts as later."""
     history, _, finished = two_resyncs()
     history.heartbeat(after_ms=-60_000)
     log = cut(history.changes, from_ms=finished.observed_at)
@@ -134,7 +134,7 @@ def test_a_clock_that_goes_back_brings_nothing_before_the_incident() -> None:
 
 
 def with_late_ones(history: History, started: ZnodeChange) -> list[ZnodeChange]:
-    """Return a log in which late writers whose clocks are ahead stand, in its second resync."""
+    """Return a log whose second resync contains records of late writers with clocks that are ahead."""
     late = 10**14
     first = history.changes[0]
     deposed = msgspec.structs.replace(first, generation=0, seq=500, observed_at=late)
@@ -146,7 +146,7 @@ def with_late_ones(history: History, started: ZnodeChange) -> list[ZnodeChange]:
 
 
 def test_what_replay_drops_neither_ends_nor_begins_anything(disk: Path) -> None:
-    """It is kept, so that the bundle's replay counts it too; the rest is as without it."""
+    """It is kept, so that the bundle's replay also counts it; the rest is as without it."""
     history, started, finished = two_resyncs()
     begin = finished.observed_at
     clean = cut(history.changes, from_ms=begin)
@@ -175,7 +175,7 @@ def test_a_late_write_before_the_end_does_not_cut_the_rest() -> None:
 
 
 def test_other_clusters_are_left_out_and_named() -> None:
-    """Without a choice the first one is taken."""
+    """Without a choice the first cluster is taken."""
     history, _, _ = two_resyncs()
     other = History(cluster="alpha")
     other.resync()
@@ -191,7 +191,7 @@ def test_other_clusters_are_left_out_and_named() -> None:
 
 
 def test_damage_is_kept_as_it_is_and_counted() -> None:
-    """A replay of the bundle must find it too: before the first change, and in a message."""
+    """A replay of the bundle must find the same damage, before the first change or within a message."""
     history, _, _ = two_resyncs()
     log = IncidentLog("prod", from_ms=5, to_ms=10**15)
     log.take(b"no\njson")
@@ -204,14 +204,14 @@ def test_damage_is_kept_as_it_is_and_counted() -> None:
 
 
 def test_nothing_is_nothing() -> None:
-    """Before the first change there is no part."""
+    """Before the first change nothing is kept."""
     log = IncidentLog(None, from_ms=1, to_ms=2)
     assert (log.first, log.last, log.changes, list(log.lines())) == (None, None, 0, [])
     log.close()
 
 
 def test_a_request_is_kept_with_the_changes_around_it(disk: Path) -> None:
-    """So that the replay of the bundle names the same elections; no change is counted by it."""
+    """The bundle's replay then attributes the same elections; the request does not count as a change."""
     history, _, finished = two_resyncs()
     log = IncidentLog("prod", from_ms=finished.observed_at, to_ms=10**15)
     request = encode_request(election_request("t", 0))

@@ -1,4 +1,4 @@
-"""Where a recorded log comes from, and what its bundles say of it."""
+"""Where a recorded log comes from, and what its bundles report about it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def opened(*files: str, **options: Any) -> LogSource:
 
 
 def test_files_and_bundles_are_one_log_in_their_order(tmp_path: Path) -> None:
-    """Only the bundles have a manifest."""
+    """Only bundles have a manifest."""
     one = bundle(tmp_path / "b.zip")
     two = write(tmp_path / "a.jsonl", b"x")
     source = opened(one, two)
@@ -47,14 +47,14 @@ def test_files_and_bundles_are_one_log_in_their_order(tmp_path: Path) -> None:
     ],
 )
 def test_a_log_is_named_once(files: list[str], from_topic: bool, said: str) -> None:
-    """Nothing is read before that is clear."""
+    """Nothing is read until the source is clear."""
     with pytest.raises(UsageError) as caught:
         open_log(load_replay(None, {}), files, None, from_topic=from_topic)
     assert said in str(caught.value)
 
 
 def test_the_topic_is_read_when_its_lines_are_asked_for() -> None:
-    """A source is made without a server; settings that lead to none are found then."""
+    """Opening it needs no server; an address without a server is reported on reading."""
     settings = load_replay(None, {"bootstrap_servers": "127.0.0.1:1"})
     source = open_log(settings, [], "prod", from_topic=True)
     assert source.manifests == {}
@@ -64,7 +64,7 @@ def test_the_topic_is_read_when_its_lines_are_asked_for() -> None:
 def test_what_a_bundle_misses_is_said_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the bundle's name, each on a line; one that is whole says nothing."""
+    """Each line has the bundle's name; a complete bundle prints nothing."""
     name = bundle(tmp_path / "b.zip", missing=("the begin of the log", "events"))
     opened(name, bundle(tmp_path / "whole.zip"))
     assert capsys.readouterr().err == (
@@ -73,7 +73,7 @@ def test_what_a_bundle_misses_is_said_once(
 
 
 def test_what_a_bundle_was_made_with_is_assumed_of_its_cluster(tmp_path: Path) -> None:
-    """Settings of the command win, of a cluster before those of all; nothing is assumed of others."""
+    """Settings of the command win, first a cluster's, then those for all; other clusters get no assumption."""
     name = bundle(tmp_path / "b.zip", assumed_min_insync_replicas=2)
     assert opened(name).assumed("prod") == Assumed(min_insync_replicas=2)
     assert opened(name).assumed("stage") == Assumed(min_insync_replicas=None)

@@ -1,4 +1,4 @@
-"""What a user gives to a replay: its settings."""
+"""The settings that a user gives to a replay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcm.__main__ import main
 def test_only_the_settings_that_a_replay_needs_are_options(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Where the topics are, and how to log in; nothing of parts that run."""
+    """They give the topics and the credentials, and nothing that only running parts need."""
     assert main(["replay", "--help"]) == 0
     shown = capsys.readouterr().out
     for option in ("--bootstrap-servers", "--kafka-properties", "--topic-prefix", "--config"):

@@ -21,7 +21,7 @@ def test_a_log_may_be_lines_arrays_gzip_or_standard_input(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All forms of one log give one snapshot, to the byte."""
+    """All forms of one log give the same snapshot, byte by byte."""
     changes = failover.changes
     plain = write(tmp_path / "a.jsonl", lines(changes))
     arrays = write(
@@ -42,7 +42,7 @@ def test_a_log_may_be_lines_arrays_gzip_or_standard_input(
 def test_several_files_are_one_log(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are read in the order given; in the wrong one, what is older is dropped and reported."""
+    """They are read in the order given; in the wrong order, older records are dropped and reported."""
     first = write(tmp_path / "1.jsonl", lines(failover.changes[:9]))
     second = write(tmp_path / "2.jsonl", lines(failover.changes[9:]))
     whole = write(tmp_path / "all.jsonl", lines(failover.changes))
@@ -55,7 +55,7 @@ def test_several_files_are_one_log(
 def test_a_record_needs_a_path_and_data_only(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log of nothing else replays: the facts are there, and it says that it is incomplete."""
+    """A log of only such records can be replayed: the facts are there, and it is called incomplete."""
     bare = [
         {"path": change.path, "data": change.data, **({} if change.data else {"kind": change.kind})}
         for change in failover.changes
@@ -78,7 +78,7 @@ def test_a_record_needs_a_path_and_data_only(
 def test_min_insync_replicas_is_an_option(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    """What ZooKeeper does not hold is not known, unless an option or a variable says it."""
+    """What ZooKeeper does not hold is not known, unless an option or a variable gives it."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
     assert Run(capsys, log, "--json").json["counts"]["at_min_isr"] is None
     option = Run(capsys, log, "--json", "--assumed-min-insync-replicas", "2").json
@@ -95,7 +95,7 @@ def test_min_insync_replicas_is_of_each_cluster(
     monkeypatch: Any,
     chosen: list[str],
 ) -> None:
-    """Named as for the fold; of a cluster that is not named the one for all counts, if there is one."""
+    """The setting is named as for the fold; a cluster that it does not name gets the value for all, if set."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
 
     def at_min_isr(*options: str) -> int | None:
@@ -142,14 +142,14 @@ def test_min_insync_replicas_is_of_each_cluster(
 def test_bad_use_is_one_line(
     arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names what, where and what to do, and nothing is printed."""
+    """The line says what is wrong, where, and what to do; nothing is printed."""
     assert Run(capsys, *arguments).complaint.startswith(reported)
 
 
 def test_a_bad_file_is_reported_before_anything_is_read(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The last of several names is looked at first."""
+    """All names are checked first, including the last."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
     nowhere = str(tmp_path / "none")
     complaint = Run(capsys, log, nowhere, "--events").complaint

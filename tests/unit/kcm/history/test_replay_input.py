@@ -1,4 +1,4 @@
-"""`kcm replay` of damaged logs: what can be read is read, and what cannot is reported with its place."""
+"""`kcm replay` of damaged logs: what can be read is read, and the rest is reported with its place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.replaying import Run, failing_over, lines, write
 def test_damage_is_reported_with_its_place_and_counted(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The replay goes on after it; the fold's own hole is what makes the snapshot incomplete."""
+    """The replay continues; the gap that the fold finds is what makes the snapshot incomplete."""
     content = [encode_change(change) for change in failover.changes]
     content[3] = b"damaged"
     content[12] = b'[{"path": 1}, {"path": 2}]'
@@ -40,7 +40,7 @@ def test_damage_is_reported_with_its_place_and_counted(
 def test_much_damage_is_not_reported_line_by_line(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A screen of it is enough; all of it is counted."""
+    """One screen of lines is enough; all damage is counted."""
     log = write(tmp_path / "log.jsonl", b"x\n" * 50 + lines(failover.changes))
     run = Run(capsys, log, "--json")
     assert len(run.err.splitlines()) == MOST_DAMAGE_SHOWN + 1
@@ -65,7 +65,7 @@ def test_a_gzip_that_ends_early_is_read_as_far_as_it_goes(
 
 
 def long_log() -> list[bytes]:
-    """Return the lines of a log that no unpacker reads at once."""
+    """Return a log that is too long to be unpacked in one read."""
     history = failing_over()
     for number in range(3000):
         history.heartbeat(zookeeper=f"host-{number * number * 7919 % 99991}:2181")
@@ -81,7 +81,7 @@ def pack(path: Path, log: list[bytes]) -> None:
 def test_all_that_can_be_unpacked_is_read(
     share: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Up to the last whole line before the place where a gzip ends; that place is reported."""
+    """It is read up to the last complete line before a gzip breaks off; that place is reported."""
     content = long_log()
     packed = gzip.compress(b"".join(content))
     packed = packed[: int(len(packed) * share)]
@@ -101,7 +101,7 @@ def test_all_that_can_be_unpacked_is_read(
 def test_a_last_line_that_is_whole_without_its_end_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a gzip without its checksum nothing is lost but the certainty that it is all."""
+    """A gzip without its checksum loses no line, only the certainty that it is complete."""
     content = long_log()
     log = write(tmp_path / "log.jsonl.gz", gzip.compress(b"".join(content)[:-1])[:-5])
     run = Run(capsys, log, "--json")
@@ -113,7 +113,7 @@ def test_a_last_line_that_is_whole_without_its_end_is_read(
 def test_the_log_of_a_damaged_bundle_is_read_as_far_as_it_goes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Damage in the middle of a member costs what follows it, and a few lines before it."""
+    """Damage within a member loses what follows it, and a few lines before it."""
     content = long_log()
     path = tmp_path / "incident.zip"
     pack(path, content)
@@ -136,7 +136,7 @@ def test_the_log_of_a_damaged_bundle_is_read_as_far_as_it_goes(
 def test_a_bundle_whose_log_cannot_be_opened_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its manifest can be read, so it is one; damage is one line and never a traceback."""
+    """Its manifest can be read, so it is a bundle; damage is one line and never a traceback."""
     path = tmp_path / "incident.zip"
     pack(path, long_log())
     with zipfile.ZipFile(path) as bundle:
@@ -152,7 +152,7 @@ def test_a_bundle_whose_log_cannot_be_opened_is_reported(
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 7, 1 << 20])
 def test_lines_are_the_same_however_much_is_read_at_once(at_once: int) -> None:
-    """Blank ones are left out, and counted; a mark at the beginning is no part of the first."""
+    """Blank lines are skipped but counted; a byte order mark is not part of the first line."""
     content = b"\xef\xbb\xbf{}\n\n  \r\n[]\r\n\n7\n\n{ }"
     read = list(_lines("f", io.BytesIO(content), at_once))
     assert read == [
@@ -165,7 +165,7 @@ def test_lines_are_the_same_however_much_is_read_at_once(at_once: int) -> None:
 
 
 def test_a_file_that_cannot_be_read_on_is_damage() -> None:
-    """What was read before is there; the line that was begun is not."""
+    """What was read before is kept; the line that was begun is not."""
 
     class Failing(io.BytesIO):
         def read1(self, size: int | None = -1, /) -> bytes:
@@ -186,7 +186,7 @@ DAMAGED_ENDS = [b"x", b"{", b'{"v":2,"path":"/a"}', b'[{"path":1}]']
 def test_damage_at_the_end_leaves_the_end_open(
     damaged: bytes, failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody can know what it held; in the middle the change after it can."""
+    """Nobody can know what it held; in the middle of a log, the change after it can show that."""
     content = lines(failover.changes)
     end = write(tmp_path / "end.jsonl", content + damaged)
     run = Run(capsys, end, "--json")
@@ -205,7 +205,7 @@ def test_damage_at_the_end_leaves_the_end_open(
 def test_damage_at_the_end_of_an_array_leaves_the_end_open(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What stands before it in its line says nothing; what stands after it does."""
+    """Changes before it in its line prove nothing; those after it do."""
     *before, last = map(encode_change, failover.changes)
     for array, complete in ((b'[%s,{"path":1}]', False), (b'[{"path":1},%s]', True)):
         content = b"\n".join([*before, array % last])
@@ -216,7 +216,7 @@ def test_damage_at_the_end_of_an_array_leaves_the_end_open(
 def test_a_gzip_by_name_alone_is_damage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], failover: History
 ) -> None:
-    """A file that is called .gz and is none cannot be unpacked."""
+    """A file that is named .gz and is not gzip cannot be unpacked."""
     log = write(tmp_path / "log.jsonl.gz", lines(failover.changes))
     run = Run(capsys, log)
     assert run.code == 2
@@ -227,7 +227,7 @@ def test_a_gzip_by_name_alone_is_damage(
 def test_damage_in_another_clusters_message_is_not_ours(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A message is of one cluster: what is readable in it says whose the rest is."""
+    """A message belongs to one cluster: its readable changes show which."""
     foreign = b'[{"cluster": "alpha", "path": "/controller", "kind": "deleted"}, {"path": 1}]\n'
     own = b'[{"cluster": "prod", "path": "/feature", "kind": "deleted"}, {"path": 1}]\n'
     unnamed = b'[{"path": "/feature", "kind": "deleted"}, {"path": 1}]\n'

@@ -1,4 +1,4 @@
-"""Where a replay ends: at a change, at a time, and at neither end of a log."""
+"""Where a replay ends: at a change, at a time, or outside the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.replaying import Run, lines, write
 def test_until_and_at_are_places_in_the_log(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The snapshot is as it was there: before the election, and after it."""
+    """The snapshot shows the state at that place: before the election, and after it."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
     gone = next(change for change in failover.changes if change.kind == "deleted")
     before = Run(capsys, log, "--json", "--until", f"1:{gone.seq - 1}").json
@@ -31,7 +31,7 @@ def test_until_and_at_are_places_in_the_log(
 def test_a_place_beyond_the_end_is_reported(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The end of the log is shown, and standard error says that it is not what was asked for."""
+    """The end of the log is shown, and standard error says that the requested place was not reached."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
     run = Run(capsys, log, "--json", "--until", "1:999")
     assert run.json["as_of"]["seq"] == failover.seq
@@ -64,7 +64,7 @@ def test_a_place_before_the_beginning_is_an_error(
 def test_late_writes_do_not_move_a_place(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A deposed or foreign watcher's change is dropped before anybody looks at its time or place."""
+    """A change of a deposed or foreign watcher is dropped before its time or place is used."""
     late = 10**9
     first = failover.changes[0]
     deposed = msgspec.structs.replace(first, generation=0, observed_at=late)
@@ -92,7 +92,7 @@ def test_late_writes_do_not_move_a_place(
 def test_an_empty_log_is_an_error(
     content: bytes, reported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing at all is not a snapshot of nothing: no cluster, no place, and nothing is known."""
+    """An empty log gives no snapshot: no cluster and no place are known."""
     log = write(tmp_path / "log.jsonl", content)
     assert Run(capsys, log).complaint == reported
     assert Run(capsys, log, "--json").complaint == reported
@@ -101,7 +101,7 @@ def test_an_empty_log_is_an_error(
 def test_several_clusters_need_a_choice(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without one they are listed; with one the others are left out."""
+    """Without a choice they are listed; with one the others are ignored."""
     other = History(cluster="alpha")
     other.resync()
     log = write(tmp_path / "log.jsonl", lines([*failover.changes, *other.changes]))

@@ -1,4 +1,4 @@
-"""What `kcm replay` prints: events, summaries, differences; for the eye and for programs."""
+"""The output of `kcm replay`: events, summaries, differences; as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.replaying import Run, lines, write
 def test_events_of_another_cluster_are_never_printed(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a choice, all that is reported is of the chosen one."""
+    """With a choice, everything reported is about the chosen cluster."""
     other = History(cluster="alpha")
     other.resync()
     log = write(tmp_path / "log.jsonl", lines([*other.changes, *failover.changes]))
@@ -31,7 +31,7 @@ def test_events_of_another_cluster_are_never_printed(
 def test_events_as_json_are_records_and_the_snapshot_is_the_last_line(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each line is as in <prefix>.events, with ids that rise."""
+    """Each line is as in <prefix>.events, with increasing ids."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
     *events, snapshot = Run(capsys, log, "--events", "--json").out.splitlines()
     records = [decode_event(line.encode()) for line in events]
@@ -46,7 +46,7 @@ def test_events_as_json_are_records_and_the_snapshot_is_the_last_line(
 def test_events_for_the_eye_are_a_line_each(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """When, where in the log, and what, with the partitions by name; then the summary."""
+    """A line has the time, the place in the log and the event, with partitions by name; the summary follows."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
     out = Run(capsys, log, "--events").out.splitlines()
     assert (
@@ -68,7 +68,7 @@ def test_what_cannot_be_read_is_an_event_too(
 def test_the_summary_is_one_screen(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who the controller is, the figures, the brokers, and what is wrong; plain in a pipe."""
+    """It has the controller, the figures, the brokers and the problems; without styles in a pipe."""
     failover.set("/admin/preferred_replica_election", {"version": 1, "partitions": []})
     failover.set("/admin/reassign_partitions", {"version": 1, "partitions": []})
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
@@ -98,7 +98,7 @@ def test_the_summary_is_one_screen(
 def test_the_summary_of_an_empty_cut_log_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody, unknown and unnamed are words; why it is incomplete is a line."""
+    """Nobody, unknown and unnamed are words; a line says why it is incomplete."""
     log = write(tmp_path / "log.jsonl", b'{"path": "/cluster/id", "data": "{\\"id\\": \\"x\\"}"}')
     out = Run(capsys, log).out.splitlines()
     assert out[0] == "cluster     (unnamed)"
@@ -112,7 +112,7 @@ def test_the_summary_of_an_empty_cut_log_says_so(
 def test_a_large_cluster_still_fits_a_screen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of many brokers and many bad partitions the first are shown, the dead and offline before all."""
+    """The first of many brokers and partitions are shown, dead and offline ones before the others."""
     history = small_cluster(t={p: (p, 0) for p in range(1, 50)})
     history.topic("r", {0: (2, 1)}, adding={0: (2,)})
     history.state("r", 0, leader=1, isr=[1])
@@ -131,7 +131,7 @@ def test_a_large_cluster_still_fits_a_screen(
 def test_the_worst_partitions_come_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Offline, under-replicated, reassigning; what is deleted or not made yet needs no look."""
+    """The order is offline, under-replicated, reassigning; deleted or not yet created ones are left out."""
     history = small_cluster(a={0: (2, 1)}, b={0: (0, 1)}, c={0: (1, 0)}, d={0: (9,)}, e={0: (1, 2)})
     history.topic("a", {0: (2, 1, 0)}, adding={0: (0,)})
     history.state("b", 0, leader=0, isr=[0])
@@ -149,7 +149,7 @@ def test_the_worst_partitions_come_first(
 def test_a_diff_says_what_changed(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line for each thing that differs, in either direction; positions and times may be mixed."""
+    """Each difference is a line, in either direction; positions and times may be mixed."""
     failover.topic("n", {0: (1,)})
     failover.broker(3)
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
@@ -184,7 +184,7 @@ def test_a_diff_says_what_changed(
 def test_nothing_that_is_shown_can_steer_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Names come from znodes, and anybody may have written those."""
+    """Names come from znodes, which anybody may have written."""
     history = small_cluster(**{"a\x1b[2J": {0: (9, 0)}})
     history.cluster = "prod"
     history.set("/brokers/topics/b\x07", b"damaged")
@@ -199,7 +199,7 @@ def test_nothing_that_is_shown_can_steer_a_terminal(
 def test_a_diff_of_nothing_says_so(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An empty answer is an answer."""
+    """No difference is a valid result."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
     out = Run(capsys, log, "--diff", "1:10", "1:11").out.splitlines()
     assert out[1:] == ["nothing differs"]
@@ -208,7 +208,7 @@ def test_a_diff_of_nothing_says_so(
 def test_a_long_diff_is_cut_for_the_eye_and_whole_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody reads a thousand lines; a program does."""
+    """Text is cut because nobody reads a thousand lines; JSON is not."""
     history = small_cluster()
     seq = history.seq
     for number in range(MOST_DIFFERENCES + 5):
@@ -230,7 +230,7 @@ def test_a_long_diff_is_cut_for_the_eye_and_whole_as_json(
 def test_events_of_a_diff_are_those_between(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What happened up to the first place, and after the second, is not reported; lines do not matter."""
+    """Events up to the first place, and after the second, are not printed; line breaks do not matter."""
     failover.broker_gone(2)
     log = write(tmp_path / "log.jsonl", encode_changes(failover.changes))
     last = failover.seq - 1
@@ -242,7 +242,7 @@ def test_events_of_a_diff_are_those_between(
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(failover: History, tmp_path: Path) -> None:
-    """`kcm replay … | head` ends in silence."""
+    """`kcm replay … | head` ends without a message."""
     failover.heartbeat()
     for number in range(2000):
         failover.set(f"/brokers/topics/x{number}", {"version": 1, "partitions": {}})

@@ -1,4 +1,4 @@
-"""A topic as lines: which partitions are read, where a line stands, what is missing."""
+"""A topic as lines: which partitions are read, the place of a line, and what is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def settings() -> PipelineSettings:
 def test_every_line_says_where_it_stands(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
-    """Topic, partition and offset; an empty value is a line, and a null, which forgets a cluster, is none."""
+    """The place is topic, partition and offset; an empty value is a line, a null (a forgotten cluster) is not."""
     first = [Message((TOPIC, 0), 0, value=b""), Message((TOPIC, 0), 1, value=None)]
     rest = [Message((TOPIC, partition), 0) for partition in (1, 2)]
     use_client(monkeypatch, Client([*first, *rest], ends=((0, 2), (0, 1)), partitions=PARTITIONS))
@@ -41,7 +41,7 @@ def test_every_line_says_where_it_stands(
 def test_a_cluster_stands_in_one_partition(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
-    """No other partition is read for it."""
+    """No other partition is read."""
     place = (TOPIC, partition_of("prod", PARTITIONS))
     client = Client([Message(place, 0)], ends=((0, 1),), partitions=PARTITIONS)
     use_client(monkeypatch, client)
@@ -62,7 +62,7 @@ def test_a_cluster_stands_in_one_partition(
 def test_records_that_retention_took_are_noticed(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings, client: Client
 ) -> None:
-    """Before the topic was read, or while it was."""
+    """This covers records deleted before the read and during it."""
     use_client(monkeypatch, client)
     with open_topic(settings, TOPIC) as lines:
         assert [line.place for line in lines] == [f"{TOPIC}[0]@4"]
