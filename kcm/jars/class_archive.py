@@ -1,8 +1,9 @@
-"""The class archive of Spark's JVM: its classes as they are once loaded, mapped into memory at each start.
+"""Make and find the class archive of Spark's JVM: its loaded classes in a file that it maps into memory.
 
-With it the JVM starts in half the time, for half the processor time: what a fold that was killed is missed
-for. It is made once for each Java and each set of jars, by a JVM that starts as the fold's does, runs a query and
-ends (JEP 350). Java checks itself whether an archive fits, and starts without one that does not.
+With the archive the JVM starts in half the time, for half the processor time; for so long a fold
+that was killed is missing. It is made once for each Java and each set of jars, by a JVM that starts
+as the fold's does, runs a query and ends (JEP 350). Java itself checks whether an archive fits, and
+starts without one that does not.
 """
 
 import hashlib
@@ -29,12 +30,12 @@ DEADLINE_S = 180.0
 """How long making one may take; it takes half a minute."""
 
 KEPT = 2
-"""Archives that stay, the newest: each has 150 MB, and each release and each Java has its own."""
+"""How many of the newest archives are kept: each has 150 MB, and each release and each Java has its own."""
 
 _POLL_S = 0.1
 
 _BATCHES = 3
-"""The query's batches: from the second on nothing new is loaded."""
+"""Batches of the query: nothing new is loaded from the second one on."""
 
 
 def find_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
@@ -44,9 +45,9 @@ def find_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
 
 
 def ensure_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
-    """Return the archive for these jars and this Java, and make it first if there is none.
+    """Return the archive for these jars and this Java; make it first if there is none.
 
-    None where this Java makes none; the next call does not try again.
+    None where this Java cannot make one; the next call does not try again.
     """
     path = archive_path(connector, java)
     try:
@@ -59,12 +60,12 @@ def ensure_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
                 _make(path, connector, java)
                 _keep_newest(path.parent)
     except OSError:
-        return None  # no room, or a folder that may not be written: Spark starts without it
+        return None  # disk full, or a folder without write permission: Spark starts without it
     return find_class_archive(connector, java)
 
 
 def archive_path(connector: Sequence[Path], java: Java) -> Path:
-    """Return where the archive for these jars and this Java lies in the cache, or will."""
+    """Return the path in the cache of the archive for these jars and this Java."""
     spark = importlib.util.find_spec("pyspark")
     fits = [os.fspath(java.path.resolve()), java.version, str(spark and spark.origin)]
     key = "\n".join([*fits, *map(os.fspath, connector)])
@@ -73,9 +74,9 @@ def archive_path(connector: Sequence[Path], java: Java) -> Path:
 
 
 def _make(path: Path, connector: Sequence[Path], java: Java) -> None:
-    """Make an archive, or an empty file where that fails; under its name it is whole or not there."""
+    """Make an archive, or an empty file where that fails; the file gets its name only when it is complete."""
     for left in path.parent.glob(f"{path.stem}.part-*"):
-        shutil.rmtree(left, ignore_errors=True)  # whoever made it was killed: the lock is ours
+        shutil.rmtree(left, ignore_errors=True)  # its maker was killed: the lock is held here
     with tempfile.TemporaryDirectory(prefix=f"{path.stem}.part-", dir=path.parent) as folder:
         made = Path(folder) / path.name
         command: list[str | Path] = [sys.executable, "-m", __name__, made, java.path, *connector]
@@ -86,7 +87,7 @@ def _make(path: Path, connector: Sequence[Path], java: Java) -> None:
 
 
 def _run(command: Sequence[str | Path], folder: Path) -> bool:
-    """Run it under guard, as everything that we start, and without our settings; return whether it ended well in time."""
+    """Run a command under guard and without kcm's settings; return whether it succeeded in time."""
     ours = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
     with Supervisor(folder, kill_on_exit=True) as supervisor:
         # A variable that is empty counts as not given.
@@ -101,11 +102,11 @@ def _run(command: Sequence[str | Path], folder: Path) -> bool:
 def _keep_newest(folder: Path) -> None:
     archives = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in archives[KEPT:]:
-        path.unlink(missing_ok=True)  # a JVM that has it mapped keeps it
+        path.unlink(missing_ok=True)  # a JVM that has mapped it keeps it
 
 
 def _train(made: Path, java: Path, connector: Sequence[Path]) -> None:
-    """Start Spark as the fold does, run a query with state, and let the JVM write its classes at its end."""
+    """Start Spark as the fold does, run a query with state, and make the JVM write its classes at its end."""
     from pipeline.settings import load  # noqa: PLC0415  # Spark takes a second to import
     from streaming.config import StreamSettings  # noqa: PLC0415
     from streaming.session import Session  # noqa: PLC0415

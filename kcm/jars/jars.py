@@ -1,9 +1,9 @@
-"""Have the jars of Spark's Kafka connector and of the servers: from the cache, else by Apache Ivy.
+"""Provide the jars of Spark's Kafka connector and of the servers: from the cache, else by Apache Ivy.
 
-pyspark ships Ivy, so nothing but Java is needed. What is to be had is pinned in `ivy.xml`; the
-cache's folder bears that file's hash, so another release of ours never takes old jars. A folder is
-complete or not there: Ivy fills a temporary one, which gets a manifest of names, sizes and hashes
-and then its name, in one step, under a lock that a second process waits for.
+pyspark ships Ivy, so only Java is needed. The jars are pinned in `ivy.xml`; the cache's folder is
+named by the hash of that file, so a release of kcm never takes the jars of another one. A folder is
+complete or absent: Ivy fills a temporary one, which gets a manifest of names, sizes and hashes and
+then its final name, in one step, under a lock on which a second process waits.
 """
 
 import fcntl
@@ -30,13 +30,13 @@ from pipeline.runtime import EnvironmentProblemError
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 FILES_BY_CONF = {"connector": 4, "broker": 56}  # what ivy.xml resolves to; a test counts them
 MANIFEST_NAME = "manifest.json"
-LOG_POLL_S = 0.1  # how often to read what Ivy printed
+LOG_POLL_S = 0.1  # how often to read Ivy's output
 SETTINGS_VARIABLE = "KCM_IVY_SETTINGS"
 
 
 @dataclass(frozen=True, slots=True)
 class Jars:
-    """Where the jars lie: `connector` for Spark's classpath, `broker` for the servers'."""
+    """Paths of the jars: `connector` for Spark's classpath, `broker` for the servers'."""
 
     connector: list[Path]
     broker: list[Path]
@@ -51,7 +51,7 @@ class JarSet(NamedTuple):
     are_called: str
 
     def folder(self, cache: Path) -> Path:
-        """Return where they lie in a cache."""
+        """Return the folder of these jars in a cache."""
         return cache / "jars" / hashlib.sha256(self.ivy_file.read_bytes()).hexdigest()[:16]
 
 
@@ -65,16 +65,16 @@ def default_cache() -> Path:
 
 
 def find_jars(cache: Path | None = None) -> Jars | None:
-    """Return the jars of this release if all are here; None if not. Downloads nothing."""
+    """Return this release's jars if all are in the cache; None if not. Downloads nothing."""
     found = _read(OURS.folder(cache or default_cache()), OURS.counts)
     return None if found is None else Jars(**found)
 
 
 def ensure_jars(cache: Path | None = None) -> Jars:
-    """Return all jars, downloading what is missing; None for `cache` is `default_cache()`.
+    """Return all jars, downloading missing ones; None for `cache` is `default_cache()`.
 
-    Progress is shown on standard error. Raises EnvironmentProblemError, in one line, when there is
-    something to download and it cannot be had.
+    Progress is shown on standard error. Raises EnvironmentProblemError, in one line, when jars are
+    missing and cannot be downloaded.
     """
     return Jars(**ensure_set(OURS, cache))
 
@@ -88,7 +88,7 @@ def ensure_set(jar_set: JarSet, cache: Path | None = None) -> dict[str, list[Pat
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(folder.with_suffix(".lock")):
-            # another process may have brought them while we waited for the lock
+            # another process may have downloaded them while this one waited for the lock
             return _read(folder, jar_set.counts) or _download(root, folder, jar_set)
     except OSError as error:
         raise EnvironmentProblemError(
@@ -159,7 +159,7 @@ def ivy_command(java: Java, root: Path, target: Path, ivy_file: Path = IVY_FILE)
 
 
 def failure_line(output: list[str], root: Path) -> str:
-    """Say in one line why Ivy failed, and what to do, from what it printed."""
+    """Return one line, made from Ivy's output, that says why Ivy failed and what to do."""
     text = "\n".join(output)
     advice = f"run again when online, or name a mirror's Ivy settings in {SETTINGS_VARIABLE}; cache is {root}"
     missing = re.search(r"::\s+(\S+#\S+;[^\s:]+): not found", text)
@@ -189,7 +189,7 @@ def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]
             raise EnvironmentProblemError(
                 f"Ivy brought {found} jars where {dict(counts)} were expected; cache is {root}"
             )
-        # what is there is incomplete, or we would not be here; the lock is ours
+        # an existing folder is incomplete, or this would not run; this process has the lock
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
@@ -198,7 +198,7 @@ def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]
 
 
 def _run_ivy(command: list[str], folder: Path, root: Path, progress: JarsProgress) -> None:
-    """Run Ivy under guard, as everything that we start, and show what it does."""
+    """Run Ivy under guard, as every child process, and show its progress."""
     output: list[str] = []
     with progress as shown, Supervisor(folder, kill_on_exit=True) as supervisor:
         ivy = Process(supervisor, "ivy", command)
@@ -207,7 +207,7 @@ def _run_ivy(command: list[str], folder: Path, root: Path, progress: JarsProgres
             rest = ""
             ended = False
             while not ended:
-                ended = not ivy.running  # asked before the last read, so that no line is lost
+                ended = not ivy.running  # checked before the last read, so that no line is lost
                 *lines, rest = (rest + log.read()).split("\n")
                 output += lines
                 for line in lines:
@@ -220,7 +220,7 @@ def _run_ivy(command: list[str], folder: Path, root: Path, progress: JarsProgres
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold a lock file; a second process waits here until the first has what both want."""
+    """Hold a lock file; a second process waits here until the first is done."""
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -1,7 +1,8 @@
-"""Show how far a download of jars is, from the lines that Ivy prints.
+"""Show the progress of a download of jars, from the lines that Ivy prints.
 
 Ivy first finds modules ("found ...", most of the time) and then downloads files ("[SUCCESSFUL ]");
-each counts half. A terminal gets a bar, anything else a line every few steps, so that a CI log stays short.
+each of the two counts half. A terminal gets a bar, anything else a line every few steps, so that a
+CI log stays short.
 """
 
 from pathlib import Path
@@ -14,12 +15,12 @@ LINE_EVERY = 20  # steps between two plain lines
 
 
 class JarsProgress:
-    """A context manager that is shown Ivy's lines one by one."""
+    """A context manager that takes Ivy's lines one by one."""
 
     def __init__(
         self, files: int, cache: Path, *, what: str, console: Console | None = None
     ) -> None:
-        """Expect so many files, called `what`; None for `console` is standard error."""
+        """Take the expected number of files, called `what`; None for `console` is standard error."""
         self._console = console or Console(stderr=True)
         self._plain = not self._console.is_terminal
         self._total = 2 * files
@@ -59,7 +60,7 @@ class JarsProgress:
 
 
 def _step_of(line: str) -> str | None:
-    r"""Return what the line says was done; None when it is no step.
+    r"""Return the step that the line reports; None when it reports none.
 
     >>> _step_of("\tfound org.lz4#lz4-java;1.8.0 in public")
     'found lz4-java'

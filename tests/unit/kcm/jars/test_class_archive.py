@@ -1,4 +1,4 @@
-"""Where an archive of Spark's classes lies, for what it was made, and what happens where none can be."""
+"""The archive of Spark's classes: its path, what it depends on, and failures to make it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_java(tmp_path: Path) -> Java:
-    """A program that makes no archive."""
+    """A program in place of Java that makes no archive."""
     path = tmp_path / "jre" / "bin" / "java"
     path.parent.mkdir(parents=True)
     path.write_text("#!/bin/sh\nexit 1\n")
@@ -33,7 +33,7 @@ def no_java(tmp_path: Path) -> Java:
 
 
 def test_an_archive_is_of_one_java_and_one_set_of_jars(no_java: Java) -> None:
-    """Another release of either never takes an old one."""
+    """Another release of Java or of the jars never uses an old archive."""
     ways = [
         archive_path(JARS, no_java),
         archive_path(JARS[:1], no_java),
@@ -44,7 +44,7 @@ def test_an_archive_is_of_one_java_and_one_set_of_jars(no_java: Java) -> None:
 
 
 def test_a_java_that_makes_none_is_asked_once(no_java: Java) -> None:
-    """An empty file remembers it: the next start loses no time, and Spark starts without."""
+    """An empty file records it: the next start loses no time, and Spark starts without an archive."""
     assert ensure_class_archive(JARS, no_java) is None
     remembered = archive_path(JARS, no_java)
     assert remembered.stat().st_size == 0
@@ -56,7 +56,7 @@ def test_a_java_that_makes_none_is_asked_once(no_java: Java) -> None:
 def test_one_that_takes_too_long_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Spark starts without an archive, half of one is never taken for a whole one, and nothing runs on."""
+    """Spark starts without an archive, an incomplete one is never used, and no process is left."""
     monkeypatch.setattr(class_archive, "DEADLINE_S", 0.3)
     java = tmp_path / "slow"
     assert ensure_class_archive(JARS, Java(java, "17.0.1")) is None
@@ -65,7 +65,7 @@ def test_one_that_takes_too_long_is_given_up(
 
 
 def test_what_a_killed_process_left_goes(no_java: Java) -> None:
-    """It may hold as much as a whole archive, and nobody goes on with it."""
+    """It may be as large as an archive, and nobody completes it."""
     made = archive_path(JARS, no_java)
     left = made.parent / f"{made.stem}.part-x"
     left.mkdir(parents=True)
@@ -75,7 +75,7 @@ def test_what_a_killed_process_left_goes(no_java: Java) -> None:
 
 
 def test_the_newest_stay(no_java: Java) -> None:
-    """Each has 150 MB, so older ones go when one is made."""
+    """Each has 150 MB, so older ones are deleted when one is made."""
     folder = archive_path(JARS, no_java).parent
     folder.mkdir(parents=True)
     older = [folder / f"{age}.jsa" for age in range(KEPT + 1)]
@@ -87,7 +87,7 @@ def test_the_newest_stay(no_java: Java) -> None:
 
 
 def test_a_cache_that_may_not_be_written_costs_nothing_but_time(cache: Path, no_java: Java) -> None:
-    """Spark starts without an archive, as it does with an empty one."""
+    """Spark starts without an archive, as with an empty one."""
     (cache / "kcm").write_text("no folder")
     assert ensure_class_archive(JARS, no_java) is None
     assert find_class_archive(JARS, no_java) is None

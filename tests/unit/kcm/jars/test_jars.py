@@ -1,4 +1,4 @@
-"""The cache of jars: what counts as complete, and what is said when it cannot be filled."""
+"""The cache of jars: what counts as complete, and the messages when it cannot be filled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNRESOLVED = "\t\t:: org.apache.kafka#kafka_2.13;3.9.1: not found"
 
 
 def test_a_complete_folder_is_read(tmp_path: Path) -> None:
-    """All files of the manifest, each under its conf, and nothing else that lies around."""
+    """All files of the manifest are read, each under its conf, and no other file."""
     folder = OURS.folder(tmp_path)
     paths = fill(folder)
     (folder / "broker" / "stray.jar").touch()
@@ -47,7 +47,7 @@ def test_a_complete_folder_is_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_or_short_file_makes_the_folder_incomplete(tmp_path: Path) -> None:
-    """A file that was removed or cut short is noticed, and so are its return and its length."""
+    """A deleted or truncated file is noticed, and so is its repair."""
     path = fill(OURS.folder(tmp_path))[7]
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
@@ -60,7 +60,7 @@ def test_a_missing_or_short_file_makes_the_folder_incomplete(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files":[{"name":"a"}]}', '{"files":[]}'])
 def test_a_damaged_manifest_makes_the_folder_incomplete(tmp_path: Path, text: str) -> None:
-    """Whatever is written there, it is not complete, and not a crash."""
+    """Whatever the manifest holds, the folder is incomplete, and nothing crashes."""
     folder = OURS.folder(tmp_path)
     fill(folder)
     (folder / "manifest.json").write_text(text)
@@ -68,7 +68,7 @@ def test_a_damaged_manifest_makes_the_folder_incomplete(tmp_path: Path, text: st
 
 
 def test_the_manifest_holds_hashes(tmp_path: Path) -> None:
-    """A manifest names each file's size and SHA-256, for a reader who wants to compare."""
+    """The manifest has each file's size and SHA-256, for whoever wants to compare."""
     path = fill(tmp_path)[0]
     entries = json.loads((tmp_path / "manifest.json").read_text())["files"]
     entry = next(e for e in entries if e["name"] == path.relative_to(tmp_path).as_posix())
@@ -77,7 +77,7 @@ def test_the_manifest_holds_hashes(tmp_path: Path) -> None:
 
 
 def test_a_full_cache_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jars that are there are taken without starting anything; else Java is asked for at once."""
+    """Cached jars are returned without starting anything; otherwise Java is required at once."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(EnvironmentProblemError, match="found none"):
@@ -134,7 +134,7 @@ def test_a_release_is_the_one_that_its_file_pins(release: Release, module: str) 
 
 
 def test_the_jars_of_another_release_are_kept_apart(tmp_path: Path) -> None:
-    """They lie in a folder of their own; ours are complete without them."""
+    """They are in a separate folder; this release's set is complete without them."""
     fill(OURS.folder(tmp_path))
     folder = ZOOKEEPER_3_4.jar_set.folder(tmp_path) / ZOOKEEPER_3_4.conf
     folder.mkdir(parents=True)
@@ -147,7 +147,7 @@ def test_the_jars_of_another_release_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_being_offline_is_one_line() -> None:
-    """What could not be had, what was not reached, what to do, and where the cache is."""
+    """The line says which jars are missing, which host was not reached, what to do, and where the cache is."""
     output = [
         UNRESOLVED,
         "\tServer access error at url https://repo.example.org/maven2/a/b.pom (java.net.UnknownHostException: repo.example.org)",
@@ -179,7 +179,7 @@ def test_any_other_failure_quotes_ivy(output: list[str], words: str) -> None:
 
 
 def test_ivy_settings_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user's own settings are handed to Ivy; a path to nothing is named."""
+    """A user's own settings are passed to Ivy; a path to no file is reported."""
     settings = tmp_path / "settings.xml"
     monkeypatch.setenv("KCM_IVY_SETTINGS", str(settings))
     with pytest.raises(EnvironmentProblemError, match=f"KCM_IVY_SETTINGS names {settings}"):
@@ -192,12 +192,12 @@ def test_ivy_settings_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_ivy_is_found_inside_pyspark() -> None:
-    """The installed pyspark brings exactly the Ivy that is run."""
+    """The installed pyspark contains the Ivy that is run."""
     assert re.fullmatch(r"ivy-[\d.]+\.jar", find_ivy().name)
 
 
 def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exporter-only installation cannot download jars, and says why."""
+    """An exporter-only installation cannot download jars; the error says why."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(EnvironmentProblemError, match="pyspark is not installed"):
         find_ivy()

@@ -11,7 +11,7 @@ from kcm.jars.progress import JarsProgress
 
 
 def test_progress_off_a_terminal_is_plain_lines() -> None:
-    """A log gets the beginning and every twentieth step, without control characters."""
+    """A log gets the start and every twentieth step, without control characters."""
     out = io.StringIO()
     console = Console(file=out)
     what = "the jars (56 MB, once)"
