@@ -1,7 +1,7 @@
 """The folder in which `kcm up` keeps a cluster's pipeline between runs.
 
-The rule: one `kcm up` at a time. The lock ends with the process that holds it, however it ends, so
-there is never a stale one to remove.
+The rule: one `kcm up` at a time. The lock ends with the process that holds it, however that process
+ends, so there is never a stale lock to remove.
 """
 
 import fcntl
@@ -21,9 +21,10 @@ def default_folder(cluster: str) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[Path]:
-    """Make the folder, hold its lock, and give the folder's absolute path.
+    """Create the folder, hold its lock, and yield the folder's absolute path.
 
-    Raises ConflictError when another process holds it, EnvironmentProblemError when it cannot be made.
+    Raises ConflictError when another process holds the lock, EnvironmentProblemError when the
+    folder cannot be created.
     """
     folder = folder.expanduser().absolute()
     try:

@@ -1,4 +1,4 @@
-"""What the exporter shows of one cluster right now, for `kcm up` and for those that wait for it.
+"""Read what the exporter shows of one cluster now, for `kcm up` and for callers that wait for it.
 
 The rule: it reads the same /metrics that Prometheus does, so that "ready" means ready for a scrape.
 """
@@ -13,11 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from kcm.queries.http_config import http_handlers
 
 ANSWER_DEADLINE_S = 2.0
-"""The exporter answers from memory in milliseconds; longer means that it is not well."""
+"""The exporter answers from memory in milliseconds; a longer time means a problem."""
 
 
 class ClusterSeen(NamedTuple):
-    """A cluster's main figures as they are served; None where there is no sample."""
+    """A cluster's main figures as served; None where there is no sample."""
 
     status: str
     controller_id: int | None
@@ -27,13 +27,13 @@ class ClusterSeen(NamedTuple):
 
     @property
     def live(self) -> bool:
-        """Whether the figures are proven and follow ZooKeeper."""
+        """Whether the figures are verified and follow ZooKeeper."""
         return self.status == "live"
 
 
 def read_cluster(url: str, cluster: str, http_config: Path | None = None) -> ClusterSeen | str:
-    """Return what the exporter at `url` shows of a cluster, or why it shows nothing of it."""
-    # It is on this machine, and no proxy's affair.
+    """Return what the exporter at `url` shows of a cluster, or why it shows nothing."""
+    # It is on this machine, so no proxy may be used.
     directly = urllib.request.ProxyHandler({})
     opener = urllib.request.build_opener(directly, *http_handlers(http_config, url))
     try:
@@ -45,7 +45,7 @@ def read_cluster(url: str, cluster: str, http_config: Path | None = None) -> Clu
 
 
 def parse_cluster(body: str, cluster: str) -> ClusterSeen | str:
-    """Return what a scrape's text shows of a cluster, or why it shows nothing of it."""
+    """Return what a scrape's text shows of a cluster, or why it shows nothing."""
     figures: dict[str, float] = {}
     status = ""
     cluster_id = None

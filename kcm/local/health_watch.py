@@ -1,9 +1,9 @@
-"""Whether a part still answers over HTTP: one that hangs runs, and does nothing.
+"""Check whether a part still answers over HTTP: a part that hangs runs, but does nothing.
 
-The rule: only silence counts. Whoever refuses a connection, ends it, or gives any answer whatever has
-shown that it works, and so has a part that does not listen yet. Nothing here waits: `step` looks at what
-has come since the last one, before it counts the time as silent. Time in which nobody looked does not
-count: where this program stood still, the whole machine may have.
+The rule: only silence counts. A part that refuses a connection, closes it or gives any answer shows
+that it works, and a part that does not listen yet is not silent. Nothing here waits: `step` first
+looks at what has arrived since the last step, and only then counts the time as silent. Time between
+steps counts only up to a limit: where this program stood still, the whole machine may have.
 """
 
 import errno
@@ -12,23 +12,26 @@ import socket
 from typing import Any
 
 HANGS_AFTER_S = 45.0
-"""A part that is silent for so long is killed. Longer than any pause that each part has been shown to come back
-from by itself (docs/reliability.md), and than a garbage collection or a swapped-out start takes."""
+"""A part that is silent for so long is killed.
+
+The time is longer than any pause from which each part has been shown to recover by itself
+(docs/reliability.md), and longer than a garbage collection or a swapped-out start takes.
+"""
 EVERY_S = 5.0
 """How often a part is asked; its metrics are in memory."""
 ANSWER_WITHIN_S = 15.0
-"""After this it is asked again, on another connection: one may be lost to a mistake in one request."""
+"""After this it is asked again, on another connection: a bug may lose a single request."""
 _MOST_STEP_S = 5.0
-"""What one step may count: whoever steps may wait for two seconds for an answer of the exporter meanwhile."""
+"""The most time that one step may count: its caller may wait two seconds for an answer of the exporter."""
 
 _UNDER_WAY = {0, errno.EINPROGRESS, errno.EAGAIN}
 
 
 class HealthWatch:
-    """Asks one part for its health, time and again; `step` is called a few times a second."""
+    """Requests one part's health repeatedly; `step` is called a few times a second."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Take where the part listens; times are seconds of a clock that nobody sets."""
+        """Take the part's address; times are seconds of a monotonic clock."""
         self._address = _resolved(host, port)
         self._request = f"GET /healthz HTTP/1.0\r\nHost: {socket.gethostname()}\r\n\r\n".encode()
         self._asked: socket.socket | None = None
@@ -40,7 +43,7 @@ class HealthWatch:
         """For how long it has been asked without an answer."""
 
     def step(self, now: float) -> None:
-        """Look for an answer, and ask when it is time to."""
+        """Look for an answer, and send a request when one is due."""
         passed_s = 0.0 if self._stepped_at is None else now - self._stepped_at
         self._stepped_at = now
         if self._asked is None:
@@ -57,7 +60,7 @@ class HealthWatch:
             self._ask(now)
 
     def forget(self) -> None:
-        """Begin again: it has answered, or it is another process now."""
+        """Reset: the part has answered, or its process is a new one."""
         self.silent_s = 0.0
         if self._asked is not None:
             self._asked.close()
@@ -75,7 +78,7 @@ class HealthWatch:
             self.forget()
 
     def _has_answered(self, asked: socket.socket) -> bool:
-        """Return whether anything has come: bytes, the end, or a refusal."""
+        """Return whether anything has arrived: bytes, the end, or a refusal."""
         poll = select.poll()
         poll.register(asked, select.POLLIN | (0 if self._is_sent else select.POLLOUT))
         events = dict(poll.poll(0)).get(asked.fileno(), 0)
@@ -91,7 +94,7 @@ class HealthWatch:
 
 
 def _resolved(host: str, port: int) -> tuple[int, tuple[Any, ...]] | None:
-    """Return the family and the address of a place, once: a name server may be slow. None: it has none."""
+    """Return the family and the address of a host, resolved once because DNS may be slow. None: no address."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:

@@ -1,7 +1,7 @@
-"""Pick the warnings out of the parts' logs, for the one console of `kcm up`.
+"""Select the warnings from the parts' logs, for the one console of `kcm up`.
 
-The rule: a log stays complete in its file; the console gets what a user must see, and of the same
-trouble one line in a while: a server that is away for an hour must not scroll everything away.
+The rule: a log is complete in its file, and the console gets what a user must see. The same warning
+is shown once in a while: a server that is down for an hour must not scroll everything away.
 """
 
 import json
@@ -22,7 +22,7 @@ _NOT_SHOWN = {"event", "level", "timestamp", "part", "exception", "stack"}
 
 
 class LogFollower:
-    """The important lines of one part's log, from now on."""
+    """The important lines of one part's log, from its current end on."""
 
     def __init__(
         self, part: str, path: Path, *, clock: Callable[[], float] = time.monotonic
@@ -35,7 +35,7 @@ class LogFollower:
         self._shown: dict[str, float] = {}
 
     def news(self) -> Iterator[str]:
-        """Yield what is to be shown of what was written since the last time."""
+        """Yield the important lines that were written since the last call."""
         for line in self._lines():
             entry = _entry(line)
             if entry is None or entry.get("level") not in _IMPORTANT:
@@ -63,7 +63,7 @@ class LogFollower:
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
-    """Return a log line of ours; None for what somebody else wrote."""
+    """Return a log line of kcm's parts; None for a line of another program."""
     if not line.startswith(b"{"):
         return None
     try:

@@ -1,8 +1,8 @@
 """The whole pipeline as child processes: its Kafka, the watcher, the fold, the exporter.
 
-The rule: everybody who runs the whole line runs it through here (`kcm up`, `kcm demo`, the system
-tests, the benchmarks), so what is tested is what users get. Settings reach the parts by their
-environment alone: it is not visible to other users of the machine, as arguments would be.
+The rule: every caller that runs the whole pipeline uses this module (`kcm up`, `kcm demo`, the
+system tests, the benchmarks), so what is tested is what users get. Settings reach the parts through
+their environment only: other users of the machine cannot see it, unlike arguments.
 """
 
 import os
@@ -26,7 +26,7 @@ from pipeline.web_config import WebSecurity
 
 
 class _Part(NamedTuple):
-    """The verb that runs a part, and the settings of the port and the address it listens on."""
+    """The verb that runs a part, and the settings of the port and the address on which it listens."""
 
     verb: str
     port: str
@@ -46,10 +46,10 @@ _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing 
 
 
 class Pipeline:
-    """The processes of one pipeline that watches one cluster; `start` it under a supervisor.
+    """The processes of one pipeline that watches one cluster; `start` runs them under a supervisor.
 
-    `processes` holds the three parts by name; each can be killed, stopped, paused and started again
-    by itself. The stream is ready when the exporter shows the cluster, proven and live. `broker` is
+    `processes` holds the three parts by name; each can be killed, stopped, paused and restarted by
+    itself. The stream is ready when the exporter shows the cluster, verified and live. `broker` is
     the embedded Kafka; None when `bootstrap_servers` was given.
     """
 
@@ -67,9 +67,10 @@ class Pipeline:
     ) -> None:
         """Describe the pipeline; nothing is written or started yet.
 
-        `options` are more settings of the parts by field name. A port that is not among them, or is
-        0, is a free one. Our own KCM_ variables do not reach the parts: `options` say all.
-        `http_config` says how the exporter is asked where `web_config_file` secures it.
+        `options` are more settings of the parts by field name. A port that is missing there, or is
+        0, becomes a free one. KCM_ variables of this process do not reach the parts: `options`
+        holds all settings. `http_config` is the client configuration for an exporter that
+        `web_config_file` secures.
         """
         self.cluster = cluster
         self.data_dir = data_dir
@@ -105,21 +106,21 @@ class Pipeline:
 
     @property
     def exporter_url(self) -> str:
-        """Where the exporter serves, without a slash at the end."""
+        """The exporter's URL, without a slash at the end."""
         return f"{self._scheme}://{self._address(PARTS['exporter'])}"
 
     @property
     def listens_at(self) -> dict[str, tuple[str, int]]:
-        """Where each part answers over HTTP: the address and the port, by the part's name."""
+        """The HTTP address and port of each part, by the part's name."""
         return {name: self._listens_at(part) for name, part in PARTS.items()}
 
     @property
     def metrics_addresses(self) -> list[str]:
-        """Where the parts serve their metrics, `host:port`."""
+        """Addresses of the parts' metrics, `host:port`."""
         return [self._address(part) for part in PARTS.values()]
 
     def start(self) -> None:
-        """Start everything at once: the parts wait for their Kafka themselves, which saves time.
+        """Start everything at once, which saves time: the parts themselves wait for their Kafka.
 
         Raises what the embedded broker's start raises.
         """
@@ -129,7 +130,7 @@ class Pipeline:
             process.start()
 
     def seen(self) -> ClusterSeen | str:
-        """Return what the exporter shows of the cluster, or why it shows nothing of it."""
+        """Return what the exporter shows of the cluster, or why it shows nothing."""
         return read_cluster(self.exporter_url, self.cluster, self._http_config)
 
     def stop(self) -> None:
@@ -139,7 +140,7 @@ class Pipeline:
             self.broker.stop()
 
     def check_ports(self) -> None:
-        """Raise ConflictError when a part could not listen on its port."""
+        """Raise ConflictError when a part's port is in use."""
         for name, part in PARTS.items():
             host = self._options.get(part.host, HOST)
             if ":" not in host:
@@ -149,7 +150,7 @@ class Pipeline:
         return Process(
             self._supervisor,
             name,
-            # -P: modules in the current folder must not pass for ours
+            # -P: modules in the current folder must not be imported in place of kcm's
             [sys.executable, "-P", "-m", "kcm", part.verb],
             env=_environment(self._options),
             health=self._not_live if name == "stream" else None,
@@ -175,9 +176,9 @@ def _path(text: str | None) -> Path | None:
 
 
 def _environment(options: Mapping[str, str]) -> dict[str, str]:
-    """Return a part's environment beyond ours: all settings, as KCM_ variables.
+    """Return what a part's environment has in addition: all settings, as KCM_ variables.
 
-    A variable of our own environment is made empty, which counts as not given.
+    A KCM_ variable of this process is set to empty, which counts as not given.
     """
     inherited = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
     given = {f"{ENV_PREFIX}{name.upper()}": value for name, value in options.items()}

@@ -1,10 +1,10 @@
-"""Keep a running pipeline running: what dies or hangs is started again, unless that cannot help.
+"""Keep a running pipeline running: restart what dies or hangs, unless a restart cannot help.
 
-The rule: one `step` never waits, and returns what is to be printed; who calls it decides how
-often and where the lines go. Exit codes 2, 4 and 5 are final: a bad setting, a conflict or a
-missing Java does not go away by starting again. Once all has worked nothing is final: what broke it,
-such as a full disk, may be mended, and until then the exporter says how old its figures are. A part that runs
-and answers nobody is killed, which makes it one that has died.
+The rule: one `step` never waits, and yields the lines to print; the caller decides how often it
+runs and where the lines go. Exit codes 2, 4 and 5 are final: a bad setting, a conflict or a missing
+Java does not go away by a restart. Once everything has worked nothing is final: the cause, such as
+a full disk, may be repaired, and until then the exporter shows how old its figures are. A part that
+runs without answering is killed, and then restarted as one that died.
 """
 
 import time
@@ -27,9 +27,9 @@ from pipeline.runtime import (
 
 BROKER = "the pipeline's Kafka"
 HEALTHY_AFTER_S = 60.0
-"""A process that ran for this long is restarted at once when it dies, as for the first time."""
+"""A process that ran for this long is restarted at once when it dies, as after its first death."""
 MOST_BROKER_DEATHS = 3
-"""Deaths in a row of the embedded broker before we give up: its log says why."""
+"""Deaths in a row of the embedded broker before `kcm up` gives up: the broker's log says why."""
 
 _FINAL: dict[int, type[KcmError]] = {
     each.exit_code: each for each in (UsageError, ConflictError, EnvironmentProblemError)
@@ -52,7 +52,7 @@ class ProcessRestarter:
     """Restarts the processes of one pipeline; make it before the pipeline starts."""
 
     def __init__(self, pipeline: Pipeline, *, fail_fast: bool) -> None:
-        """Watch over a pipeline, whose older warnings are old news.
+        """Watch over a pipeline; warnings that are already in its logs are not shown.
 
         With `fail_fast` an unreachable server is final as well.
         """
@@ -66,16 +66,16 @@ class ProcessRestarter:
         ]
 
     def has_worked(self) -> None:
-        """Take note that the figures have been shown, live: from now on nothing is final."""
+        """Record that the figures have been shown live: from now on nothing is final."""
         self._is_final_now = False
 
     def close(self) -> None:
-        """Let go of the connections on which parts were asked for their health."""
+        """Close the connections of the health checks."""
         for watch in self._watches.values():
             watch.forget()
 
     def step(self) -> Iterator[str]:
-        """Restart what has died and yield the lines for the user; a KcmError ends it all."""
+        """Restart what has died and yield the lines for the user; raises KcmError when an error is final."""
         for follower in self._followers:
             yield from follower.news()
         if broker := self._pipeline.broker:
@@ -137,7 +137,7 @@ class ProcessRestarter:
 
 
 def final_line(process: Process) -> str:
-    """Return the line in which a part said why it ended; empty when there is none."""
+    """Return the line in which a part reported why it ended; empty when there is none."""
     for line in reversed(process.log_tail().splitlines()):
         head, colon, rest = line.partition(": ")
         if colon and head.split()[:1] == ["kcm"]:

@@ -1,7 +1,7 @@
-"""`kcm up`: the whole pipeline on one machine, for a cluster of the user's own.
+"""`kcm up`: run the whole pipeline on one machine, for a cluster of the user's own.
 
-The rule: everything that can be checked is checked before anything is started; then one loop restarts
-what has died until a signal comes, and whatever ends it, nothing is left running.
+The rule: everything that can be checked is checked before anything is started. Then one loop
+restarts what has died until a signal arrives. However it ends, no process is left running.
 """
 
 import errno
@@ -34,11 +34,11 @@ from pipeline.settings import PipelineSettings, given_values
 from pipeline.topics import client_properties
 
 POLL_INTERVAL_S = 0.25
-"""How often the processes are checked: a death is reported, and its backoff begun, this soon."""
+"""How often the processes are checked: a death is reported, and its backoff begins, this soon."""
 STATUS_INTERVAL_S = 2.0
 """How often the exporter is polled once it shows the cluster; before that, at each check."""
 QUIET_START_S = 10.0
-"""How long nothing may be said while everything starts."""
+"""The longest time without a line while everything starts."""
 SPARK_HINT = " (Spark takes 10 s to start on an idle machine, longer on a busy one)"
 ANSWER_DEADLINE_S = 5.0
 """How long the pipeline's Kafka may take to answer with its cluster's id."""
@@ -102,7 +102,7 @@ def up(
 
 
 class LocalRun:
-    """One run of a pipeline, from its start until a stop signal or an error that is final."""
+    """One run of a pipeline, from its start to a stop signal or a final error."""
 
     def __init__(self, pipeline: Pipeline, settings: AllSettings) -> None:
         self._pipeline = pipeline
@@ -112,10 +112,10 @@ class LocalRun:
         self._next_status_at = 0.0
         self._quiet_until = self._began + QUIET_START_S
         self._shown: ClusterSeen | None = None
-        self._hint = SPARK_HINT  # said once
+        self._hint = SPARK_HINT  # printed once
 
     def until(self, stop: threading.Event) -> None:
-        """Run until `stop` is set; stop everything, whatever ends it."""
+        """Run until `stop` is set; stop everything, whatever ends the run."""
         pipeline = self._pipeline
         pipeline.check_ports()
         _say(self._first_line())
@@ -139,7 +139,7 @@ class LocalRun:
         )
 
     def _show_status(self) -> None:
-        """Ask the exporter for the cluster and print what changed."""
+        """Ask the exporter about the cluster and print what changed."""
         now = time.monotonic()
         if now < self._next_status_at:
             return
@@ -171,7 +171,7 @@ class LocalRun:
             _say(_controller(seen))
 
     def _warn_of_own_cluster(self, seen: ClusterSeen) -> None:
-        """Say so when the topics lie on the cluster that is watched."""
+        """Warn when the topics are on the cluster that is watched."""
         if self._pipeline.broker is not None or seen.cluster_id is None:
             return
         if cluster_id_of(self._settings.export) == seen.cluster_id:
@@ -189,7 +189,7 @@ def check_packages() -> None:
 
 
 def own_servers(settings: AllSettings) -> str | None:
-    """Return the user's own brokers for the topics; None when nobody named any."""
+    """Return the user's own brokers for the topics; None when the user named none."""
     export = settings.export
     return export.bootstrap_servers if "bootstrap_servers" in export.model_fields_set else None
 
@@ -197,7 +197,8 @@ def own_servers(settings: AllSettings) -> str | None:
 def options_of(settings: AllSettings) -> dict[str, str]:
     """Return the parts' settings: what the user gave, and the ports.
 
-    A port is a free one only if the user said 0, because Prometheus must find it again.
+    A port is chosen freely only if the user gave 0, because Prometheus must find the same port
+    again.
     """
     options: dict[str, str] = {
         "port": str(settings.export.port),
@@ -206,7 +207,7 @@ def options_of(settings: AllSettings) -> dict[str, str]:
     }
     for each in settings:
         options |= given_values(each)
-    # the logs are files that we read ourselves
+    # this program reads the logs from their files
     return options | {"log_format": "json"}
 
 
@@ -231,6 +232,6 @@ def _say(line: str) -> None:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
     except OSError as error:
-        # Where the output is a file on a disk that is full, the line waits until there is room.
+        # Where the output is a file on a full disk, the line waits until there is room.
         if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
             raise

@@ -1,4 +1,4 @@
-"""`kcm config`: what the settings are and where each came from, or the reference of all of them.
+"""`kcm config`: print the settings and their origins, or the reference of all of them.
 
 The rule: secrets are never shown, and the reference is made from the same classes that check the
 values, so it cannot be out of step.
@@ -81,7 +81,7 @@ def reference() -> str:
 
 
 def bounds(field: FieldInfo) -> str:
-    """Return between which values a number must be; empty when nothing bounds it.
+    """Return the range of a number as text; empty when it has none.
 
     >>> bounds(PARTS[0].settings.model_fields["heartbeat_s"])
     'above 0, at most 20'
@@ -111,7 +111,7 @@ def _table(title: str, settings_class: SettingsClass, without: set[str]) -> str:
         option = f"`{option_name(name)} {placeholder(name, field)}`".replace("|", "\\|")
         default = default_text(field)
         shown = f"`{default}`" if default else ""
-        # outside of code, Markdown takes <these> for HTML
+        # outside code, Markdown reads <these> as HTML
         meaning = (field.description or "").replace("|", "\\|").replace("<", "&lt;")
         lines.append(
             f"| `{name}` | {option}<br>`{ENV_PREFIX}{name.upper()}` | {shown} "

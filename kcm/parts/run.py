@@ -1,4 +1,4 @@
-"""`kcm watch`, `kcm stream`, `kcm export`: one part alone, with options made from its settings."""
+"""`kcm watch`, `kcm stream`, `kcm export`: run one part, with options made from its settings."""
 
 import os
 from pathlib import Path
@@ -48,7 +48,7 @@ def export(config: Path | None, options: Options) -> int:
 
 
 def with_connector_jars(settings: StreamSettings) -> StreamSettings:
-    """Return the settings with the connector's jars, downloading them if nobody gave any, and their class archive."""
+    """Return the settings with the connector's jars, downloaded if none were given, and their class archive."""
     jars = settings.connector_jars or tuple(ensure_jars().connector)
     java = find_java(os.environ, settings.java_home)
     archive = settings.class_archive or find_class_archive(jars, java)

@@ -21,7 +21,7 @@ def test_data_of_a_cluster_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPat
 
 
 def test_one_folder_serves_one_process_at_a_time(tmp_path: Path) -> None:
-    """A second lock of the same folder is refused with the holder's pid, until the first ends."""
+    """A second lock of the same folder is refused, with the holder's pid, until the first is released."""
     folder = tmp_path / "data"
     with (
         locked(folder),

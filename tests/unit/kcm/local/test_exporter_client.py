@@ -1,4 +1,4 @@
-"""What a scrape of the exporter says of one cluster."""
+"""What a scrape of the exporter says about one cluster."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def test_a_scrape_says_what_is_served_of_a_cluster() -> None:
 
 
 def test_a_scrape_without_the_cluster_says_so() -> None:
-    """Before the first view there is nothing to show, and that is what is said."""
+    """Before the first view nothing is shown, and the result says so."""
     assert parse_cluster(SCRAPE, "dev") == "the exporter shows nothing of cluster dev yet"

@@ -17,7 +17,7 @@ STEP_S = 0.25
 
 
 class Part:
-    """A part whose port takes connections, and that answers when a test lets it."""
+    """A part whose port accepts connections, and that answers when the test says so."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -27,7 +27,7 @@ class Part:
         self.now = 1_000.0
 
     def pass_time(self, seconds: float, *, step_s: float = STEP_S) -> None:
-        """Let time pass, in which it is looked at."""
+        """Let time pass while `step` is called."""
         for _ in range(round(seconds / step_s)):
             self.now += step_s
             self.watch.step(self.now)
@@ -37,7 +37,7 @@ class Part:
         return self._stack.enter_context(self._listening.accept()[0])
 
     def until_answered(self) -> None:
-        """Look until an answer is seen; no time passes meanwhile."""
+        """Step until an answer is seen; no time passes meanwhile."""
 
         def look() -> bool:
             self.watch.step(self.now)
@@ -57,7 +57,7 @@ def part() -> Iterator[Part]:
 
 
 def test_a_part_that_takes_connections_and_says_nothing_hangs(part: Part) -> None:
-    """The kernel takes them for a process that stands still; it is asked again, each time in vain."""
+    """The kernel accepts connections for a stopped process; each new request stays unanswered."""
     part.pass_time(HANGS_AFTER_S - STEP_S)
     assert part.watch.silent_s < HANGS_AFTER_S
     part.pass_time(STEP_S)
@@ -68,7 +68,7 @@ def test_a_part_that_takes_connections_and_says_nothing_hangs(part: Part) -> Non
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\n\r\n", b"\x15\x03\x03\x00\x02", b""])
 def test_any_answer_shows_that_a_part_works(part: Part, answer: bytes) -> None:
-    """Also TLS's refusal of a plain request, and an end of the connection without a word."""
+    """TLS's refusal of a plain request counts, and so does a connection closed without a byte."""
     part.pass_time(10)
     assert part.watch.silent_s == 10
     with part.accept() as connection:
@@ -82,7 +82,7 @@ def test_any_answer_shows_that_a_part_works(part: Part, answer: bytes) -> None:
 
 
 def test_an_answer_to_a_later_question_counts(part: Part) -> None:
-    """The first connection may have been lost to a mistake in one request."""
+    """The first request may have been lost to a bug."""
     part.pass_time(ANSWER_WITHIN_S + 1)
     part.accept()
     part.accept().sendall(b"H")
@@ -91,7 +91,7 @@ def test_an_answer_to_a_later_question_counts(part: Part) -> None:
 
 
 def test_time_in_which_nobody_looked_is_no_silence(part: Part) -> None:
-    """The machine slept, or we did: the part has had no time to answer, or its answer is there."""
+    """The machine or this program stood still: the part had no time to answer, or its answer is there."""
     part.pass_time(2)
     part.pass_time(3600, step_s=3600)
     assert part.watch.silent_s == 7
@@ -103,7 +103,7 @@ def test_time_in_which_nobody_looked_is_no_silence(part: Part) -> None:
 
 @pytest.mark.parametrize("host", [HOST, "::1", "no.such.host.invalid"])
 def test_a_part_that_does_not_listen_is_not_silent(host: str) -> None:
-    """It starts, or it ends: both are seen otherwise."""
+    """It is starting or stopping: both are detected elsewhere."""
     watch = HealthWatch(host, free_port())
     for step in range(400):
         watch.step(step * STEP_S)
@@ -112,6 +112,6 @@ def test_a_part_that_does_not_listen_is_not_silent(host: str) -> None:
 
 
 def test_no_part_is_killed_that_comes_back_by_itself() -> None:
-    """The page about reliability shows how each does after a pause: it must end before the watch is over."""
+    """The page about reliability has each part's pauses: each must be shorter than the limit."""
     pauses = {part.name: part.pause_s for part in PARTS}
     assert max(pauses[name] for name in ("watcher", "driver", "exporter")) < HANGS_AFTER_S - EVERY_S

@@ -9,7 +9,7 @@ from kcm.local.log_follower import REPEAT_AFTER_S, LogFollower
 
 
 class Clock:
-    """A clock that stands still until a test moves it."""
+    """A clock that only the test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -27,7 +27,7 @@ def write(path: Path, *entries: object) -> None:
 
 
 def test_warnings_reach_the_console_and_the_rest_stays_in_the_log(tmp_path: Path) -> None:
-    """Only warnings and worse are shown, with their details, and only new ones."""
+    """Only new warnings and errors are shown, with their details."""
     path = tmp_path / "watcher.log"
     write(path, {"event": "old", "level": "error"})
     follower = LogFollower("watcher", path)
@@ -43,7 +43,7 @@ def test_warnings_reach_the_console_and_the_rest_stays_in_the_log(tmp_path: Path
 
 
 def test_a_line_is_shown_once_it_is_whole(tmp_path: Path) -> None:
-    """Half a line is not judged: its other half may follow."""
+    """An incomplete line is not judged: the rest may follow."""
     path = tmp_path / "watcher.log"
     follower = LogFollower("watcher", path)
     line = json.dumps({"event": "it rains", "level": "warning"})
@@ -54,7 +54,7 @@ def test_a_line_is_shown_once_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_the_same_trouble_is_shown_once_in_a_while(tmp_path: Path) -> None:
-    """A warning that is repeated does not scroll everything away, and is not forgotten."""
+    """A repeated warning does not scroll everything away, and is still repeated at times."""
     clock = Clock()
     path = tmp_path / "watcher.log"
     follower = LogFollower("watcher", path, clock=clock)
@@ -67,7 +67,7 @@ def test_the_same_trouble_is_shown_once_in_a_while(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_moved_aside_is_read_from_its_start(tmp_path: Path) -> None:
-    """A log that became shorter is read from its start, and nothing of it is missed."""
+    """A log that became shorter is read from its start, and no line is missed."""
     path = tmp_path / "watcher.log"
     write(path, {"event": "x" * 1000, "level": "info"})
     follower = LogFollower("watcher", path)

@@ -1,4 +1,4 @@
-"""The pipeline's parts as child processes: where they listen, and what reaches them."""
+"""The pipeline's parts as child processes: their addresses, and which settings reach them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PORTS = {"port": "9640", "watcher_metrics_port": "9641", "stream_metrics_port": 
 
 
 def described(folder: Path, http_config: Path | None = None, **options: str) -> Pipeline:
-    """Return a pipeline on a Kafka of the user's, described and not started."""
+    """Return a pipeline on the user's own Kafka; it is not started."""
     return Pipeline(
         supervisor=Supervisor(folder),
         jars=Jars(connector=[Path("/a.jar"), Path("/b.jar")], broker=[]),
@@ -31,7 +31,7 @@ def described(folder: Path, http_config: Path | None = None, **options: str) -> 
 
 
 def test_each_part_is_a_verb_with_all_settings(tmp_path: Path) -> None:
-    """Settings come by the environment, never as arguments, which others could read."""
+    """Settings are passed in the environment, never as arguments, which other users could read."""
     pipeline = described(tmp_path, kafka_properties='{"sasl.password": "hunter2"}')
     verbs = {name: list(process.argv)[3:] for name, process in pipeline.processes.items()}
     assert verbs == {
@@ -49,7 +49,7 @@ def test_each_part_is_a_verb_with_all_settings(tmp_path: Path) -> None:
 def test_our_own_settings_do_not_reach_the_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variable that was meant for us is empty for them, in whatever case it is written."""
+    """A KCM_ variable of this process is empty for the parts, in whatever case it is written."""
     monkeypatch.setenv("KCM_LOG_LEVEL", "debug")
     monkeypatch.setenv("kcm_topic_prefix", "other")
     env = described(tmp_path).processes["watcher"].env
@@ -58,7 +58,7 @@ def test_our_own_settings_do_not_reach_the_parts(
 
 
 def test_a_part_that_listens_everywhere_is_asked_on_loopback(tmp_path: Path) -> None:
-    """The exporter's address is one that can be asked, IPv6 included."""
+    """The exporter's URL can be requested, also with IPv6."""
     hosts = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]", "10.0.0.7": "10.0.0.7"}  # noqa: S104  # nothing listens
     for host, shown in hosts.items():
         assert described(tmp_path, host=host).exporter_url == f"http://{shown}:9640"
@@ -68,16 +68,16 @@ def test_a_part_that_listens_everywhere_is_asked_on_loopback(tmp_path: Path) -> 
 
 
 def test_who_has_a_kafka_gets_no_other(tmp_path: Path) -> None:
-    """The user's brokers are used as they are, and no server is started for the topics."""
+    """The user's brokers are used, and no server is started for the topics."""
     pipeline = described(tmp_path)
     assert pipeline.broker is None
     assert pipeline.bootstrap_servers == "k1:9092"
-    pipeline.stop()  # of what was never started is nothing to stop
+    pipeline.stop()  # nothing was started, so there is nothing to stop
 
 
 @NEEDS_OPENSSL
 def test_a_secured_exporter_is_asked_as_the_file_says_and_not_without_one(tmp_path: Path) -> None:
-    """Nothing is started whose figures nobody could read: its health would never be known."""
+    """Nothing is started if its figures could not be read: its health would never be known."""
     make_authority(tmp_path)
     make_certificate(tmp_path, "server", "localhost")
     tls = "tls_server_config: {cert_file: server.pem, key_file: server.key}"

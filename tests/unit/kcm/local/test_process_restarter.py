@@ -1,4 +1,4 @@
-"""What `kcm up` reads of a part that has ended, and what it does then."""
+"""What `kcm up` reads of a part that has ended, and what it then does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DISK_FULL = ["sh", "-c", "echo 'kcm stream: no space left' >&2; exit 5"]
     ],
 )
 def test_the_last_line_of_ours_says_why_a_part_ended(tmp_path: Path, log: str, line: str) -> None:
-    """Only a line that begins with kcm is for the user; what stands before its colon is not."""
+    """Only a line that begins with kcm is for the user, without the text before its colon."""
     process = Process(Supervisor(tmp_path), "watcher")
     process.log_path.parent.mkdir()
     process.log_path.write_text(log)
@@ -51,7 +51,7 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 
 
 def restarter_of(process: Process, port: int = 9) -> ProcessRestarter:
-    """Return a restarter of a pipeline that has one part, which listens there; on port 9 is nobody."""
+    """Return a restarter of a pipeline with one part on this port; nobody listens on port 9."""
     pipeline: Any = SimpleNamespace(
         broker=None,
         processes={process.name: process},
@@ -67,7 +67,7 @@ def ended(process: Process) -> None:
 
 
 def test_a_full_disk_ends_what_has_never_worked(supervisor: Supervisor) -> None:
-    """Its user is still there to hear of it."""
+    """The user who started it is still there to read the error."""
     process = Process(supervisor, "stream", DISK_FULL)
     ended(process)
     with pytest.raises(EnvironmentProblemError, match="stream: no space left"):
@@ -75,7 +75,7 @@ def test_a_full_disk_ends_what_has_never_worked(supervisor: Supervisor) -> None:
 
 
 def test_once_all_has_worked_no_end_of_a_part_is_final(supervisor: Supervisor) -> None:
-    """It is started again, so that the other parts go on, the exporter above all."""
+    """It is restarted, so that the other parts continue, above all the exporter."""
     process = Process(supervisor, "stream", DISK_FULL)
     restarter = restarter_of(process)
     restarter.has_worked()
@@ -85,7 +85,7 @@ def test_once_all_has_worked_no_end_of_a_part_is_final(supervisor: Supervisor) -
 
 
 class Unwritable(Process):
-    """A process whose configuration cannot be written: there is no room."""
+    """A process whose configuration cannot be written: the disk is full."""
 
     tries = 0
 
@@ -99,7 +99,7 @@ class Unwritable(Process):
 def test_what_cannot_be_started_is_tried_again_once_all_has_worked(
     supervisor: Supervisor, has_worked: bool
 ) -> None:
-    """A server whose folder is full is no reason to end what serves."""
+    """A full disk is no reason to stop the parts that work."""
     process = Unwritable(supervisor, "kafka")
     restarter = restarter_of(process)
     if has_worked:
@@ -161,7 +161,7 @@ def test_a_part_that_hangs_is_killed_and_started_again(
 
 
 def test_a_part_that_was_asked_when_all_ends_leaves_no_connection(supervisor: Supervisor) -> None:
-    """The listener's side sees it end at once, and not when memory happens to be cleared."""
+    """The listener sees the end of the connection at once, not at the next garbage collection."""
     process = Process(supervisor, "watcher", ["sleep", "60"])
     process.start()
     with socket.create_server((HOST, 0)) as listener:

@@ -1,4 +1,4 @@
-"""What `kcm up` hands to the parts, and what it refuses to start without."""
+"""What `kcm up` passes to the parts, and what it requires before it starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEEDED = {"cluster": "prod", "zookeeper": "zk1:2181"}
 
 
 def test_the_parts_get_what_the_user_gave_and_the_ports() -> None:
-    """Prometheus must find the ports again, so defaults are said, too; 0 stays: any free one."""
+    """Prometheus must find the ports again, so defaults are passed as well; 0 stays: any free port."""
     given = {**NEEDED, "watcher_metrics_port": "0", "partitions": "3"}
     options = options_of(load_all(None, given))
     assert options == {
@@ -28,14 +28,14 @@ def test_the_parts_get_what_the_user_gave_and_the_ports() -> None:
 
 
 def test_a_kafka_is_the_users_only_if_it_was_named() -> None:
-    """The default address is nobody's choice: a broker is started then."""
+    """Nobody chose the default address: with it a broker is started."""
     assert own_servers(load_all(None, NEEDED)) is None
     named = load_all(None, {**NEEDED, "bootstrap_servers": "k1:9092"})
     assert own_servers(named) == "k1:9092"
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is started, in one line that says what to install."""
+    """It is named before anything is started, in one line that says what to install."""
     check_packages()
     found = importlib.util.find_spec
     monkeypatch.setattr(

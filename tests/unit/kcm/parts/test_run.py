@@ -1,4 +1,4 @@
-"""What only the command line can know of a part's settings."""
+"""Settings of a part that only the command line can know."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_jars_that_were_given_are_taken_as_they_are() -> None:
 def test_an_archive_that_was_made_for_the_jars_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is looked for in the cache by the jars and the Java; one that the user named comes first."""
+    """It is looked up by the jars and the Java; one that the user named wins."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     jars = (Path("/a.jar"), Path("/b.jar"))
     settings = load(StreamSettings, checkpoint_dir="/c", connector_jars=jars)
