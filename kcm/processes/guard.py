@@ -1,17 +1,17 @@
-"""Run one program and end it, with all that it started, when the program's owner is gone.
+"""Run one program, and end it with all that it started when the program's owner is gone.
 
-The owner (a `Supervisor`) starts this file as a script of its own, in its own session, with one end
-of a socket. Nobody else holds the other end, so end-of-file on it means that the owner died, be it
-by SIGKILL, and everything below is killed. The guard adopts orphans (a "child subreaper" on Linux),
-so that a Spark worker whose parents died, or a process that left its process group, is found too.
-Should the guard itself be killed, Linux kills the program by the parent-death signal; this follows
-the thread that forked, which is why the guard has one thread only.
+The owner (a `Supervisor`) starts this file as a script in its own session, with one end of a
+socket. Nobody else holds the other end, so end-of-file on it means that the owner died, even by
+SIGKILL; then everything below is killed. The guard adopts orphans (a "child subreaper" on Linux),
+so that it also finds a Spark worker whose parents died and a process that left its process group.
+If the guard itself is killed, Linux kills the program by the parent-death signal; this signal
+follows the thread that forked, which is why the guard has only one thread.
 
-Orders are single bytes on the socket: `T` terminate the program (SIGTERM), `K` kill everything,
-`S` pause everything (SIGSTOP), `C` continue everything. The guard answers one line, the pid, then
-one `S` for each pause once everything has stopped, and ends with the program's exit code, 128 + signal
-if a signal ended it. The standard library only, no imports of ours: it must start fast and run under
-`python -I -S`.
+Orders are single bytes on the socket: `T` terminate the program (SIGTERM), `K` kill everything, `S`
+pause everything (SIGSTOP), `C` continue everything. The guard answers one line, the pid, then one
+`S` for each pause once everything has stopped, and ends with the program's exit code, 128 + signal
+if a signal ended it. It uses only the standard library and nothing of kcm: it must start fast and
+run under `python -I -S`.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ ORPHAN_GRACE_S = 3.0  # time for a JVM whose program ended to clean up after its
 KILL_DEADLINE_S = 20.0  # a process in an uninterruptible read may take its time to die
 ORPHAN_POLL_S = 0.05  # how often to check whether orphans have gone
 PAUSE_DEADLINE_S = 10.0  # a thread in an uninterruptible read stops after it
-PAUSE_POLL_S = 0.001  # how often to check whether everything has stopped: it takes less, mostly
+PAUSE_POLL_S = 0.001  # how often to check whether everything has stopped: mostly it takes less
 LOG_CHECK_S = 5.0  # how often to check the size of the log
 LOG_LIMIT_BYTES = 16 << 20  # a log beyond this moves to `<log>.1`, so that disks do not fill
 EXEC_FAILED = 127  # a shell's exit code for a program that cannot be run
@@ -75,7 +75,7 @@ def process_table() -> list[tuple[int, int, int, str]]:
 
 
 def _stat(pid: str) -> tuple[int, int, int, str] | None:
-    """Read one row of the process table, of a process or PID/task/THREAD; None when it has just gone."""
+    """Read one row of the process table, of a process or PID/task/THREAD; None when it has just ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - pathlib doubles the start time
             number, _, rest = stat.read().partition(b" (")
@@ -86,7 +86,7 @@ def _stat(pid: str) -> tuple[int, int, int, str] | None:
 
 
 def has_stopped(pid: int) -> bool:
-    """Return whether a process does nothing any more: each of its threads has stopped, or is gone."""
+    """Return whether a process no longer runs: each of its threads has stopped, or has ended."""
     if not ON_LINUX:
         return all(state in "TZ" for other, _, _, state in process_table() if other == pid)
     try:
@@ -98,7 +98,7 @@ def has_stopped(pid: int) -> bool:
 
 
 def family(program: int) -> list[int]:
-    """Return the pids of all living processes below this one, the program's group included."""
+    """Return the pids of all living processes below this one, including the program's group."""
     table = process_table()
     children: dict[int, list[int]] = {}
     for pid, parent, _, _ in table:
@@ -115,17 +115,17 @@ def family(program: int) -> list[int]:
 
 
 def signal_all(pids: list[int], number: int) -> None:
-    """Send a signal to each; one that has gone meanwhile is fine."""
+    """Send a signal to each; one that has ended meanwhile is ignored."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 class Guard:
-    """One program under guard: `run` returns its exit code when nothing of it is left."""
+    """One program under guard: `run` returns its exit code when no process of it is left."""
 
     def __init__(self, control: socket.socket, log_path: str, command: list[str]) -> None:
-        """Start the program and send its pid; its output goes to our own, which is the log."""
+        """Start the program and send its pid; its output goes to this process's, which is the log."""
         self._control = control
         self._log_path = log_path
         self._code: int | None = None
@@ -133,11 +133,11 @@ class Guard:
         wakeup_writer.setblocking(False)
         signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
         self._writer = wakeup_writer
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be woken up
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake up the loop
         self._program = spawn(command)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: self._order(b"T"))
-        with suppress(OSError):  # the owner may be gone already; the loop sees it at once
+        with suppress(OSError):  # the owner may have ended already; the loop sees it at once
             control.sendall(b"%d\n" % self._program)
 
     def run(self) -> int:
@@ -145,7 +145,7 @@ class Guard:
         while self._code is None:
             self._turn(LOG_CHECK_S)
             self._bound_log()
-        signal_all(family(self._program), signal.SIGTERM)  # what is left may end in its own way
+        signal_all(family(self._program), signal.SIGTERM)  # the rest may end cleanly
         deadline = time.monotonic() + ORPHAN_GRACE_S
         while family(self._program) and time.monotonic() < deadline:
             self._turn(ORPHAN_POLL_S)
@@ -161,7 +161,7 @@ class Guard:
                 orders = self._control.recv(64)
             except OSError:
                 orders = b""
-            for order in orders or b"K":  # end-of-file: the owner is gone
+            for order in orders or b"K":  # end-of-file: the owner has ended
                 self._order(bytes([order]))
         self._reap()
 
@@ -176,9 +176,9 @@ class Guard:
             signal_all(family(self._program), signal.SIGCONT)
 
     def _pause_everything(self) -> None:
-        """Pause everything, and answer when twice in a row the same processes had all stopped.
+        """Pause everything, and answer when the same processes had all stopped twice in a row.
 
-        So one that forks meanwhile is caught. There is no answer after the deadline.
+        So a process that is forked meanwhile is found. There is no answer after the deadline.
         """
         deadline = time.monotonic() + PAUSE_DEADLINE_S
         known: list[int] = []
@@ -186,7 +186,7 @@ class Guard:
             pids = family(self._program)
             moving = [pid for pid in pids if not has_stopped(pid)]
             if not moving and pids == known:
-                with suppress(OSError):  # the owner may be gone
+                with suppress(OSError):  # the owner may have ended
                     self._control.sendall(b"S")
                 return
             known = pids
@@ -194,7 +194,7 @@ class Guard:
             time.sleep(PAUSE_POLL_S if moving else 0)
 
     def _kill_everything(self) -> None:
-        """Kill until the family is empty: one that forks meanwhile is caught next time."""
+        """Kill until the family is empty: a process that is forked meanwhile is killed in the next round."""
         deadline = time.monotonic() + KILL_DEADLINE_S
         while (pids := family(self._program)) and time.monotonic() < deadline:
             signal_all(pids, signal.SIGKILL)
@@ -213,7 +213,7 @@ class Guard:
                     self._code = code if code >= 0 else 128 - code
 
     def _bound_log(self) -> None:
-        """Move a log that has grown too long aside; everybody appends, so writing goes on at 0."""
+        """Move aside a log that has grown too long; all writers append, so writing continues at 0."""
         with suppress(OSError):
             if os.fstat(1).st_size > LOG_LIMIT_BYTES:
                 with open(self._log_path, "rb") as old, open(f"{self._log_path}.1", "wb") as aside:  # noqa: PTH123 - see _stat

@@ -1,9 +1,9 @@
-"""Find TCP ports on this machine's loopback address for servers of ours.
+"""Find TCP ports on this machine's loopback address for kcm's servers.
 
-Ports come from below the range that the system hands to outgoing connections: a client that tries
-again and again to reach a dead broker on a port of that range can at last connect to itself, and
-the broker then finds its port taken. A port once handed out stays reserved while this process
-lives, by a lock that other processes of ours see too.
+Ports are taken from below the range that the system uses for outgoing connections. A client that
+keeps connecting to a dead broker on a port of that range can at last connect to itself, and the
+broker then finds its port in use. A port stays reserved while this process lives, by a lock that
+other processes of kcm also see.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ _reserved: set[int] = set()
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on and that no other call of ours returned."""
+    """Return a port on which nobody listens and which no other call has returned."""
     random_source = random.SystemRandom()
     for _ in range(TRIES):
         port = random_source.randint(FIRST_PORT, LAST_PORT)
@@ -69,6 +69,6 @@ def _reserve(port: int) -> bool:
 
 @functools.cache
 def _lock_file() -> int:
-    """Open the lock file once and for good: closing it anywhere would let all locks go."""
+    """Open the lock file once and never close it: any close would release all locks."""
     path = Path(tempfile.gettempdir()) / f"kcm-ports-{os.getuid()}.lock"
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

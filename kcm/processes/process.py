@@ -1,10 +1,10 @@
 """One child process under guard: start, health, stop, kill, pause.
 
-A process is only ever reached through its guard (see `guard`), which owns its whole family: `kill`
-of a Spark driver ends its JVM and Python workers too, and so does the death of this process.
-Health is a callable that returns None when all is well and else what it saw, so that a wait that
-runs out of time can say what it last saw. An error's first line names what failed and where; below
-it stands the end of the log.
+A process is reached only through its guard (see `guard`), which owns its whole family: `kill` of a
+Spark driver ends its JVM and Python workers too, and so does the death of this process. Health is a
+callable that returns None when all is well and else what it saw, so that a wait that times out can
+report what was seen last. An error's first line names what failed and where; the end of the log
+follows it.
 """
 
 import os
@@ -23,7 +23,7 @@ HealthCheck = Callable[[], str | None]
 
 GUARD_PATH = Path(__file__).with_name("guard.py")
 GUARD_START_DEADLINE_S = 30.0  # a Python start takes 0.05 s, on a machine that swaps much longer
-READY_DEADLINE_S = 30.0  # of what says nothing else
+READY_DEADLINE_S = 30.0  # the default
 HEALTH_POLL_S = 0.05  # how often a health check is repeated while a process starts
 STOP_DEADLINE_S = 15.0  # a broker's controlled shutdown takes 1-5 s
 KILL_DEADLINE_S = 30.0  # the guard's own deadline, with a margin
@@ -46,7 +46,7 @@ class Process:
         ready_deadline_s: float = READY_DEADLINE_S,
         stop_deadline_s: float = STOP_DEADLINE_S,
     ) -> None:
-        """Describe the process; `env` is added to ours, None for `health` means running is enough."""
+        """Describe the process; `env` is added to this process's, None for `health` means running is enough."""
         self.name = name
         self.argv = argv
         self.log_path = supervisor.log_path(name)
@@ -68,18 +68,18 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether the program, or something that it started, is still there."""
+        """Whether the program, or something that it started, still runs."""
         return self._guard is not None and self._guard.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """How the last run ended, 128 + signal if by a signal; None while running or never run."""
+        """The exit code of the last run, 128 + signal if by a signal; None while running or never run."""
         if self._guard is None or (code := self._guard.poll()) is None:
             return None
         return code if code >= 0 else SIGNAL_BASE - code
 
     def start(self) -> None:
-        """Start it, without waiting for health; does nothing when it runs."""
+        """Start it, without waiting for health; does nothing when it runs already."""
         if self.running:
             return
         self._supervisor.own(self)
@@ -94,7 +94,7 @@ class Process:
                     *(str(theirs.fileno()), self.log_path, *self.argv),
                 ],
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C reaches us alone, and we stop the rest in order
+                start_new_session=True,  # Ctrl-C reaches only the owner, which stops all in order
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -105,11 +105,11 @@ class Process:
         self.expected_running = True
 
     def seen(self) -> str | None:
-        """Ask it how it is; None when all is well, else what was seen."""
+        """Run the health check; return None when all is well, else what was seen."""
         return self._health() if self._health else None
 
     def wait_ready(self) -> None:
-        """Wait until the health check is content.
+        """Wait until the health check succeeds.
 
         Raises EnvironmentProblemError when the process ends instead, UnreachableError at the deadline.
         """
@@ -137,7 +137,7 @@ class Process:
         )
 
     def not_ready(self, what: str, deadline_s: float, seen: str) -> UnreachableError:
-        """Return the error that says what did not become ready in time, and what was seen last."""
+        """Return the error that names what did not become ready in time, and what was seen last."""
         return UnreachableError(
             self._with_log(f"{what} was not ready within {deadline_s:g} s; last seen: {seen}")
         )
@@ -159,7 +159,7 @@ class Process:
         self._send(b"CT")
 
     def kill(self) -> None:
-        """Kill it and everything that it started (SIGKILL), and wait until all has gone."""
+        """Kill it and everything that it started (SIGKILL), and wait until all have ended."""
         self.expected_running = False
         self._send(b"K")
         if self._guard is not None:
@@ -171,11 +171,11 @@ class Process:
         self._close_control()
 
     def request_kill(self) -> None:
-        """Kill it and everything that it started, also a paused one, and do not wait."""
+        """Kill it and everything that it started, also when paused, and do not wait."""
         self._send(b"K")
 
     def pause(self) -> None:
-        """Freeze it and everything that it started (SIGSTOP): alive, and deaf, when this returns.
+        """Pause it and everything that it started (SIGSTOP): they live, but do nothing, when this returns.
 
         Raises EnvironmentProblemError when something did not stop; does nothing when it does not run.
         """
@@ -184,7 +184,7 @@ class Process:
             return
         self._control.settimeout(PAUSE_DEADLINE_S)
         try:
-            self._control.recv(1)  # nothing, when it has ended meanwhile
+            self._control.recv(1)  # empty when it has ended meanwhile
         except TimeoutError:
             raise EnvironmentProblemError(
                 f"{self.name} did not stop within {PAUSE_DEADLINE_S:g} s of being paused"
@@ -193,7 +193,7 @@ class Process:
             return
 
     def resume(self) -> None:
-        """Let a paused process go on (SIGCONT)."""
+        """Resume a paused process (SIGCONT)."""
         self._send(b"C")
 
     def log_tail(self) -> str:
@@ -231,7 +231,7 @@ class Process:
             try:
                 self._control.sendall(orders)
             except OSError:
-                return  # the guard has just ended, and with it all that there was to signal
+                return  # the guard has just ended, and with it all that could be signalled
 
     def _close_control(self) -> None:
         if self._control is not None:

@@ -1,6 +1,6 @@
-"""Prometheus's own programs on this machine, and how a server of it is asked.
+"""Find Prometheus's own programs on this machine, and ask a server whether it is ready.
 
-The rule: nothing downloads them. Servers are on this machine, so no proxy is asked.
+The rule: nothing downloads them. Servers are on this machine, so no proxy is used.
 """
 
 import http.client
@@ -22,7 +22,7 @@ def find_prometheus() -> Path | None:
 
 
 def program_of_prometheus(name: str) -> str:
-    """Return the path of the program `prometheus` or `promtool`; raises EnvironmentProblemError without it."""
+    """Return the path of `prometheus` or `promtool`; raises EnvironmentProblemError when it is missing."""
     found = shutil.which(name)
     if found is None:
         raise EnvironmentProblemError(
@@ -32,7 +32,7 @@ def program_of_prometheus(name: str) -> str:
 
 
 def why_not_ready(url: str) -> str | None:
-    """Return None when the server is ready, else why it does not say so."""
+    """Return None when the server is ready, else why it is not known to be."""
     ready = f"{url}/-/ready"
     try:
         DIRECTLY.open(ready, timeout=_READY_WITHIN_S).close()

@@ -1,8 +1,8 @@
-"""Own child processes, so that none of them survives: not an error, Ctrl-C, or our own SIGKILL.
+"""Own child processes so that none survives: not an error, not Ctrl-C, not a SIGKILL of their owner.
 
-A supervisor is a context manager. Its processes end in the reverse order of their start when it is
-left, and by their guards when this process dies without leaving it (see `guard`). Everything that
-the processes write lies in one folder, one log per process.
+A supervisor is a context manager. On exit its processes end in the reverse order of their start;
+when this process dies without that, their guards end them (see `guard`). Everything that the
+processes write is in one folder, with one log per process.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Supervisor:
-    """The owner of child processes whose logs lie in `<folder>/logs/<name>.log`."""
+    """The owner of child processes; their logs are `<folder>/logs/<name>.log`."""
 
     def __init__(self, folder: Path, *, kill_on_exit: bool = False) -> None:
-        """Own nothing yet.
+        """Own no process yet.
 
-        `kill_on_exit` spares the time of a clean stop where the data is thrown away anyway.
+        `kill_on_exit` saves the time of a clean stop where the data is thrown away anyway.
         """
         self.folder = folder
         self._kill_on_exit = kill_on_exit
@@ -42,11 +42,11 @@ class Supervisor:
                 process.stop()
 
     def log_path(self, name: str) -> Path:
-        """Return where a process's log is, also before it runs."""
+        """Return the path of a process's log, also before it runs."""
         return self.folder / "logs" / f"{name}.log"
 
     def own(self, process: Process) -> None:
-        """Answer for a process that is about to start; the name of one that has ended is free again.
+        """Register a process that is about to start; the name of one that has ended is free again.
 
         Raises EnvironmentProblemError while another process of that name runs.
         """
@@ -54,16 +54,16 @@ class Supervisor:
         if older is not None and older.running:
             raise EnvironmentProblemError(f"{process.name} already runs")
         if older is not None:
-            older.stop()  # it has ended; this lets go of what it held
+            older.stop()  # it has ended; this releases its resources
             del self._processes[process.name]
         self._processes[process.name] = process
 
     def failed(self) -> list[Process]:
-        """Return the processes that ended without having been stopped."""
+        """Return the processes that ended without being stopped."""
         return [p for p in self._processes.values() if p.expected_running and not p.running]
 
     def check(self) -> None:
-        """Raise EnvironmentProblemError for the first that ended without having been stopped."""
+        """Raise EnvironmentProblemError for the first process that ended without being stopped."""
         for process in self.failed():
             process.check()
 

@@ -1,7 +1,7 @@
-"""/controller of a cluster that runs here: who holds it, and how it is made to change hands.
+"""/controller of a cluster that runs here: who holds it, and how to make it change hands.
 
-The rule: it is deleted as soon as every live broker watches it, not before. Kafka elects nobody when
-it vanishes while no broker's watch stands on it, and stays without controller.
+The rule: it is deleted only once every live broker watches it. When it disappears while no broker
+has a watch on it, Kafka elects nobody, and stays without a controller.
 """
 
 import time
@@ -17,11 +17,11 @@ from kcm.processes.ports import HOST
 from zk_source.zookeeper.four_letter_words import four_letter_word
 
 _PATH = "/controller"
-_POLL_S = 0.005  # as fast as brokers are, so that deletions come in a row
+_POLL_S = 0.005  # as fast as brokers are, so that deletions follow each other closely
 
 
 class Holder(NamedTuple):
-    """Who holds /controller, and since when."""
+    """The holder of /controller, and since when."""
 
     broker: int
     czxid: int
@@ -39,7 +39,7 @@ class ControllerHandle:
         self._poll_s = poll_s
 
     def holder(self) -> Holder | None:
-        """Return who holds it; None while nobody does."""
+        """Return the holder; None while there is none."""
         try:
             payload, stat = self._client.get(_PATH)
         except NoNodeError:
@@ -47,9 +47,9 @@ class ControllerHandle:
         return Holder(int(msgspec.json.decode(payload)["brokerid"]), stat.czxid, stat.ctime)
 
     def watched_by_all(self) -> bool:
-        """Return whether each live broker's session has a watch on it, and it is there.
+        """Return whether /controller exists and each live broker's session has a watch on it.
 
-        Not while a broker comes or goes: its registration may vanish between two questions.
+        False while a broker starts or stops: its registration may disappear between two requests.
         """
         registered = self._client.get_children("/brokers/ids")
         paths = [f"/brokers/ids/{broker}" for broker in registered]
@@ -61,9 +61,9 @@ class ControllerHandle:
         return owners <= watchers(answer, _PATH)
 
     def depose(self, deadline_s: float) -> Holder:
-        """Delete it, wait until a broker has taken it again, and return who.
+        """Delete it, wait until a broker has taken it again, and return the new holder.
 
-        Raises TimeoutError when nobody does.
+        Raises TimeoutError when no broker takes it.
         """
         deadline = time.monotonic() + deadline_s
         while not self.watched_by_all():
@@ -74,7 +74,7 @@ class ControllerHandle:
         return self.await_holder(lambda holder: holder.czxid > deleted, deadline_s)
 
     def await_holder(self, is_wanted: Callable[[Holder], bool], deadline_s: float) -> Holder:
-        """Wait for a holder that is wanted, and return it.
+        """Wait for a holder for which `is_wanted` is true, and return it.
 
         Raises TimeoutError when there is none in time.
         """

@@ -1,4 +1,4 @@
-"""Real Kafka 3.9 brokers: in ZooKeeper mode to be watched, in KRaft mode for our own topics.
+"""Real Kafka 3.9 brokers: in ZooKeeper mode to be watched, in KRaft mode for the pipeline's own topics.
 
 All listen on the loopback address only. A broker is ready when it answers a metadata request and
 counts itself among the live brokers of a cluster that has a controller.
@@ -26,14 +26,14 @@ from zk_source.zookeeper.four_letter_words import four_letter_word, host_and_por
 MAIN_CLASS = "kafka.Kafka"
 MIB = 1 << 20
 MESSAGE_MAX_BYTES = 8 * MIB + MIB // 2  # a message of 8 MiB and its batch's overhead
-CLEANER_BUFFER_BYTES = 16 * MIB  # the default of 128 MiB is half of our heap
+CLEANER_BUFFER_BYTES = 16 * MIB  # the default of 128 MiB is half of the heap
 EXPIRY_MARGIN_S = 10.0  # ZooKeeper expires sessions at its next tick; a busy one is late
-EXPIRY_POLL_S = 0.05  # how often to look whether a session has expired
+EXPIRY_POLL_S = 0.05  # how often to check whether a session has expired
 KRAFT_SESSION_MS = 2000  # the default of 9 s is what a restart after a crash would take
 READY_DEADLINE_S = 60.0  # three brokers at once on two busy cores take 9 s
 ANSWER_DEADLINE_S = 0.5  # a healthy broker answers within 0.06 s
 QUIET_LIBRDKAFKA: dict[str, Any] = {"log_level": 0, "error_cb": lambda _error: None}
-"""Brokers start, hang and die on purpose here: librdkafka's complaints are no news."""
+"""Brokers start, hang and die on purpose here, so librdkafka's complaints are dropped."""
 
 Properties = Mapping[str, str | int]
 
@@ -72,7 +72,7 @@ class Broker(Server):
         port: int | None = None,
         properties: Properties | None = None,
     ) -> None:
-        """Describe a broker; `properties` win over ours."""
+        """Describe a broker; `properties` override the defaults of this class."""
         super().__init__(supervisor, name, data_dir, port=port, ready_deadline_s=READY_DEADLINE_S)
         self.broker_id = broker_id
         self._jars = jars
@@ -80,12 +80,12 @@ class Broker(Server):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients find it, `host:port`."""
+        """The address for clients, `host:port`."""
         return f"{HOST}:{self.port}"
 
     @abstractmethod
     def config(self) -> Properties:
-        """Return this kind of broker's own properties."""
+        """Return the properties of this kind of broker."""
 
     def prepare(self) -> list[str]:
         """Write server.properties and return the command line."""
@@ -98,7 +98,7 @@ class Broker(Server):
         )
 
     def seen(self) -> str | None:
-        """Return None when it serves, else what its answer to a metadata request was."""
+        """Return None when it serves, else its answer to a metadata request."""
         client = AdminClient({"bootstrap.servers": self.bootstrap_servers, **QUIET_LIBRDKAFKA})
         try:
             answer = client.list_topics(timeout=ANSWER_DEADLINE_S)
@@ -128,7 +128,7 @@ class ZooKeeperModeBroker(Broker):
         port: int | None = None,
         properties: Properties | None = None,
     ) -> None:
-        """Describe the broker; `zookeeper_connect` is an address and a chroot, if any, which it creates.
+        """Describe the broker; `zookeeper_connect` is an address and an optional chroot, which it creates.
 
         None for `name` is `kafka-<id>`.
         """
@@ -138,12 +138,12 @@ class ZooKeeperModeBroker(Broker):
         )
         self._zookeeper_connect = zookeeper_connect
         self.session_timeout_ms = session_timeout_ms
-        """From the next start on."""
+        """Takes effect at the next start."""
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it as every server, once ZooKeeper has forgotten its last run.
+        """Start it like any server, after ZooKeeper has expired the session of its last run.
 
-        Kafka refuses to start while the znode of a killed broker is still there, until that
+        Kafka refuses to start while the znode of a killed broker exists, which is until that
         session expires. Raises EnvironmentProblemError when it does not.
         """
         if not self.running:
@@ -160,7 +160,7 @@ class ZooKeeperModeBroker(Broker):
             try:
                 sessions = four_letter_word(host, port, "dump")
             except OSError:
-                return  # no ZooKeeper there, or one that does not answer: the broker will say so
+                return  # no ZooKeeper there, or one that does not answer: the broker will report it
             if znode not in sessions.split():
                 return
             if time.monotonic() >= deadline:
@@ -185,7 +185,7 @@ class ZooKeeperModeBroker(Broker):
 class KraftBroker(Broker):
     """A single node that is broker and controller: it keeps the pipeline's own topics.
 
-    It keeps its topics and cluster id in `data_dir`, over restarts.
+    Its topics and cluster id are in `data_dir` and survive restarts.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class KraftBroker(Broker):
         }
 
     def _format(self) -> None:
-        """Write what Kafka's storage tool would, which takes it a JVM's start."""
+        """Write what Kafka's storage tool would write; the tool needs the start of a JVM for it."""
         path = self.data_dir / "logs" / "meta.properties"
         if path.exists():
             return
@@ -241,7 +241,7 @@ class KraftBroker(Broker):
 
 
 def random_id() -> str:
-    """Return a new id in Kafka's form: 22 characters, and no hyphen in front, as Kafka wants it."""
+    """Return a new id in Kafka's form: 22 characters that do not begin with a hyphen."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

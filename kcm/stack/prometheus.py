@@ -1,6 +1,6 @@
 """A real Prometheus server, where its program is installed; nothing downloads it.
 
-It scrapes the given targets into a database of its own in the stack's folder.
+It scrapes the given targets into its own database in the stack's folder.
 """
 
 import json
@@ -13,11 +13,11 @@ from kcm.processes.prometheus import program_of_prometheus, why_not_ready
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.server import Server
 
-RETENTION = "2d"  # a demo left running must not fill the disk
+RETENTION = "2d"  # a demo that is left running must not fill the disk
 
 
 class Prometheus(Server):
-    """One Prometheus server; `url` is where its page and its API are."""
+    """One Prometheus server; `url` is the address of its page and its API."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Prometheus(Server):
 
     @property
     def url(self) -> str:
-        """Where its page and its API are."""
+        """The address of its page and its API."""
         return f"http://{HOST}:{self.port}"
 
     def prepare(self) -> list[str]:
@@ -66,5 +66,5 @@ class Prometheus(Server):
         ]
 
     def seen(self) -> str | None:
-        """Return None when it is ready, else why it does not say so."""
+        """Return None when it is ready, else why it is not known to be."""
         return why_not_ready(self.url)

@@ -1,7 +1,7 @@
 """What all servers have in common: a process with a port and a folder, configured before each start.
 
-A server object outlives a run of its process, so that a story can kill, pause and restart it under
-the same name, port and data folder.
+A server object outlives the runs of its process, so that a demo can kill, pause and restart it
+under the same name, port and data folder.
 """
 
 import os
@@ -16,23 +16,23 @@ from pipeline.java import find_java
 
 JVM_ENV = {"MALLOC_ARENA_MAX": "2"}  # glibc's arenas cost a small JVM tens of megabytes
 HEAP_MIB = 256
-"""Enough for a server of a story or of the pipeline's own topics."""
+"""Enough for a server of the demo or of the pipeline's own topics."""
 JVM_OPTIONS = (
     "-XX:+UseSerialGC",  # no pool of collector threads
     "-XX:TieredStopAtLevel=1",  # these servers live for minutes: compile quickly, once
     "-Xshare:auto",
-    "-XX:-UsePerfData",  # no file in the temporary folder that a SIGKILL leaves behind
-    "-XX:+ExitOnOutOfMemoryError",  # ended is better than half alive
+    "-XX:-UsePerfData",  # no file in the temporary folder that stays after a SIGKILL
+    "-XX:+ExitOnOutOfMemoryError",  # better ended than half alive
     "-Djava.awt.headless=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS",
 )
-"""Quick to start, and frugal on two cores."""
+"""Fast to start, and light on two cores."""
 
 
 class Server(Process, ABC):
-    """One server: `start` it first, then stop, kill, pause, resume and start it again at will."""
+    """One server: `start` it first; then it can be stopped, killed, paused, resumed and started again."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Server(Process, ABC):
         self.data_dir = data_dir
         self.port = free_port() if port is None else port
         self.ports = [self.port]
-        """All that it listens on."""
+        """The ports on which it listens."""
         self.heap_mib = HEAP_MIB
-        """Of its JVM, from the next start on. A broker of 10,000 replicas needs 1,024."""
+        """The heap of its JVM in MiB, from the next start on. A broker of 10,000 replicas needs 1,024."""
 
     @abstractmethod
     def prepare(self) -> list[str]:
@@ -62,7 +62,7 @@ class Server(Process, ABC):
     def start(self, *, wait: bool = True) -> None:
         """Start it and wait until it serves; with `wait=False` call `wait_ready` later.
 
-        Raises ConflictError for a port in use, and what `wait_ready` raises.
+        Raises ConflictError for a port in use, and whatever `wait_ready` raises.
         """
         if self.running:
             return

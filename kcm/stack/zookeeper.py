@@ -1,7 +1,7 @@
-"""A real ZooKeeper server, 3.8 unless another is named, standalone, on the loopback address.
+"""A real standalone ZooKeeper server on the loopback address, 3.8 unless another release is named.
 
-Tuned for stories and tests: short ticks, so that sessions may be short; no fsync, so that a busy
-disk does not stretch latencies. Data that must survive a power cut has no place in it.
+It is tuned for demos and tests: short ticks, so that sessions may be short; no fsync, so that a
+busy disk does not lengthen latencies. Do not keep data in it that must survive a power cut.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,9 @@ CONFIG = {
 }
 JVM_OPTIONS = (
     "-Dzookeeper.forceSync=no",
-    # KiB, by which a transaction log grows; the default of 64 MiB fills RAM disks
+    # KiB by which a transaction log grows; the default of 64 MiB fills RAM disks
     "-Dzookeeper.preAllocSize=4096",
-    "-Dzookeeper.jmx.log4j.disable=true",  # 3.4 starts without log4j's own beans only so
+    "-Dzookeeper.jmx.log4j.disable=true",  # 3.4 only starts without log4j's own beans
 )
 
 
@@ -50,8 +50,8 @@ class ZooKeeper(Server):
     ) -> None:
         """Describe the server; None for `port` takes a free one.
 
-        `properties` are added to its zoo.cfg and win over ours; `classpath` is that of another
-        release, None for the one that the broker's jars bring.
+        `properties` are added to its zoo.cfg and override the defaults. `classpath` is that of
+        another release; None takes the one among the broker's jars.
         """
         super().__init__(supervisor, name, data_dir, port=port)
         self._classpath = jars.broker if classpath is None else classpath
@@ -59,7 +59,7 @@ class ZooKeeper(Server):
 
     @property
     def connect_string(self) -> str:
-        """Where clients find it, `host:port`, without a chroot."""
+        """The address for clients, `host:port`, without a chroot."""
         return f"{HOST}:{self.port}"
 
     def prepare(self) -> list[str]:
@@ -75,7 +75,7 @@ class ZooKeeper(Server):
         )
 
     def seen(self) -> str | None:
-        """Return None when it serves, else what its answer to `srvr` was."""
+        """Return None when it serves, else its answer to `srvr`."""
         try:
             answer = four_letter_word(HOST, self.port, "srvr", deadline_s=ANSWER_DEADLINE_S)
         except OSError as error:

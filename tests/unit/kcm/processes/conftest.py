@@ -1,4 +1,4 @@
-"""What tests of child processes share: their owner."""
+"""Fixtures of the child process tests: their owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program under guard: whatever it started ends with it, and it ends with its owner."""
+"""A program under guard: what it started ends with it, and it ends with its owner."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_nothing_survives_when_the_owner_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
 def test_a_killed_guard_takes_its_program_with_it(tmp_path: Path) -> None:
-    """SIGKILL of the guard ends the program, and the owner learns how."""
+    """SIGKILL of the guard ends the program, and the owner sees how it ended."""
     with Supervisor(tmp_path) as supervisor:
         process = started(supervisor, "sleeper", python("import time; time.sleep(600)"))
         assert process.pid is not None
@@ -53,7 +53,7 @@ def test_a_killed_guard_takes_its_program_with_it(tmp_path: Path) -> None:
 
 
 def test_kill_ends_the_whole_family(owner: Supervisor, tmp_path: Path) -> None:
-    """When `kill` returns, neither the program nor anything that it started is there."""
+    """When `kill` returns, the program and everything that it started have ended."""
     process = started(owner, "family", [*python(FAMILY), tmp_path])
     pids = pids_in(tmp_path, ALL_PIDS)
     process.kill()
@@ -63,7 +63,7 @@ def test_kill_ends_the_whole_family(owner: Supervisor, tmp_path: Path) -> None:
 
 
 def test_a_crash_of_the_program_ends_its_family(owner: Supervisor, tmp_path: Path) -> None:
-    """What a killed program leaves behind is ended before it counts as ended."""
+    """What a killed program leaves behind is ended before the program counts as ended."""
     process = started(owner, "family", [*python(FAMILY), tmp_path])
     pids = pids_in(tmp_path, ALL_PIDS)
     assert process.pid == pids[2]
@@ -73,7 +73,7 @@ def test_a_crash_of_the_program_ends_its_family(owner: Supervisor, tmp_path: Pat
 
 
 def test_a_paused_process_does_nothing_until_resumed(owner: Supervisor, tmp_path: Path) -> None:
-    """Pause freezes a process that lives on; it can be resumed, and stopped while paused."""
+    """A paused process lives; it can be resumed, and also stopped while paused."""
     process = started(owner, "family", [*python(FAMILY), tmp_path])
     pids = pids_in(tmp_path, ALL_PIDS)
 
@@ -90,7 +90,7 @@ def test_a_paused_process_does_nothing_until_resumed(owner: Supervisor, tmp_path
 
 
 def test_a_long_log_moves_aside(owner: Supervisor) -> None:
-    """A process that logs without end does not fill the disk, and its tail stays readable."""
+    """Endless logging does not fill the disk, and the tail of the log stays readable."""
     code = "import time\nfor n in range(20): print('x' * (1 << 20), flush=True)\ntime.sleep(0.5); print('end')"
     process = started(owner, "talker", python(code))
     wait_until(lambda: process.running, lambda running: not running)
@@ -102,7 +102,7 @@ def test_a_long_log_moves_aside(owner: Supervisor) -> None:
 def test_what_a_program_leaves_behind_may_end_in_its_own_way(
     owner: Supervisor, tmp_path: Path
 ) -> None:
-    """It is asked to, and then there is time for it: a JVM cleans up after itself."""
+    """It gets SIGTERM and time to end: a JVM cleans up after itself."""
     left = (
         "import pathlib,signal,sys,time\n"
         "def end(*_):\n"
@@ -125,7 +125,7 @@ def test_what_a_program_leaves_behind_may_end_in_its_own_way(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there a process names itself")
 def test_a_process_is_in_the_table_with_its_parent_and_group() -> None:
-    """Whatever it is called: names may hold blanks and parentheses."""
+    """The name does not matter: it may hold blanks and parentheses."""
     name = "a) Z 1 (b"
     rename = f"import sys; open('/proc/self/comm', 'w').write({name!r}); print('.', flush=True); sys.stdin.read()"
     with subprocess.Popen(
@@ -146,7 +146,7 @@ def test_a_process_is_in_the_table_with_its_parent_and_group() -> None:
 
 
 def test_a_family_is_all_that_is_below_and_the_group(tmp_path: Path) -> None:
-    """Grandchildren included, and nobody twice; what has ended is not of it."""
+    """It includes grandchildren, each once, and no process that has ended."""
     below = "import subprocess,sys; subprocess.run([sys.executable, '-c', 'import sys; print(1, flush=True); sys.stdin.read()'])"
     with subprocess.Popen(
         python(below), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path

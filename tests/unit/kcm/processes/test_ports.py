@@ -1,4 +1,4 @@
-"""Ports of this machine: each is given once, and one that is in use is named."""
+"""Ports of this machine: each is returned once, and one that is in use is reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_ports_are_given_once() -> None:
 
 
 def test_ports_of_another_process_are_not_given() -> None:
-    """A port that another process holds for itself is not given here, while that process lives."""
+    """A port that another process has reserved is not returned while that process lives."""
     code = "from kcm.processes.ports import *; from kcm.processes import ports; import sys\nports.FIRST_PORT, ports.LAST_PORT = 16990, 16991\n"
     hold = code + "print(free_port(), flush=True); sys.stdin.read()"
     ask = code + "print(free_port())"
@@ -43,7 +43,7 @@ def test_a_port_in_use_is_named() -> None:
 
 
 def test_ports_that_are_all_in_use_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That names where they were looked for; nobody waits for one."""
+    """The error names the range that was searched; it does not wait."""
     with socket.create_server((HOST, free_port())) as listener:
         port = listener.getsockname()[1]
         monkeypatch.setattr(ports, "FIRST_PORT", port)
@@ -54,12 +54,12 @@ def test_ports_that_are_all_in_use_are_an_error(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ports_are_below_those_of_outgoing_connections() -> None:
-    """A client that tries a dead server again and again must not connect to itself."""
+    """A client that keeps connecting to a dead server must not connect to itself."""
     assert all(ports.FIRST_PORT <= free_port() <= ports.LAST_PORT < 32_768 for _ in range(20))
 
 
 def test_a_free_port_is_no_problem() -> None:
-    """Also one of another address, which is looked at there."""
+    """This also holds for another address, on which the port is then checked."""
     with socket.create_server((HOST, free_port())) as listener:
         port = listener.getsockname()[1]
         require_free("other", port, "127.0.0.2")

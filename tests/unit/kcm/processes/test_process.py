@@ -1,4 +1,4 @@
-"""One child process: how it starts, becomes ready and ends, and what is said of it from its log."""
+"""One child process: start, readiness and end, and the errors made from its log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def process(tmp_path: Path) -> Process:
 
 
 def test_an_error_shows_the_end_of_the_log(process: Process) -> None:
-    """The first line names the process, its time and what was seen; the log's last lines follow."""
+    """The first line has the process, its time and what was seen; the last lines of the log follow."""
     process.log_path.write_text("".join(f"line {number}\n" for number in range(100)))
     first, *rest = str(process.not_ready("kafka-1", 60.0, "connection refused")).splitlines()
     assert first == (
@@ -33,14 +33,14 @@ def test_an_error_shows_the_end_of_the_log(process: Process) -> None:
 
 
 def test_an_empty_log_is_named(process: Process) -> None:
-    """Somebody may still find the reason where the log is."""
+    """The path may still help to find the reason."""
     error = process.not_ready("kafka-1", 60.0, "nothing")
     assert str(error).endswith(f"; its log is empty: {process.log_path}")
     assert error.exit_code == 3
 
 
 def test_what_was_never_started_is_no_failure_to_end(process: Process) -> None:
-    """It can be stopped, killed and paused to no effect; only a check says that it does not run."""
+    """It can be stopped, killed and paused without effect; only a check reports that it does not run."""
     assert process.stop() is None
     process.kill()
     process.pause()
@@ -51,7 +51,7 @@ def test_what_was_never_started_is_no_failure_to_end(process: Process) -> None:
 
 
 def test_stop_is_clean_and_has_a_deadline(owner: Supervisor) -> None:
-    """A program may end in its own way on SIGTERM; one that does not is killed at the deadline."""
+    """A program may end cleanly on SIGTERM; one that does not is killed at the deadline."""
     polite = started(
         owner,
         "polite",
@@ -76,7 +76,7 @@ def test_stop_is_clean_and_has_a_deadline(owner: Supervisor) -> None:
 
 
 def test_a_pause_of_what_has_ended_does_nothing(owner: Supervisor) -> None:
-    """It returns at once; there is nothing to freeze."""
+    """It returns at once: there is nothing to pause."""
     process = started(owner, "short", python("pass"))
     wait_until(lambda: not process.running)
     process.pause()
@@ -85,7 +85,7 @@ def test_a_pause_of_what_has_ended_does_nothing(owner: Supervisor) -> None:
 
 
 def test_a_process_that_ends_too_early_shows_its_log(owner: Supervisor) -> None:
-    """One error holds the name, the exit code and the end of the log, of this run only."""
+    """The error has the name, the exit code and the end of this run's log only."""
     code = "import sys; print('\\n'.join(f'line {n}' for n in range(100))); sys.exit('disk is on fire')"
     for _ in range(2):
         with pytest.raises(
@@ -118,7 +118,7 @@ def test_a_process_that_is_never_ready_tells_what_was_seen_last(owner: Superviso
 
 
 def test_a_process_can_start_again(owner: Supervisor) -> None:
-    """A restart gives another pid under the same name; a second start of a running one does not."""
+    """A restart gives another pid under the same name; a second start while it runs does nothing."""
     process = started(owner, "again", python("import time; time.sleep(600)"))
     first = process.pid
     process.start()

@@ -1,4 +1,4 @@
-"""Prometheus's own programs: found on PATH or named, and asked without a proxy."""
+"""Prometheus's own programs: found on PATH or reported, and asked without a proxy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ URL = "http://127.0.0.1:9090"
 
 
 def test_a_program_is_found_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each by its own name; a file that cannot be run is none."""
+    """Each is found by its own name; a file that is not executable does not count."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_prometheus() is None
     (tmp_path / "prometheus").touch(mode=0o644)
@@ -45,7 +45,7 @@ def test_a_program_is_found_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_server_is_ready_or_says_why_not(
     answer: tuple[int, bytes] | Exception, seen: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever answers on its port: one that waits for it goes on waiting, and can say what it saw."""
+    """Any answer on its port will do: a caller that waits continues, and can report what was seen."""
     server = PlayedServer(answer)
     monkeypatch.setattr(prometheus, "DIRECTLY", urllib.request.build_opener(server))
     assert why_not_ready(URL) == (None if seen is None else f"{URL}/-/ready: {seen}")
@@ -53,7 +53,7 @@ def test_a_server_is_ready_or_says_why_not(
 
 
 def test_no_proxy_is_asked_for_a_server_of_this_machine() -> None:
-    """Though the environment names one."""
+    """This holds although the environment names a proxy."""
     code = (
         "import urllib.request; from kcm.processes.prometheus import DIRECTLY\n"
         "print([h for h in DIRECTLY.handlers if isinstance(h, urllib.request.ProxyHandler)])"

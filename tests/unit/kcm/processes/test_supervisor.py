@@ -1,4 +1,4 @@
-"""The owner of child processes: who has failed, which names are taken, and that all end with it."""
+"""The owner of child processes: failures, names in use, and that all processes end with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 
 
 def test_a_process_that_ended_by_itself_is_reported(owner: Supervisor) -> None:
-    """`failed` and `check` name a process that nobody asked to end, and of no other."""
+    """`failed` and `check` report a process that ended without being stopped, and no other."""
     stopped = started(owner, "stopped", python("import time; time.sleep(600)"))
     stopped.stop()
     owner.check()
@@ -25,7 +25,7 @@ def test_a_process_that_ended_by_itself_is_reported(owner: Supervisor) -> None:
 
 
 def test_leaving_the_supervisor_ends_all(tmp_path: Path) -> None:
-    """An error inside the `with` block ends every process before it goes on."""
+    """An error inside the `with` block ends every process before it is re-raised."""
     pids: list[int] = []
 
     def fail_with_two_processes() -> None:
@@ -43,12 +43,12 @@ def test_leaving_the_supervisor_ends_all(tmp_path: Path) -> None:
 
 
 def shell(script: str) -> list[str | Path]:
-    """Return the command line of a shell that is ready for its end, and waits for it."""
+    """Return the command line of a shell with a handler for its end, which it waits for."""
     return ["/bin/sh", "-c", f"{script}\necho up\nwhile :; do sleep 0.01; done"]
 
 
 def test_the_last_that_started_ends_first(tmp_path: Path) -> None:
-    """What came later may need what came before, to its end."""
+    """A process may need those started before it until it has ended."""
     ended = tmp_path / "ended"
     with Supervisor(tmp_path) as supervisor:
         for name in ("a", "b", "c"):
@@ -59,7 +59,7 @@ def test_the_last_that_started_ends_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kill_on_exit", "code"), [(True, 137), (False, 3)])
 def test_what_is_thrown_away_is_killed(tmp_path: Path, *, kill_on_exit: bool, code: int) -> None:
-    """Where nothing is kept, nobody waits for a clean end."""
+    """Where nothing is kept, a clean end is not waited for."""
     with Supervisor(tmp_path, kill_on_exit=kill_on_exit) as supervisor:
         process = started(supervisor, "polite", shell("trap 'exit 3' TERM"))
         wait_until(process.log_tail)
@@ -84,7 +84,7 @@ def test_several_are_asked_to_stop_before_one_is_waited_for(tmp_path: Path) -> N
 
 
 def test_a_name_is_free_again_once_its_process_has_ended(tmp_path: Path) -> None:
-    """Not before; the log goes on in the same file."""
+    """It is not free before; the log continues in the same file."""
     with Supervisor(tmp_path) as supervisor:
         assert supervisor.log_path("again") == tmp_path / "logs" / "again.log"
         first = started(supervisor, "again", shell("echo one"))

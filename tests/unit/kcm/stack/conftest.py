@@ -1,4 +1,4 @@
-"""What tests of servers share: a Java that only says its version."""
+"""Fixtures of the server tests: a Java that only prints its version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/controller changes hands only once every live broker watches it, and somebody takes it again."""
+"""/controller is deleted only once every live broker watches it, and a broker takes it again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def holds(broker: int) -> bytes:
 
 
 class Ensemble(KazooInMemory):
-    """Two brokers with their sessions, and what `wchp` says of their watches on /controller."""
+    """Two brokers with their sessions, and the answer of `wchp` about their watches on /controller."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,13 +36,13 @@ class Ensemble(KazooInMemory):
         self.deleted: Callable[[], None] = lambda: None
 
     def four_letter_word(self, host: str, port: int, word: str) -> str:
-        """Answer `wchp`: by path, the sessions that watch it."""
+        """Answer `wchp`: for each path, the sessions that watch it."""
         self.asked.append((host, port, word))
         rows = "".join(f"\t{session:#x}\n" for session in self.watching)
         return f"/controller_epoch\n\t0x99\n/controller\n{rows}/brokers/ids\n\t0x99\n"
 
     def delete(self, path: str) -> None:
-        """Delete a znode; then happens what a test wants."""
+        """Delete a znode; then do what the test wants."""
         super().delete(path)
         self.deleted()
 
@@ -57,14 +57,14 @@ def ensemble(monkeypatch: pytest.MonkeyPatch) -> Ensemble:
 
 @pytest.fixture
 def handle(ensemble: Ensemble) -> ControllerHandle:
-    """A handle of it."""
+    """A handle of the ensemble's /controller."""
     return ControllerHandle(ensemble, PORT, poll_s=0.001)
 
 
 def test_the_holder_is_a_broker_since_a_transaction(
     handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
-    """Nobody holds it while it is not there."""
+    """There is no holder while /controller does not exist."""
     stat = ensemble.znodes["/controller"][1]
     assert handle.holder() == Holder(1, stat.czxid, stat.ctime)
     ensemble.remove("/controller")
@@ -72,7 +72,7 @@ def test_the_holder_is_a_broker_since_a_transaction(
 
 
 def test_all_live_brokers_watch_it_or_not(handle: ControllerHandle, ensemble: Ensemble) -> None:
-    """Others may, too; sessions that watch something else do not count."""
+    """Other sessions may watch it, too; watches on other paths do not count."""
     assert handle.watched_by_all()
     assert ensemble.asked == [("127.0.0.1", PORT, "wchp")]
     ensemble.watching.add(0x77)
@@ -87,7 +87,7 @@ def test_all_live_brokers_watch_it_or_not(handle: ControllerHandle, ensemble: En
 def test_what_goes_between_two_questions_is_not_watched(
     gone: str, handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
-    """The server is not even asked."""
+    """The server is not even asked for watches."""
 
     def go(path: str) -> None:
         if path == gone:
@@ -102,7 +102,7 @@ def test_what_goes_between_two_questions_is_not_watched(
 def test_it_is_deleted_and_the_new_holder_returned(
     handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
-    """Also where the same broker takes it again: it is another transaction."""
+    """This also holds where the same broker takes it again, in another transaction."""
     for broker in (2, 2):
         ensemble.deleted = lambda broker=broker: ensemble.put("/controller", holds(broker))  # type: ignore[misc]  # bound now
         before = handle.holder()
@@ -116,7 +116,7 @@ def test_it_is_deleted_and_the_new_holder_returned(
 def test_it_is_not_deleted_before_all_watch_it(
     handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
-    """Kafka would stay without a controller; the deadline says what is missing."""
+    """Kafka would stay without a controller; the deadline's error says what is missing."""
     ensemble.watching.clear()
     with pytest.raises(TimeoutError, match=r"the brokers do not watch /controller, for 0\.05 s"):
         handle.depose(SOON_S)
@@ -129,14 +129,14 @@ def test_it_is_not_deleted_before_all_watch_it(
 
 
 def test_nobody_takes_it(handle: ControllerHandle, ensemble: Ensemble) -> None:
-    """It was deleted, and the deadline says that it is still gone."""
+    """The deadline's error says that it was deleted and is still missing."""
     with pytest.raises(TimeoutError, match=r"nobody takes /controller, for 0\.05 s"):
         handle.depose(SOON_S)
     assert ensemble.did == ["delete /controller"]
 
 
 def test_one_who_was_faster_is_no_error(handle: ControllerHandle, ensemble: Ensemble) -> None:
-    """It may vanish by itself before it is deleted, and is waited for all the same."""
+    """It may disappear before it is deleted; a new holder is waited for all the same."""
     plain = ensemble.get
 
     def gone(path: str, watch: object = None) -> tuple[bytes, object]:
@@ -157,7 +157,7 @@ def test_one_who_was_faster_is_no_error(handle: ControllerHandle, ensemble: Ense
 def test_a_holder_that_is_not_wanted_is_passed_over(
     handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
-    """Until the one that is."""
+    """It waits for one that is wanted."""
     later = threading.Timer(SOON_S, lambda: ensemble.put("/controller", holds(2)))
     later.start()
     assert handle.await_holder(lambda holder: holder.broker == 2, LONG_S).broker == 2
@@ -168,7 +168,7 @@ def test_a_holder_that_is_not_wanted_is_passed_over(
 
 
 def test_watches_are_read_by_their_path() -> None:
-    """An answer that is empty, or has nothing of the path, names no session."""
+    """An answer that is empty, or does not have the path, names no session."""
     assert watchers("", "/controller") == set()
     assert watchers("\t0x10\n", "/controller") == set()
     assert watchers("/controller\n/b\n\t0x10\n", "/controller") == set()

@@ -1,4 +1,4 @@
-"""What brokers are configured with, and the ids that they are given."""
+"""The configuration of brokers, and their ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _properties(folder: Path) -> dict[str, str]:
 
 
 def test_a_watched_broker_keeps_to_its_zookeeper(java: str, tmp_path: Path) -> None:
-    """Its session, its address and its id are as described; properties win over ours."""
+    """Its session timeout, address and id are as given; `properties` override the defaults."""
     broker = ZooKeeperModeBroker(
         2,
         Supervisor(tmp_path),

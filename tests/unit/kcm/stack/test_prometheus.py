@@ -1,4 +1,4 @@
-"""What a Prometheus server is configured with, and that nothing downloads it."""
+"""The configuration of a Prometheus server; nothing downloads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.runtime import EnvironmentProblemError
 
 @pytest.fixture
 def server(tmp_path: Path) -> Prometheus:
-    """A server with one target, described and not started."""
+    """A server with one target, not started."""
     return Prometheus(
         Supervisor(tmp_path),
         tmp_path,
@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Prometheus:
 def test_targets_and_rules_are_written(
     server: Prometheus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It scrapes what it is given, as often as it is said, and listens on its port alone."""
+    """It scrapes its targets at the given interval, and listens on its own port only."""
     program = tmp_path / "prometheus"
     program.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -45,7 +45,7 @@ def test_targets_and_rules_are_written(
 def test_a_program_that_is_not_installed_is_named(
     server: Prometheus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without it there is one line that says how to get it."""
+    """The error is one line that says how to install it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentProblemError, match="apt install prometheus"):
         server.prepare()

@@ -8,7 +8,7 @@ from kcm.stack.server import jvm_command
 
 
 def test_a_command_line_has_all_its_parts_in_order(java: str, tmp_path: Path) -> None:
-    """Heap and options come before the main class, the configuration, which is written, after it."""
+    """Heap and options come before the main class, the configuration file after it; it is written."""
     config = tmp_path / "x.cfg"
     command = jvm_command(
         "a.Main",

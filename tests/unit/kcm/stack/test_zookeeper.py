@@ -1,4 +1,4 @@
-"""What a ZooKeeper server is configured with."""
+"""The configuration of a ZooKeeper server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JARS = Jars(connector=[], broker=[Path("/zk.jar")])
 
 
 def test_properties_win_over_ours(java: str, tmp_path: Path) -> None:
-    """zoo.cfg has the port and the folder, and what was given in place of our own."""
+    """zoo.cfg has the port, the folder, and the given properties in place of the defaults."""
     server = ZooKeeper(
         Supervisor(tmp_path), JARS, tmp_path, port=2181, properties={"maxSessionTimeout": "120000"}
     )
@@ -31,7 +31,7 @@ def test_properties_win_over_ours(java: str, tmp_path: Path) -> None:
 
 
 def test_another_release_has_its_own_classpath(java: str, tmp_path: Path) -> None:
-    """An old ZooKeeper does not load the jars of ours."""
+    """An old ZooKeeper does not load the jars of this release."""
     old = [Path("/old.jar")]
     command = ZooKeeper(Supervisor(tmp_path), JARS, tmp_path, port=2181, classpath=old).prepare()
     assert command[0] == java
