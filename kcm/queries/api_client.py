@@ -1,8 +1,8 @@
-"""The exporter's HTTP API, for the commands that show what it knows.
+"""A client of the exporter's HTTP API, for the commands that show its data.
 
-The rule: trouble is one line that names the exporter and what to do, an answer that lacks what is
-read from it included. What the client has already is not sent again (ETag), so polling every second
-costs next to nothing.
+The rule: a problem is one line that names the exporter and what to do, also when an answer lacks a
+field that is read. An answer that the client already has is not sent again (ETag), so polling every
+second costs almost nothing.
 """
 
 import functools
@@ -34,7 +34,7 @@ DEFAULT_URL = f"http://127.0.0.1:{EXPORTER_PORT}"
 ANSWER_WITHIN_S = 30.0
 """Most answers take milliseconds; at 200,000 partitions the first what-if takes seconds."""
 PAGE = 1000
-"""Things in one answer of a list: the most that the exporter gives of any."""
+"""Items in one answer of a list: the most that the exporter gives of any."""
 _REFUSED = range(400, 500)
 _KNOWN_AT_MOST = 64
 
@@ -42,7 +42,7 @@ Json = dict[str, Any]
 
 
 class ApiAnswer(dict[str, Any]):
-    """An object in an answer; what it lacks is reported as the exporter's fault, not as ours."""
+    """An object in an answer; a missing field is reported as the exporter's fault, not as kcm's."""
 
     def __init__(self, found: Json, url: str) -> None:
         super().__init__(found)
@@ -61,7 +61,7 @@ class ExporterApi:
     def __init__(
         self, url: str, http_config: Path | None = None, *, within_s: float = ANSWER_WITHIN_S
     ) -> None:
-        """Take the exporter's address, how it is asked, how long it may be silent; raises UsageError."""
+        """Take the exporter's address, its client configuration and its time to answer; raises UsageError."""
         try:
             parts = urllib.parse.urlsplit(url)
             usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
@@ -72,22 +72,22 @@ class ExporterApi:
         self.url = url.rstrip("/")
         self._within_s = within_s
         self._known: dict[str, tuple[str, Any]] = {}
-        # This machine itself is asked without a proxy.
+        # No proxy is used for this machine itself.
         direct = [urllib.request.ProxyHandler({})] if _is_here(parts.hostname or "") else []
         self._opener = urllib.request.build_opener(*direct, *http_handlers(http_config, self.url))
         self._by_proxy = _proxy_text(parts)
 
     def get(self, path: str, **params: Any) -> Any:
-        """Return what the API answers; parameters that are None or empty are left out.
+        """Return the API's answer; parameters that are None or empty are left out.
 
-        Raises UsageError for what it refuses, UnreachableError when it does not answer.
+        Raises UsageError for a request that it refuses, UnreachableError when it does not answer.
         """
         given = {name: value for name, value in params.items() if value not in (None, (), [], "")}
         query = urllib.parse.urlencode(given, doseq=True)
         address = f"{self.url}/api/{API_VERSION}{path}{'?' if query else ''}{query}"
         known = self._known.get(address)
         request = urllib.request.Request(address)  # noqa: S310  # the scheme was checked above
-        # A command waits for the state as it is now, and takes no answer that a cache kept.
+        # A command needs the current state, so it takes no answer from a cache.
         request.add_header("Cache-Control", "no-cache")
         if known is not None:
             request.add_header("If-None-Match", known[0])
@@ -117,7 +117,7 @@ class ExporterApi:
     def pages(
         self, path: str, of: str, *, most: int, after: str | None = None, **params: Any
     ) -> Iterator[Json]:
-        """Yield things page by page, `most` of them at most, from the first or after a place."""
+        """Yield items page by page, `most` of them at most, from the first or after a place."""
         while most > 0:
             page = self.get(path, after=after, limit=min(most, PAGE), **params)
             yield from page[of][:most]
@@ -131,7 +131,7 @@ class ExporterApi:
         return [str(cluster["name"]) for cluster in self.get("/clusters")["clusters"]]
 
     def choose(self, cluster: str | None) -> str:
-        """Return the cluster that is meant: the one that was named, or the only one there is."""
+        """Return the chosen cluster: the one that was named, or the only one there is."""
         if cluster is not None:
             try:
                 return check_cluster_name(cluster)
@@ -204,7 +204,7 @@ def _is_here(host: str) -> bool:
 
 
 def _proxy_text(parts: urllib.parse.SplitResult) -> str:
-    """Return through which proxy an exporter is asked, for the line that says it does not answer."""
+    """Return the proxy through which an exporter is asked, for the line that says it does not answer."""
     host = parts.hostname or ""
     is_direct = _is_here(host) or urllib.request.proxy_bypass(host)
     if is_direct or parts.scheme not in urllib.request.getproxies():

@@ -1,4 +1,4 @@
-"""`kcm events`: what happened to a cluster, and what happens."""
+"""`kcm events`: list a cluster's events, and follow new ones."""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from kcm.queries.status_text import event_line
 from pipeline.clock import clock_ms
 
 POLL_INTERVAL_S = 0.5
-"""How often the exporter is polled while following; an answer without news is a few bytes."""
+"""How often the exporter is polled while following; an answer without new events is a few bytes."""
 MOST = 1_000_000
 """More events than an exporter may keep."""
 
@@ -86,7 +86,7 @@ def events(
 def newest(
     api: ExporterApi, path: str, *, most: int, **params: Any
 ) -> tuple[list[Any], str | None]:
-    """Return the newest events, oldest first, and after which event newer ones will come."""
+    """Return the newest events, oldest first, and the place after which newer ones follow."""
     page = api.get(path, limit=min(most, PAGE), **params)
     newer, found = page["newer"], page["events"]
     while page["older"] is not None and len(found) < most:
@@ -96,7 +96,7 @@ def newest(
 
 
 def following(api: ExporterApi, path: str, newer: str | None, **params: Any) -> Iterator[Any]:
-    """Yield what happens, as it is served; an exporter that is away is waited for."""
+    """Yield new events as they are served; while an exporter is down, wait for it."""
 
     def ask() -> list[Any]:
         nonlocal newer

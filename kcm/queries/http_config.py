@@ -1,7 +1,7 @@
-"""How an exporter is asked that has TLS or asks for a password: Prometheus' HTTP client configuration.
+"""How to reach an exporter that has TLS or asks for a password: Prometheus' HTTP client configuration.
 
-The rule: the file is the one that promtool takes (--http.config.file). Its password goes to the
-exporter that was named and to nobody else, wherever an answer sends us.
+The rule: the file is the one that promtool takes (--http.config.file). Its password is sent only to
+the exporter that the user named, wherever an answer redirects.
 """
 
 import ssl
@@ -18,7 +18,7 @@ OPTION = "--http-config-file"
 
 
 class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whom we believe, and what we show."""
+    """Which certificate authority to trust, and which certificate to present."""
 
     ca_file: str | None = None
     cert_file: str | None = None
@@ -28,7 +28,7 @@ class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BasicAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who asks."""
+    """The user's name and password."""
 
     username: str
     password_file: str | None = None
@@ -46,7 +46,7 @@ Handlers = list[urllib.request.BaseHandler]
 
 
 class _NamedContext(ssl.SSLContext):
-    """Expects a certificate of a given name, whatever address it is asked at."""
+    """Expects a certificate for a given name, whatever address is used."""
 
     name: str
 
@@ -55,7 +55,7 @@ class _NamedContext(ssl.SSLContext):
 
 
 def http_handlers(path: Path | None, url: str) -> Handlers:
-    """Return how urllib asks the exporter at an address; raises UsageError for a bad file."""
+    """Return urllib's handlers for the exporter at an address; raises UsageError for a bad file."""
     if path is None:
         return []
     config = read_yaml(path, HttpConfig, f"option {OPTION}: {path}")

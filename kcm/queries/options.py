@@ -1,8 +1,8 @@
-"""What the commands that query the exporter share: their options, how they print, how they wait.
+"""What the commands that query the exporter share: options, output, and polling.
 
-The rule: a table for a terminal, plain text for a pipe, JSON for programs; text
-from a cluster is data, neither markup nor steering the terminal; and figures that are not live are
-announced as such before them.
+The rule: a table for a terminal, plain text for a pipe, JSON for programs. Text from a cluster is
+data: it is neither markup nor able to steer the terminal. Before figures that are not live, a
+warning is printed.
 """
 
 import json
@@ -32,7 +32,7 @@ HTTP_CONFIG_VARIABLE = "KCM_HTTP_CONFIG_FILE"
 PIPE_WIDTH = 1000
 """Columns where no terminal limits them: a line is never broken for a program that reads it."""
 COMPLETED_WITHIN_S = 0.5
-"""How long the Tab key may take to answer."""
+"""How long completion by the Tab key may take."""
 _DURATION = re.compile(r"([0-9]{1,6})(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -62,7 +62,7 @@ HttpConfigFile = Annotated[
 
 
 def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the clusters that the Tab key offers; none where the exporter does not answer soon."""
+    """Return the clusters for completion; none where the exporter does not answer soon."""
     url = context.params.get("exporter") or DEFAULT_URL
     try:
         config = context.params.get("http_config_file")
@@ -90,7 +90,7 @@ AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, one objec
 
 
 def console(pipe_width: int = PIPE_WIDTH) -> Console:
-    """Return standard output: in a pipe without styles, and wide; no text is taken for markup."""
+    """Return standard output: wide and without styles in a pipe; no text is read as markup."""
     return Console(
         file=sys.stdout,
         width=None if sys.stdout.isatty() else pipe_width,
@@ -107,7 +107,7 @@ def print_json(body: Any, *, indent: int | None = 2) -> None:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Print, and end quietly when the output is closed."""
+    """Run a block that prints; end quietly when the output is closed."""
     try:
         yield
         sys.stdout.flush()
@@ -121,7 +121,7 @@ def discard_output() -> None:
 
 
 def print_not_live_warning(answer: dict[str, Any], *, as_json: bool) -> None:
-    """Print before an answer that its figures are not live; beside JSON, on standard error."""
+    """Warn before an answer whose figures are not live; with JSON, on standard error."""
     status = answer["completeness"]["status"]
     if status == "live":
         return
@@ -147,9 +147,10 @@ def poll(
     on_unreachable: Callable[[KcmError], None] = _print_unreachable,
     begun: bool = False,
 ) -> Iterator[T]:
-    """Yield the answer, again and again; an exporter that goes away is waited for.
+    """Yield the answer repeatedly; while an exporter is down, wait for it.
 
-    The first answer must come, unless it has begun before. `on_unreachable` gets the error of each absence once.
+    The first answer must arrive, unless an earlier call had one. `on_unreachable` gets the error of
+    each outage once.
     """
     away = False
     while True:
@@ -169,7 +170,7 @@ def poll(
 
 
 def read_since(text: str, now_ms: int) -> int:
-    """Return a time in milliseconds: one that is written out, or so long before now.
+    """Return a time in milliseconds, from a full time or from a duration before now.
 
     >>> read_since("30m", 3_600_000)
     1800000
@@ -181,7 +182,7 @@ def read_since(text: str, now_ms: int) -> int:
 
 
 def blame(completeness: dict[str, Any], now_ms: int) -> str:
-    """Return since when figures are not live and because of which part, as far as it is known.
+    """Return since when figures are not live and which part causes it, as far as it is known.
 
     >>> blame({"since": 0, "stage": "watcher"}, 59_000)
     ' for 59 s, by the watcher'
@@ -191,7 +192,7 @@ def blame(completeness: dict[str, Any], now_ms: int) -> str:
 
 
 def lasting(since_ms: int | None, now_ms: int) -> str:
-    """Return how long something has been so, to go on with in a sentence; empty: not known.
+    """Return how long something has lasted, as the end of a sentence; empty: not known.
 
     >>> lasting(0, 59_000)
     ' for 59 s'

@@ -1,7 +1,8 @@
-"""`kcm recommend`: which preferred elections to run now, and what they would mend.
+"""`kcm recommend`: which preferred elections to run now, and what they would fix.
 
-The rule: a file for Kafka's tool holds as many partitions as one run of it should elect. A script that asks
-for files learns by the exit code that there is nothing to elect, or that the figures are not live.
+The rule: a file for Kafka's tool holds as many partitions as one run of it should elect. A script
+that asks for files learns from the exit code that there is nothing to elect, or that the figures
+are not live.
 """
 
 import json
@@ -35,7 +36,7 @@ from kcm.queries.recommended import RecommendedElections, read_recommended
 from pipeline.runtime import UsageError
 
 SHOWN = 10
-"""Partitions and brokers that are named for the eye; --json has all partitions."""
+"""Partitions and brokers that are named in text; --json has all partitions."""
 
 
 ChunkNumber = Annotated[
@@ -86,14 +87,14 @@ def recommend(
             if as_json and output is not None:
                 raise UsageError("give --json or --output, not both")
             return _give_files(read_recommended(api, path, broker, chunk), output)
-        if chunk is None:  # the first one shows what all would mend
+        if chunk is None:  # the first one shows what all of them would fix
             first = api.get(path, broker=broker, limit=1)
             chunks = first["chunks"]
         else:
             first, chunks = read_recommended(api, path, broker, chunk)
         print_not_live_warning(first, as_json=False)
         given = _given(exporter=exporter, cluster=cluster, broker=broker)
-        # Commands are there to be copied: a line that is too long runs over, unbroken.
+        # Commands are there to be copied: a long line runs over, unbroken.
         console().print(recommendation_text(first, chunks, chunk, given), soft_wrap=True)
     return 0
 
@@ -122,8 +123,8 @@ def _give_files(found: RecommendedElections, folder: Path | None) -> int:
 def write_elections(chunks: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
     """Write each chunk as a file for Kafka's tool; return their paths.
 
-    Raises UsageError for a folder that cannot be written, or that holds such files: a run over all of
-    them would elect by old figures.
+    Raises UsageError for a folder that cannot be written, or that holds such files already: a run
+    over all of them would elect by old figures.
     """
     files = {
         folder / f"election-{chunk['number']}.json": chunk["election"]
@@ -145,7 +146,7 @@ def write_elections(chunks: Sequence[dict[str, Any]], folder: Path) -> list[Path
 def recommendation_text(
     answer: dict[str, Any], chunks: list[dict[str, Any]], chunk: int | None, given: list[str]
 ) -> RenderableType:
-    """Return a recommendation for the eye: `chunks` of it, and how to run it as it was asked for."""
+    """Return a recommendation as text: `chunks` of it, and the command that runs it."""
     count = answer["partition_count"]
     parts: list[RenderableType] = [Text(_summary(answer), style="bold" if count else "")]
     if answer["brokers"]:
@@ -170,7 +171,7 @@ def recommendation_text(
 
 
 def command(answer: dict[str, Any], chunk: int | None, given: list[str]) -> str:
-    """Return what runs it: `kcm elect`, which goes chunk by chunk, or Kafka's tool for one."""
+    """Return the command that runs it: `kcm elect`, which elects chunk by chunk, or Kafka's tool for one."""
     if chunk is None and answer["chunk_count"] > 1:
         tool = shlex.split(answer["command"])
         servers = tool[tool.index("--bootstrap-server") + 1]
@@ -181,7 +182,7 @@ def command(answer: dict[str, Any], chunk: int | None, given: list[str]) -> str:
 
 
 def _given(*, exporter: str, cluster: str | None, broker: int | None) -> list[str]:
-    """Return the options that say what was asked and of whom."""
+    """Return the options that repeat what was asked, and of which exporter."""
     url = None if exporter == DEFAULT_URL else exporter
     options = {"--exporter": url, "--cluster": cluster, "--broker": broker}
     return [
@@ -233,7 +234,7 @@ def _next(planned: dict[str, Any]) -> str:
 
 
 def _triggered(triggered: dict[str, Any]) -> Iterator[str]:
-    """Yield what the monitor has recommended by itself, and how the last election did."""
+    """Yield what the monitor has recommended by itself, and the result of the last election."""
     standing = triggered["standing"]
     if standing is not None:
         brokers = ", ".join(map(str, standing["brokers"]))

@@ -1,7 +1,7 @@
-"""The recommendation whole, page by page: for Kafka's own tool, and for `kcm elect`.
+"""Read a whole recommendation page by page: for Kafka's own tool, and for `kcm elect`.
 
-The rule: all pages are of one moment. Where the cluster has moved on between two of them, the
-exporter refuses to go on or reports another count, and all is read again.
+The rule: all pages are of one moment. Where the cluster changes between two of them, the exporter
+refuses the next page or reports another count, and all pages are read again.
 """
 
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from pipeline.runtime import UnreachableError, UsageError
 
 CHUNKS_A_PAGE = 100
 TRIES = 5
-"""A cluster that moves on during each of them is not at rest enough to elect by a list."""
+"""A cluster that changes during each of these reads is too unstable to elect by a list."""
 
 
 class RecommendedElections(NamedTuple):
-    """What is recommended, and the first page, which says what it would mend."""
+    """The recommended partitions, and the first page, which says what the elections would fix."""
 
     first: dict[str, Any]
     chunks: list[dict[str, Any]]
@@ -40,7 +40,7 @@ class RecommendedElections(NamedTuple):
 def read_recommended(
     api: ExporterApi, path: str, broker: int | None, chunk: int | None = None
 ) -> RecommendedElections:
-    """Return all chunks of one moment, or one of them alone; raises KcmError."""
+    """Return all chunks of one moment, or one of them; raises KcmError."""
     for _ in range(TRIES):
         found = _read_once(api, path, broker, chunk)
         if found is not None:
@@ -53,7 +53,7 @@ def read_recommended(
 def _read_once(
     api: ExporterApi, path: str, broker: int | None, chunk: int | None
 ) -> RecommendedElections | None:
-    """Return it, or None when the cluster moved on between two pages."""
+    """Return the recommendation; None when the cluster changed between two pages."""
     page = first = api.get(path, broker=broker, limit=CHUNKS_A_PAGE)
     if chunk is not None and chunk > max(1, first["chunk_count"]):
         count = first["chunk_count"]
@@ -63,7 +63,7 @@ def _read_once(
     while page["next"] is not None and not (chunk is not None and len(chunks) >= chunk):
         try:
             page = api.get(path, broker=broker, limit=CHUNKS_A_PAGE, after=page["next"])
-        except UsageError:  # the place in the list is one of another moment
+        except UsageError:  # the place in the list belongs to another moment
             return None
         if page["partition_count"] != first["partition_count"]:
             return None

@@ -1,4 +1,4 @@
-"""`kcm status`: how a cluster is, on one screen."""
+"""`kcm status`: the state of a cluster on one screen."""
 
 import sys
 from typing import Annotated, Any
@@ -58,7 +58,7 @@ def status(
 
 
 def read_status(api: ExporterApi, cluster: str | None) -> Any:
-    """Return the API's answer: of one cluster, or (no name, and several) of all in short."""
+    """Return the API's answer: for one cluster in full, or (no name, and several) for all in short."""
     if cluster is None:
         clusters = api.get("/clusters")["clusters"]
         if len(clusters) > 1:
@@ -71,7 +71,7 @@ def read_status(api: ExporterApi, cluster: str | None) -> Any:
 
 
 def shown(answer: Any, now_ms: int) -> RenderableType:
-    """Return an answer, for the eye."""
+    """Return an answer as text for a terminal."""
     if "clusters" in answer:
         return fleet(answer["clusters"])
     return screen(answer, answer["abnormal"], now_ms)
@@ -88,7 +88,7 @@ def _abnormal(api: ExporterApi, cluster: str, counts: dict[str, int]) -> list[An
 
 
 def _watch(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
-    """Show it again and again; returns never, Ctrl-C ends it."""
+    """Show it again and again; never returns, Ctrl-C ends it."""
     if as_json or not sys.stdout.isatty():
         _repeat(api, cluster, as_json=as_json)
     with Live(console=console(), screen=True, auto_refresh=False) as live:
@@ -106,7 +106,7 @@ def _watch(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
 
 
 def _repeat(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
-    """Print it whenever it has changed; returns never."""
+    """Print it whenever it has changed; never returns."""
     before = None
     for answer in poll(lambda: read_status(api, cluster), every_s=POLL_INTERVAL_S):
         if answer != before:

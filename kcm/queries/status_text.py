@@ -1,7 +1,7 @@
-"""The state of a cluster, and of a fleet, on one screen.
+"""The state of a cluster, and of all clusters, as text on one screen.
 
-The rule: what is wrong stands first and in red, what is well is counted. Whether the figures can be
-trusted is said before them.
+The rule: problems come first and in red, healthy items are counted. Whether the figures can be
+trusted is printed before them.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from kcm.cli.text import known, printable, time_text
 from kcm.queries.options import ago, blame, lasting
 
 MOST_BROKERS = 30
-"""Rows of brokers on one screen; those that are not well come first."""
+"""Rows of brokers on one screen; unhealthy ones come first."""
 MOST_PARTITIONS = 8
 """Abnormal partitions that are listed."""
 MOST_EVENTS = 8
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def fleet(clusters: Sequence[Json]) -> RenderableType:
-    """Return all clusters, the worst first, a row each."""
+    """Return all clusters, one row each, the worst first."""
     table = PlainTable(
         "cluster", "figures", "controller", "epoch", "brokers", "partitions", "offline",
         "under-replicated", "under min ISR", "not preferred", "electable",
@@ -53,7 +53,7 @@ def fleet(clusters: Sequence[Json]) -> RenderableType:
 
 
 def screen(answer: Json, partitions: Sequence[Json], now_ms: int) -> RenderableType:
-    """Return one cluster; `answer` is the API's, with the brokers' safety in it."""
+    """Return one cluster; `answer` is the API's, including the brokers' safety."""
     parts: list[RenderableType] = [_head(answer, now_ms), _figures(answer["counts"])]
     parts += [Text(), _brokers(answer["brokers"], now_ms)]
     if partitions:
@@ -73,13 +73,13 @@ def event_line(event: Json) -> str:
         names = ": " + ", ".join(f"{p['topic']}-{p['partition']}" for p in named[:3])
         names += ", ..." if event["partition_count"] > 3 else ""  # noqa: PLR2004  # those just named
     facts = event
-    if isinstance(named, int):  # of a topic that was made, it is how many there are
+    if isinstance(named, int):  # for a topic that was created, it is a count
         facts = {**event, "partition_count": named}
     return printable(f"{time_text(event['at'])}  {event_text(facts)}{names}")
 
 
 def _partition_line(partition: Json) -> Text:
-    """Return a partition as one line: what is wrong, who leads, who is in sync."""
+    """Return a partition as one line: what is wrong, its leader, its ISR."""
     isr = "none" if partition["isr"] is None else _list(partition["isr"])
     leader = "no state" if partition["leader"] is None else f"leader {partition['leader']}"
     what = ", ".join(partition["conditions"])
@@ -119,7 +119,7 @@ def _head(answer: Json, now_ms: int) -> Text:
 
 
 def _incident(text: Text, incidents: Json, now_ms: int) -> None:
-    """Add the incident that is open, or how long ago the last one was closed; none: nothing."""
+    """Add the open incident, or how long ago the last one was closed; without either, nothing."""
     if incidents["open"] is not None:
         since = ago(incidents["open_since"], now_ms)
         text.append(f"\nincident    number {incidents['open']}, open for {since}", style=_BAD)

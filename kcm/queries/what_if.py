@@ -1,7 +1,7 @@
 """`kcm what-if`: what would break if brokers were lost now.
 
-The rule: "safe" is said only of live figures. What is not known is not safe, and --check says no:
-by a code of its own where only min.insync.replicas is not known.
+The rule: "safe" is printed only for live figures. What is not known is not safe, and --check fails:
+with a separate exit code where only min.insync.replicas is not known.
 """
 
 from typing import Annotated, Any
@@ -61,7 +61,7 @@ def what_if(
     Figures that are not live (kcm status) prove nothing: a line before the answer says so, and --check fails.
     """
     api = ExporterApi(exporter, http_config_file)
-    code = NOT_SO  # unless it was seen to be safe
+    code = NOT_SO  # unless it was shown to be safe
     with printing():
         path = cluster_path(api.choose(cluster), "/what-if")
         each = None if lose_broker or lose_rack else "broker"
@@ -82,9 +82,9 @@ def what_if(
 
 
 def checked(answer: dict[str, Any]) -> int:
-    """Return 0 if live figures show of some loss, and of each in the answer, that it is safe.
+    """Return 0 if the figures are live and show that each loss in the answer, at least one, is safe.
 
-    NOT_KNOWN: they show no harm, and of some it takes a min.insync.replicas that is not known.
+    NOT_KNOWN: they show no harm, but some loss depends on a min.insync.replicas that is not known.
     """
     losses = answer["losses"]
     if answer["completeness"]["status"] != "live" or not losses:
@@ -95,12 +95,12 @@ def checked(answer: dict[str, Any]) -> int:
 
 
 def _is_unknown(loss: dict[str, Any]) -> bool:
-    """Return whether all that keeps a loss from being safe is what is not known of it."""
+    """Return whether a loss is not safe only because of what is not known about it."""
     return loss["safe"] is None and loss["min_isr_unknown"] > 0
 
 
 def loss_text(loss: dict[str, Any], *, live: bool) -> RenderableType:
-    """Return one loss as text: whether it is safe, the reasons, what else happens."""
+    """Return one loss as text: whether it is safe, the reasons, and the other effects."""
     many = len(loss["brokers"]) != 1
     who = f"broker{'s' if many else ''} {', '.join(map(str, loss['brokers']))}"
     if loss["racks"]:
@@ -120,7 +120,7 @@ def loss_text(loss: dict[str, Any], *, live: bool) -> RenderableType:
 
 
 def table(answer: dict[str, Any], *, live: bool) -> RenderableType:
-    """Return each broker's loss, a row each, those that are not safe first."""
+    """Return the loss of each broker, one row each, unsafe ones first."""
     losses = sorted(answer["losses"], key=lambda loss: (loss["safe"] is True, loss["brokers"]))
     if not losses:
         return Text("no broker is live: nothing to stop", style="bold yellow")

@@ -11,7 +11,7 @@ from tests.support.samples import as_of, broker_view, cluster_view, elected, top
 
 @pytest.fixture
 def served() -> Served:
-    """One partition has one replica in sync, another one a wrong leader, and thirty elections were."""
+    """One partition has one replica in sync, another has the wrong leader; there were thirty elections."""
     served = Served()
     counts = Counts(
         topics=2, partitions=4, under_replicated=1, preferred_imbalance=1, preferred_electable=1

@@ -1,4 +1,4 @@
-"""The client of the exporter: addresses, names of clusters, and what an answer lacks."""
+"""The client of the exporter: addresses, cluster names, and fields missing from an answer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_what_is_no_address_is_reported_as_an_option(url: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x y"])
 def test_what_cannot_be_a_cluster_is_refused_before_it_is_asked_for(name: str) -> None:
-    """It would be another path of the exporter."""
+    """It would be a different path of the exporter."""
     with pytest.raises(UsageError, match="option --cluster: "):
         ExporterApi("http://127.0.0.1:1").choose(name)
 
 
 def test_what_an_answer_lacks_is_reported_as_the_exporters() -> None:
-    """Its address, what is missing, and the likely cause."""
+    """The error has the exporter's address, what is missing, and the likely cause."""
     with pytest.raises(UnreachableError, match="http://h answers without 'counts'"):
         ApiAnswer({"name": "prod"}, "http://h")["counts"]

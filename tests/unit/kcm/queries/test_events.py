@@ -1,4 +1,4 @@
-"""`kcm events`: which events, and in which order."""
+"""`kcm events`: which events it prints, and in which order."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ PATH = "/clusters/prod/events"
 
 
 def test_the_newest_events_come_oldest_first(served: Served) -> None:
-    """As many as are wanted, though the exporter lists the newest first."""
+    """It prints as many as wanted, although the exporter lists the newest first."""
     found, newer = newest(api_of(served), PATH, most=3)
     assert [event["epoch"] for event in found] == [28, 29, 30]
     assert newer == "L1/1/30/0"
 
 
 def test_what_happens_is_followed_from_a_place_on(served: Served) -> None:
-    """Nothing twice, and nothing left out."""
+    """Nothing is repeated or left out."""
     happening = following(api_of(served), PATH, "L1/1/28/0")
     assert [next(happening)["epoch"] for _ in range(2)] == [29, 30]
 
 
 def test_a_cluster_without_an_event_is_followed_from_its_first(served: Served) -> None:
-    """There is no place to go on from yet."""
+    """There is no place to continue from yet."""
     happening = following(api_of(served), PATH, None)
     assert next(happening)["epoch"] == 1

@@ -1,4 +1,4 @@
-"""An exporter with TLS and a password: who has the file is answered, and nobody else gets the password."""
+"""An exporter with TLS and a password: it answers a client that has the file, and no other server gets the password."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ USER = "basic_auth: {username: alice, password_file: password}"
 
 
 def test_who_has_the_file_is_answered(folder: Path, url: str) -> None:
-    """The API, /readyz and /metrics, as often as they are asked."""
+    """The API, /readyz and /metrics answer, on each of several requests."""
     path = config(folder, f"{TLS}\n{USER}")
     api = ExporterApi(url, path)
     for _ in range(2):
@@ -83,13 +83,13 @@ def test_who_has_the_file_is_answered(folder: Path, url: str) -> None:
     ],
 )
 def test_tls_that_does_not_fit_is_said(folder: Path, url: str, text: str, why: str) -> None:
-    """A CA that we do not know, another name, no certificate of ours."""
+    """Examples are an unknown CA, another name, and a missing client certificate."""
     with pytest.raises(UnreachableError, match=why):
         ExporterApi(url, config(folder, text)).cluster_names()
 
 
 def test_a_missing_or_wrong_password_names_the_option(folder: Path, url: str) -> None:
-    """With exit code 2, as for every option; and /readyz, which answers anybody, is no answer."""
+    """The exit code is 2, as for every option; /readyz needs no password and proves nothing."""
     wrong = "basic_auth: {username: alice, password: wrong}"
     for text in (TLS, f"{TLS}\n{wrong}"):
         api = ExporterApi(url, config(folder, text))
@@ -112,7 +112,7 @@ def test_a_missing_or_wrong_password_names_the_option(folder: Path, url: str) ->
     ],
 )
 def test_a_bad_file_is_one_line(folder: Path, text: str, why: str) -> None:
-    """It names the option, the file and what is wrong."""
+    """The line names the option, the file and the problem."""
     path = config(folder, text)
     with pytest.raises(UsageError, match=why) as caught:
         ExporterApi("https://localhost:1", path)
@@ -123,7 +123,7 @@ def test_a_bad_file_is_one_line(folder: Path, text: str, why: str) -> None:
 
 
 def test_the_password_goes_to_the_named_exporter_alone(folder: Path) -> None:
-    """An answer that sends us elsewhere does not take it along."""
+    """A redirect to another server does not carry the password."""
     heard: list[tuple[str, str | None]] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What the commands that ask share: figures that are not live, waiting for the exporter, plain text."""
+"""What the query commands share: warnings about figures that are not live, polling, plain text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 
 
 def answered(*, status: str) -> dict[str, Any]:
-    """Return an answer whose figures have been so for 15 hours."""
+    """Return an answer whose figures have had this status for 15 hours."""
     verdict = {"status": status, "since": clock_ms() - 15 * HOUR_MS, "stage": "watcher"}
     return {"name": "prod", "completeness": verdict}
 
@@ -24,7 +24,7 @@ def answered(*, status: str) -> dict[str, Any]:
 def test_figures_that_are_not_live_are_announced_as_such(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With how long, and because of whom, beside JSON on standard error; live ones are not spoken of."""
+    """The warning says how long and because of which part; with JSON on standard error; live figures give none."""
     print_not_live_warning(answered(status="live"), as_json=False)
     assert capsys.readouterr() == ("", "")
     line = "the figures of prod are blind for 15 h, by the watcher: "
@@ -36,7 +36,7 @@ def test_figures_that_are_not_live_are_announced_as_such(
 
 
 def test_an_exporter_that_goes_away_is_waited_for_and_reported_once() -> None:
-    """Each absence is reported once, however often it is asked meanwhile."""
+    """Each outage is reported once, however often the exporter is polled."""
     answers: Iterator[int | Exception] = iter(
         [1, UnreachableError("away"), UsageError("no such cluster"), 2, UnreachableError("x"), 3]
     )
@@ -64,6 +64,6 @@ def test_an_exporter_that_was_never_there_is_not_waited_for() -> None:
 
 
 def test_no_text_is_taken_for_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    """Names from a cluster and reasons that somebody typed are shown as they are."""
+    """Names from a cluster and typed reasons are shown literally."""
     console().print("[/b] [ops] kernel :smile:")
     assert capsys.readouterr().out == "[/b] [ops] kernel :smile:\n"

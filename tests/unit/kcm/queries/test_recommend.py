@@ -1,4 +1,4 @@
-"""`kcm recommend`: the command that runs what is recommended."""
+"""`kcm recommend`: the command that runs the recommended elections."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOOL = "kafka-leader-election.sh --bootstrap-server k:9092 --path-to-json-file e
 def test_the_command_does_what_was_asked_about(
     chunks: int, chunk: int | None, given: list[str], run: str
 ) -> None:
-    """With the options that were given, quoted; several chunks are for kcm elect."""
+    """It repeats the options that were given, quoted; several chunks are run by kcm elect."""
     assert command({"chunk_count": chunks, "command": TOOL}, chunk, given) == run
 
 
@@ -47,7 +47,7 @@ def chunk(number: int, *partitions: int) -> dict[str, Any]:
 
 
 def test_each_chunk_becomes_a_file_of_kafkas_tool(tmp_path: Path) -> None:
-    """In a folder that is made for them, under the chunk's number."""
+    """The files are in a new folder, named by the chunk's number."""
     folder = tmp_path / "a" / "elections"
     written = write_elections([chunk(1, 0, 1), chunk(2, 7)], folder)
     assert [path.name for path in written] == ["election-1.json", "election-2.json"]
@@ -55,20 +55,20 @@ def test_each_chunk_becomes_a_file_of_kafkas_tool(tmp_path: Path) -> None:
 
 
 def test_files_of_an_earlier_run_are_not_mixed_in(tmp_path: Path) -> None:
-    """Whoever runs all files of the folder would elect by old figures."""
+    """Running all files of the folder would elect by old figures."""
     write_elections([chunk(1, 0)], tmp_path)
     with pytest.raises(UsageError, match="already holds election files: choose another"):
         write_elections([chunk(1, 0)], tmp_path)
 
 
 def test_nothing_to_elect_leaves_no_file(tmp_path: Path) -> None:
-    """Nor a folder."""
+    """It leaves no folder, either."""
     assert write_elections([chunk(1)], tmp_path / "none") == []
     assert not (tmp_path / "none").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    """In one line."""
+    """The error is one line."""
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"cannot write to .*/file/elections: "):
         write_elections([chunk(1, 0)], tmp_path / "file" / "elections")

@@ -1,4 +1,4 @@
-"""The recommendation whole, page by page."""
+"""A whole recommendation, read page by page."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ PATH = "/clusters/prod/recommendations"
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Seven partitions of t are led by another than their preferred replica, broker 1."""
+    """Seven partitions of t are led by broker 1, which is not their preferred replica."""
     cluster = Cluster(Served())
     cluster.show()
     return cluster
 
 
 def test_all_that_is_recommended_is_read(cluster: Cluster) -> None:
-    """As Kafka's own tool takes it."""
+    """The result is in the format of Kafka's own tool."""
     found = read_recommended(api_of(cluster.served), PATH, None)
     assert found.partitions == [TopicPartition("t", number) for number in range(7)]
     assert found.election()["partitions"][0] == {"topic": "t", "partition": 0}
 
 
 def test_a_broker_that_is_to_lead_nothing_has_nothing_recommended(cluster: Cluster) -> None:
-    """Only elections that give it leaders are asked for."""
+    """Only elections that make it a leader are requested."""
     api = api_of(cluster.served)
     assert read_recommended(api, PATH, 2).partitions == []
     assert len(read_recommended(api, PATH, 1).partitions) == 7
 
 
 def test_a_chunk_that_there_is_not_is_refused(cluster: Cluster) -> None:
-    """With how many there are."""
+    """The error says how many chunks there are."""
     api = api_of(cluster.served)
     assert len(read_recommended(api, PATH, None, 1).chunks) == 1
     with pytest.raises(UsageError, match="option --chunk: there is 1 chunk"):
@@ -45,7 +45,7 @@ def test_a_chunk_that_there_is_not_is_refused(cluster: Cluster) -> None:
 
 
 def test_a_partition_of_two_chunks_is_elected_once() -> None:
-    """In the order of the chunks."""
+    """The order is that of the chunks."""
     names = [[{"topic": "t", "partition": number}] for number in (1, 0, 1)]
     chunks = [{"election": {"partitions": partitions}} for partitions in names]
     found = RecommendedElections({}, chunks)

@@ -21,7 +21,7 @@ def test_one_cluster_comes_with_its_brokers_and_what_is_abnormal(served: Served)
 
 
 def test_several_clusters_are_listed_unless_one_is_named(served: Served) -> None:
-    """In short, without their brokers."""
+    """The list is short, without brokers."""
     served.write(broker_view(0, cluster="b"), cluster_view("b", counts=Counts(offline=7)))
     api = api_of(served)
     assert [each["name"] for each in read_status(api, None)["clusters"]] == ["b", "prod"]
@@ -29,6 +29,6 @@ def test_several_clusters_are_listed_unless_one_is_named(served: Served) -> None
 
 
 def test_a_cluster_that_is_not_shown_is_refused(served: Served) -> None:
-    """With the exporter's own words."""
+    """The error has the exporter's own words."""
     with pytest.raises(UsageError, match="prdo"):
         read_status(api_of(served), "prdo")

@@ -1,4 +1,4 @@
-"""A cluster, and a fleet, on one screen."""
+"""One cluster, and all clusters, on one screen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def text_of(shown: RenderableType) -> str:
 def test_a_screen_has_the_head_the_figures_the_brokers_what_is_wrong_and_the_events(
     served: Served,
 ) -> None:
-    """In this order; of events only the newest."""
+    """They are in this order; only the newest events are shown."""
     answer = read_status(api_of(served), None)
     text = text_of(screen(answer, answer["abnormal"], T0))
     order = (
@@ -38,7 +38,7 @@ def test_a_screen_has_the_head_the_figures_the_brokers_what_is_wrong_and_the_eve
 
 
 def test_figures_that_are_not_live_say_since_when_and_why(served: Served) -> None:
-    """Before anything that they claim."""
+    """This is printed before all figures."""
     blind = log_view(session=SessionState.SUSPENDED, session_since=T0)
     served.write(cluster_view(at=as_of(31), log=blind))
     answer = read_status(api_of(served), None)
@@ -47,7 +47,7 @@ def test_figures_that_are_not_live_say_since_when_and_why(served: Served) -> Non
 
 
 def test_only_some_of_many_abnormal_partitions_are_listed(served: Served) -> None:
-    """The rest is in the JSON, and the screen says so."""
+    """The screen says that the others are in the JSON."""
     answer = read_status(api_of(served), None)
     text = text_of(screen(answer, answer["abnormal"] * (MOST_PARTITIONS + 1), T0))
     assert text.count("u-0: ") == MOST_PARTITIONS
@@ -55,7 +55,7 @@ def test_only_some_of_many_abnormal_partitions_are_listed(served: Served) -> Non
 
 
 def test_the_worst_cluster_of_a_fleet_comes_first(served: Served) -> None:
-    """Whatever its name."""
+    """Names do not matter."""
     served.write(broker_view(0, cluster="z"), cluster_view("z", counts=Counts(offline=7)))
     clusters = read_status(api_of(served), None)["clusters"]
     _, *rows = text_of(fleet(clusters)).splitlines()
@@ -63,7 +63,7 @@ def test_the_worst_cluster_of_a_fleet_comes_first(served: Served) -> None:
 
 
 def test_an_event_names_its_first_partitions() -> None:
-    """Three, and that there are more."""
+    """It names three, and says that there are more."""
     named = [{"topic": "t", "partition": number} for number in range(4)]
     event = {"kind": "IsrShrunk", "at": 0, "partitions": named, "partition_count": 4}
     assert event_line(event) == (

@@ -1,4 +1,4 @@
-"""`kcm what-if`: what proves that a loss is safe."""
+"""`kcm what-if`: which answers prove that a loss is safe."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def reported(*safe: bool | None, status: str = "live", unknown: int = 0) -> dict
     ],
 )
 def test_safe_is_what_live_figures_prove(answer: dict[str, Any], code: int) -> None:
-    """No broker, a verdict that is not known, and figures that are not live prove nothing.
+    """No broker, an unknown verdict, and figures that are not live prove nothing.
 
-    That only min.insync.replicas is not known has a code of its own.
+    There is a separate code for when only min.insync.replicas is not known.
     """
     assert checked(answer) == code
