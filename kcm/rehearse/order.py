@@ -1,7 +1,8 @@
-"""The steps of a rehearsal in the order in which they stand on the command line.
+"""The steps of a rehearsal in the order in which they are given on the command line.
 
-The rule: what is done first is written first. The library of the command line collects the values of
-an option, and forgets between which others they stood; so the order is kept here, before it does.
+The rule: steps run in the order in which they are written. The command line's library collects the
+values of each option and loses their order relative to other options; so the order is recorded
+here, before that happens.
 """
 
 import json
@@ -17,21 +18,21 @@ from pipeline.runtime import UsageError
 from rehearsal.steps import StepError, StepKind, read_step
 
 ALL = "all"
-"""What --preferred-election takes for every partition."""
+"""The value of --preferred-election that means every partition."""
 
 _ORDER = "kcm.rehearse.order"
 _ELECTION = f"--{StepKind.PREFERRED_ELECTION}"
 _FILES = frozenset({StepKind.REASSIGN, StepKind.PREFERRED_ELECTION})
 _KINDS = {kind.value.replace("-", "_"): kind for kind in StepKind}
-"""By the names that their options have as parameters."""
+"""By the names of their options' parameters."""
 _FLAGS = frozenset({StepKind.ROLLING_RESTART, StepKind.DELETE_CONTROLLER})
 
 
 class InOrder(TyperCommand):
-    """A command that remembers the order of its options, and lets --preferred-election go without a file."""
+    """A command that records the order of its options, and accepts --preferred-election without a file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse as usual, and note the order."""
+        """Parse as usual, and record the order."""
         given = list(with_all(args))
         _, _, order = self.make_parser(ctx).parse_args(args=list(given))
         ctx.meta[_ORDER] = [parameter.name for parameter in order]
@@ -54,8 +55,8 @@ def with_all(args: Sequence[str]) -> Iterator[str]:
 def steps_in_order(context: typer.Context, values: Mapping[StepKind, Any]) -> list[str]:
     """Return the texts of the steps; raises UsageError for none, and for one that cannot be read.
 
-    `values` has what was given of each kind: a list, or of a flag whether it was; the order of a
-    rolling restart stands there as its text.
+    `values` has what was given for each kind: a list, or for a flag whether it was given. For a
+    rolling restart, the order of the brokers is the step's text.
     """
     left = {kind: iter(given or ()) for kind, given in values.items() if kind not in _FLAGS}
     found = []
@@ -72,7 +73,7 @@ def steps_in_order(context: typer.Context, values: Mapping[StepKind, Any]) -> li
 
 
 def _text(kind: StepKind, about: str) -> str:
-    """Return a step's text, with the content of its file; raises UsageError, naming option and file."""
+    """Return a step's text, with the content of its file; a UsageError names the option and the file."""
     where = f"--{kind}"
     if kind in _FILES:
         where = f"--{kind} {about}"
@@ -88,7 +89,7 @@ def _text(kind: StepKind, about: str) -> str:
 
 
 def _content(where: str, name: str) -> str:
-    """Return a file's JSON without blanks; what is none is returned as it is."""
+    """Return a file's JSON without blanks; other content is returned unchanged."""
     try:
         text = Path(name).read_text(encoding="utf-8")
     except OSError as error:

@@ -1,7 +1,7 @@
-"""A rehearsal on the recorded log, at any place of it: outside of the exporter.
+"""Rehearse on a recorded log, at any place of it, without an exporter.
 
-The rule: the answer has the fields of the API's, so that a program reads both alike; which place of
-the log it is of stands in `as_of`, and what the log does not show is said on standard error.
+The rule: the answer has the fields of the API's, so that a program reads both in the same way. Its
+place in the log is in `as_of`. What the log does not show is reported on standard error.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ def rehearse_on_log(
     if not snapshot.complete:
         why = printable(snapshot.incomplete_reason or "")
         warn(f"what the log shows at {place} is incomplete: {why}")
-    # After its one snapshot a replay takes in nothing more: the state is the one of that place.
+    # A replay takes in nothing after its one snapshot: the state is the one at that place.
     state = run.replay.state
     try:
         said = rehearse(

@@ -1,7 +1,7 @@
 """`kcm rehearse`: what the controller would do, step by step.
 
-The rule: nothing is done to the cluster. The exporter rehearses on the cluster as it is now; on a
-recorded log this command does it itself, at any place of it, and without a bound on size.
+The rule: nothing is done to the cluster. The exporter rehearses on the current state. On a recorded
+log this command rehearses itself, at any place of the log and without a limit on size.
 """
 
 import urllib.parse
@@ -33,10 +33,10 @@ from rehearsal.steps import StepKind
 ANSWER_WITHIN_S = 300.0
 """A rolling restart of a large cluster takes minutes."""
 LONGEST_QUERY = 28_000
-"""Characters of a request's steps, encoded: its head may have 32 kB."""
+"""Characters of a request's steps, encoded: the request's head may have 32 kB."""
 
 COMMAND_CLASS = InOrder
-"""Of the verb's command: the order of its options counts."""
+"""The command class of this verb: the order of its options matters."""
 
 _BROKER = {"metavar": "N", "min": 0}
 StopBrokers = Annotated[

@@ -1,7 +1,7 @@
-"""A rehearsal for the eye: steps, partitions, outages, requests, races, and what is not known.
+"""A rehearsal as text: steps, partitions, outages, requests, races, and what is not known.
 
-The rule: the steps come first, a row each; what is listed is cut where the answer was cut, with the
-number of the rest.
+The rule: the steps come first, one row each. A list is cut where the answer was cut, with the
+number of the items left out.
 """
 
 from collections.abc import Iterator

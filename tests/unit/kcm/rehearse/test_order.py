@@ -1,4 +1,4 @@
-"""Steps keep the order of the command line, and what they are about."""
+"""Steps keep the order of the command line, each with its values."""
 
 import json
 from pathlib import Path
@@ -51,20 +51,20 @@ def texts(*arguments: str) -> list[str]:
 
 
 def test_options_that_are_no_steps_are_passed_over() -> None:
-    """Between steps of one kind others may stand."""
+    """They may be between steps of one kind."""
     assert texts(
         "--kill-broker", "3", "--limit", "5", "--delete-controller", "--kill-broker", "1"
     ) == ["kill-broker:3", "delete-controller", "kill-broker:1"]
 
 
 def test_an_order_is_that_of_the_rolling_restart() -> None:
-    """Wherever it stands; without one the step says nothing more."""
+    """Its place does not matter; without it the step has no order."""
     assert texts("--order", "3,1", "--rolling-restart") == ["rolling-restart:3,1"]
     assert texts("--rolling-restart") == ["rolling-restart"]
 
 
 def test_a_preferred_election_needs_no_file() -> None:
-    """A name after it is its file, another option or the end is not."""
+    """A name after it is its file; another option, or the end, is not."""
     assert list(with_all(["--preferred-election"])) == ["--preferred-election", "all"]
     assert list(with_all(["--preferred-election", "f", "--kill-broker", "1"])) == [
         "--preferred-election", "f", "--kill-broker", "1",
@@ -77,7 +77,7 @@ def test_a_preferred_election_needs_no_file() -> None:
 
 
 def test_a_file_goes_into_the_text_without_blanks(tmp_path: Path) -> None:
-    """Two files of two options are not mixed up."""
+    """The files of two options are not mixed up."""
     moves = {"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}
     elected = {"partitions": [{"topic": "t", "partition": 1}]}
     plan = write(tmp_path / "plan.json", json.dumps(moves, indent=4).encode())
@@ -89,7 +89,7 @@ def test_a_file_goes_into_the_text_without_blanks(tmp_path: Path) -> None:
 
 
 def test_nothing_to_rehearse_is_bad_use() -> None:
-    """All kinds of steps are named."""
+    """The error names all kinds of steps."""
     with pytest.raises(UsageError, match="--kill-broker, --rolling-restart, --delete-controller"):
         texts("--limit", "3")
 
@@ -106,7 +106,7 @@ def test_nothing_to_rehearse_is_bad_use() -> None:
 def test_a_file_that_cannot_be_read_is_named(
     tmp_path: Path, content: bytes | None, why: str
 ) -> None:
-    """With its option, whatever it holds."""
+    """The error names its option, whatever the file holds."""
     name = tmp_path / "plan.json"
     if content is not None:
         write(name, content)

@@ -1,4 +1,4 @@
-"""A rehearsal on a recorded log: at any place of it, with what the log shows until there."""
+"""A rehearsal on a recorded log: at any place of it, with what the log shows up to there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.replaying import lines, write
 
 @pytest.fixture
 def log(failover: History, tmp_path: Path) -> str:
-    """A recorded log of three brokers, in which broker 0 was the controller and is gone."""
+    """A recorded log of three brokers; broker 0 was the controller and is gone."""
     return str(write(tmp_path / "log.jsonl", lines(failover.changes)))
 
 
@@ -38,7 +38,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
 def on_log(
     changes: list[ZnodeChange], *steps: str, point: Point = END, most: int = 20
 ) -> dict[str, Any]:
-    """Return the answer on a log of these changes, of whose cluster nothing is assumed."""
+    """Return the answer on a log of these changes, without assumed values."""
     recorded = [
         Line(f"log:{number}", data)
         for number, data in enumerate(lines(changes).splitlines(), start=1)
@@ -51,7 +51,7 @@ def on_log(
 def test_a_log_is_rehearsed_on_at_any_place(
     log: str, failover: History, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before the failover broker 0 is the controller, at the end broker 1 is."""
+    """Before the failover broker 0 is the controller, at the end it is broker 1."""
     end = answer(capsys, log, "--delete-controller")
     assert end["steps"][0]["controller_before"] == 1
     assert end["complete"] is True
@@ -65,7 +65,7 @@ def test_a_log_is_rehearsed_on_at_any_place(
 
 
 def test_the_answer_has_the_fields_of_the_apis(failover: History) -> None:
-    """Behind the place of the log that it is of, and whether the log was whole until there."""
+    """It also has the place in the log, and whether the log was complete up to there."""
     found = on_log(failover.changes, "stop-broker:1")
     last = failover.changes[-1]
     assert list(found) == ["name", "as_of", "at", "complete", "steps", "outages", "owed", "unknown"]
@@ -74,7 +74,7 @@ def test_the_answer_has_the_fields_of_the_apis(failover: History) -> None:
 
 
 def test_a_failover_of_the_log_tells_how_long_the_next_one_takes(failover: History) -> None:
-    """It wrote one leader, and two are due now; before it nothing is known of that."""
+    """That failover wrote one leader, and two are due now; before it no time is known."""
     (work,) = [step["failover"] for step in on_log(failover.changes, "kill-broker:1")["steps"]]
     assert work["partitions"] == 2
     assert 0 < work["at_least_ms"] < work["at_most_ms"] == 2 * work["at_least_ms"]
@@ -87,7 +87,7 @@ def test_a_failover_of_the_log_tells_how_long_the_next_one_takes(failover: Histo
 
 
 def test_lists_are_cut_and_counted(failover: History) -> None:
-    """The outages, too."""
+    """The list of outages is cut, too."""
     whole = on_log(failover.changes, "kill-broker:1", "kill-broker:2")
     count = whole["outages"]["count"]
     assert count == len(whole["outages"]["outages"]) > 1
@@ -98,7 +98,7 @@ def test_lists_are_cut_and_counted(failover: History) -> None:
 def test_a_log_with_a_hole_is_rehearsed_on_with_a_warning(
     failover: History, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It goes to standard error, with the place; the answer says that it is incomplete."""
+    """Standard error has the warning with the place; the answer says that it is incomplete."""
     heartbeat = next(n for n, c in enumerate(failover.changes) if c.path == "/controller") - 1
     del failover.changes[heartbeat]
     found = on_log(failover.changes, "stop-broker:2")
@@ -110,7 +110,7 @@ def test_a_log_with_a_hole_is_rehearsed_on_with_a_warning(
 
 
 def test_a_place_before_the_log_is_bad_use(failover: History) -> None:
-    """The log says where it begins."""
+    """The error says where the log begins."""
     with pytest.raises(UsageError, match="the log begins later than 0:1"):
         on_log(failover.changes, "stop-broker:1", point=Point(until=Position(0, 1)))
 
@@ -118,7 +118,7 @@ def test_a_place_before_the_log_is_bad_use(failover: History) -> None:
 def test_a_log_without_a_controller_has_nothing_to_rehearse(
     log: str, failover: History, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The place is named."""
+    """The error names the place."""
     begin = next(c for c in failover.changes if c.path == "/controller" and not c.data)
     place = f"{begin.generation}:{begin.seq}"
     line = complaint(capsys, "rehearse", log, "--at", place, "--delete-controller")

@@ -46,7 +46,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
 
 @pytest.mark.usefixtures("exporter")
 def test_steps_keep_their_order(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Whatever their kinds are, and however often each stands."""
+    """Kinds do not matter, nor how often each is given."""
     plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 0]}]}
     moves = str(write(tmp_path / "plan.json", json.dumps(plan, indent=2).encode()))
     found = answer(
@@ -63,7 +63,7 @@ def test_steps_keep_their_order(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 @pytest.mark.usefixtures("exporter")
 def test_a_table_says_it_to_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """Steps, partitions, outages, requests, races, and what is not known."""
+    """It has steps, partitions, outages, requests, races, and what is not known."""
     assert main(["rehearse", "--kill-broker", "0", "--stop-broker", "7"]) == 0
     out = capsys.readouterr().out
     for text in (
@@ -97,7 +97,7 @@ def test_a_table_says_it_to_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_use_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], names: list[str]
 ) -> None:
-    """It names the option, and what to do."""
+    """The line names the option, and what to do."""
     line = complaint(capsys, "rehearse", *arguments)
     assert all(name in line for name in names), line
 
@@ -124,6 +124,6 @@ def test_bad_use_is_one_line(
 def test_a_bad_file_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes, why: str
 ) -> None:
-    """So is one that is too long for a request."""
+    """This includes a file that is too long for a request."""
     line = complaint(capsys, "rehearse", "--reassign", str(write(tmp_path / "plan.json", content)))
     assert why in line

@@ -1,4 +1,4 @@
-"""A rehearsal as people read it: rows for steps and partitions, lines for what cannot be a row."""
+"""A rehearsal as text: rows for steps and partitions, lines for the rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.rehearsing import rehearsed
 
 
 def shown(said: Rehearsal) -> list[str]:
-    """Return the lines of a report, each with one blank between its words."""
+    """Return the lines of a report, with single blanks between words."""
     file = io.StringIO()
     console = Console(file=file, width=250, markup=False, emoji=False)
     console.print(report_text(msgspec.to_builtins(said, str_keys=True)), crop=False)
@@ -27,7 +27,7 @@ def shown(said: Rehearsal) -> list[str]:
 
 
 def test_a_step_is_a_row() -> None:
-    """With the elections by kind, and who raced for the controller."""
+    """It has the elections by kind, and who raced for the controllership."""
     partitions = [part(), part(1, leader=3), part(2, replicas=(1,), isr=(1,))]
     lines = shown(rehearsed("stop-broker:3", "kill-broker:1", partitions=partitions))
     assert lines[:3] == [
@@ -49,19 +49,19 @@ def test_a_step_is_a_row() -> None:
 def test_who_is_controller_and_who_raced_for_it(
     brokers: tuple[int, ...], step: str, controller: str
 ) -> None:
-    """One candidate alone is no race; without any there is no controller, and that is known."""
+    """A single candidate is no race; without any there is no controller, which is known."""
     said = rehearsed(step, facts=up(*brokers, controller=1, controller_epoch=1))
     assert shown(said)[1].startswith(f"1 {step} {controller} - 0 ")
 
 
 def test_what_is_not_known_stands_beside_the_count() -> None:
-    """Of min.insync.replicas and of unclean elections."""
+    """This concerns min.insync.replicas and unclean elections."""
     said = rehearsed("kill-broker:1", partitions=[part(isr=(1,)), part(1)], min_isr_assumed=None)
     assert " 1 0 (1 not known) 0 (1 not known) 1 " in shown(said)[1]
 
 
 def test_partitions_say_what_moved() -> None:
-    """What stays is written once; a partition that is gone has nothing more to say."""
+    """What did not change is written once; a partition that is gone has no further text."""
     said = rehearsed(
         "kill-broker:1", "delete-topic:u", partitions=[part(), part(1, isr=(1,)), part(topic="u", replicas=(2,), leader=2, isr=(2,))],
     )  # fmt: skip
@@ -80,7 +80,7 @@ def test_partitions_say_what_moved() -> None:
 
 
 def test_broker_0_is_a_broker() -> None:
-    """As a leader and as the controller; none is none."""
+    """This holds for a leader and for the controller; none is printed as none."""
     said = rehearsed(
         "kill-broker:0",
         "kill-broker:1",
@@ -93,7 +93,7 @@ def test_broker_0_is_a_broker() -> None:
 
 
 def test_what_there_is_nothing_of_has_no_title() -> None:
-    """Steps alone are always there."""
+    """Only the steps are always printed."""
     lines = shown(rehearsed("stop-broker:9"))
     assert not {"Partitions", "Requests of the controller"} & set(lines)
     assert not any(line.startswith(("Offline, or under", "before: ")) for line in lines)
@@ -110,7 +110,7 @@ def test_what_there_is_nothing_of_has_no_title() -> None:
 def test_a_step_that_loses_something_is_marked(
     partition: PartitionFacts, *, is_marked: bool
 ) -> None:
-    """Partitions that go offline, or data with an unclean election."""
+    """Partitions that go offline count, and data lost by an unclean election."""
     said = rehearsed("kill-broker:1", partitions=[partition])
     report = report_text(msgspec.to_builtins(said, str_keys=True))
     assert isinstance(report, Group)
@@ -120,7 +120,7 @@ def test_a_step_that_loses_something_is_marked(
 
 
 def test_what_was_cut_is_counted() -> None:
-    """Of each step's partitions, and of the outages."""
+    """This holds for each step's partitions and for the outages."""
     said = rehearsed(
         "kill-broker:1", partitions=[part(n, replicas=(1,), isr=(1,)) for n in range(4)]
     )
@@ -131,7 +131,7 @@ def test_what_was_cut_is_counted() -> None:
 
 
 def test_outages_say_from_when_to_when() -> None:
-    """One of before has no step that began it, one that lasts none that ends it."""
+    """An outage from before has no step that began it; one that lasts has none that ends it."""
     said = rehearsed(
         "start-broker:4", "kill-broker:3",
         partitions=[part(replicas=(4,), leader=-1, isr=(4,)), part(1, min_isr=3)],
@@ -142,7 +142,7 @@ def test_outages_say_from_when_to_when() -> None:
 
 
 def test_requests_are_a_row_a_broker() -> None:
-    """After ISR changes nobody knows how many UpdateMetadata requests it takes: from one to each its own."""
+    """After ISR changes the number of UpdateMetadata requests is a range: from one to one for each change."""
     lines = shown(rehearsed("stop-broker:2", partitions=[part()]))
     assert "1 1 2 of 2 partitions 2 0" in lines
     assert "1 2 0 1 2 of 2 partitions" in lines
@@ -163,7 +163,7 @@ def test_requests_are_a_row_a_broker() -> None:
     ],
 )
 def test_a_failover_is_said_with_its_work(last: LastFailover | None, time: str) -> None:
-    """And its time, as far as one was measured."""
+    """It has the time, as far as one was measured."""
     said = rehearsed("kill-broker:1", partitions=[part()], last_failover=last)
     writes = said.steps[0].failover
     assert writes is not None
@@ -187,7 +187,7 @@ def test_what_came_before_and_what_was_refused_is_said() -> None:
 
 
 def test_names_that_are_no_text_are_shown_as_escapes() -> None:
-    """A cluster's own names come from outside: none reaches the terminal as a command."""
+    """A cluster's names come from outside: none reaches the terminal as a command."""
     topic = "t\x1b[2J"
     answer: dict[str, Any] = msgspec.to_builtins(
         rehearsed("kill-broker:1", partitions=[part(topic=topic, replicas=(1,), isr=(1,))])
