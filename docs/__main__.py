@@ -1,7 +1,7 @@
-"""`python -m docs [--check]`: writes the reference pages, or checks that they are in step.
+"""`python -m docs [--check]`: write the reference pages, or check that they are in step.
 
 The rule: a reference is made from what the program itself uses (the metric catalogue, the settings
-classes, the command line, the API's table), so it cannot promise what is not there.
+classes, the command line, the API's table), so it cannot promise what the program does not have.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(arguments: list[str], folder: Path = FOLDER) -> int:
 
 
 def _made(folder: Path) -> Iterator[tuple[str, Path, str]]:
-    """Yield each page's name, path and text, the runbooks', and ARCHITECTURE.md, of which one picture is made."""
+    """Yield each page's name, path and text: the pages, the runbooks', and ARCHITECTURE.md with its picture."""
     for name, make in PAGES.items():
         yield f"docs/{name}", folder / name, make()
     packed = folder.parent / "exporter" / "live" / "runbooks"

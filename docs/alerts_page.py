@@ -1,7 +1,7 @@
-"""The page of boards and alerts: docs/alerts.md.
+"""Make the page of dashboards and alerts: docs/alerts.md.
 
-The rule: how to bring them in and tune them is written here; which alerts there are, with their limits, comes from the
-rules themselves.
+The rule: how to import and tune them is written here; the list of alerts, with their limits, comes
+from the rules themselves.
 """
 
 from __future__ import annotations

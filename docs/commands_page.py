@@ -1,7 +1,7 @@
-"""The reference of commands: docs/commands.md.
+"""Make the reference of commands: docs/commands.md.
 
-The rule: verbs, options and examples are read from the command line itself; an option that is a
-setting is named here and described in the configuration reference, once.
+The rule: verbs, options and examples are read from the command line itself. An option that is a
+setting is only named here; the configuration reference describes it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def commands_page() -> str:
 
 
 def exit_codes() -> str:
-    """Return the table of exit codes, from the errors that carry them and the constants beside them."""
+    """Return the table of exit codes, from the errors that have them and the constants in `exits`."""
     kinds = {
         0: "Success.",
         KcmError.exit_code: "An unexpected error; of `kcm demo`: a figure that differed.",
         **{
             kind.exit_code: (kind.__doc__ or "").strip()
             for kind in KcmError.__subclasses__()
-            if kind.__module__ == KcmError.__module__  # elsewhere they are special cases of these
+            if kind.__module__ == KcmError.__module__  # other modules have special cases of these
         },
         **dict(_constants_shown()),
     }
@@ -56,7 +56,7 @@ def exit_codes() -> str:
 
 
 def _constants_shown() -> Iterator[tuple[int, str]]:
-    """Yield the exit codes that have a sentence below them in their module's source."""
+    """Yield the exit codes whose constants have a sentence below them in their module's source."""
     body = ast.parse(inspect.getsource(exits)).body
     for node, below in pairwise(body):
         match node, below:
@@ -69,7 +69,7 @@ def _constants_shown() -> Iterator[tuple[int, str]]:
 
 @functools.cache
 def command_of(verb: str) -> Any:
-    """Return a verb as the command line has it."""
+    """Return the command that the command line has for a verb."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name=verb)(function_of(verb))
     return typer.main.get_command(app)
@@ -108,7 +108,7 @@ def _option(parameter: Any, context: typer.Context) -> tuple[str, str]:
 
 @functools.cache
 def _shown_as_settings() -> dict[str, str]:
-    """Return the help of every setting that a part has; a verb with another default states it itself."""
+    """Return the help of every setting of the parts; a verb with its own default gives that itself."""
     fields = {name: field for part in PARTS for name, field in part.settings.model_fields.items()}
     defaults = {name: default_text(field) for name, field in fields.items()}
     return {

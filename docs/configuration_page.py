@@ -1,7 +1,7 @@
-"""The reference of settings: docs/configuration.md.
+"""Make the reference of settings: docs/configuration.md.
 
-The rule: settings come from the classes that check them, and the error for a bad value comes from
-giving them one.
+The rule: settings come from the classes that check them; the error for a bad value is the one that
+the class raises for such a value.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ the place that the value came from: the option, the variable or the file. The va
 what the program says, of one bad value each:"""
 
 _CANDIDATES = ("often", "", "a b", "no-port", "/brokers")
-"""Values that some text must not be."""
+"""Values that some text settings refuse."""
 
 
 def configuration_page() -> str:
@@ -71,7 +71,7 @@ def configuration_page() -> str:
 
 
 def _refusals() -> Iterator[tuple[str, str]]:
-    """Yield a bad value of each setting that refuses any, and the line about it."""
+    """Yield a bad value of each setting that refuses any, and the error line for it."""
     shared = set(PipelineSettings.model_fields)
     with _no_variables_of_ours():
         for part in PARTS:
@@ -102,7 +102,7 @@ def _error(part: Part, name: str, value: Any) -> tuple[str, str]:
 
 
 def _line_about(part: Part, options: Options) -> str:
-    """Return the error that a part prints when it is given these options; empty when they are valid."""
+    """Return the error that a part prints for these options; empty when they are valid."""
     try:
         load_part(part, None, options)
     except UsageError as error:
@@ -111,7 +111,7 @@ def _line_about(part: Part, options: Options) -> str:
 
 
 def _bad_values(field: FieldInfo) -> Iterator[str]:
-    """Yield values that a setting may refuse, those just outside of its bounds first."""
+    """Yield values that a setting may refuse, first those just outside its bounds."""
     if get_origin(field.annotation) is dict:
         return
     for bound in field.metadata:
@@ -127,7 +127,7 @@ def _bad_values(field: FieldInfo) -> Iterator[str]:
 
 @contextmanager
 def _no_variables_of_ours() -> Iterator[None]:
-    """Let the page be the same wherever it is made."""
+    """Hide KCM_ variables, so that the page is the same wherever it is made."""
     held = {name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX)}
     for name in held:
         del os.environ[name]

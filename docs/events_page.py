@@ -1,6 +1,6 @@
-"""The reference of events: docs/events.md.
+"""Make the reference of events: docs/events.md.
 
-The rule: kinds, their meaning and their fields are those of the records and of the API's document.
+The rule: kinds, their meaning and their fields come from the records and from the API's document.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _fields(kind: str) -> str:
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """Return the values of a field that has a few; empty for one that is open."""
+    """Return the values of a field that has a fixed set; empty for any other field."""
     schemas = document()["components"]["schemas"]
     each = [schema, *schema.get("anyOf", [])]
     found = [schemas[ref["$ref"].rpartition("/")[2]] for ref in each if "$ref" in ref]

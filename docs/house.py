@@ -1,7 +1,7 @@
-"""The picture of the house in ARCHITECTURE.md, drawn from the import contracts.
+"""Draw the picture of the packages in ARCHITECTURE.md from the import contracts.
 
-The rule: the layers are those that lint-imports holds (pyproject.toml), and what lives in each folder is
-the first line of its own docstring, so the picture cannot promise what is not there.
+The rule: the layers are those that lint-imports checks (pyproject.toml), and the text for each
+folder is the first line of its own docstring, so the picture cannot promise what is not there.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _WIDTH = 21
 
 
 def with_house(text: str, root: Path = ROOT) -> str:
-    """Return ARCHITECTURE.md's text with the picture between its two markers drawn again.
+    """Return ARCHITECTURE.md's text with the picture between its two markers replaced.
 
-    Raises ValueError where the markers are missing, once each and in order.
+    Raises ValueError unless each marker is there once, in order.
     """
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -55,7 +55,7 @@ def _layers(root: Path) -> dict[str, list[str]]:
 
 
 def _drawn(root: Path, container: str, layers: list[str]) -> list[str]:
-    """Return a line for each folder or module; siblings that know nothing of each other share a bar."""
+    """Return a line for each folder or module; siblings that do not import each other share a bar."""
     lines = []
     for layer in layers:
         names = [name.strip() for name in layer.split("|")]

@@ -1,7 +1,7 @@
-"""The reference of the HTTP API: docs/http-api.md.
+"""Make the reference of the HTTP API: docs/http-api.md.
 
 The rule: paths, parameters and fields are read from the table and the document that the exporter
-itself uses; the examples are commands that a test runs against it.
+itself uses. The examples are commands that a test runs against it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from exporter.core.parameters import Parameter
 
 HOST = "http://localhost:9640"
 CLUSTER_NAME = "prod"
-"""The cluster of the examples."""
+"""The cluster in the examples."""
 
 ABOUT = f"""The exporter serves this at `/api/v1`; `{OPERATIONS[1].path}` is the same as an OpenAPI 3.1 document, made from the same
 table. Only GET and HEAD; no password: open it only to a network that you trust.
@@ -60,7 +60,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "what_if": ("each=broker", "each=pair", "lose_broker=1&lose_broker=2", "lose_rack=r1"),
     "rehearsal": ("step=stop-broker:1", "step=kill-broker:1&step=start-broker:1&limit=10"),
 }
-"""What each operation is asked in its examples; those that are not here: nothing."""
+"""The parameters of each operation in its examples; operations that are missing here take none."""
 
 
 def http_page() -> str:

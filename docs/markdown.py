@@ -1,7 +1,7 @@
 """Pieces of Markdown that the made pages share.
 
-The rule: text goes in as it is and comes out so that Markdown shows it as it is; a page's form is
-decided here once.
+The rule: text goes in unescaped and comes out such that Markdown shows it unchanged; the form of a
+page is decided only here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MADE_BY = "<!-- Made by `python -m docs`; edit what it is made from instead. -->
 
 
 def plain(text: str) -> str:
-    r"""Return text for a cell or a paragraph: outside of code, Markdown takes <these> for HTML.
+    r"""Return text for a cell or a paragraph: outside code, Markdown reads <these> as HTML.
 
     >>> plain("<prefix>.views | events")
     '&lt;prefix>.views \\| events'
@@ -21,7 +21,7 @@ def plain(text: str) -> str:
 
 
 def code(text: str) -> str:
-    r"""Return text as code for a cell; empty stays empty.
+    r"""Return text as code for a cell; empty text stays empty.
 
     >>> code("a|b"), code("")
     ('`a\\|b`', '')
@@ -30,7 +30,7 @@ def code(text: str) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
+    """Return a table; the cells are Markdown already."""
     lines = [titles, ["---"] * len(titles), *rows]
     return "\n".join(
         f"| {' | '.join(cells)} |" if i != 1 else _rule(cells) for i, cells in enumerate(lines)

@@ -1,6 +1,7 @@
-"""The reference of metrics: docs/metrics.md.
+"""Make the reference of metrics: docs/metrics.md.
 
-The rule: it lists what the catalogue and the parts' own instruments hold, in their order and words.
+The rule: it lists the metrics of the catalogue and of the parts' own instruments, in their order
+and words.
 """
 
 from __future__ import annotations

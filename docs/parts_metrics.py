@@ -1,6 +1,6 @@
-"""The metrics that each part serves about itself, read from the instruments that serve them.
+"""Read the metrics that each part serves about itself from the instruments that serve them.
 
-The rule: an instrument states its own name, type, labels and help, so the page cannot state others.
+The rule: an instrument has its own name, type, labels and help, so the page cannot state others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streaming.progress import BatchReport
 from zk_source.service.metrics import WatcherMetrics
 
 _SUFFIXES = {"counter": "_total", "info": "_info"}
-"""What samples have behind the family's name."""
+"""What the names of samples have after the family's name."""
 
 ANY_CLUSTER = "kafka"
 
@@ -25,21 +25,21 @@ class OwnMetric(NamedTuple):
     """One metric of a part about itself."""
 
     name: str
-    """As it stands in samples; of a histogram without _bucket, _sum and _count."""
+    """The name in samples; for a histogram without _bucket, _sum and _count."""
     type: str
     labels: tuple[str, ...]
     help: str
 
 
 def watcher_metrics() -> tuple[OwnMetric, ...]:
-    """Return what the watcher serves on its own port."""
+    """Return the metrics that the watcher serves on its own port."""
     registry = CollectorRegistry()
     WatcherMetrics(registry, ANY_CLUSTER)
     return tuple(_described(registry))
 
 
 def fold_metrics() -> tuple[OwnMetric, ...]:
-    """Return what the fold serves on its own port."""
+    """Return the metrics that the fold serves on its own port."""
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry)
     metrics.observe(BatchReport(batch=0, took_ms=0))
@@ -47,7 +47,7 @@ def fold_metrics() -> tuple[OwnMetric, ...]:
 
 
 def exporter_metrics() -> tuple[OwnMetric, ...]:
-    """Return what the exporter serves about itself, beside the clusters."""
+    """Return the metrics that the exporter serves about itself, in addition to the clusters'."""
     registry = CollectorRegistry()
     ExporterMetrics(registry)
     return tuple(_described(registry))

@@ -1,8 +1,8 @@
-"""The runbooks as the exporter serves them: each page of docs/runbooks as HTML, and their list.
+"""Make the runbooks that the exporter serves: each page of docs/runbooks as HTML, and their list.
 
-The rule: what an alert links to opens wherever the exporter is reached, so the pages are made here and
-packed with the exporter, which renders nothing. Links between runbooks stay links; links to what the
-exporter does not serve become plain text.
+The rule: what an alert links to can be opened wherever the exporter is reached, so the pages are
+made here and packed with the exporter, which renders nothing. Links between runbooks stay links;
+links to pages that the exporter does not serve become plain text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 RUNBOOKS = Path(__file__).parent / "runbooks"
 INDEX = "index"
-"""What the list of all runbooks is called among the pages."""
+"""The name of the list of all runbooks among the pages."""
 
 _PAGE = """<!doctype html>
 <!-- Made by `python -m docs`; edit docs/runbooks instead. -->
@@ -42,7 +42,7 @@ def runbook_pages() -> dict[str, str]:
     for path in sorted(RUNBOOKS.glob("*.md")):
         is_list = path.stem == "README"
         name = INDEX if is_list else path.stem
-        # Relative, since a proxy may serve the exporter under a path; the list stands one level higher.
+        # Relative, since a proxy may serve the exporter under a path; the list is one level higher.
         root, folder = ("./", "runbooks/") if is_list else ("../", "")
         pages[name] = _page(path.read_text(encoding="utf-8"), root=root, folder=folder)
     return pages
@@ -61,7 +61,7 @@ def _page(text: str, *, root: str, folder: str) -> str:
 
 
 def _linked(html: str, folder: str) -> str:
-    """Return HTML whose links lead to runbooks; others become text.
+    """Return HTML that keeps only links to runbooks; others become text.
 
     >>> _linked('<a href="KcmBlind.md">x</a> <a href="../operating.md#a">y</a>', "runbooks/")
     '<a href="runbooks/KcmBlind">x</a> y'

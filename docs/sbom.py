@@ -1,7 +1,7 @@
-"""A bill of materials of the Python that runs this: `python sbom.py [FOLDER OF JARS ...]`, as CycloneDX.
+"""Print a bill of materials of the Python that runs this: `python sbom.py [FOLDER OF JARS ...]`, as CycloneDX.
 
-The rule: what is installed is listed, not what was asked for: Python packages, the jars of Spark and of
-the folders given, and Debian's packages where there are any. Only the standard library is needed.
+The rule: it lists what is installed, not what was required: Python packages, the jars of Spark and
+of the given folders, and Debian's packages where there are any. It needs only the standard library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _JAR = re.compile(r"(?P<name>.+?)-(?P<version>[0-9][^/]*)\.jar")
 
 
 def bill(jar_folders: Iterable[Path]) -> dict[str, Any]:
-    """Return the document; it is the same for the same contents."""
+    """Return the document; equal contents give an equal document."""
     components = [*_packages(), *_debian()]
     for folder in jar_folders:
         components += map(_jar, sorted(folder.glob("*.jar")))

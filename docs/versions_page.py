@@ -1,7 +1,7 @@
-"""The releases of Kafka and ZooKeeper that tests run: docs/versions.md.
+"""Make the page of the releases of Kafka and ZooKeeper that tests run: docs/versions.md.
 
-The rule: the rows are those that the tests are made of, what is played is counted in their scripts,
-and how a release differs follows from the settings that the simulator needs to be like it.
+The rule: the rows are the tests' own table, the operations are counted in the tests' scripts, and
+the differences of a release follow from the settings that the simulator needs to match it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DIFFERENCES = {
     "topic_ids": "topics have no id",
     "alter_partition": "leaders write their ISR themselves and announce it under `/isr_change_notification`; brokers register in version 4",
 }
-"""What is written otherwise, by the setting of the simulator that differs from that of 3.9."""
+"""What a release writes differently, by the setting of the simulator that differs from that of 3.9."""
 
 
 def versions_page() -> str:

@@ -1,4 +1,4 @@
-"""The pages for users, cut into what a test can hold against the program."""
+"""Split the pages for users into pieces that a test can compare with the program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONTROL = {"&&", "||", "|", ";", ">", ">>", "<", "&"}
 
 
 class Found(NamedTuple):
-    """Something on a page."""
+    """A piece of a page, and its place."""
 
     page: Path
     text: str
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 
 def links() -> list[Found]:
-    """Return all addresses that pages link to, reference definitions and images as well."""
+    """Return all addresses that pages link to, including reference definitions and images."""
     found = []
     for page in PAGES:
         text = _FENCED.sub("", page.read_text(encoding="utf-8"))
@@ -73,7 +73,7 @@ def commands(program: str) -> Iterator[tuple[Found, list[str]]]:
 
 
 def split(line: str) -> Iterator[list[str]]:
-    """Yield the words of each command in a line of shell; nothing of what is no shell."""
+    """Yield the words of each command in a line of shell; nothing for text that is not shell."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="&|;<>")
     lexer.whitespace_split = True
     try:

@@ -1,4 +1,4 @@
-"""The compose file, held against all that it names: no container engine is needed for that."""
+"""The compose file compared with everything that it names, without a container engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Yaml = dict[str, Any]
 
 
 def read(path: Path) -> Yaml:
-    """Return what a YAML file holds."""
+    """Return the content of a YAML file."""
     held: Yaml = yaml.safe_load(path.read_text(encoding="utf-8"))
     return held
 
@@ -42,12 +42,12 @@ def compose() -> Yaml:
 
 
 def filled_in(text: str) -> str:
-    """Return a value as compose makes it of a user who gives only what must be given."""
+    """Return a value as compose fills it in for a user who sets only what is required."""
     return _WITH_DEFAULT.sub(r"\2", _REQUIRED.sub("zk1:2181/kafka", text))
 
 
 def mounts(service: Yaml) -> list[tuple[Path, str]]:
-    """Return the mounted files of ours, and where they stand in the container."""
+    """Return this repository's mounted files, and their paths in the container."""
     split = [each.split(":") for each in service.get("volumes", [])]
     return [(FOLDER / parts[0], parts[1]) for parts in split if parts[0].startswith(".")]
 
@@ -56,7 +56,7 @@ def mounts(service: Yaml) -> list[tuple[Path, str]]:
 def test_a_part_starts_with_settings_that_it_takes(
     compose: Yaml, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each variable of a service is a setting of the part that its command runs, and none is bad."""
+    """Each variable of a service is a setting of the part that its command runs, with a valid value."""
     for variable in [each for each in os.environ if each.startswith(ENV_PREFIX)]:
         monkeypatch.delenv(variable)
     service = compose["services"][name]
@@ -73,7 +73,7 @@ def test_a_part_starts_with_settings_that_it_takes(
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_part_is_built_from_a_target_of_the_dockerfile(compose: Yaml, name: str) -> None:
-    """What `build` names is there, and what the fold must keep lies on a volume."""
+    """The target in `build` exists, and what the fold must keep is on a volume."""
     build = compose["services"][name]["build"]
     assert (FOLDER / build["context"]).resolve() == ROOT
     text = (ROOT / build["dockerfile"]).read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def test_a_part_is_built_from_a_target_of_the_dockerfile(compose: Yaml, name: st
 
 
 def test_every_volume_is_declared_and_every_mounted_file_is_there(compose: Yaml) -> None:
-    """Nothing is mounted that is missing: compose would make an empty folder in its place."""
+    """No mounted file is missing: compose would create an empty folder in its place."""
     declared = set(compose["volumes"])
     for service in compose["services"].values():
         assert all(path.exists() for path, _ in mounts(service))
@@ -103,7 +103,7 @@ def test_only_this_machine_may_reach_the_ports(compose: Yaml) -> None:
 
 
 def test_prometheus_scrapes_every_part_and_loads_the_rules(compose: Yaml) -> None:
-    """All three parts are targets on their ports, and the folder of rules is the chart's."""
+    """All three parts are targets on their ports, and the rules' folder is the chart's."""
     config = read(FOLDER / "compose" / "prometheus.yaml")
     (job,) = config["scrape_configs"]
     targets = [target for each in job["static_configs"] for target in each["targets"]]
@@ -120,7 +120,7 @@ def test_prometheus_scrapes_every_part_and_loads_the_rules(compose: Yaml) -> Non
     PROMTOOL is None, reason="promtool is not installed (Debian: apt-get install prometheus)"
 )
 def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
-    """Prometheus' own tool finds nothing wrong with it, nor with the rules that it names."""
+    """Prometheus' own tool accepts the file and the rules that it names."""
     assert PROMTOOL is not None
     rules = ROOT / "helm" / "kafka-controller-monitor" / "files" / "rules"
     text = (FOLDER / "compose" / "prometheus.yaml").read_text(encoding="utf-8")
@@ -138,7 +138,7 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
 
 
 def test_grafana_finds_its_data_source_and_the_boards(compose: Yaml) -> None:
-    """The data source is the Prometheus of this file, and the boards lie where Grafana looks."""
+    """The data source is the Prometheus of this file, and the dashboards are where Grafana looks."""
     held = {inside: path for path, inside in mounts(compose["services"]["grafana"])}
     (source,) = read(held["/etc/grafana/provisioning/datasources/kcm.yaml"])["datasources"]
     assert (source["type"], source["isDefault"]) == ("prometheus", True)

@@ -1,4 +1,4 @@
-"""The picture of the house: every folder of the packages stands in it, and every module has its test."""
+"""The picture of the packages: it has every folder, and every module has its test."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PACKAGES: tuple[str, ...] = tuple(
 
 
 WITHOUT_A_TEST = {
-    # Records without behaviour: what is held as bytes is proved where it is packed, what is written by hand in
-    # the tests of those who use them.
+    # Records without behaviour: where they are packed, the round trip is tested; those written by
+    # hand are covered by the tests of their users.
     "controller_model/kafka/errors.py",
     "controller_model/records/recommendations.py",
     "controller_model/state/broker_record.py",
@@ -29,11 +29,11 @@ WITHOUT_A_TEST = {
     "controller_model/state/recommendation_state.py",
     "controller_model/state/topic_state.py",
     "controller_simulator/controller/requests.py",
-    # Three lines that run a part as a program of its own.
+    # Three lines that run a part as a program.
     "exporter/__main__.py",
     "streaming/__main__.py",
     "zk_source/__main__.py",
-    # Tables of what is shown and alerted on, judged together.
+    # Tables of what is shown and alerted on, which are tested together.
     *(f"dashboards/alerts/{each}.py" for each in ("brokers", "controller", "monitor", "partitions")),
     *(
         f"dashboards/boards/{each}.py"
@@ -56,7 +56,7 @@ def modules_of_all() -> list[Path]:
 
 
 def test_every_folder_stands_in_the_picture() -> None:
-    """A reader finds each package's folders by their names, each with what lives there."""
+    """A reader finds each package's folders by their names, each with its purpose."""
     lines = house().splitlines()
     for package in PACKAGES:
         for folder in ROOT.joinpath(package).iterdir():
@@ -67,7 +67,7 @@ def test_every_folder_stands_in_the_picture() -> None:
 
 
 def test_a_modules_test_is_found_by_its_path() -> None:
-    """a/b/c.py has tests/unit/a/b/test_c.py, unless it is named above; none is named in vain."""
+    """a/b/c.py has tests/unit/a/b/test_c.py unless it is named above; each name above is needed."""
     without = {
         str(path.relative_to(ROOT))
         for path in modules_of_all()
@@ -82,7 +82,7 @@ def _test_of(module: Path) -> Path:
 
 
 def test_no_folder_holds_more_than_twenty_modules() -> None:
-    """A folder fits in one's head."""
+    """A small folder can be surveyed."""
     folders = {path.parent for path in modules_of_all()}
     modules = {
         folder: len([p for p in folder.glob("*.py") if p.name != "__init__.py"])
@@ -92,7 +92,7 @@ def test_no_folder_holds_more_than_twenty_modules() -> None:
 
 
 def test_no_public_class_name_is_defined_twice() -> None:
-    """A name means one thing, whichever package it stands in."""
+    """A name means one thing, whichever package it is in."""
     places: dict[str, list[str]] = {}
     for path in modules_of_all():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -103,7 +103,7 @@ def test_no_public_class_name_is_defined_twice() -> None:
 
 
 def test_a_page_keeps_what_stands_around_the_picture() -> None:
-    """Only what is between the two markers is drawn again, and drawing twice changes nothing."""
+    """Only what is between the two markers is replaced, and drawing twice changes nothing."""
     drawn = with_house(f"before\n{BEGIN}\nSTALE\n{END}\nafter\n")
     assert drawn.startswith(f"before\n{BEGIN}\n\nFrom top to bottom")
     assert drawn.endswith(f"{END}\nafter\n")
@@ -112,7 +112,7 @@ def test_a_page_keeps_what_stands_around_the_picture() -> None:
 
 
 def test_a_page_without_markers_is_refused() -> None:
-    """A picture that has no place is our mistake, and said to be one."""
+    """A page without a place for the picture is an error in this repository, and the message says so."""
     with pytest.raises(ValueError, match="lacks the markers"):
         with_house("# Architecture\n")
 

@@ -1,4 +1,4 @@
-"""The page for users of kafka_exporter names each of its metrics, and says the truth about each."""
+"""The page for users of kafka_exporter names each of its metrics, with correct facts about each."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ KAFKA_EXPORTER = frozenset(
         "exporter_build_info",
     ]
 )
-"""All that kafka_exporter serves (kafka_exporter.go, setup)."""
+"""All metrics that kafka_exporter serves (kafka_exporter.go, setup)."""
 
 
 def rows() -> dict[str, str]:
-    """Return what the page says of each metric, by its name."""
+    """Return what the page says about each metric, by its name."""
     found = {}
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("| `"):
@@ -48,12 +48,12 @@ def rows() -> dict[str, str]:
 
 
 def test_each_metric_of_kafka_exporter_has_its_row() -> None:
-    """Who moves a board finds every name that stands on it."""
+    """A user who migrates a dashboard finds every name that is on it."""
     assert rows().keys() == KAFKA_EXPORTER
 
 
 def test_what_is_the_same_is_served_where_the_page_says() -> None:
-    """And what has no counterpart is not served under that name."""
+    """A metric without a counterpart is not served under that name."""
     by_partition = {each.name for each in (BROKERS, TOPIC_PARTITIONS, *PARTITION_METRICS)}
     always = {each.name for each in CATALOGUE}
     for name, here in rows().items():

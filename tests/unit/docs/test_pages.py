@@ -1,4 +1,4 @@
-"""What the pages say, held against the program: links, commands, metrics, messages, requests."""
+"""The statements of the pages, compared with the program: links, commands, metrics, messages, requests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.support.samples import broker_view, cluster_view, topic_view
 from tests.unit.docs.pages import ROOT, Found, anchors, code, commands, links, split
 
 PLACEHOLDERS = {"N": "3", "TIME": "1h"}
-"""What stands for a value that an option checks."""
+"""A placeholder in place of a value that an option checks."""
 OF_THE_WHOLE = {"--help", "--version", "--install-completion", "--show-completion"}
-"""Options that stand before any verb."""
+"""Options that may come before any verb."""
 RULES = ROOT / "helm/kafka-controller-monitor/files/rules/kafka-controller-monitor.yaml"
 PACKAGES = ("controller_model", "exporter", "kcm", "pipeline", "streaming", "zk_source")
 _METRIC = re.compile(
@@ -33,14 +33,14 @@ _METRIC = re.compile(
     r"_[a-z0-9_]*[a-z0-9]\b(?!_|\*|…)"
 )
 OF_OTHERS = {"kafka_cluster_state"}
-"""Names on the page that compares us with others: a path of Cruise Control."""
+"""Names on the page that compares kcm with other tools: a path of Cruise Control."""
 _LEAST_TELLING = 9
-"""Characters of a message that are enough to find it by."""
+"""The number of characters of a message that suffices to find it."""
 
 
 @pytest.mark.parametrize("link", links(), ids=str)
 def test_a_link_leads_somewhere(link: Found) -> None:
-    """A relative link names a file, and a heading of it; others are whole addresses."""
+    """A relative link leads to a file, and to a heading in it; others are complete addresses."""
     address, _, anchor = link.text.partition("#")
     if "://" in address:
         assert address.startswith("https://")
@@ -56,12 +56,12 @@ def test_a_link_leads_somewhere(link: Found) -> None:
     ("found", "arguments"), [*commands("kcm")], ids=lambda each: str(each) if each else ""
 )
 def test_a_command_is_one_that_the_program_takes(found: Found, arguments: list[str]) -> None:
-    """The verb is there, and takes these options and values."""
+    """The verb exists, and takes these options and values."""
     assert_taken(arguments, found.text)
 
 
 def assert_taken(arguments: list[str], shown: str) -> None:
-    """Hold a command against the verb that it names; `kcm VERB` stands for any."""
+    """Check a command against the verb that it names; `kcm VERB` stands for any verb."""
     if not arguments or arguments[0] in {"VERB", "..."} | OF_THE_WHOLE:
         return
     verb, *rest = arguments
@@ -72,12 +72,12 @@ def assert_taken(arguments: list[str], shown: str) -> None:
     values = [PLACEHOLDERS.get(each, each) for each in rest if each != "..."]
     required = any(each.required for each in command.params)
     if required and not any(each.startswith("-") for each in values):
-        return  # it is only named
+        return  # it only names the verb
     command.make_context(f"kcm {verb}", values)
 
 
 def test_the_commands_of_alerts_are_taken() -> None:
-    """What an alert tells the operator to run is what the program takes."""
+    """The program takes every command that an alert tells the operator to run."""
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     answer = [
         line.removeprefix("Command: ")
@@ -105,7 +105,7 @@ def test_every_metric_that_is_named_exists() -> None:
 
 
 def test_every_message_of_the_trouble_table_is_one_of_ours() -> None:
-    """Each piece of a line in the table stands in the source, so a user can find it there."""
+    """Each piece of a line in the table is in the source, so a user's message can be found."""
     text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
     table = text.partition("| Line begins | Code | Do |\n")[2].partition("\n\n")[0]
     lines = [row.split(" | ")[0].removeprefix("| ") for row in table.splitlines()[1:]]
@@ -129,7 +129,7 @@ def test_every_message_of_the_trouble_table_is_one_of_ours() -> None:
 
 
 def test_the_exit_codes_are_reported_once_each() -> None:
-    """Each kind of error has a code of its own, and a meaning."""
+    """Each kind of error has its own code, and a meaning."""
     rows = [row.split(" | ") for row in exit_codes().splitlines()[2:]]
     codes = [int(row[0].removeprefix("| ")) for row in rows]
     assert codes == sorted(set(codes))
@@ -139,7 +139,7 @@ def test_the_exit_codes_are_reported_once_each() -> None:
 
 @pytest.fixture(scope="module")
 def served() -> Served:
-    """An exporter of a cluster that the examples can be asked about."""
+    """An exporter with a cluster to which the examples apply."""
     served = Served()
     served.write(
         broker_view(0, rack="r0"),
@@ -161,7 +161,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize(("found", "path"), REQUESTS, ids=str)
 def test_a_request_of_the_pages_is_answered(served: Served, found: Found, path: str) -> None:
-    """What a page lets the reader ask is answered, not refused."""
+    """A request on a page is answered, not refused."""
     answer = served.get(path)
     assert answer.status_code == 200, f"{found}: {answer.text}"
 
@@ -178,7 +178,7 @@ def test_an_example_of_each_operation_is_answered_as_the_page_says(served: Serve
 
 
 def test_the_other_paths_of_the_http_page_are_served(served: Served) -> None:
-    """What the page says of outside of the API has a route, but for what a setting opens."""
+    """Each path outside the API that the page lists has a route, except paths that a setting opens."""
     text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| `(/[^`]*)` \|", text.partition("## Outside of /api/v1")[2], re.MULTILINE
@@ -191,7 +191,7 @@ def test_the_other_paths_of_the_http_page_are_served(served: Served) -> None:
 def test_pages_are_written_and_then_in_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command writes what is missing; the check passes then, and fails for a changed page."""
+    """The command writes what is missing; then the check passes, and it fails for a changed page."""
     assert main(["--check"], tmp_path) == 1
     assert list(tmp_path.iterdir()) == []
     assert main([], tmp_path) == 0
@@ -206,7 +206,7 @@ def test_pages_are_written_and_then_in_step(
 def test_the_configuration_page_shows_errors_for_bad_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every bounded setting is refused on the page, whatever this machine's variables say."""
+    """Every bounded setting has an error on the page, whatever this machine's variables are."""
     before = MADE["configuration.md"]()
     monkeypatch.setenv("KCM_HEARTBEAT_S", "11")
     assert MADE["configuration.md"]() == before

@@ -9,7 +9,7 @@ from docs.sbom import bill, spark_jars
 
 
 def test_what_is_installed_is_listed(tmp_path: Path) -> None:
-    """Python packages by name and release, jars by their digests; the same again for the same contents."""
+    """Python packages are listed by name and release, jars by digest; equal contents give an equal list."""
     (tmp_path / "kafka-clients-3.9.1.jar").write_bytes(b"jar")
     (tmp_path / "odd.jar").write_bytes(b"other")
     found = bill([tmp_path])
@@ -26,6 +26,6 @@ def test_what_is_installed_is_listed(tmp_path: Path) -> None:
 
 
 def test_sparks_own_jars_are_found() -> None:
-    """Spark brings its jars in its Python package."""
+    """Spark's Python package contains its jars."""
     (folder,) = spark_jars()
     assert list(folder.glob("spark-core_*.jar"))
