@@ -38,7 +38,7 @@ from pipeline.runtime import KcmError
 
 
 class Scenario(NamedTuple):
-    """What can be measured."""
+    """One measurement."""
 
     summary: str
     measure: Callable[..., dict[str, Any]]
@@ -64,7 +64,7 @@ SCENARIOS = {
     "sweep": Scenario(sweep.SUMMARY, sweep.measure),
 }
 FAILURES = (KcmError, OSError, KafkaException, KazooException, KazooTimeoutError)
-"""Of a server that did not do its part; mistakes of ours end a run of all."""
+"""Errors of a server that did not do its part; a bug in the benchmark ends a run of all."""
 ALL = "every scenario, one after the other (about three hours)"
 
 
@@ -83,7 +83,7 @@ def main() -> int:
     try:
         before = json.loads(older.read_text()) if older else None
         if path:
-            path.touch()  # half an hour later would be late to find out
+            path.touch()  # to fail now rather than after half an hour
         result = _all() if name == "all" else SCENARIOS[name].measure(**options)
         text = json.dumps(result, indent=2)
         print(text)
@@ -100,7 +100,7 @@ def main() -> int:
 
 
 def _all() -> dict[str, Any]:
-    """Run every scenario as it is by default; one that fails does not keep the others from running."""
+    """Run every scenario with its defaults; a failed scenario does not stop the others."""
     results, failed = [], {}
     for name, options in _defaults().items():
         print(f"bench: {name}: {SCENARIOS[name].summary}", file=sys.stderr)
@@ -113,7 +113,7 @@ def _all() -> dict[str, Any]:
 
 
 def _report(results: Sequence[Path]) -> int:
-    """Write the pages from the results that are committed, and from these."""
+    """Write the pages from the committed results and from these."""
     try:
         for written in report.write(results, Path.cwd()):
             print(written)
@@ -124,7 +124,7 @@ def _report(results: Sequence[Path]) -> int:
 
 
 def _defaults() -> dict[str, dict[str, Any]]:
-    """Return each scenario's options as they are when none is given."""
+    """Return each scenario's options with their default values."""
     defaults = {}
     for name, scenario in SCENARIOS.items():
         parser = argparse.ArgumentParser()

@@ -1,4 +1,4 @@
-"""How long `kcm backtest` takes on an hour of a cluster, as a user waits for it."""
+"""Measure how long `kcm backtest` takes on an hour of a cluster, as a user waits for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOUR_S = 3_600
 CHANGES_PER_S = 10
 HEARTBEAT_S = 10
 GONE_S = range(600, 2_400)
-"""While a broker is gone: its partitions are in trouble, and the worst topics are looked for."""
+"""While a broker is down: its partitions have problems, and the worst topics are searched for."""
 BEGAN_MS = 1_795_251_600_000
 
 

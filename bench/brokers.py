@@ -1,7 +1,7 @@
-"""What a batch costs Python by the number of brokers: one heartbeat, one change, and a storm's batch.
+"""Measure Python's cost of a batch by the number of brokers: one heartbeat, one change, and a storm's batch.
 
-The fold's own processor in one worker, over a state in memory: what crosses to the JVM and back is not in
-the times, but in the bytes that are written.
+The fold's own processor runs in one worker, over a state in memory. The transfer to the JVM and
+back is not in the times, only in the bytes that are written.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SUMMARY = "a batch by the number of brokers: milliseconds of Python, bytes of st
 BROKERS = (10, 30, 100, 300)
 TOPICS = 2_000
 PARTITIONS = 100
-"""Of each topic."""
+"""Partitions of each topic."""
 ROUNDS = 31
 STORM = 2_000
-"""Changes of a batch in a storm."""
+"""Changes in a batch of a storm."""
 
 
 class _Row(NamedTuple):
@@ -52,7 +52,7 @@ class _Line:
         self._now_ms = 0
 
     def fold(self, changes: Iterable[ZnodeChange]) -> tuple[float, int, int]:
-        """Fold one batch; return its processor seconds, and the bytes of state and of views that it wrote."""
+        """Fold one batch; return its processor seconds, and the bytes of state and of views written."""
         rows = list(self._rows(iter(changes)))
         before = self._handle.state.written_bytes
         views = 0
@@ -64,7 +64,7 @@ class _Line:
         return time.process_time() - began, self._handle.state.written_bytes - before, views
 
     def heartbeat(self) -> list[ZnodeChange]:
-        """Return a sign of life."""
+        """Return a heartbeat."""
         self._now_ms += 10_000_000
         return [self.load.heartbeat(self._now_ms)]
 

@@ -1,4 +1,4 @@
-"""Figures as cells of tables: with their units, and with as many digits as mean something."""
+"""Format figures for cells of tables: with units, and with as many digits as are significant."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def mib(size: float) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number with its thousands apart; None: it is not known."""
+    """Return a number with thousands separated; None: it is not known."""
     return "-" if value is None else f"{value:,}"

@@ -1,7 +1,8 @@
-"""From nothing to live: the whole monitor is started beside a cluster that is there already.
+"""Measure a cold start: the whole monitor is started for a cluster that exists already, until it is live.
 
-Live is what the exporter says when all that ZooKeeper holds is read, folded, proven and served.
-Then the fold is killed and started again, and a leader moves: how long until that is shown?
+Live is what the exporter reports once everything in ZooKeeper is read, folded, verified and served.
+Then the fold is killed and restarted while a leader moves, and the time until that is shown is
+measured.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ READY_DEADLINE_S = 900.0
 SHOWN_DEADLINE_S = 300.0
 POLL_S = 0.02
 NEXT_LEADER = 2
-"""It leads nothing before the change."""
+"""A broker that leads nothing before the change."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options of this scenario."""
     parser.add_argument(
         "--partitions",
         nargs="+",
@@ -46,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(*, partitions: Sequence[int], rounds: int) -> dict[str, Any]:
-    """Start the monitor beside a cluster of each size; times in seconds, medians over rounds."""
+    """Start the monitor for a cluster of each size; times in seconds, medians over rounds."""
     sizes = [_measure(count, rounds) for count in partitions]
     live = {size["partitions"]: size["live_s"] for size in sizes}
     again = {size["partitions"]: size["again_s"] for size in sizes}
@@ -98,7 +99,7 @@ def _run(pipeline: Pipeline, cluster: ZnodeCluster, number: int) -> dict[str, An
 
 
 def _again(pipeline: Pipeline, cluster: ZnodeCluster, number: int) -> float:
-    """Kill the fold, start it, move a leader; return when that was shown, since the start."""
+    """Kill the fold, start it, move a leader; return the time from the start until that was shown."""
     stream = pipeline.processes["stream"]
     stop = threading.Event()
     scraped = Scraper(pipeline.exporter_url, leaders_of(NEXT_LEADER, CLUSTER), stop)

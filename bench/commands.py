@@ -1,8 +1,8 @@
-"""The commands that ask an exporter, from the key to the last line: what a person waits for.
+"""Measure the commands that query an exporter, from the key press to the last line.
 
-Each is a new process, as a shell starts it, against the exporter's real server over a cluster. A
-first run is kept apart: Python may write its byte code then, and the exporter thinks; it keeps what
-came out for as long as the cluster does not change.
+Each is a new process, as a shell starts it, against the exporter's real server over a cluster. The
+first run is reported separately: Python may write its byte code then, and the exporter computes an
+answer that it keeps for as long as the cluster does not change.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ AT = AsOf("bench", 1, 1)
 SIZES = ((1_000, 12), (10_000, 100))
 """Topics and brokers."""
 PARTITIONS = 20
-"""Of each topic."""
+"""Partitions of each topic."""
 RUNS = 11
 COMMANDS = (
     ("--help",),
@@ -103,7 +103,7 @@ def _measure(topics: int, brokers: int) -> dict[str, Any]:
 class _Took(NamedTuple):
     wall_s: float
     cpu_s: float
-    """Of the command alone: what it takes on a machine that has nothing else to do."""
+    """Usage of the command alone: the time on a machine that has nothing else to do."""
 
 
 def _time(words: tuple[str, ...], url: str) -> list[_Took]:
@@ -123,7 +123,7 @@ def _time(words: tuple[str, ...], url: str) -> list[_Took]:
 
 
 class _Reader:
-    """What the reader of the topics holds, without the topics."""
+    """The state of the exporter's reader, filled without topics."""
 
     def __init__(self, now: int, topics: int, brokers: int) -> None:
         self.now = now

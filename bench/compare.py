@@ -1,4 +1,4 @@
-"""Two results side by side: what an older one held, what the new one holds."""
+"""Compare two results: an older and a newer one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 EXPLAINED = frozenset({"machine", "settings", "rounds", "runs_s", "polls"})
-"""What explains figures and is none: the single runs, and what they were measured on."""
+"""Parts of a result that are not figures: the single runs, and the machine."""
 NAMES = ("peer", "every_s", "partitions", "leaders", "led", "brokers", "topics")
-"""What tells the entries of a list apart, as far as they have it."""
+"""Fields that identify the entries of a list, where an entry has them."""
 
 
 def comparison(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return a table: the figures that are held to a bound, then every other one of both.
+    """Return a table: first the figures with a bound, then every other figure of both results.
 
-    One scenario is compared with the same of an older run of all.
+    One scenario is compared with the same scenario of an older run of all.
 
     >>> print(comparison({"tail_s": 2.0}, {"tail_s": 1.0, "half_s": 1.0}))
     | figure | old | new | change | must | aim |
@@ -39,7 +39,7 @@ def comparison(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def leaves(result: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """Yield each number of a result, by where it stands.
+    """Yield each number of a result with its path.
 
     >>> dict(leaves({"storms": [{"leaders": 10, "tail_s": 0.5}], "machine": {"cpus": 2}}))
     {'storms[leaders=10].tail_s': 0.5}
@@ -56,7 +56,7 @@ def leaves(result: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def name_of(value: Any) -> str:
-    """Return what tells an entry of a list apart from the others; empty where nothing does."""
+    """Return what identifies an entry of a list; empty where nothing does."""
     names = [name for name in NAMES if isinstance(value, Mapping) and name in value]
     return ",".join(f"{name}={value[name]}" for name in names)
 

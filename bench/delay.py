@@ -1,9 +1,9 @@
-"""The real end-to-end delay: from a write to ZooKeeper to its value in a scrape.
+"""Measure the end-to-end delay: from a write to ZooKeeper to its value in a scrape.
 
-A cluster of znodes on a real ZooKeeper, the whole pipeline with its shipped settings, a plain
-client that moves the leader of one partition per change, and a scraper that polls /metrics. A
-change is shown when `kafka_broker_leaders` of the broker that gains leaders has reached its number:
-the count is that high only when this change and all before it are folded.
+The scenario has a cluster of znodes on a real ZooKeeper, the whole pipeline with its shipped
+settings, a plain client that moves the leader of one partition per change, and a scraper that polls
+/metrics. A change is shown when `kafka_broker_leaders` of the broker that gains leaders has reached
+the change's number: the count is that high only when this change and all before it are folded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SIZE = Size(int(WARM_UP_S * RATE_PER_S + CHANGES) // PARTITIONS, PARTITIONS)
 """Each change has its own partition."""
 STRAGGLERS_S = 15.0
 NEW_LEADER = 2
-"""It leads nothing at first."""
+"""A broker that leads nothing at first."""
 _WHOLE, _STATE = "kcm_fold_batch_seconds_sum", "kcm_fold_state_commit_seconds_total"
 _BATCHES = re.compile(
     r'^(kcm_fold_(?:batch_seconds_(?:sum|count)|(?:stage|state_commit)_seconds_total))(?:\{stage="(\w+)"\})? (\S+)$',
@@ -76,7 +76,7 @@ def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _batches(pipeline: Pipeline) -> dict[str, float]:
-    """Return what the fold says of all its batches: their number, and their time by stage."""
+    """Return the fold's totals over all its batches: their number, and their time by stage."""
     address = "http://{}:{}/metrics".format(*pipeline.listens_at["stream"])
     with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310  # an address of our own
         found = _BATCHES.findall(answer.read().decode())
@@ -84,7 +84,7 @@ def _batches(pipeline: Pipeline) -> dict[str, float]:
 
 
 def _batch(before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
-    """Return what a batch took in between, on average, by Spark's stages."""
+    """Return the average times of a batch in between, by Spark's stages."""
     took = {name: value - before.get(name, 0.0) for name, value in after.items()}
     count = took.pop("kcm_fold_batch_seconds_count")
     mean_ms = {name: round(1000 * seconds / count, 1) for name, seconds in took.items()}
@@ -97,7 +97,7 @@ def _batch(before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
 
 
 def _write(cluster: ZnodeCluster, numbers: range) -> list[tuple[str, float]]:
-    """Move the leader of one partition after the other; return (path, wall time before it)."""
+    """Move the leaders of partitions one after another; return (path, wall time before it)."""
     written = []
     began = time.monotonic()
     for number in numbers:
@@ -157,7 +157,7 @@ def _ms(seconds: list[float], percent: float) -> float | None:
 
 
 class _Views(Reached):
-    """How many partitions the broker leads in the topic of views."""
+    """How many partitions the broker leads, in the topic of views."""
 
     def take(self, value: bytes, now: float) -> None:
         """Read a view."""
@@ -167,11 +167,11 @@ class _Views(Reached):
 
 
 class _Changes:
-    """When each path was first in the log."""
+    """When each path first was in the log."""
 
     def __init__(self) -> None:
         self.first: dict[str, tuple[float, float]] = {}
-        """When it was observed, and when a reader had it."""
+        """When it was observed, and when a reader got it."""
 
     def take(self, value: bytes, now: float) -> None:
         """Read a message of the log."""

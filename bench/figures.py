@@ -1,7 +1,7 @@
-"""The figures that the project is held to: what each must be, and what it aims at.
+"""The figures with bounds: what each must be, and what it aims at.
 
-A scenario returns those that it measures beside its result, with their values; the rest of a result
-explains them.
+A scenario returns those that it measures along with its result, with their values; the rest of a
+result explains them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """What is measured, on 2 cores with the shipped settings."""
+    """A figure with its bounds, on 2 cores with the shipped settings."""
 
     what: str
     unit: str
@@ -19,7 +19,7 @@ class Figure(NamedTuple):
     more_is_better: bool = False
 
     def met(self, value: float, bound: float) -> bool:
-        """Return whether a value keeps to a bound."""
+        """Return whether a value is within a bound."""
         return value >= bound if self.more_is_better else value <= bound
 
 
@@ -71,7 +71,7 @@ FIGURES = {
 
 
 def judged(**values: float | None) -> dict[str, dict[str, Any]]:
-    """Return figures with their must, aim and value; None, for one that was not measured, is left out.
+    """Return figures with their must, aim and value; a figure whose value is None (not measured) is left out.
 
     >>> judged(delay_p50=200.0, delay_p99=None)["delay_p50"]["aim_met"]
     False

@@ -1,4 +1,4 @@
-"""kafka_exporter, installed by Go the first time that it is needed."""
+"""Provide kafka_exporter, installed by Go when it is first needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INSTALL_DEADLINE_S = 600.0
 
 
 def find_kafka_exporter() -> Path | None:
-    """Return the program; None, with the reason on standard error, where it cannot be had."""
+    """Return the program; None, with the reason on standard error, where it cannot be installed."""
     folder = default_cache() / "tools"
     if found := shutil.which(
         "kafka_exporter", path=os.pathsep.join([str(folder), *os.get_exec_path()])

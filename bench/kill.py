@@ -1,4 +1,4 @@
-"""A real broker that leads thousands of partitions is killed: when is each new leader shown?"""
+"""Kill a real broker that leads thousands of partitions, and measure when each new leader is shown."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bench.watched import CLUSTER
 from kcm.local.pipeline_processes import Pipeline
 
 QUIET_S = 10.0  # after the cluster has settled, before the next kill
-DEADLINE_S = 180.0  # the session, the controller's work, and the monitor's
-AFTER_S = 0.5  # for the reader of views, which may be behind the exporter
+DEADLINE_S = 180.0  # for the session, the controller's work, and the monitor's
+AFTER_S = 0.5  # for the reader of views, which may lag behind the exporter
 POLL_S = 0.05
 _LEADERS = re.compile(
     rf'^kafka_broker_leaders{{cluster="{CLUSTER}",broker="(\d+)"}} (\S+)$', re.MULTILINE
@@ -23,7 +23,7 @@ _LEADERS = re.compile(
 
 
 def measure(led: int, partitions: int, kills: int, options: Mapping[str, str]) -> dict[str, Any]:
-    """Kill the broker that leads so many of the partitions a few times; times in seconds, medians."""
+    """Kill the broker that leads this many partitions a few times; times in seconds, medians."""
     with real_cluster() as cluster:
         pipeline = Pipeline(
             supervisor=cluster.supervisor,
@@ -35,7 +35,7 @@ def measure(led: int, partitions: int, kills: int, options: Mapping[str, str]) -
         )
         pipeline.start()
         pipeline.processes["stream"].wait_ready()
-        cluster.create(partitions, led)  # which warms the pipeline up
+        cluster.create(partitions, led)  # this warms the pipeline up
         runs = []
         for number in range(kills):
             if number:
@@ -73,7 +73,7 @@ def _kill(cluster: RealCluster, pipeline: Pipeline, led: int) -> dict[str, Any]:
 
 
 def _led_by_others(before: int) -> Callable[[str], int | None]:
-    """Return what counts in a scrape how many partitions the others lead more than before."""
+    """Return a function that counts in a scrape how many more partitions the other brokers lead than before."""
 
     def count(body: str) -> int | None:
         leaders = {int(broker): int(float(led)) for broker, led in _LEADERS.findall(body)}

@@ -1,4 +1,4 @@
-"""Logs of clusters that nobody runs: what a watcher would have written of them."""
+"""Generate logs of clusters that do not run, as a watcher would have written them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LogLoad:
         self._epochs: dict[tuple[int, int], int] = {}
 
     def resync(self) -> Iterator[ZnodeChange]:
-        """Yield everything once, between its marks."""
+        """Yield everything once, between the marks of a resync."""
         yield self._change(ChangeKind.RESYNC_STARTED, resync=1)
         znodes = 0
         for broker in range(self._brokers):
@@ -62,7 +62,7 @@ class LogLoad:
         yield self._change(ChangeKind.RESYNC_FINISHED, resync=1, **proof)
 
     def changes(self, count: int) -> Iterator[ZnodeChange]:
-        """Yield partition states, each with another leader."""
+        """Yield partition states, each with a new leader."""
         for _ in range(count):
             topic = self._random.randrange(self._topics)
             partition = self._random.randrange(self._partitions)
@@ -70,7 +70,7 @@ class LogLoad:
             yield self._state(topic, partition, [*isr[1:], isr[0]])
 
     def broker(self, broker: int, *, live: bool) -> ZnodeChange:
-        """Return the registration of a broker, or its end."""
+        """Return the registration of a broker, or its deletion."""
         path = f"/brokers/ids/{broker}"
         if live:
             return self._set(path, _REGISTRATION)
@@ -78,7 +78,7 @@ class LogLoad:
         return self._change(ChangeKind.DELETED, path=path, read_zxid=self._zxid)
 
     def heartbeat(self, now_ms: int) -> ZnodeChange:
-        """Return a sign of life."""
+        """Return a heartbeat."""
         beat = self._change(ChangeKind.HEARTBEAT, session=SessionState.CONNECTED)
         return msgspec.structs.replace(beat, observed_at=now_ms)
 
@@ -131,7 +131,7 @@ class LogLoad:
 
 
 def messages(changes: Iterator[ZnodeChange]) -> Iterator[bytes]:
-    """Yield the changes in messages of the log's own size."""
+    """Yield the changes in messages of the log's usual size."""
     batch: list[ZnodeChange] = []
     for change in changes:
         batch.append(change)
@@ -143,14 +143,14 @@ def messages(changes: Iterator[ZnodeChange]) -> Iterator[bytes]:
 
 
 class LogWriter:
-    """Writes to the log in the watchers' place."""
+    """Writes to the log in place of the watchers."""
 
     def __init__(self, bootstrap_servers: str, partitions: int) -> None:
         self._partitions = partitions
         self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
 
     def write(self, cluster: str, log: Iterable[bytes]) -> None:
-        """Write a cluster's messages, in order, and wait until Kafka has them."""
+        """Write a cluster's messages in order, and wait until Kafka has them."""
         for message in log:
             self._producer.produce(
                 "kcm.changes",

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine on which the figures are measured, and what processes use on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 def describe() -> dict[str, str | int]:
-    """Return the machine in words that make two results comparable."""
+    """Return a description of the machine, by which two results can be compared."""
     return {
         "cpus": os.cpu_count() or 0,
         "cpu_model": _first(Path("/proc/cpuinfo"), r"model name\s*:\s*(.+)"),
@@ -22,7 +22,7 @@ def describe() -> dict[str, str | int]:
 
 
 def peak_memory_mib(pid: int) -> int:
-    """Return the peak memory of a process and its living descendants, added up."""
+    """Return the sum of the peak memory of a process and its living descendants."""
     status = Path(f"/proc/{pid}/status")
     own = int(_first(status, r"VmHWM:\s*(\d+)") or 0) // 1024
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
@@ -31,13 +31,13 @@ def peak_memory_mib(pid: int) -> int:
 
 
 class Usage(NamedTuple):
-    """What processes have used since their start, and what they hold now."""
+    """The total usage of processes since their start, and their current memory."""
 
     cpu_s: float
     rss_mib: float
     """Pages that processes share count for each of them."""
     pss_mib: float
-    """Pages that processes share count once, in parts."""
+    """Pages that processes share count once in total."""
 
 
 NO_USAGE = Usage(0.0, 0.0, 0.0)
@@ -49,9 +49,9 @@ def added(usages: Iterable[Usage]) -> Usage:
 
 
 def usage(pid: int) -> dict[str, Usage]:
-    """Return what a process and its living descendants use, by name of program.
+    """Return the usage of a process and its living descendants, by name of program.
 
-    The processor time of descendants that have ended counts for the program that they ended under.
+    The processor time of a descendant that has ended counts for the program that started it.
     """
     used: dict[str, Usage] = {}
     for each in family(pid):
@@ -69,7 +69,7 @@ def usage(pid: int) -> dict[str, Usage]:
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and its living descendants."""
+    """Return the pids of a process and its living descendants."""
     pids = [pid]
     try:
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -81,7 +81,7 @@ def family(pid: int) -> list[int]:
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """Return the value that so many percent of the values do not exceed (nearest rank).
+    """Return the value that `percent` percent of the values do not exceed (nearest rank).
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 50)
     2.0

@@ -1,4 +1,4 @@
-"""Spark's state in memory: what the fold's own topic store needs of it."""
+"""Spark's state in memory, as far as the fold's topic store needs it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from streaming.topic_journal import JournalLimits, PackedTopics
 
 
 class DictMapState(MapState):
-    """A MapState over a dict, without a JVM behind it."""
+    """A MapState over a dict, without a JVM."""
 
     def __init__(self, rows: dict[Any, Any] | None = None) -> None:
-        # The real one asks for its client, and there is none.
+        # The real one's constructor needs its client, which does not exist here.
         self.rows: dict[Any, Any] = {} if rows is None else rows
         self.written_bytes = 0
-        """Of all values that were ever written."""
+        """The bytes of all values that were ever written."""
 
     def getValue(self, key: Any) -> Any:  # noqa: N802  # Spark's name
         """Return the value of a key, or None."""
         return self.rows.get(key)
 
     def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802  # Spark's name
-        """Keep a value."""
+        """Store a value."""
         self.rows[key] = value
         self.written_bytes += len(value[0])
 
     def removeKey(self, key: Any) -> None:  # noqa: N802  # Spark's name
-        """Forget a key; nothing happens if there is none."""
+        """Remove a key; a missing one is ignored."""
         self.rows.pop(key, None)
 
     def iterator(self) -> Iterator[Any]:
@@ -39,28 +39,28 @@ class DictMapState(MapState):
         return iter(list(self.rows.items()))
 
     def clear(self) -> None:
-        """Forget all keys."""
+        """Remove all keys."""
         self.rows.clear()
 
     def part(self, part: StatePart) -> dict[int, bytes]:
-        """Return what stands in a part of a cluster's state."""
+        """Return the content of a part of a cluster's state."""
         return {key: value[0] for (place, key), value in self.rows.items() if place == part}
 
 
 class MemoryHandle(StatefulProcessorHandle):
-    """The state of one cluster, as a processor asks for it."""
+    """The state of one cluster, as a processor requests it."""
 
     def __init__(self) -> None:  # the real one asks for its client, and there is none
         self.state = DictMapState()
 
     def getMapState(self, stateName: str, *_: Any) -> Any:  # noqa: N802, N803  # Spark's names
-        """Return the only one that there is."""
+        """Return the only state that there is."""
         del stateName
         return self.state
 
 
 class TopicsInMemory:
-    """Base and journal of a cluster's topics, and what a worker remembers of them."""
+    """Base and journal of a cluster's topics, and a worker's cached copy of them."""
 
     def __init__(self, limits: JournalLimits = JournalLimits()) -> None:  # noqa: B008  # immutable
         self.state = DictMapState()
@@ -71,7 +71,7 @@ class TopicsInMemory:
         return StateTopics(self.packed)
 
     def new_worker(self) -> None:
-        """Forget what the worker remembers."""
+        """Drop the worker's cache."""
         state = StateMap(self.state)
         self.packed = PackedTopics(state, self.packed.place, limits=self.packed.limits)
 
@@ -82,11 +82,11 @@ class TopicsInMemory:
 
     @property
     def journal(self) -> tuple[list[bytes], list[bytes]]:
-        """The entries of both lists, as far as these go."""
+        """The entries of both lists, as far as the lists go."""
         first, second = map(self.state.part, (StatePart.JOURNAL_0, StatePart.JOURNAL_1))
         lengths = self.packed.place.lengths
         return [first[n] for n in range(lengths[0])], [second[n] for n in range(lengths[1])]
 
     def state_bytes(self) -> int:
-        """Return how many bytes base and journal take."""
+        """Return the size of base and journal in bytes."""
         return sum(map(len, [*self.base.values(), *self.journal[0], *self.journal[1]]))

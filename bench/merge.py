@@ -1,4 +1,4 @@
-"""Several results as one: of single scenarios, or of all, whatever each holds."""
+"""Merge several results into one, whether each is of single scenarios or of all."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from bench.compare import name_of
 
 ALL = "all"
-"""What a result calls itself that holds several scenarios."""
+"""The scenario's name in a result that holds several scenarios."""
 
 
 def merged(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one result of all: what a later one measured stands in the place of what an earlier did.
+    """Return one result of all: a later measurement replaces an earlier one.
 
-    Within a scenario, sizes, storms and the like that only one of them has stay beside each other.
+    Within a scenario, entries such as sizes and storms that only one result has are all kept.
 
     >>> small = {"scenario": "cold", "sizes": [{"partitions": 1000, "live_s": 9}]}
     >>> large = {"scenario": "cold", "sizes": [{"partitions": 10000, "live_s": 12}]}
@@ -43,7 +43,7 @@ def merged(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def combined(old: Any, new: Any) -> Any:
-    """Return a newer value with what only the older one has: keys, and entries of lists that have names.
+    """Return the newer value plus what only the older one has: keys, and entries of lists with names.
 
     >>> combined({"a": 1, "b": 2}, {"b": 3})
     {'a': 1, 'b': 3}

@@ -1,4 +1,4 @@
-"""What the live page costs to open, and what its searches cost: asked over HTTP, as a browser asks."""
+"""Measure the cost of opening the live page and of its searches, requested over HTTP as a browser does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEADLINE_S = 60
 def measure(server: HttpServer, cluster: str, *, topic: str) -> dict[str, Any]:
     """Open the page and search all partitions; times in milliseconds.
 
-    No search is answered from memory: each asks for another number of rows.
+    No search is answered from a cache: each requests a different number of rows.
     """
     searches = {
         "a topic's name": {"text": topic},
@@ -37,7 +37,7 @@ def measure(server: HttpServer, cluster: str, *, topic: str) -> dict[str, Any]:
 
 
 def _opened(server: HttpServer) -> tuple[float, dict[str, int]]:
-    """Return how long the stream takes to the cluster's picture, and how many bytes that is."""
+    """Return the time until the stream has sent the cluster's picture, and the size in bytes."""
     began = time.perf_counter()
     client = http.client.HTTPConnection(server.host, server.port, timeout=_DEADLINE_S)
     client.request("GET", "/live", headers={"accept-encoding": "gzip"})

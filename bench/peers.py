@@ -1,10 +1,10 @@
 """The same kill, the same flap and the same scrape, for this monitor and for others.
 
-One real cluster. Each takes its turn alone beside it, asked at each interval: this monitor, by the
-partitions and totals of its exporter; kafka_exporter; and a plain client that asks a broker for
-the metadata. In each turn, a broker that leads a third of 10,000 partitions is killed, /controller
-is deleted five times, and the controller's broker is killed. What counts is when an answer that shows
-it has arrived, since ZooKeeper had it.
+There is one real cluster. Each peer runs alone with it and is queried at each interval: this
+monitor, by the partitions and totals of its exporter; kafka_exporter; and a plain client that asks
+a broker for the metadata. For each peer, a broker that leads a third of 10,000 partitions is
+killed, /controller is deleted five times, and the controller's broker is killed. The time measured
+is from when ZooKeeper had a change until an answer that shows it has arrived.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUMMARY = "a kill, a flap and a scrape, shown by kafka_exporter, by a poller and
 LED = 3_334
 INTERVALS_S = (1.0, 15.0)
 QUIET_S = 60.0
-"""In which the answers, their sizes and their cost are taken."""
+"""Seconds in which the answers, their sizes and their cost are measured."""
 DELETIONS = 5
 DELETED_EVERY_S = 2.0
 SHOWN_DEADLINE_S = 90.0
@@ -42,16 +42,16 @@ POLL_S = 0.1
 
 
 class Peer(NamedTuple):
-    """What is asked, and what runs for it."""
+    """A peer: what is queried, and the processes that it needs."""
 
     kind: str
-    """Of the poller."""
+    """Arguments of the poller."""
     address: str
     processes: tuple[Process, ...]
 
 
 class Poll(NamedTuple):
-    """One answer, as the poller noted it."""
+    """One answer, as the poller recorded it."""
 
     began: float
     ended: float
@@ -64,7 +64,7 @@ class Poll(NamedTuple):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options of this scenario."""
     parser.add_argument(
         "--intervals",
         nargs="+",
@@ -87,7 +87,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def measure(
     *, intervals: Sequence[float], of: int, led: int, peers: Sequence[str]
 ) -> dict[str, Any]:
-    """Let each peer take its turn at each interval; times in seconds."""
+    """Run each peer at each interval; times in seconds."""
     if led > of:
         raise UsageError(f"--led: a broker of {of} partitions leads no more")
     turns = []
@@ -146,7 +146,7 @@ PEERS = {"this": _this, "kafka_exporter": _kafka_exporter, "AdminClient": _metad
 
 
 class _Poller:
-    """The child process that asks, and what it noted."""
+    """The child process that polls, and its records."""
 
     def __init__(self, supervisor: Supervisor, peer: Peer, every_s: float, notes: Path) -> None:
         notes.parent.mkdir(parents=True, exist_ok=True)
@@ -158,10 +158,10 @@ class _Poller:
         self._read = 0
         self.polls: list[Poll] = []
         self.leaders: dict[str, int] = {}
-        """As of the last poll."""
+        """The state at the last poll."""
 
     def read(self) -> list[Poll]:
-        """Return what it has noted, all of it."""
+        """Return all its records."""
         self.process.check()
         text = self._notes.read_text()
         whole = text.rfind("\n") + 1
@@ -188,7 +188,7 @@ def _turn(cluster: RealCluster, peer: Peer, every_s: float, data: Path) -> dict[
 
 
 def _quiet(poller: _Poller, peer: Peer) -> dict[str, Any]:
-    """Take what an answer costs, and weighs."""
+    """Return the cost and the size of an answer."""
     before = _cpu_s(peer)
     first = len(poller.read())
     began = time.monotonic()
@@ -209,7 +209,7 @@ def _quiet(poller: _Poller, peer: Peer) -> dict[str, Any]:
 
 
 def _kill_leader(cluster: RealCluster, poller: _Poller) -> dict[str, Any]:
-    """Kill the broker that leads a third, which is not the controller."""
+    """Kill the broker that leads a third and is not the controller."""
     holder = cluster.controller.await_holder(lambda _: True, DEADLINE_S)
     while holder.broker == LEADER:
         holder = cluster.controller.depose(DEADLINE_S)
@@ -277,7 +277,7 @@ def _kill_controller(cluster: RealCluster, poller: _Poller) -> dict[str, Any]:
 
 
 def shown_by(polls: Sequence[Poll], wanted: Mapping[str, int], *, since: float) -> dict[str, float]:
-    """Return when each partition's new leader was first in an answer; absent: in none."""
+    """Return when each partition's new leader first was in an answer; a partition in no answer is absent."""
     shown: dict[str, float] = {}
     for poll in polls:
         if poll.ended >= since:
@@ -288,7 +288,7 @@ def shown_by(polls: Sequence[Poll], wanted: Mapping[str, int], *, since: float) 
 
 
 def elections_shown(polls: Sequence[Poll]) -> int:
-    """Return how many elections the polls show: by their counter, else by controllers that differ."""
+    """Return how many elections the polls show: by their counter, else by changes of the controller."""
     counts = [poll.elections for poll in polls if poll.elections is not None]
     if counts:
         return counts[-1] - counts[0]

@@ -1,4 +1,4 @@
-"""The plots of docs/performance.md."""
+"""Draw the plots of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ INCHES = (7.0, 3.6)
 DPI = 110
 BLUE, GREY = "#2463a5", "#8a8f98"
 COLOURS = (BLUE, "#d9822b", "#3c8d5a", "#a23b52", GREY, "#6b4fa0")
-"""Of lines in one plot, in this order."""
+"""Colours of the lines in one plot, in this order."""
 
 
 def draw(result: Result, folder: Path) -> dict[str, str]:
-    """Draw what the result of `all` holds; return the titles by file."""
+    """Draw the content of a result of all; return the titles by file."""
     mpl.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {}
@@ -32,7 +32,7 @@ def draw(result: Result, folder: Path) -> dict[str, str]:
             plot(axes, result["scenarios"][scenario])
             axes.set_title(title, fontsize=10)
             axes.grid(axis="both", alpha=0.25)
-            # no date and no version of the library: equal figures make equal files
+            # without a date and the library's version, equal figures make equal files
             figure.savefig(folder / file, metadata={"Software": None})
             drawn[file] = title
     return drawn
@@ -106,7 +106,7 @@ def _brokers(axes: Axes, result: Result) -> None:
 def _lines(
     axes: Axes, of: tuple[str, Sequence[float]], lines: tuple[str, Mapping[str, Sequence[float]]]
 ) -> None:
-    """Draw a line for each name over the same places; both come with the words for their axis."""
+    """Draw a line for each name over the same x values; each axis comes with its label."""
     (x_label, places), (y_label, values) = of, lines
     for (name, line), colour in zip(values.items(), itertools.cycle(COLOURS), strict=False):
         axes.plot(places, line, "o-", color=colour, label=name)
@@ -125,4 +125,4 @@ PLOTS: dict[str, tuple[str, str, Callable[[Axes, Result], None]]] = {
     "brokers-batch.png": ("brokers", "Cost of a batch, by brokers", _brokers),
     "rest-memory.png": ("rest", "Memory at rest beside 10,000 partitions", _rest),
 }
-"""By file, whose name begins with its scenario's."""
+"""By file, whose name begins with its scenario's name."""

@@ -1,8 +1,8 @@
-"""`python -m bench.poller KIND …`: ask again and again, and note what each answer shows.
+"""`python -m bench.poller KIND …`: poll repeatedly, and record what each answer shows.
 
-A process of its own, so that what it costs to read ten thousand partitions delays nobody else. Each
-poll is a line of JSON: when it began and ended, the leaders that are not as in the poll before, and
-who the controller is.
+It is a separate process, so that the cost of reading ten thousand partitions delays nothing else.
+Each poll is a line of JSON: when it began and ended, the leaders that differ from the poll before,
+and the controller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ELECTIONS = re.compile(r"^kafka_controller_elections_total\{.*\} (\S+)$", re.MU
 
 
 class Answer(NamedTuple):
-    """What one poll shows; None where this kind does not show it."""
+    """What one poll shows; None where this kind of peer does not show it."""
 
     leaders: dict[str, int]
     """By `topic/partition`."""
@@ -79,7 +79,7 @@ def _line(began: float, ended: float, answer: Answer, before: dict[str, int]) ->
 
 
 def _scrapes(urls: str) -> Callable[[], Answer]:
-    """Return what scrapes these URLs, in one text."""
+    """Return a function that scrapes these URLs and joins their texts."""
 
     def ask() -> Answer:
         text = ""
@@ -92,7 +92,7 @@ def _scrapes(urls: str) -> Callable[[], Answer]:
 
 
 def read_scrape(text: str) -> Answer:
-    """Read leaders in kafka_exporter's names, and the controller in ours."""
+    """Read leaders by kafka_exporter's metric names, and the controller by kcm's."""
     leaders = {}
     for labels, value in _LEADER.findall(text):
         found = dict(_LABEL.findall(labels))
@@ -107,7 +107,7 @@ def _number(pattern: re.Pattern[str], text: str) -> int | None:
 
 
 def _metadata(bootstrap_servers: str) -> Callable[[], Answer]:
-    """Return what asks a broker for the metadata of all topics."""
+    """Return a function that asks a broker for the metadata of all topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, **QUIET_LIBRDKAFKA})
 
     def ask() -> Answer:

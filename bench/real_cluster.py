@@ -1,7 +1,7 @@
-"""A real cluster of three brokers in ZooKeeper mode with thousands of partitions, to be killed.
+"""A real cluster of three brokers in ZooKeeper mode with thousands of partitions, whose brokers are killed.
 
-Broker 3 is started first, so that it is the controller; a third of the partitions, or as many as are
-asked for, prefer broker 1. The topics are empty: their leaders cost what others do.
+Broker 3 is started first, so that it is the controller. A third of the partitions, or a given
+number, prefer broker 1. The topics are empty: their leaders cost as much as those of others.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import EnvironmentProblemError
 
 LEADER, FOLLOWER, CONTROLLER = BROKERS = (1, 2, 3)
-"""Broker 1 leads what is asked for, and is killed; broker 3 is the controller at first."""
+"""Broker 1 leads the given number, and is killed; broker 3 is the controller at first."""
 PARTITIONS = 10_000
 PER_TOPIC = 10
-SEED = 1  # the same places every time
-HEAP_MIB = 1_024  # with 384 a broker of 10,000 replicas collects garbage without end
+SEED = 1  # the same placement every time
+HEAP_MIB = 1_024  # with 384 a broker of 10,000 replicas collects garbage all the time
 SESSION_TIMEOUT_MS = 9_000  # brokers that start together on two cores pause for seconds
-TOPICS_AT_ONCE = 50  # in one request: on idle cores it is answered within seconds
+TOPICS_AT_ONCE = 50  # in one request: idle cores answer it within seconds
 DEADLINE_S = (
     600.0  # creating 1,000 topics takes two minutes, a restart one; on busy cores minutes more
 )
@@ -44,13 +44,13 @@ POLL_S = 1.0
 SAMPLES = 50
 ELECTION_POLL_S = 0.05
 PROPERTIES: dict[str, str | int] = {
-    "log.index.size.max.bytes": 4_096,  # they are empty
+    "log.index.size.max.bytes": 4_096,  # the topics are empty
     "num.recovery.threads.per.data.dir": 2,
 }
 
 
 class State(NamedTuple):
-    """What a partition's state znode holds."""
+    """The content of a partition's state znode."""
 
     leader: int
     isr: tuple[int, ...]
@@ -58,7 +58,7 @@ class State(NamedTuple):
 
 
 class RealCluster:
-    """The servers and their topics; the supervisor ends them."""
+    """The servers and their topics; the supervisor stops the servers."""
 
     def __init__(self, supervisor: Supervisor, jars: Jars, folder: Path) -> None:
         """Describe the servers; nothing is started yet."""
@@ -82,14 +82,14 @@ class RealCluster:
 
     @property
     def client(self) -> KazooClient:
-        """Our own client, once it is started."""
+        """The benchmark's own client, once it is started."""
         if self._client is None:
             raise EnvironmentProblemError("the cluster is not started")
         return self._client
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients find it."""
+        """The brokers' addresses for clients."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def start(self) -> None:
@@ -101,13 +101,13 @@ class RealCluster:
         self._client = connect(self.zookeeper.connect_string)
 
     def close(self) -> None:
-        """Close our own client."""
+        """Close the benchmark's own client."""
         if self._client is not None:
             self._client.stop()
             self._client.close()
 
     def create(self, partitions: int, led: int) -> None:
-        """Create topics; broker 1 leads so many of their partitions, the others share the rest."""
+        """Create topics; broker 1 leads `led` of their partitions, the others share the rest."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **QUIET_LIBRDKAFKA})
         topics, self.preferred = placed(partitions, led)
         for begin in range(0, len(topics), TOPICS_AT_ONCE):
@@ -133,23 +133,23 @@ class RealCluster:
         return states
 
     def kill(self, broker: int) -> None:
-        """Kill a broker; its session ends by itself."""
+        """Kill a broker; its session expires by itself."""
         self.brokers[broker].kill()
 
     def bring_back(self, broker: int) -> None:
-        """Start it again and wait until it is in every ISR and leads what it is preferred for."""
+        """Restart it and wait until it is in every ISR and leads the partitions that prefer it."""
         self.brokers[broker].ready_deadline_s = DEADLINE_S
         self.brokers[broker].start()
         self.await_states(_whole, "every replica in its ISR")
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **QUIET_LIBRDKAFKA})
-        with suppress(KafkaException):  # no answer in time: what it brings is looked at below
+        with suppress(KafkaException):  # no answer in time: the effect is checked below
             admin.elect_leaders(ElectionType.PREFERRED).result()
         self.await_states(self._settled, "every partition led by its preferred replica")
 
     def await_led_by_others(self, broker: int) -> dict[TopicPartition, State]:
         """Wait until the broker leads nothing, and return all states.
 
-        A few are looked at until they have moved: to read ten thousand again and again would delay
+        Only a few are polled until they have moved: reading ten thousand repeatedly would delay
         what is measured.
         """
         led = [partition for partition, leader in self.preferred.items() if leader == broker]
@@ -177,7 +177,7 @@ class RealCluster:
 
     @property
     def controller(self) -> ControllerHandle:
-        """Its /controller."""
+        """The cluster's /controller."""
         return ControllerHandle(self.client, self.zookeeper.port, poll_s=ELECTION_POLL_S)
 
     def _settled(self, states: Mapping[TopicPartition, State]) -> bool:
@@ -191,7 +191,7 @@ class RealCluster:
 
 @contextmanager
 def real_cluster() -> Iterator[RealCluster]:
-    """Start it in a folder of its own, and end it with all that its supervisor has started."""
+    """Start it in its own folder; at the end, stop it and all that its supervisor has started."""
     with (
         tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
         Supervisor(Path(folder), kill_on_exit=True) as supervisor,

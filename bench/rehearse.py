@@ -1,8 +1,8 @@
-"""Rehearsals from a cluster's views: seconds from the first view to the answer, and memory.
+"""Measure rehearsals on a cluster's views: seconds from the first view to the answer, and memory.
 
-The views are decoded within the time, as the exporter does it. A broker is stopped, the controller
-is killed (its successor reads everything and tells every broker), and a small cluster is restarted
-broker by broker. Each runs in a process of its own, so that memory is its own too.
+Decoding the views is part of the time, as in the exporter. A broker is stopped, the controller is
+killed (its successor reads everything and sends requests to every broker), and a small cluster is
+restarted broker by broker. Each case runs in its own process, so that its memory is measured alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rehearsal.steps import read_step
 SUMMARY = "rehearsals at 10,000 and 200,000 partitions: seconds, and memory"
 
 PARTITIONS = 100
-"""Of each topic."""
+"""Partitions of each topic."""
 CASES = (
     (10_000, 30, "stop-broker:3"),
     (10_000, 30, "kill-broker:0"),
@@ -34,11 +34,11 @@ CASES = (
 )
 """Partitions, brokers, and the step; broker 0 is the controller."""
 HELD = ("stop-broker:3", "kill-broker:0")
-"""One operation each: the worst of them is held to a bound."""
+"""One operation each: the slowest of them has a bound."""
 
 
 def measure() -> dict[str, Any]:
-    """Rehearse each case; return seconds, changed partitions, and MiB at most."""
+    """Rehearse each case; return seconds, changed partitions, and peak MiB."""
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         cases = [pool.apply(_measure, case) for case in CASES]
     worst = {

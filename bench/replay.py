@@ -1,4 +1,4 @@
-"""How many changes per processor second the model folds, from bytes to events, and what it weighs."""
+"""Measure how many changes per processor second the model folds, from bytes to events, and its memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTITIONS = 10
 BROKERS = 12
 CHANGES = 100_000
 MESSAGES_PER_BATCH = 400
-"""As the fold takes them (max_offsets_per_trigger)."""
+"""Changes of a batch, as the fold takes them (max_offsets_per_trigger)."""
 
 LARGE_TOPICS = 10_000
 LARGE_PARTITIONS = 100
@@ -37,7 +37,7 @@ LARGE_BROKERS = 100
 def measure() -> dict[str, Any]:
     """Fold a resync, then changes, with and without views; then build 1,000,000 partitions.
 
-    As the fold's worker does it, its collector of cycles included.
+    It runs as the fold's worker does, including its garbage collector.
     """
     look_for_cycles_rarely()
     small = _new_state()
@@ -74,7 +74,7 @@ def measure() -> dict[str, Any]:
 
 
 class _Folded:
-    """How much processor time a fold took, without making its load."""
+    """The processor time of a fold, without the time to generate its load."""
 
     def __init__(self) -> None:
         self.changes = 0

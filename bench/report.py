@@ -1,9 +1,9 @@
 """`python -m bench report [RESULT.json ...]`: write the pages' tables and plots from results.
 
-What the results hold is merged into docs/performance/results.json first, which is committed with the
-pages: a scenario may be measured alone, and what is measured again stands in the place of what stood
-there. Pages are written by hand but for what is between `<!-- bench: BLOCK -->` and
-`<!-- bench end -->`. A figure that misses its bound stands there like the others.
+The results are merged into docs/performance/results.json first, which is committed with the pages.
+So a scenario may be measured alone, and a new measurement replaces the old one. Pages are written
+by hand except for what is between `<!-- bench: BLOCK -->` and `<!-- bench end -->`. A figure that
+misses its bound is shown like the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.tables import TABLES
 from pipeline.runtime import UsageError
 
 FOLDER = Path("docs/performance")
-"""Of the results and the plots."""
+"""The folder of the results and the plots."""
 RESULTS = FOLDER / "results.json"
 PAGES = (
     Path("README.md"),
@@ -34,7 +34,7 @@ Result = Mapping[str, Any]
 
 
 def write(parts: Sequence[Path], root: Path) -> Iterator[Path]:
-    """Merge results into those that are there; write pages and plots; yield what was written."""
+    """Merge results into the committed ones; write pages and plots; yield what was written."""
     from bench.plots import draw  # noqa: PLC0415  # matplotlib takes a second to import
 
     stored = root / RESULTS
@@ -51,7 +51,7 @@ def write(parts: Sequence[Path], root: Path) -> Iterator[Path]:
 
 
 def with_blocks(text: str, result: Result) -> str:
-    r"""Return a page with its blocks made from a result, as far as it holds what they show.
+    r"""Return a page with its blocks made from a result, where the result has their figures.
 
     >>> with_blocks("<!-- bench: gone -->\nold\n<!-- bench end -->", {"scenarios": {}})
     '<!-- bench: gone -->\nold\n<!-- bench end -->'
@@ -65,7 +65,7 @@ def with_blocks(text: str, result: Result) -> str:
 
 
 def _block(name: str, words: Sequence[str], result: Result) -> str | None:
-    """Return what a block shows; None where nothing of it was measured."""
+    """Return the content of a block; None where nothing of it was measured."""
     scenarios = result["scenarios"]
     if name == "figures":
         return figures_table(result, words)
@@ -83,7 +83,7 @@ def _block(name: str, words: Sequence[str], result: Result) -> str | None:
 
 
 OF_ALL = {"machine": measured_on, "sizing": sizing_table, "paper": paper_table}
-"""Blocks that take the whole result."""
+"""Blocks that need the whole result."""
 
 
 def _read(path: Path) -> Result:

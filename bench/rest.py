@@ -1,7 +1,7 @@
-"""What the monitor costs when little happens: processor and memory of each part.
+"""Measure the monitor's cost when little happens: processor and memory of each part.
 
-Beside a cluster of znodes on a real ZooKeeper, scraped as a Prometheus scrapes, first at rest and
-then at ten changes a second. The watched ZooKeeper, the load and the scraper are not counted.
+It watches a cluster of znodes on a real ZooKeeper and is scraped as Prometheus does, first at rest
+and then at ten changes a second. The watched ZooKeeper, the load and the scraper are not counted.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ SIZE = Size(1_000, 10)
 RATE_PER_S = 10.0
 SCRAPE_EVERY_S = 15.0
 WARM_UP_S = 60.0
-"""With changes, until the JVM has compiled the hot paths."""
+"""Seconds with changes, until the JVM has compiled the hot paths."""
 SETTLE_S = 20.0
-"""After the warm-up, before rest is measured."""
+"""Seconds after the warm-up, before the measurement at rest."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options of this scenario."""
     parser.add_argument(
         "--seconds", type=float, default=90.0, help="how long each of both is measured (90)"
     )
 
 
 def measure(*, seconds: float) -> dict[str, Any]:
-    """Return CPU in percent of a core and memory in MiB, of each part and of all."""
+    """Return CPU in percent of a core and memory in MiB, for each part and in total."""
     with watched_cluster(SIZE) as (cluster, pipeline):
         at_rest, changing = _run(cluster, pipeline, seconds)
     return {
@@ -92,7 +92,7 @@ def _change(cluster: ZnodeCluster, seconds: float) -> None:
 
 
 def _used(pipeline: Pipeline) -> dict[str, machine.Usage]:
-    """Return what each part has used; Spark's JVM counts by itself."""
+    """Return the usage of each part; Spark's JVM is listed separately."""
     used = {}
     processes = dict(pipeline.processes)
     if pipeline.broker is not None:

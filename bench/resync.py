@@ -1,7 +1,8 @@
-"""How fast a resync is, by each way of watching: the whole tree from ZooKeeper into the log.
+"""Measure a resync with each way of watching: the whole tree from ZooKeeper into the log.
 
-A cluster of znodes on a real ZooKeeper, the watcher alone with its shipped settings, and a reader of
-the log that takes the time between a resync's two marks, as the watcher wrote them.
+The scenario has a cluster of znodes on a real ZooKeeper, the watcher alone with its shipped
+settings, and a reader of the log that takes the time between a resync's two marks, as the watcher
+wrote them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ DEADLINE_S = 120.0
 
 
 def measure() -> dict[str, Any]:
-    """Make the cluster, resync it a few times by each way, and return the times in seconds."""
+    """Create the cluster, resync it a few times with each way, and return the times in seconds."""
     with znode_cluster(SIZE) as watched:
         broker = KraftBroker(watched.supervisor, watched.jars, watched.folder / "kafka")
         broker.start()

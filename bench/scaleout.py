@@ -1,8 +1,8 @@
-"""The shipped query on a standalone Spark cluster, clusters spread over its workers; one worker is killed.
+"""Run the shipped query on a standalone Spark cluster, with clusters spread over its workers, and kill a worker.
 
-A watched cluster and eleven more, whose logs are written as their watchers would. A change is shown
-when the view that commits it is in the pipeline's Kafka. At the end every cluster's views are held
-against a replay of its log by the model alone, in one go.
+There is one watched cluster, and eleven whose logs are written as their watchers would. A change is
+shown when the view that commits it is in the pipeline's Kafka. At the end every cluster's views are
+compared with a replay of its log by the model alone, in one pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SUMMARY = (
 
 WORKERS = 3
 CORES = 2
-"""Of each worker: those that are left have one for each partition of the log."""
+"""Cores of each worker: the remaining ones have one for each partition of the log."""
 PARTITIONS = 4  # of the pipeline's topics: clusters are folded in parallel over them
 OTHERS = 11
 SIZE = Size(100, 10)
@@ -50,7 +50,7 @@ DEADLINE_S = 180.0
 
 
 def measure() -> dict[str, Any]:
-    """Start everything, fold all clusters, kill a worker while changes come; return times and shares."""
+    """Start everything, fold all clusters, kill a worker during changes; return times and shares."""
     with znode_cluster(SIZE) as watched:
         began = time.monotonic()
         spark = SparkCluster(
@@ -106,7 +106,7 @@ def _run(spark: SparkCluster, pipeline: Pipeline, began: float) -> dict[str, Any
 
 
 def _cpu_s(spark: SparkCluster) -> dict[str, float]:
-    """Return the processor time of each worker, its executor and that one's Python included."""
+    """Return the processor time of each worker, including its executor and the executor's Python."""
     return {
         name: machine.added(machine.usage(worker.pid).values()).cpu_s
         for name, worker in spark.workers.items()
@@ -115,7 +115,7 @@ def _cpu_s(spark: SparkCluster) -> dict[str, float]:
 
 
 class _Views(threading.Thread):
-    """Reads the views: the newest of each key, and when each cluster had come how far."""
+    """Reads the views: the newest of each key, and when each cluster had reached which position."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(daemon=True)
@@ -135,12 +135,12 @@ class _Views(threading.Thread):
                 self._commits[view.cluster].append((place, now))
 
     def stop(self) -> None:
-        """End it."""
+        """Stop it."""
         self._stopped.set()
         self.join()
 
     def when_shown(self, cluster: str, place: Position) -> float | None:
-        """Return when the views of a cluster first held all up to a place of its log."""
+        """Return when the views of a cluster first included everything up to a position of its log."""
         commits = list(self._commits[cluster])
         return next((at for held, at in commits if held >= place), None)
 
@@ -154,7 +154,7 @@ class _Written(NamedTuple):
 
 
 class _Changes:
-    """Moves leaders, in one cluster after the other."""
+    """Moves leaders, in one cluster after another."""
 
     def __init__(self, loads: dict[str, LogLoad], log: LogWriter, views: _Views) -> None:
         self._loads = loads
@@ -167,7 +167,7 @@ class _Changes:
         self._await([self._write() for _ in self._loads])
 
     def write_for(self, seconds: float) -> dict[str, Any]:
-        """Write at an even rate for so long; return how late the changes were shown, in milliseconds."""
+        """Write at a constant rate for so long; return the delays until changes were shown, in milliseconds."""
         written = []
         due = time.monotonic()
         for _ in range(int(seconds * RATE_PER_S)):
@@ -205,7 +205,7 @@ class _Changes:
 def _records(
     bootstrap_servers: str, topic: str, stopped: threading.Event | None = None
 ) -> Iterator[tuple[str, bytes | None]]:
-    """Yield a topic's keys and values from its beginning; to its present end, or until stopped."""
+    """Yield a topic's keys and values from its beginning; to its current end, or until stopped."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -229,7 +229,7 @@ def _records(
 
 
 def _compare(bootstrap_servers: str, views: _Views) -> tuple[int, int]:
-    """Replay each log; return how many views there are, and how many differ from those that were read."""
+    """Replay each log; return the number of views, and how many differ from the views that were read."""
     logs: dict[str, list[bytes]] = defaultdict(list)
     for key, value in _records(bootstrap_servers, "kcm.changes"):
         if value:
@@ -258,7 +258,7 @@ def _replayed(cluster: str, log: list[bytes]) -> Iterator[tuple[str, dict[str, A
 
 
 def _facts(view: Any) -> dict[str, Any]:
-    """Return what a view says of the cluster: not of when and by which lineage it was written."""
+    """Return a view's facts about the cluster, without when and by which lineage it was written."""
     if isinstance(view, ClusterView):
         kept = "controller counts leader_elections unclean_elections isr_shrinks isr_expands"
         facts = {name: getattr(view, name) for name in kept.split()}

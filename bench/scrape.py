@@ -1,7 +1,7 @@
-"""What a scrape and the live page cost, and what they weigh: the exporter over HTTP, with views of large clusters.
+"""Measure the cost and size of a scrape and of the live page: the exporter over HTTP, with views of large clusters.
 
-The views are those that the model makes of a cluster's log. Kafka is not needed for that: a scrape
-does not wait for it.
+The views are those that the model makes from a cluster's log. Kafka is not needed for that: a
+scrape does not wait for it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LARGE_SCRAPES = 5  # of /metrics/partitions: tens of megabytes each
 
 
 class _Shown:
-    """What a reader of the topics would hold."""
+    """The state of a reader of the topics."""
 
     def __init__(self) -> None:
         self.views = ViewStore()
@@ -56,7 +56,7 @@ class _Shown:
         self.collector = Collector(lambda _snapshot: ReaderProgress(read_ms=0, watcher_ms=0))
 
     def take(self, key: str, value: bytes) -> None:
-        """Take a view in, and show what it completes."""
+        """Take in a view, and show the batch that it completes."""
         name = self.views.apply(Record("kcm.views", 0, 0, key.encode(), value, clock_ms()))
         if name is not None:
             self.collector.update([name], self.views.clusters)
@@ -97,7 +97,7 @@ def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
 
 
 def _fill(shown: _Shown, load: LogLoad) -> None:
-    """Fold a resync as the fold does, and hand on the views."""
+    """Fold a resync as the fold does, and pass the views on."""
     control = ControlPlane(CLUSTER, assumed=Assumed(), counters_since=0)
     state = ClusterState(control, TopicsInMemory().batch())
     for message in messages(load.resync()):

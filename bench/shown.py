@@ -1,4 +1,4 @@
-"""When a change is shown: what strangers see of it in a scrape, and in the topic of views."""
+"""Measure when a change is shown: in a scrape, and in the topic of views, read without the monitor's own readers."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from controller_model.kafka import ids
 from controller_model.records.views import ClusterView, TopicView, decode_view
 
 SCRAPE_PAUSE_S = 0.025
-"""Adds half of itself to each figure, and leaves the processor to the pipeline."""
+"""Seconds between polls: adds half of itself to each figure, and leaves the processor to the pipeline."""
 ANSWER_DEADLINE_S = 10.0
 
 
 class Reached:
-    """When a rising count first was at least so much."""
+    """Records when a rising count first reached each value."""
 
     def __init__(self) -> None:
         self.reached = 0
         self._times: list[float] = []
 
     def note(self, count: int, now: float) -> None:
-        """Take a newer value of the count."""
+        """Record a newer value of the count."""
         if count > self.reached:
             self._times += [now] * (count - self.reached)
             self.reached = count
 
     def when_reached(self, count: int) -> float | None:
-        """Return when the count first was at least that; None if it never was."""
+        """Return when the count first was at least this value; None if it never was."""
         return self._times[count - 1] if count <= len(self._times) else None
 
 
 class Scraper(threading.Thread, Reached):
-    """Polls /metrics on one connection; `count` finds the count in a body, None where it is not."""
+    """Polls /metrics on one connection; `count` returns the count in a body, None where it has none."""
 
     def __init__(self, url: str, count: Callable[[str], int | None], stop: threading.Event) -> None:
         threading.Thread.__init__(self, daemon=True)
@@ -56,7 +56,7 @@ class Scraper(threading.Thread, Reached):
             try:
                 connection.request("GET", "/metrics")
                 body = connection.getresponse().read().decode()
-            except (OSError, http.client.HTTPException):  # it may be under way to its start
+            except (OSError, http.client.HTTPException):  # it may be starting
                 connection.close()
                 body = ""
             count = self._count(body)
@@ -67,7 +67,7 @@ class Scraper(threading.Thread, Reached):
 
 
 class TopicReader(threading.Thread):
-    """Reads a topic's first partition from its end on, and hands on each value and its time."""
+    """Reads a topic's first partition from its end on, and passes on each value with its time."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class TopicReader(threading.Thread):
 
 
 def leaders_of(broker: int, cluster: str) -> Callable[[str], int | None]:
-    """Return what finds in a scrape how many partitions the broker leads."""
+    """Return a function that finds in a scrape how many partitions the broker leads."""
     pattern = re.compile(
         rf'^kafka_broker_leaders{{cluster="{cluster}",broker="{broker}"}} (\S+)$', re.MULTILINE
     )
@@ -125,9 +125,9 @@ def leaders_of(broker: int, cluster: str) -> Callable[[str], int | None]:
 def when_shown(
     views: Iterable[tuple[float, bytes]], written: Mapping[ids.TopicPartition, Written]
 ) -> dict[ids.TopicPartition, float]:
-    """Return when readers had each partition as written, or newer; absent: it never came.
+    """Return when readers had each partition as written, or newer; a partition that never came is absent.
 
-    Readers swap to what a batch brought when its last view, the cluster's, is there.
+    Readers switch to a batch when its last view, the cluster's, has arrived.
     """
     shown: dict[ids.TopicPartition, float] = {}
     arrived: set[ids.TopicPartition] = set()
@@ -151,7 +151,7 @@ def storm_result(
     shown: Mapping[ids.TopicPartition, float],
     scraped: Reached,
 ) -> dict[str, Any]:
-    """Return what a storm shows: by scrapes, which count, and for each partition by the views."""
+    """Return the result of a storm: counts by scrapes, and times for each partition by the views."""
     times = sorted(write.at for write in written.values())
     half = max(1, len(times) // 2)
     delays = [

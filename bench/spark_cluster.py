@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark's own on this machine: a master, and workers in processes of their own."""
+"""A standalone Spark cluster on this machine: a master, and workers in their own processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcm.processes.supervisor import Supervisor
 from pipeline.java import find_java
 
 MEMORY_MIB = 512
-"""Of the heap of each executor; master and workers take less."""
+"""Memory of the heap of each executor; master and workers use less."""
 ANSWER_DEADLINE_S = 1.0
 READY_DEADLINE_S = 60.0
 _SECRET = "spark.authenticate.secret"  # noqa: S105  # the name of a property
@@ -28,7 +28,7 @@ class SparkCluster:
     """The master and its workers; each worker runs one executor, which ends with it."""
 
     def __init__(self, supervisor: Supervisor, folder: Path, *, workers: int, cores: int) -> None:
-        """Describe them; nothing is started yet. `cores` are of each worker."""
+        """Describe the processes; nothing is started yet. `cores` is the number for each worker."""
         self._folder = folder
         self._secret = secrets.token_hex(16)
         self._java = find_java(os.environ).path
@@ -74,7 +74,7 @@ class SparkCluster:
             worker.start()
 
     def options(self) -> Mapping[str, str]:
-        """Return the fold's settings for this cluster; it guards the wire by itself, and needs the secret."""
+        """Return the fold's settings for this cluster, which secures its own connections and needs the secret."""
         conf = {
             _SECRET: self._secret,
             "spark.driver.host": HOST,

@@ -1,10 +1,10 @@
-"""How far a storm leaves the monitor behind: thousands of leaders change at once.
+"""Measure how far a storm leaves the monitor behind: thousands of leaders change at once.
 
-Two kinds. The leaders of a cluster of znodes are rewritten in random order through a real
+There are two kinds. The leaders of a cluster of znodes are rewritten in random order through a real
 ZooKeeper, at the rate at which a controller writes them; and a real broker that leads thousands of
 partitions is killed. The whole pipeline runs with its shipped settings. A partition's delay is from
-the mtime that ZooKeeper gave its state to the arrival of the cluster's view that completes the batch
-in which the partition is: then readers show it. How many are shown is read from scrapes.
+the mtime that ZooKeeper gave its state to the arrival of the cluster's view that completes the
+partition's batch: then readers show it. The number of partitions shown is read from scrapes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WARM_UP_RATE_PER_S = 10.0
 WARM_UP_STORM_PER_S = 1_000.0
 QUIET_S = 5.0  # between two storms
 DEADLINE_S = 300.0
-AFTER_S = 0.5  # for the reader of views, which may be behind the exporter
+AFTER_S = 0.5  # for the reader of views, which may lag behind the exporter
 POLL_S = 0.05
 
 
@@ -52,7 +52,7 @@ LED = (3_334, 10_000)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Say what can be chosen."""
+    """Add the options of this scenario."""
     parser.add_argument(
         "--storms",
         nargs="*",

@@ -1,7 +1,7 @@
-"""How much memory the end of a resync takes: the walk over all that is held, for what it did not name.
+"""Measure the memory of the end of a resync: the walk over all znodes held, for those it did not name.
 
-A cluster as Spark's state store holds it, packed; one topic is gone. What the store itself holds is
-not counted, since the JVM holds it.
+The cluster is packed, as Spark's state store holds it; one topic is gone. The store itself is not
+counted, since it is in the JVM.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from controller_model.state.znode_stat import ZnodeStat
 SUMMARY = "the sweep at a resync's end: peak memory and seconds at 200,000 and 1,000,000 partitions"
 
 SIZES = (2_000, 10_000)
-"""Topics."""
+"""Numbers of topics."""
 PARTITIONS = 100
-"""Of each topic."""
+"""Partitions of each topic."""
 
 
 def measure() -> dict[str, Any]:
-    """Return the peak of Python's memory above what was held before, and the time, by size."""
+    """Return, by size, the peak of Python's memory above the start, and the time."""
     return {
         "scenario": "sweep",
         "machine": machine.describe(),

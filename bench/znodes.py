@@ -1,7 +1,7 @@
 """Clusters of znodes on a real ZooKeeper, of any size: Kafka's paths and payloads, without Kafka.
 
-Brokers 1 to 3 hold the partitions whose leaders move; brokers 4 to 6 hold those that stay as they
-are, if there are any. A leader moves along the replicas: 1, 2, 3, 1.
+Brokers 1 to 3 hold the partitions whose leaders move; brokers 4 to 6 hold those that do not change,
+if there are any. A leader moves along the replicas: 1, 2, 3, 1.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pipeline.runtime import EnvironmentProblemError
 MOVING, STAYING = (1, 2, 3), (4, 5, 6)
 """Replicas of a partition of each kind."""
 CREATES_AT_ONCE = 500
-"""In one transaction: far below the 1 MiB that ZooKeeper takes in a request."""
+"""Znodes in one transaction: far below the 1 MiB that ZooKeeper takes in a request."""
 ZOOKEEPER_BYTES_PER_PARTITION = 2_048
-"""Of ZooKeeper's heap: a partition's directory and its state, twice what they take."""
+"""Bytes of ZooKeeper's heap for a partition's directory and its state: twice what they take."""
 UNDER_WAY = 2_000
 """Requests that wait for their replies: enough to fill the connection."""
 PACE_S = 0.01
-"""Writes are sent in a burst each so often: a sleep for each would not keep 3,000 a second."""
+"""Writes are sent in bursts of this interval: a sleep for each write would not reach 3,000 a second."""
 CONNECT_DEADLINE_S = 20.0
 
 
@@ -39,7 +39,7 @@ class Size(NamedTuple):
 
     @property
     def partitions(self) -> int:
-        """All of them."""
+        """The number of all partitions."""
         return self.topics * self.per_topic
 
 
@@ -47,9 +47,9 @@ class Written(NamedTuple):
     """A write of a partition's state, as ZooKeeper stamped it."""
 
     at: float
-    """Unix time in seconds, of ZooKeeper's clock: mtime, which is no later than the reply."""
+    """Unix time in seconds by ZooKeeper's clock: mtime, which is no later than the reply."""
     version: int
-    """The state's partition epoch from then on."""
+    """The state's partition epoch after the write."""
 
 
 class ZnodeCluster:
@@ -62,14 +62,14 @@ class ZnodeCluster:
         *,
         moves: Callable[[int], bool] = lambda _number: True,
     ) -> None:
-        """Describe the cluster; `moves` says of a partition's number whether its leader moves."""
+        """Describe the cluster; `moves` returns whether the leader of the partition of this number moves."""
         self.size = size
         self._client = client
         self._moves = moves
         self._steps = [0] * size.partitions
 
     def make(self) -> int:
-        """Write all znodes; return how many."""
+        """Write all znodes; return their number."""
         stay = not all(map(self._moves, range(self.size.partitions)))
         brokers = MOVING + STAYING if stay else MOVING
         registration = {"version": 5, "host": "localhost", "port": 9092, "endpoints": []}
@@ -102,17 +102,17 @@ class ZnodeCluster:
         self._client.create(f"/{name}")
 
     def path(self, number: int) -> str:
-        """Return where the state of the partition of that number is."""
+        """Return the path of the state of the partition of that number."""
         topic, partition = divmod(number, self.size.per_topic)
         return f"/brokers/topics/topic-{topic}/partitions/{partition}/state"
 
     def id_of(self, number: int) -> TopicPartition:
-        """Return the partition of that number, as Kafka names it."""
+        """Return the topic and partition of that number."""
         topic, partition = divmod(number, self.size.per_topic)
         return TopicPartition(f"topic-{topic}", partition)
 
     def leader(self, number: int) -> int:
-        """Return who leads the partition of that number now."""
+        """Return the current leader of the partition of that number."""
         return self._replicas(number)[self._steps[number] % len(MOVING)]
 
     def move(self, number: int) -> Written:
@@ -171,14 +171,14 @@ class ZnodeCluster:
 
 
 def connect(hosts: str) -> KazooClient:
-    """Return a client that is connected; stop and close it."""
+    """Return a connected client; the caller stops and closes it."""
     client = KazooClient(hosts, timeout=60.0)
     client.start(timeout=CONNECT_DEADLINE_S)
     return client
 
 
 def stamp(stat: ZnodeStat) -> Written:
-    """Return a write by what ZooKeeper says of the znode afterwards."""
+    """Return a write, from the znode's Stat afterwards."""
     return Written(stat.mtime / 1000, stat.version)
 
 

@@ -1,4 +1,4 @@
-"""Two results side by side."""
+"""Two results in one table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.figures import FIGURES, judged
 
 
 def test_figures_stand_first_with_their_bounds() -> None:
-    """Each figure is compared by its value; its must and aim stand beside it."""
+    """Each figure is compared by its value; its must and aim are next to it."""
     old = {"scenario": "delay", "figures": judged(delay_p50=200.0)}
     new = {"scenario": "delay", "figures": judged(delay_p50=150.0)}
     line = comparison(old, new).splitlines()[2]
@@ -17,7 +17,7 @@ def test_figures_stand_first_with_their_bounds() -> None:
 
 
 def test_a_scenario_is_compared_with_its_part_of_a_run_of_all() -> None:
-    """An older run of all holds it among the others."""
+    """An older run of all has it among the others."""
     old = {"scenario": "all", "scenarios": {"scrape": {"p50_ms": 2.0}, "delay": {"p50_ms": 9.0}}}
     table = comparison(old, {"scenario": "scrape", "p50_ms": 1.0})
     assert "| p50_ms | 2.0 | 1.0 | -50 % |  |  |" in table
@@ -25,7 +25,7 @@ def test_a_scenario_is_compared_with_its_part_of_a_run_of_all() -> None:
 
 
 def test_other_machines_are_named() -> None:
-    """Figures of two machines do not compare, and the table says so."""
+    """Figures of two machines are not comparable, and the table says so."""
     assert "different machines" in comparison({"machine": {"cpus": 2}}, {"machine": {"cpus": 4}})
     assert "different machines" not in comparison(
         {"machine": {"cpus": 2}}, {"machine": {"cpus": 2}}
@@ -33,7 +33,7 @@ def test_other_machines_are_named() -> None:
 
 
 def test_entries_of_lists_are_told_apart_by_what_they_measured() -> None:
-    """A list in another order, or with more entries, compares the same things."""
+    """A list in another order, or with more entries, is compared entry by entry."""
     result: dict[str, Any] = {
         "turns": [{"peer": "this", "every_s": 1.0, "quiet": {"polls": 9, "memory_mib": 5}}],
         "storms": [{"leaders": 10, "tail_s": 1.5, "rounds": [{"tail_s": 9.0}]}, 7],
@@ -46,7 +46,7 @@ def test_entries_of_lists_are_told_apart_by_what_they_measured() -> None:
 
 
 def test_every_figure_has_an_aim_beyond_its_must() -> None:
-    """What meets the aim meets the must."""
+    """A figure that meets its aim meets its must."""
     assert all(figure.met(figure.aim, figure.must) for figure in FIGURES.values())
     assert not judged(replay_leaders=60_000)["replay_leaders"]["must_met"]
     assert judged(replay_leaders=70_000)["replay_leaders"]["must_met"]

@@ -1,4 +1,4 @@
-"""What processes use, read from the machine itself."""
+"""The usage of processes, read from the machine itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.machine import NO_USAGE, Usage, added, family, usage
 
 
 def test_a_family_is_a_process_and_what_it_started() -> None:
-    """Children count, and their children; a process that has ended has none."""
+    """Children count, and their children; a process that has ended has no family."""
     code = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print(flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -30,13 +30,13 @@ def test_a_family_is_a_process_and_what_it_started() -> None:
 
 
 def test_processor_time_counts() -> None:
-    """Our own grows as we work."""
+    """This process's own time grows as it works."""
     before = added(usage(os.getpid()).values()).cpu_s
     sum(range(3_000_000))
     assert added(usage(os.getpid()).values()).cpu_s > before
 
 
 def test_usages_add_up() -> None:
-    """Nothing is no usage."""
+    """The sum of none is zero."""
     assert added([]) == NO_USAGE
     assert added([Usage(1.0, 2.0, 3.0), Usage(4.0, 5.0, 6.0)]) == Usage(5.0, 7.0, 9.0)

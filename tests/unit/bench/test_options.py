@@ -1,4 +1,4 @@
-"""What the benchmarks' command line takes."""
+"""The options of the benchmarks' command line."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pipeline.runtime import EnvironmentProblemError
 
 
 def test_a_storm_is_named_by_its_cluster_and_its_leaders() -> None:
-    """TOPICSxPARTITIONS:LEADERS."""
+    """The form is TOPICSxPARTITIONS:LEADERS."""
     assert storm_of("2000x100:67000") == Storm(Size(2_000, 100), 67_000)
 
 
 @pytest.mark.parametrize("text", ["10", "10x10", "10x10:101", "10x10:0", "ax1:1"])
 def test_a_storm_that_cannot_be_is_refused(text: str) -> None:
-    """More leaders than partitions, or none, or no such form."""
+    """Examples are more leaders than partitions, no leaders, and another form."""
     with pytest.raises(argparse.ArgumentTypeError):
         storm_of(text)
 
 
 def test_a_setting_has_a_name_and_a_value() -> None:
-    """NAME=VALUE, of which the value may hold another equals sign."""
+    """The form is NAME=VALUE; the value may contain another equals sign."""
     assert setting_of("a=b=c") == ("a", "b=c")
     with pytest.raises(argparse.ArgumentTypeError):
         setting_of("a")
@@ -52,7 +52,7 @@ def _scenarios(monkeypatch: pytest.MonkeyPatch, **results: Mapping[str, Any] | E
 def test_a_result_is_printed_written_and_compared(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same text goes to both; the comparison follows."""
+    """Both get the same text; the comparison follows."""
     _scenarios(monkeypatch, fast={"p50_ms": 1.0})
     older, newer = tmp_path / "old.json", tmp_path / "new.json"
     older.write_text('{"p50_ms": 2.0}')
@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
 def test_one_that_fails_leaves_its_file_as_it_was(
     older: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What was measured before stays; where nothing was, nothing is."""
+    """An earlier result stays; without one, no file is left."""
     _scenarios(monkeypatch, bad=EnvironmentProblemError("no Java"))
     path = tmp_path / "result.json"
     if older is not None:
@@ -92,7 +92,7 @@ def test_one_that_fails_leaves_its_file_as_it_was(
 def test_one_that_fails_keeps_no_other_from_running(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All that ran are in the result, with their figures; what failed is named, and the exit code says so."""
+    """The result has all scenarios that ran, with their figures; the exit code reports the failed one."""
     bad, good = EnvironmentProblemError("no Java"), {"p50_ms": 1.0, "figures": {"a": {}}}
     _scenarios(monkeypatch, bad=bad, good=good)
     monkeypatch.setattr("sys.argv", ["bench", "all"])
@@ -104,7 +104,7 @@ def test_one_that_fails_keeps_no_other_from_running(
 
 
 def test_every_scenario_runs_with_its_defaults() -> None:
-    """`all` gives each what its own command line gives it without options."""
+    """`all` runs each scenario with the values that its own command line has by default."""
     defaults = bench._defaults()
     assert defaults.keys() == bench.SCENARIOS.keys()
     assert defaults["storm"]["rounds"] == 5

@@ -1,4 +1,4 @@
-"""Where the partitions of the real cluster are."""
+"""The placement of the partitions on the real cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.real_cluster import BROKERS, LEADER, placed
 
 
 def test_the_broker_that_is_killed_leads_what_is_asked_for() -> None:
-    """The others share the rest, and every partition is on all three."""
+    """The other brokers lead the rest, and every partition is on all three."""
     topics, preferred = placed(1_000, 334)
     assert len(topics) == 100
     assert Counter(preferred.values()) == {1: 334, 2: 333, 3: 333}
@@ -19,6 +19,6 @@ def test_the_broker_that_is_killed_leads_what_is_asked_for() -> None:
 
 
 def test_it_may_lead_all() -> None:
-    """As on a cluster that was started one broker after the other."""
+    """A cluster whose brokers were started one after the other is like that."""
     _, preferred = placed(100, 100)
     assert set(preferred.values()) == {LEADER}

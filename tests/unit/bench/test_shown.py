@@ -1,4 +1,4 @@
-"""When a change counts as shown: by the views of a batch that is whole, and by a count in a scrape."""
+"""When a change counts as shown: by the views of a complete batch, and by a count in a scrape."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def _topic(*versions: int | None) -> bytes:
 
 
 def test_a_partition_is_shown_when_its_batch_is_whole() -> None:
-    """The cluster's view ends a batch: readers swap to it then, and not before."""
+    """The cluster's view ends a batch: readers switch to the batch then, and not before."""
     written = {FIRST: Written(1.0, 5)}
     views = [(1.5, _topic(5)), (1.6, encode_view(beat(1))), (2.0, CLUSTER), (3.0, CLUSTER)]
     assert when_shown(views, written) == {FIRST: 2.0}
 
 
 def test_a_partition_is_shown_by_the_version_written_or_a_newer_one() -> None:
-    """An older version is not what was written; partitions that nobody wrote do not count."""
+    """An older version was not the one written; partitions that nobody wrote do not count."""
     written = {FIRST: Written(1.0, 5), SECOND: Written(1.0, 5)}
     views = [(1.0, _topic(4, 6, 9)), (2.0, CLUSTER), (3.0, _topic(5, None)), (4.0, CLUSTER)]
     assert when_shown(views, written) == {SECOND: 2.0, FIRST: 4.0}
 
 
 def test_what_no_commit_follows_was_never_shown() -> None:
-    """A batch that is not whole is not served."""
+    """An incomplete batch is not served."""
     assert when_shown([(1.0, _topic(5))], {FIRST: Written(1.0, 5)}) == {}
 
 
 def test_a_storm_is_told_by_its_tail_its_half_and_its_partitions() -> None:
-    """The tail is from the last write to the last shown, the half from half to half."""
+    """The tail is from the last write to the last one shown, the half from half to half."""
     written = {FIRST: Written(10.0, 1), SECOND: Written(12.0, 1)}
     scraped = Reached()
     scraped.note(1, 13.0)
@@ -62,7 +62,7 @@ def test_a_storm_is_told_by_its_tail_its_half_and_its_partitions() -> None:
 
 
 def test_what_was_not_shown_has_no_time() -> None:
-    """A storm that was not shown in time is no fast one."""
+    """A storm that was not shown in time must not count as a fast one."""
     written = {FIRST: Written(10.0, 1), SECOND: Written(12.0, 1)}
     result = storm_result(written, {FIRST: 12.5}, Reached())
     assert (result["tail_s"], result["half_s"], result["never_shown"]) == (None, None, 1)
@@ -80,7 +80,7 @@ def test_medians_are_taken_over_rounds_that_all_have_the_figure() -> None:
 
 
 def test_a_scrape_says_how_many_a_broker_leads() -> None:
-    """Only this broker of this cluster counts; a scrape without it says nothing."""
+    """Only this broker of this cluster counts; a scrape without it gives no figure."""
     body = (
         'kafka_broker_leaders{cluster="bench",broker="12"} 7.0\n'
         'kafka_broker_leaders{cluster="bench",broker="2"} 5.0\n'

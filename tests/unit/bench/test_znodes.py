@@ -1,4 +1,4 @@
-"""Clusters of znodes: what is written, in which order, and who leads afterwards."""
+"""Clusters made of znodes: what is written, in which order, and who leads afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.runtime import EnvironmentProblemError
 
 
 class _Done:
-    """A request that has its reply."""
+    """A request that has been answered."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -49,7 +49,7 @@ class _Transaction:
 
 
 class _Znodes:
-    """What a client of ZooKeeper does with them, in memory."""
+    """The calls of a ZooKeeper client, in memory."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -97,7 +97,7 @@ def test_every_partition_has_a_state_that_fits_its_assignment() -> None:
 
 
 def test_partitions_that_stay_are_on_brokers_of_their_own() -> None:
-    """So a broker leads exactly those whose leaders have moved to it."""
+    """So a broker leads exactly the partitions whose leaders have moved to it."""
     cluster, znodes = _made(Size(1, 4), moves=lambda number: number < 2)
     leaders = [znodes.state("topic-0", partition)["leader"] for partition in range(4)]
     assert leaders == [1, 1, 4, 4]
@@ -106,7 +106,7 @@ def test_partitions_that_stay_are_on_brokers_of_their_own() -> None:
 
 
 def test_a_leader_moves_along_the_replicas() -> None:
-    """Each move is a new leader epoch, and comes round after three."""
+    """Each move has a new leader epoch; after three moves the leader is the first one again."""
     cluster, znodes = _made(Size(1, 1))
     assert cluster.move(0) == Written(5.001, 1)
     assert znodes.state("topic-0", 0)["leader"] == cluster.leader(0) == 2
@@ -117,7 +117,7 @@ def test_a_leader_moves_along_the_replicas() -> None:
 
 
 def test_all_that_move_together_are_told_by_partition() -> None:
-    """Each with the time and the version that its own reply holds; the others stay."""
+    """Each has the time and the version of its own reply; the others do not move."""
     cluster, znodes = _made(Size(2, 2))
     written = cluster.move_all([3, 0], rate_per_s=1_000)
     assert written == {
@@ -128,7 +128,7 @@ def test_all_that_move_together_are_told_by_partition() -> None:
 
 
 def test_a_cluster_that_is_there_already_is_an_error() -> None:
-    """A transaction's failure is among its results: it must not pass for a cluster."""
+    """A transaction's failure is one of its results and must not be taken for success."""
     znodes = _Znodes()
     ZnodeCluster(cast("KazooClient", znodes), Size(1, 1)).make()
     with pytest.raises(EnvironmentProblemError, match="NodeExists"):
