@@ -1,1 +1,1 @@
-"""What `make mutate` finds, and the reasons of what it may find."""
+"""Check what `make mutate` found against the recorded reasons."""

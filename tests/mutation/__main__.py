@@ -1,8 +1,8 @@
-"""`python -m tests.mutation [FILE...] [--write]`: which changes of the code do the unit tests miss, and why?
+"""`python -m tests.mutation [FILE...] [--write]`: list changes of the code that the unit tests miss without a reason.
 
-The rule: mutmut has changed the code and run the tests (`make mutate`); a change that they missed
-has a reason in `reasons.toml`, and each reason has such a change. What lacks its other half is
-printed, and the exit code is 1. With --write docs/mutants.md is made of both, as far as it was run.
+The rule: mutmut has changed the code and run the tests (`make mutate`). A change that the tests
+missed needs a reason in `reasons.toml`, and each reason needs such a change. One without the other
+is printed, and the exit code is 1. --write makes docs/mutants.md from both, for what was run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = Path("docs/mutants.md")
 
 
 def main(arguments: list[str]) -> int:
-    """Compare what was missed with the reasons, of all files or of these."""
+    """Compare the missed changes with the reasons, for all files or for these."""
     files = [argument for argument in arguments if argument != "--write"]
     mutants = [each for each in read_mutants() if not files or each.file in files]
     reasons = [each for each in read_reasons() if not files or each.file in files]

@@ -1,4 +1,4 @@
-"""What mutmut changed, and what the tests made of it, read from its folder `mutants`."""
+"""Read mutmut's changes of the code and the tests' verdicts from its folder `mutants`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ NOT_RUN = "not checked"
 
 
 class Mutant(NamedTuple):
-    """A change of the code, and what the tests made of it."""
+    """A change of the code, and the tests' verdict."""
 
     name: str
-    """As `mutmut run NAME` takes it."""
+    """The name that `mutmut run NAME` takes."""
     file: str
     status: str
-    """As mutmut calls it: killed, survived, timeout, no tests, …"""
+    """mutmut's word: killed, survived, timeout, no tests, …"""
     change: str
-    """The function, and the line before and after; empty for one that was noticed."""
+    """The function, and the line before and after; empty for a change that was noticed."""
 
 
 def read_mutants() -> list[Mutant]:
@@ -42,7 +42,7 @@ def read_mutants() -> list[Mutant]:
 
 
 def change_of(name: str, diff: str) -> str:
-    r"""Return a change as reasons name it: it stays the same when other lines of the file change.
+    r"""Return a change in the form of the reasons, which does not depend on the file's other lines.
 
     >>> change_of("a.b.xǁCǁf__mutmut_1", "--- a\n+++ a\n@@ -1 +1 @@\n-    x = 1\n+    x = 2\n     y")
     'C.f: x = 1 => x = 2'

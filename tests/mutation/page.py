@@ -1,4 +1,4 @@
-"""docs/mutants.md: how many changes of each file live, and why."""
+"""Make docs/mutants.md: how many changes of each file survive, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a change of the code may be missed: `reasons.toml`, compared with what was missed."""
+"""The reasons why changes of the code may be missed (`reasons.toml`), compared with the missed ones."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Reason(NamedTuple):
     file: str
     why: str
     changes: tuple[str, ...]
-    """As `Mutant.change` names them; … stands for anything."""
+    """In the form of `Mutant.change`; … stands for anything."""
 
     def covers(self, mutant: Mutant) -> bool:
-        """Return whether it is the reason of this mutant."""
+        """Return whether it is a reason for this mutant."""
         return mutant.file == self.file and any(matches(each, mutant) for each in self.changes)
 
 
@@ -43,14 +43,14 @@ def matches(change: str, mutant: Mutant) -> bool:
 
 
 def without_reason(mutants: Iterable[Mutant], reasons: Iterable[Reason]) -> list[Mutant]:
-    """Return the mutants that were missed and should not have been."""
+    """Return the mutants that were missed without a reason."""
     missed = (each for each in mutants if each.status not in {*NOTICED, NOT_RUN})
     reasons = list(reasons)
     return [each for each in missed if not any(reason.covers(each) for reason in reasons)]
 
 
 def without_change(mutants: Iterable[Mutant], reasons: Iterable[Reason]) -> list[tuple[str, str]]:
-    """Return the file and the change of each reason that no longer has a mutant which lives."""
+    """Return the file and the change of each reason that no longer has a surviving mutant."""
     mutants = list(mutants)
     return [
         (reason.file, change)

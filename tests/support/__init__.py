@@ -1,4 +1,4 @@
-"""What tests share: histories, played servers, samples, waits, oracles.
+"""What tests share: histories, fake servers, samples, waits, oracles.
 
-No test lives here. A helper that only one test file uses stays in that file.
+This package has no tests. A helper that only one test file uses is in that file.
 """

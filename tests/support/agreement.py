@@ -1,9 +1,9 @@
-"""Does the simulator write what a real cluster wrote? The comparison, operation by operation.
+"""Compare what the simulator writes with what a real cluster wrote, operation by operation.
 
-The rule: everything is compared but what `MASKED` names, and everything that the simulator had to
-be given, because real clusters decide it by chance, is counted with its reason (`Reason`). Order is
-compared as far as Kafka has one: each partition sees the same writes in the same order, its own
-and those that are no other partition's (`projections`).
+The rule: everything is compared except what `MASKED` names. Every value that the simulator had to
+be given, because on real clusters chance decides it, is counted with its reason (`Reason`). Order
+is compared as far as Kafka guarantees one: each partition sees the same writes in the same order,
+its own and those that belong to no other partition (`projections`).
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ SNAPSHOT_EXCLUSIONS = {
 
 
 TOPIC_PARTS = 4
-"""Parts of a topic's path, the empty one before the first slash included."""
+"""Parts of a topic's path, including the empty one before the first slash."""
 
 
 class Reason(enum.StrEnum):
-    """Why a write cannot be predicted: the simulator was given what chance decided."""
+    """Why a write cannot be predicted: chance decided it, and the simulator was given the outcome."""
 
     RACE_FOR_CONTROLLER = "several brokers stand for election at once (KafkaController.elect)"
     TOPIC_ID = "the topic id is random (AdminZkClient.createTopicWithAssignment, Uuid.randomUuid)"
@@ -66,7 +66,7 @@ class Reason(enum.StrEnum):
 
 
 class RecordedChance(Choices):
-    """Chance as it fell when a recording was made; counts what it was asked."""
+    """The outcomes of chance in a recording; counts the questions."""
 
     def __init__(self, recording: Recording, tree: ZnodeTree, *, begun: bool = False) -> None:
         """Look everything up in this recording; the first election of a cluster is no race."""
@@ -74,9 +74,9 @@ class RecordedChance(Choices):
         self._tree = tree
         self.given: Counter[Reason] = Counter()
         self.until = 0
-        """How many writes belong to the operations up to this one."""
+        """How many writes belong to the operations up to the current one."""
         self._states: dict[tuple[str, int, int], tuple[int, dict[str, Any]]] = {}
-        """Place and content of each change of a state: by path, topics of the name so far, version."""
+        """Place and content of each change of a state, by path, number of topics of that name so far, and version."""
         self._cluster_id = ""
         self._topics_made: Counter[str] = Counter()
         winners: list[int] = []
@@ -99,7 +99,7 @@ class RecordedChance(Choices):
         self._elections = iter(winners if begun else winners[1:])
 
     def first(self, candidates: tuple[int, ...]) -> int:
-        """Return who took /controller next."""
+        """Return the broker that took /controller next."""
         winner = next(self._elections)
         assert winner in candidates, f"{winner} is not among {candidates}"
         if len(candidates) > 1:
@@ -107,7 +107,7 @@ class RecordedChance(Choices):
         return winner
 
     def falls_behind(self) -> tuple[TopicPartition, int] | None:
-        """Return a follower that left an ISR next, under the leader epoch that stands."""
+        """Return a follower that left an ISR next, under the current leader epoch."""
         for partition, standing, written in self._altered_isrs():
             gone = [b for b in standing if b not in written]
             if len(gone) == 1:
@@ -116,7 +116,7 @@ class RecordedChance(Choices):
         return None
 
     def taken_back(self, stopping: int) -> TopicPartition | None:
-        """Return a partition whose leader wrote this follower back into the ISR next."""
+        """Return a partition whose leader next wrote this follower back into the ISR."""
         for partition, standing, written in self._altered_isrs():
             if written == [*standing, stopping]:
                 self.given[Reason.SHUTDOWN_RACE] += 1
@@ -124,7 +124,7 @@ class RecordedChance(Choices):
         return None
 
     def _altered_isrs(self) -> Iterator[tuple[TopicPartition, list[int], list[int]]]:
-        """Yield the ISRs that leaders write next, under the epoch that stands: as it is, and then."""
+        """Yield the ISRs that leaders write next under the current epoch: before and after."""
         for topic in self._tree.children("/brokers/topics"):
             for number in self._tree.children(f"/brokers/topics/{topic}/partitions"):
                 partition = TopicPartition(topic, int(number))
@@ -137,13 +137,13 @@ class RecordedChance(Choices):
                     yield partition, standing["isr"], written["isr"]
 
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
-        """Return the partition whose state was written next; order only, so it is not counted."""
+        """Return the partition whose state was written next; this is only order, so it is not counted."""
         return min(partitions, key=lambda partition: self._next(partition)[0])
 
     def joins(
         self, partition: TopicPartition, isr: tuple[int, ...], candidates: tuple[int, ...]
     ) -> int:
-        """Return who joined the ISR next."""
+        """Return the replicas that joined the ISR next."""
         if len(candidates) == 1:
             return candidates[0]
         self.given[Reason.RACE_TO_ISR] += 1
@@ -152,7 +152,7 @@ class RecordedChance(Choices):
         return candidates[0] if joined is None else joined
 
     def _next(self, partition: TopicPartition) -> tuple[int, dict[str, Any]]:
-        """Return place and content of the next write of a state; far away when there is none."""
+        """Return place and content of the next write of a state; a very late place when there is none."""
         path = state_path(partition)
         znode = self._tree.find(path)
         version = 0 if znode is None else znode.version + 1
@@ -160,14 +160,14 @@ class RecordedChance(Choices):
         return self._states.get(key, (1 << 30, {}))
 
     def topic_id(self, topic: str) -> str:
-        """Return the id that the topic got."""
+        """Return the id that the topic was given."""
         self.given[Reason.TOPIC_ID] += 1
         self._topics_made[topic] += 1
         topic_id: str = next(self._topic_ids[topic])
         return topic_id
 
     def cluster_id(self) -> str:
-        """Return the id that the cluster got."""
+        """Return the id that the cluster was given."""
         self.given[Reason.CLUSTER_ID] += 1
         return self._cluster_id
 
@@ -179,12 +179,12 @@ class Agreement:
     written: int = 0
     """Writes of the real cluster's controller and brokers that were compared."""
     given: Counter[Reason] = field(default_factory=Counter)
-    """How many of them the simulator was given something for, by reason."""
+    """For how many of them the simulator was given an outcome, by reason."""
     differences: list[str] = field(default_factory=list)
     quiet_points: int = 0
 
     def summary(self) -> str:
-        """Return the account in words."""
+        """Return the result as text."""
         given = "; ".join(f"{count} x {reason}" for reason, count in sorted(self.given.items()))
         return (
             f"{self.written} writes, {len(self.differences)} differences at {self.quiet_points} "
@@ -193,7 +193,7 @@ class Agreement:
 
     @property
     def predicted_share(self) -> float:
-        """The part of the writes that was predicted exactly with nothing given (0..1)."""
+        """The share of writes (0..1) that was predicted exactly without a given outcome."""
         return 1 - self.given.total() / self.written
 
 
@@ -224,9 +224,9 @@ def agree(recording: Recording, settings: SimulatorSettings | None = None) -> Ag
 def agree_from_each_point(
     recording: Recording, settings: SimulatorSettings | None = None
 ) -> list[str]:
-    """Take the cluster over at each quiet point, and return how the next operation differs.
+    """Load the cluster at each quiet point, and return the differences of the next operation.
 
-    What only the controller's and the brokers' memory held is lost each time.
+    Whatever only the controller and the brokers hold in memory is lost at each point.
     """
     tree = ZnodeTree()
     found = []
@@ -253,7 +253,7 @@ def agree_from_each_point(
 
 
 def _is_ours(commit: Commit) -> bool:
-    """Return whether a commit only opened or closed a session that held nothing: a client's."""
+    """Return whether a commit only opened or closed a session without ephemerals: a client's."""
     return not commit.writes
 
 
@@ -264,7 +264,7 @@ def _compared(commit: Commit) -> Iterator[Committed]:
 def _differences(
     operation: ScriptedOperation, real: Iterable[Commit], simulated: Iterable[Commit]
 ) -> list[str]:
-    """Return how the writes of an operation differ; what depends on order is compared last."""
+    """Return the differences in the writes of an operation; those that depend on order come last."""
     theirs, mine = _writes(real), _writes(simulated)
     found = []
     missing, extra = Counter(theirs) - Counter(mine), Counter(mine) - Counter(theirs)
@@ -285,8 +285,8 @@ def _drifts(
 ) -> list[str]:
     """Return where more or fewer requests were refused than simulated: each takes a zxid.
 
-    Behind an election each other broker may be refused once, because it stands for it too late,
-    and as late as a busy machine lets it ask (KafkaController.elect).
+    After an election each other broker may be refused once, because its own attempt comes too late,
+    as late as a busy machine delays it (KafkaController.elect).
     """
     found = []
     late = 0
@@ -302,7 +302,7 @@ def _drifts(
 def _refused(commits: Iterable[Commit]) -> Iterator[tuple[Commit, int]]:
     """Yield each commit that wrote, and how many requests were refused since the one before it.
 
-    What came before the first of an operation is not known: the test's own client was there.
+    Before the first commit of an operation this is not known: the test's own client was active.
     """
     refused, last = 0, None
     for commit in dropwhile(_is_ours, commits):
@@ -317,9 +317,10 @@ _Comparable = tuple[str, str, str, bool, int]
 
 
 def _writes(commits: Iterable[Commit]) -> list[_Comparable]:
-    """Return writes as they are compared: kind, path, masked data, ephemeral or not, version.
+    """Return writes in the form that is compared: kind, path, masked data, ephemeral or not, version.
 
-    What goes with a session goes at once; ZooKeeper's log names it in the order of a hash set.
+    Znodes that end with a session are deleted at once; ZooKeeper's log lists them in the order of a
+    hash set.
     """
     return [
         (
@@ -335,7 +336,7 @@ def _writes(commits: Iterable[Commit]) -> list[_Comparable]:
 
 
 def _masked(data: str) -> str:
-    """Return a payload without the values of masked fields; its bytes are compared otherwise."""
+    """Return a payload without the values of masked fields; other payloads are compared as bytes."""
     if not data.startswith("{"):
         return data
     content: dict[str, Any] = json.loads(data)
@@ -345,7 +346,7 @@ def _masked(data: str) -> str:
 
 
 def _unnumbered(path: str) -> str:
-    """Return a path without the sequence of a notification: two brokers race for the numbers."""
+    """Return a path without the sequence number of a notification, for which two brokers race."""
     parent, _, name = path.rpartition("/")
     return f"{parent}/*" if parent == "/isr_change_notification" else f"{parent}/{name}"
 
@@ -353,8 +354,8 @@ def _unnumbered(path: str) -> str:
 def projections(writes: Iterable[_Comparable]) -> dict[_Scope, list[_Comparable]]:
     """Return, for each topic and partition, the writes that it sees, in order.
 
-    Those are its own, its topic's, and those that are of no topic. The order among partitions and
-    topics is that of Scala's immutable hash sets, of pipelined requests, and of brokers that
+    Those are its own, its topic's, and those that belong to no topic. The order among partitions
+    and topics is that of Scala's immutable hash sets, of pipelined requests, and of brokers that
     answer at the same time.
     """
     ordered = [
@@ -369,7 +370,7 @@ def projections(writes: Iterable[_Comparable]) -> dict[_Scope, list[_Comparable]
 
 
 _Scope = tuple[str, str]
-"""A topic and its partition; empty where a path is of none."""
+"""A topic and its partition; empty where a path has none."""
 
 _TOPIC_PARENTS = ("/brokers/topics/", "/config/topics/", "/admin/delete_topics/")
 
@@ -383,7 +384,7 @@ def _scope(path: str) -> _Scope:
 
 
 class _Observed:
-    """A cluster as an observer sees it who follows its log."""
+    """A cluster as seen by an observer who follows its log."""
 
     def __init__(self) -> None:
         self._log = ZnodeLog("prod")
@@ -401,7 +402,7 @@ class _Observed:
 
 
 def _disagreements(operation: ScriptedOperation, real: Any, simulated: Any) -> list[str]:
-    """Return the fields of two snapshots that are not the same."""
+    """Return the fields in which two snapshots differ."""
     theirs, mine = dict(_leaves(real)), dict(_leaves(simulated))
     return [
         f"{operation}: snapshot {name}: real {theirs.get(name)!r}, simulated {mine.get(name)!r}"

@@ -1,4 +1,4 @@
-"""The exporter's application in this process, over records that a test writes, and a client for it."""
+"""The exporter's application in this process, on records that a test writes, and a client for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.samples import T0, event_record, heard_by_view, record
 
 
 class Served:
-    """What the reader of the topics holds, without the topics."""
+    """The state of the exporter's reader, filled without topics."""
 
     def __init__(self, *, partition_metrics: bool = False) -> None:
         self.state = ReadingState(
@@ -48,12 +48,12 @@ class Served:
         self.app = make_app(pages, metrics)
 
     def write(self, *views: AnyView) -> None:
-        """Take views in, in this order, and show what they complete."""
+        """Take in views, in this order, and show complete batches."""
         changed = [name for view in views if (name := self.views.apply(record(view)))]
         self.collector.update(changed, self.views.clusters)
 
     def publish(self, *events: EventRecord) -> None:
-        """Take events in."""
+        """Take in events."""
         for event in events:
             assert self.events.apply(event_record(event)) is not None
 
@@ -63,7 +63,7 @@ class Served:
         params: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> httpx.Response:
-        """Ask the application, and return the answer."""
+        """Send a request to the application, and return the answer."""
 
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.app)
@@ -73,7 +73,7 @@ class Served:
         return asyncio.run(ask())
 
     def json(self, path: str, **params: Any) -> Any:
-        """Return the body of an answer that must be well."""
+        """Return the body of an answer that must be successful."""
         answer = self.get(path, params)
         assert answer.status_code == 200, answer.text
         return answer.json()

@@ -1,4 +1,4 @@
-"""Commands as tests run them: the one line with which a wrong one fails."""
+"""Run commands in tests, and get the one line that a failing one prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcm.__main__ import main
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
-    """Return the only line with which a command fails, without our name."""
+    """Return the only line that a failing command prints, without the program's name."""
     assert main(arguments) == code
     captured = capsys.readouterr()
     assert captured.out == ""

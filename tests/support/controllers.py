@@ -1,4 +1,4 @@
-"""A controller over a ZooKeeper of one dictionary: what its machines are tested with."""
+"""A controller over a ZooKeeper in a dictionary, for the tests of its state machines."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from controller_simulator.zookeeper.transactions import (
 
 EPOCH = 50
 EPOCH_ZK_VERSION = 49
-"""A version grows by one per controller; the first epoch is 1, in version 0."""
+"""The version grows by one for each controller; the first epoch is 1, in version 0."""
 
 
 class Zookeeper:
-    """Data and versions by path; writes fail loudly where the real one would refuse them."""
+    """Data and versions by path; writes raise where the real ZooKeeper would refuse them."""
 
     def __init__(self) -> None:
         self.znodes: dict[str, tuple[str, int]] = {}
@@ -77,11 +77,11 @@ class Zookeeper:
         return list(dict.fromkeys(name.split("/")[0] for name in below))
 
     def reassign_partitions(self) -> Mapping[TopicPartition, tuple[int, ...]] | None:
-        """Return what legacy tools ask for."""
+        """Return the reassignment that legacy tools request."""
         return self.reassignments
 
     def make(self, write: CreateZnode | SetZnode | DeleteZnode) -> None:
-        """Make a write, as ZooKeeper would."""
+        """Perform a write as ZooKeeper would."""
         if write.path == "/admin/reassign_partitions":
             self.reassignments = None
             if isinstance(write, SetZnode):
@@ -104,7 +104,7 @@ class Zookeeper:
 
 
 class Play:
-    """A controller under epoch 50 with its machines, over a ZooKeeper of its own."""
+    """A controller under epoch 50 with its state machines, over its own ZooKeeper."""
 
     def __init__(self, *live: int, delete_topic_enable: bool = True, **options: Any) -> None:
         self.zookeeper = Zookeeper()
@@ -133,7 +133,7 @@ class Play:
         return list(self.context.partitions_of(name))
 
     def created(self, name: str, *assignment: Sequence[int]) -> list[TopicPartition]:
-        """Add a topic whose partitions and replicas have gone through the machines."""
+        """Add a topic whose partitions and replicas have passed through the state machines."""
         partitions = self.topic(name, *assignment)
         self.replicas.startup()
         self.partitions.startup()
@@ -155,7 +155,7 @@ class Play:
         )
 
     def take(self) -> Transition:
-        """Take what was done, and make its writes."""
+        """Take the transition, and perform its writes."""
         done = self.io.take()
         for write in done.writes:
             for part in unfenced(write):
@@ -163,7 +163,7 @@ class Play:
         return done
 
     def written(self, partition: TopicPartition) -> tuple[int, tuple[int, ...], int, int]:
-        """Return leader, ISR, leader epoch and version as ZooKeeper holds them; all applied."""
+        """Return leader, ISR, leader epoch and version in ZooKeeper, with all writes applied."""
         found = self.zookeeper.partition_state(partition)
         assert found is not None
         state = found.leader_and_isr
@@ -172,7 +172,7 @@ class Play:
         return state.leader, state.isr, state.leader_epoch, found.partition_epoch
 
     def assignment(self, topic: str) -> dict[int, ReplicaAssignment]:
-        """Return a topic's assignment as ZooKeeper holds it."""
+        """Return a topic's assignment in ZooKeeper."""
         znode = decode_topic(self.zookeeper.znodes[f"/brokers/topics/{topic}"][0].encode())
         return {
             partition: ReplicaAssignment(
@@ -183,7 +183,7 @@ class Play:
 
 
 def unfenced(write: ZnodeWrite) -> tuple[CreateZnode | SetZnode | DeleteZnode, ...]:
-    """Return what a write changes, without the transaction and its checks."""
+    """Return the changes of a write, without the transaction and its checks."""
     if isinstance(write, Multi):
         return tuple(part for part in write.writes if not isinstance(part, CheckZnode))
     return (write,)
@@ -192,8 +192,8 @@ def unfenced(write: ZnodeWrite) -> tuple[CreateZnode | SetZnode | DeleteZnode, .
 def offline_partition_count(context: ControllerContext) -> int:
     """Return the gauge OfflinePartitionsCount: topics whose deletion has begun do not count.
 
-    One that is queued and waits still does (updatePartitionStateMetrics); one that is gone, and
-    whose partitions' states are remembered all the same, does not.
+    A topic whose deletion is queued and waits still counts (updatePartitionStateMetrics). A deleted
+    topic whose partitions' states are still remembered does not.
     """
     return sum(
         p.topic in context.assignments and p.topic not in context.topics_with_deletion_started
@@ -213,12 +213,12 @@ def preferred_replica_imbalance_count(context: ControllerContext) -> int:
 
 
 def replica(partition: TopicPartition, broker: int) -> PartitionAndReplica:
-    """Name a replica."""
+    """Return a replica of a partition."""
     return PartitionAndReplica(partition.topic, partition.partition, broker)
 
 
 def in_short(requests: Sequence[Request]) -> list[str]:
-    """Return requests in short: kind, broker, and what decides there."""
+    """Return requests in short: kind, broker, and the deciding values."""
     lines = []
     for request in requests:
         match request:

@@ -1,4 +1,4 @@
-"""A played cluster that elects, shown by the real exporter, and a run of elections on it."""
+"""A fake cluster that elects, shown by the real exporter, and a run of elections on it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support.api_server import Served
 from tests.support.samples import as_of, broker_view, cluster_view, log_view, topic_view
 
 PARTITIONS = 7
-"""Of topic t, whose preferred replica is broker 1 and whose leader is broker 0."""
+"""Partition of topic t whose preferred replica is broker 1 and whose leader is broker 0."""
 
 
 class Cluster:
-    """A played cluster, shown by the real exporter; it elects when it is asked to."""
+    """A fake cluster, shown by the real exporter; it elects when asked."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -39,17 +39,17 @@ class Cluster:
         self.cluster_id: str | None = "played"
         self.asked: list[list[int]] = []
         self.after: dict[int, Callable[[], None]] = {}
-        """What else happens with the request of this number, from 1."""
+        """What else happens with the request of this number, counted from 1."""
         self.refuses: dict[int, str] = {}
-        """Errors by partition; such a partition keeps its leader."""
+        """Errors by partition; a partition with an error keeps its leader."""
         self.late: dict[int, str] = {}
-        """Errors by partition with which Kafka answers although it elects."""
+        """Errors by partition that Kafka returns although it elects."""
         self.deaf: set[int] = set()
-        """Partitions that Kafka says were elected and whose leader does not move."""
+        """Partitions that Kafka reports as elected while their leader does not move."""
         self._seq = itertools.count(1)
 
     def show(self) -> None:
-        """Let the exporter show how it is."""
+        """Make the exporter show the current state."""
         at = as_of(next(self._seq))
         there, count = tuple(self.there), len(self.there)
         not_led = {each for each in there if self.leaders[each] != 1}

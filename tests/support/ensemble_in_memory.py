@@ -1,9 +1,9 @@
-"""An ensemble in memory, and a reader of the log, to drive the watcher's decisions.
+"""An ensemble in memory and a reader of the log, to test the watcher's decisions.
 
-The server answers requests one by one and in order, and puts a change's notification before every
-reply that shows the change, as ZooKeeper promises. It does not promise more: a read may be executed,
+The server answers requests one by one and in order, and sends a change's notification before every
+reply that shows the change, as ZooKeeper guarantees. It guarantees no more: a read may be executed,
 then a change notified, and only then the read's reply sent. An old server knows neither recursive
-watches nor multiReads: it says so, and then closes the connection.
+watches nor multiReads: it returns an error and then closes the connection.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ START_MS = 1_000_000
 
 STATE = "/brokers/topics/t/partitions/0/state"
 PUBLISHED = ("/brokers/ids/0", "/brokers/topics/t", STATE, "/controller", "/cluster/id")
-"""What is published of a small Kafka cluster."""
+"""The published znodes of a small Kafka cluster."""
 
 
 Answer = tuple[int, int, int, tuple[Result, ...]]
 """A reply: token, zxid, error, results."""
 
 CLOSED = ()
-"""What comes last on a connection that the server closed."""
+"""The last reply on a connection that the server closed."""
 
 
 class Ensemble:
@@ -65,9 +65,9 @@ class Ensemble:
         self.broken: set[str] = set()
         """Paths whose reads fail with an error of the server."""
         self.refusal: Err = Err.OK
-        """What it answers when asked for a recursive watch."""
+        """The answer to a request for a recursive watch."""
         self.old = False
-        """It knows neither recursive watches nor multiReads."""
+        """The server knows neither recursive watches nor multiReads."""
         self.connected = False
         self.to_client: deque[Answer | tuple[int, str] | tuple[()]] = deque()
         self.requests: deque[Send] = deque()
@@ -77,7 +77,7 @@ class Ensemble:
         self.child_watches: set[str] = set()
 
     def put(self, path: str, data: bytes = b"{}") -> None:
-        """Create or set a znode, and its parents."""
+        """Create or set a znode, and create its parents."""
         parent = path.rpartition("/")[0]
         if parent and parent not in self.nodes:
             self.put(parent, b"")
@@ -94,7 +94,7 @@ class Ensemble:
             self._notify(EventType.DATA_CHANGED, path)
 
     def delete(self, path: str) -> None:
-        """Delete a znode and all below it, leaves first."""
+        """Delete a znode and everything below it, leaves first."""
         below = sorted((p for p in self.nodes if f"{p}/".startswith(f"{path}/")), reverse=True)
         for each in below:
             self.zxid += 1
@@ -103,7 +103,7 @@ class Ensemble:
             self._notify_parent(each)
 
     def connect(self) -> None:
-        """Begin a connection without watches."""
+        """Start a connection without watches."""
         self.connected = True
         self._watched.clear()
         self.data_watches.clear()
@@ -113,7 +113,7 @@ class Ensemble:
         self.to_client.clear()
 
     def disconnect(self) -> None:
-        """End the connection: requests and replies under way are lost."""
+        """End the connection: requests and replies in flight are lost."""
         self.connect()
         self.connected = False
 
@@ -128,7 +128,7 @@ class Ensemble:
         return True
 
     def answer_one(self) -> bool:
-        """Send the oldest reply, executing its request if need be; False when there is none."""
+        """Send the oldest reply, executing its request if necessary; False when there is none."""
         if not self._executed and not self.execute_one():
             return False
         answer = self._executed.popleft()
@@ -201,7 +201,7 @@ class Ensemble:
 
 
 def fill(zk: Ensemble) -> None:
-    """Make a small Kafka cluster."""
+    """Create a small Kafka cluster."""
     for path in PUBLISHED:
         zk.put(path, b'{"version":"1","id":"one"}' if path == "/cluster/id" else b"{}")
 
@@ -215,7 +215,7 @@ def view(
     cluster_id: str | None = None,
     wanted: ResyncWanted | None = None,
 ) -> ClusterView:
-    """Return the fold's view of a watcher's log, of its first generation if nothing else is said."""
+    """Return the fold's view of a watcher's log, by default of its first generation."""
     return cluster_view(
         at=AsOf("l", generation, seq),
         log=LogView(watcher=watcher, read_zxid=read_zxid),
@@ -225,7 +225,7 @@ def view(
 
 
 class Reader:
-    """What a reader of the log holds: the fold's rules in their plainest form."""
+    """The state of a reader of the log: the fold's rules in their simplest form."""
 
     def __init__(self) -> None:
         self.changes: list[ZnodeChange] = []
@@ -235,7 +235,7 @@ class Reader:
         self._expected = (0, 0)
 
     def read(self, change: ZnodeChange) -> None:
-        """Apply one change; fails on a hole in the seqs."""
+        """Apply one change; fails on a gap in the seqs."""
         self.changes.append(change)
         self.last[change.kind] = change
         generation, seq = self._expected
@@ -247,7 +247,7 @@ class Reader:
         self._apply(change)
 
     def skip(self, changes: int) -> None:
-        """Pass over changes that were dropped before they came here."""
+        """Skip changes that were dropped before they arrived here."""
         generation, seq = self._expected
         self._expected = (generation, seq + changes)
 
@@ -278,12 +278,12 @@ class Reader:
 
 
 def requests_in_flight(watcher: Watcher) -> int:
-    """Return how many of a watcher's requests wait for their replies."""
+    """Return how many of a watcher's requests are waiting for their replies."""
     return len(watcher._out._in_flight)
 
 
 def digest_of(mzxids: dict[str, int]) -> str:
-    """Return the digest over znodes."""
+    """Return the digest of these znodes."""
     digest = 0
     for path, mzxid in mzxids.items():
         digest ^= znode_digest(path, mzxid)
@@ -291,7 +291,7 @@ def digest_of(mzxids: dict[str, int]) -> str:
 
 
 class Play:
-    """A watcher, an ensemble and a reader, step by step."""
+    """A watcher, an ensemble and a reader, run step by step."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class Play:
         self.other_commands: list[Command] = []
 
     def connect(self) -> None:
-        """Begin a connection."""
+        """Start a connection."""
         self.zk.connect()
         self.watcher.on_session(SessionState.CONNECTED, SERVER, self.now_ms)
         self.carry_out()
@@ -318,7 +318,7 @@ class Play:
         self.carry_out()
 
     def carry_out(self) -> None:
-        """Let the watcher decide, and do what it says."""
+        """Let the watcher decide, and carry out its actions."""
         self.watcher.on_tick(self.now_ms)
         for command in self.watcher.commands():
             match command:
@@ -331,7 +331,7 @@ class Play:
                     self.other_commands.append(command)
 
     def deliver_one(self) -> bool:
-        """Bring the oldest notification or reply to the watcher; False when there is none."""
+        """Deliver the oldest notification or reply to the watcher; False when there is none."""
         if not self.zk.to_client:
             return False
         match self.zk.to_client.popleft():
@@ -351,7 +351,7 @@ class Play:
         self.carry_out()
 
     def settle(self, most: int = 10_000) -> None:
-        """Answer and deliver until nothing is left to do."""
+        """Answer and deliver until nothing is left."""
         self.carry_out()
         for _ in range(most):
             if not (self.deliver_one() or self.zk.answer_one()):
@@ -361,10 +361,10 @@ class Play:
         raise AssertionError(f"not settled: {requests_in_flight(self.watcher)} requests in flight")
 
     def kinds(self) -> list[ChangeKind]:
-        """Return the kinds of all changes but heartbeats, in order."""
+        """Return the kinds of all changes except heartbeats, in order."""
         kinds = [change.kind for change in self.reader.changes]
         return [kind for kind in kinds if kind is not ChangeKind.HEARTBEAT]
 
     def expected(self, paths: Sequence[str]) -> dict[str, int]:
-        """Return what a reader must hold of these paths."""
+        """Return what a reader must hold for these paths."""
         return {path: self.zk.nodes[path].mzxid for path in paths if path in self.zk.nodes}

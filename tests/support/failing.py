@@ -1,6 +1,6 @@
-"""A cluster that is well until a test breaks it, and what its fold says of incidents.
+"""A cluster that is healthy until a test breaks it, and what its fold reports about incidents.
 
-The rule: heartbeats come as the watcher sends them, so that time passes as it does in the log.
+The rule: heartbeats come as the watcher sends them, so that time passes as in a real log.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from controller_model.records.incidents import QUIET_MS, Incident
 from tests.support.histories import Fold, History, only, small_cluster
 
 BEAT_MS = 10_000
-"""Between two heartbeats."""
+"""Time between two heartbeats."""
 
 
 def begun(**topics: dict[int, tuple[int, ...]]) -> tuple[History, Fold]:
-    """Return a healthy cluster that has been looked at."""
+    """Return a healthy cluster that the fold has read."""
     history, fold = small_cluster(**topics), Fold()
     history.heartbeat()
     fold.follow(history)
@@ -22,7 +22,7 @@ def begun(**topics: dict[int, tuple[int, ...]]) -> tuple[History, Fold]:
 
 
 def beat(history: History, fold: Fold, times: int) -> None:
-    """Let heartbeats pass, each a batch of its own."""
+    """Let heartbeats pass, each in its own batch."""
     for _ in range(times):
         history.heartbeat()
         fold.follow(history)
@@ -34,12 +34,12 @@ def quiet(history: History, fold: Fold) -> None:
 
 
 def opened(fold: Fold) -> Incident:
-    """Return the incident that is open."""
+    """Return the open incident."""
     incident = fold.state.control.incidents.open
     assert incident is not None
     return incident
 
 
 def closed(fold: Fold) -> Incident:
-    """Return the one incident that was closed."""
+    """Return the single incident that was closed."""
     return only(fold.accounts, IncidentClosed).incident

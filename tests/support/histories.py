@@ -1,8 +1,9 @@
-"""A play of ZooKeeper and Kafka's controller that writes a cluster's log, for tests of the fold.
+"""Write a cluster's log as ZooKeeper and Kafka's controller would cause it, for tests of the fold.
 
 The rule: `History` holds the tree as ZooKeeper would (zxids, versions, czxids) and appends to
-`changes` exactly what a watcher would publish. What nobody saw is written with `seen=False`; a
-resync or a reconciliation then finds it. `Fold` applies changes and keeps what happened.
+`changes` exactly what a watcher would publish. A change that the watcher missed is written with
+`seen=False`; a resync or a reconciliation then finds it. `Fold` applies changes and keeps the
+events.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ from streaming.state_codec import StateTopics
 from streaming.topic_journal import JournalLimits
 
 TICK_MS = 10
-"""Between two steps of a history, on all clocks."""
+"""Time between two steps of a history, on all clocks."""
 
 LIMITS = JournalLimits(piece_partitions=2)
-"""Of the fold's journal: histories are small, and are to hold wide topics as well."""
+"""Size of the fold's journal: histories are small, but must also hold wide topics."""
 
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
 _EventT = TypeVar("_EventT")
@@ -63,7 +64,7 @@ def encode_changes(changes: Iterable[ZnodeChange]) -> bytes:
 
 @dataclass
 class Held:
-    """A znode as ZooKeeper holds it."""
+    """A znode in ZooKeeper."""
 
     data: bytes
     czxid: int
@@ -80,7 +81,7 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def payload(content: Any) -> bytes:
-    """Return a znode's bytes: JSON of anything but text and bytes."""
+    """Return a znode's bytes: text and bytes unchanged, anything else as JSON."""
     if isinstance(content, bytes):
         return content
     return content.encode() if isinstance(content, str) else json.dumps(content).encode()
@@ -88,7 +89,7 @@ def payload(content: Any) -> bytes:
 
 @dataclass
 class History:
-    """A cluster's ZooKeeper and the log that a watcher writes of it."""
+    """A cluster's ZooKeeper, and the log that a watcher writes of it."""
 
     cluster: str = "prod"
     watcher: str = "w1"
@@ -99,7 +100,7 @@ class History:
     znodes: dict[str, Held] = field(default_factory=dict)
     changes: list[ZnodeChange] = field(default_factory=list)
     published: dict[str, int] = field(default_factory=dict)
-    """What the watcher has reported as existing: mzxid by path."""
+    """The znodes that the watcher has reported as existing: mzxid by path."""
     epoch: int = 0
     _transaction: bool = False
     _resync: int = 0
@@ -108,7 +109,7 @@ class History:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Let all that is written inside share one zxid."""
+        """Give all writes inside one zxid."""
         self._next_zxid()
         self._transaction = True
         try:
@@ -182,13 +183,13 @@ class History:
         return change
 
     def start_resync(self, **fields: Any) -> ZnodeChange:
-        """Begin a resync; the watcher counts from nothing."""
+        """Start a resync; the watcher counts from zero."""
         self._resync += 1
         self.published = {}
         return self.record(ChangeKind.RESYNC_STARTED, resync=self._resync, **fields)
 
     def finish_resync(self, **fields: Any) -> ZnodeChange:
-        """End a resync with the right count and digest, unless others are given."""
+        """End a resync with the correct count and digest, unless others are given."""
         return self.record(
             ChangeKind.RESYNC_FINISHED, **{"resync": self._resync, **self._proof(), **fields}
         )
@@ -205,12 +206,12 @@ class History:
         return self.record(ChangeKind.RECONCILED, **{**self._proof(), **fields})
 
     def heartbeat(self, *, after_ms: int = 10_000, **fields: Any) -> ZnodeChange:
-        """Let time pass and report that the watcher lives."""
+        """Let time pass and report that the watcher is alive."""
         self.now += after_ms
         return self.record(ChangeKind.HEARTBEAT, **{"session": SessionState.CONNECTED, **fields})
 
     def new_generation(self, watcher: str) -> None:
-        """Let another watcher take over; it has to begin with a resync."""
+        """Let another watcher take over; it must start with a resync."""
         self.generation += 1
         self.watcher = watcher
         self.seq = 0
@@ -239,7 +240,7 @@ class History:
         self.set(f"/brokers/ids/{broker}", content, seen=seen, ephemeral_owner=broker + 1)
 
     def broker_gone(self, broker: int, *, seen: bool = True) -> None:
-        """End a broker's session, and its hold of /controller if it has it."""
+        """End a broker's session, and delete /controller if the broker holds it."""
         with self.transaction():
             if self.controller_id == broker:
                 self.delete("/controller", seen=seen)
@@ -252,7 +253,7 @@ class History:
         return None if held is None else int(json.loads(held.data)["brokerid"])
 
     def elect(self, broker: int, *, seen: bool = True, epoch_seen: bool = True) -> None:
-        """Let a broker take /controller, as Kafka does since 2.1: with the epoch, in one zxid."""
+        """Make a broker take /controller, as Kafka does since 2.1: with the epoch, in one zxid."""
         self.epoch += 1
         with self.transaction():
             self.set("/controller", controller_payload(broker), seen=seen, ephemeral_owner=1)
@@ -337,7 +338,7 @@ def small_cluster(**partitions: Mapping[int, Sequence[int]]) -> History:
 def election_request(
     topic: str, *partitions: int, cluster: str = "prod", holds_ms: int = 60_000
 ) -> ElectionRequest:
-    """Return what `kcm elect` says before it asks for these."""
+    """Return the record that `kcm elect` writes before it requests these elections."""
     asked = tuple((topic, partition) for partition in partitions)
     return ElectionRequest(
         v=1,
@@ -350,7 +351,7 @@ def election_request(
 
 
 OF_ACCOUNTS = (IncidentOpened, IncidentClosed, RecommendationMade, RecommendationGraded)
-"""Events that sum up others."""
+"""Events that summarise others."""
 
 
 class Fold:
@@ -365,14 +366,14 @@ class Fold:
         self.state = ClusterState(control, store)
         self.events: list[AnyEvent] = []
         self.accounts: list[AnyEvent] = []
-        """What was reported of incidents and recommendations."""
+        """The events about incidents and recommendations."""
         self.sent = SentViews()
         self.forgotten: list[str] = []
         """The keys that the last projection wrote tombstones for."""
         self._read = 0
 
     def feed(self, records: Iterable[ZnodeChange | ElectionRequest]) -> list[AnyEvent]:
-        """Apply records as one batch; return what happened, the accounts' own events apart."""
+        """Apply records as one batch; return the events, without those of the accounts."""
         self._pack_topics()
         batch = EventBatch(self.state)
         for record in records:
@@ -394,7 +395,7 @@ class Fold:
         return self.feed(news)
 
     def restart(self) -> None:
-        """Publish, pack everything and go on from the bytes, as after a restart from a checkpoint."""
+        """Publish, pack everything and continue from the bytes, as after a restart from a checkpoint."""
         self.views()
         control = repacked(self.state.control)
         held, self._packed = self.state.topics, TopicsInMemory(LIMITS)
@@ -408,7 +409,7 @@ class Fold:
         self.sent = SentViews()
 
     def _pack_topics(self) -> None:
-        """Go on from topics as bytes, as each batch of the fold does, where they are kept so."""
+        """Continue from topics as bytes, as each batch of the fold does, where they are kept so."""
         if isinstance(self.state.topics, StateTopics):
             self.state.topics.flush()
             self.state.topics = self._packed.batch()
@@ -418,7 +419,7 @@ class Fold:
         return figures.counts(self.state.control)
 
     def views(self, *, folded_at: int = 0) -> dict[str, AnyView]:
-        """Return the views that changed, in order; the cluster's is the last."""
+        """Return the changed views, in order; the cluster's is the last."""
         place = AsOf("l", *self.state.control.log.position)
         projected = list(project(self.state, as_of=place, folded_at=folded_at, sent=self.sent))
         self.state.control.touched.clear()
@@ -432,14 +433,14 @@ class Fold:
         return view
 
     def broker_view(self, broker: int) -> BrokerView:
-        """Return a broker's view, sent before or not."""
+        """Return a broker's view, whether it was sent before or not."""
         self.sent = SentViews()
         view = self.views()[f"prod/broker/{broker}"]
         assert isinstance(view, BrokerView)
         return view
 
     def facts(self) -> dict[str, Any]:
-        """Return what is true now, without counters, marks and clocks."""
+        """Return the current facts, without counters, marks and clocks."""
         control = self.state.control
         topics = {
             name: (
@@ -472,7 +473,7 @@ def begun(**topics: Mapping[int, Sequence[int]]) -> tuple[History, Fold]:
 
 
 def count_from_scratch(state: ClusterState) -> Contribution:
-    """Return the totals by brute force: each topic that is held is put into an empty cluster."""
+    """Return the totals by brute force: each topic held is added to an empty cluster."""
     empty = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     empty.deleting = state.control.deleting
     counted = ClusterState(empty, MemoryTopicStore())
@@ -494,7 +495,7 @@ def control_names(state: ClusterState) -> list[str]:
 
 
 def only(events: Iterable[AnyEvent], kind: type[_EventT]) -> _EventT:
-    """Return the one event of a kind; fail when there is none or more than one."""
+    """Return the one event of a kind; fails when there is none or more than one."""
     found = [event for event in events if isinstance(event, kind)]
     assert len(found) == 1, f"{len(found)} of {kind.__name__} in {list(events)}"
     return found[0]

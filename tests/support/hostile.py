@@ -1,6 +1,6 @@
-"""Bytes that somebody may write where a record or a payload is read, to do harm.
+"""Bytes that somebody may write in place of a record or a payload, to do harm.
 
-Each is made of a good one: what a decoder skips, in fields that it does not know, can harm as well.
+Each is made from a valid one: parts that a decoder skips, in unknown fields, can do harm as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_JSON = {
 
 
 def spoiled(record: bytes) -> dict[str, bytes]:
-    """Return a good JSON object with something harmful in it or in its place, by what that is."""
+    """Return a valid JSON object with something harmful in it or in its place, by the kind of harm."""
     opened = record.rstrip()[:-1] + (b"," if record.strip() != b"{}" else b"")
     harmful = {
         **{f"nested {name}": nested for name, nested in _NESTED.items()},
@@ -53,11 +53,11 @@ def spoiled(record: bytes) -> dict[str, bytes]:
 
 
 WIDE = {"65 bits": 2**64, "a bit too many": 2**63, "no float": 10**400}
-"""Numbers that JSON may hold, and that something in a reader does not."""
+"""Numbers that JSON may hold and that some reader cannot handle."""
 
 
 def with_a_number(record: bytes, number: int) -> Iterator[bytes]:
-    """Yield a good JSON object with this number in the place of one number in it, of each in turn."""
+    """Yield a valid JSON object with one of its numbers replaced by this one, for each number in turn."""
     body = json.loads(record)
     for place in _numbers(body):
         changed = json.loads(record)

@@ -1,4 +1,4 @@
-"""A client of an exporter that stands in this process: no port, no socket."""
+"""A client of an exporter that runs in this process, without a port or a socket."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kcm.queries.api_client import ExporterApi
 
 
 class Answering(Protocol):
-    """Whoever answers a GET of a path with its query."""
+    """An object that answers a GET of a path with its query."""
 
     def get(self, path: str, *, headers: dict[str, str]) -> httpx.Response:
         """Return the answer; raises OSError where there is none."""
 
 
 class _Handler(urllib.request.HTTPHandler):
-    """Hands requests to the application, and its answers back."""
+    """Passes requests to the application, and its answers back."""
 
     def __init__(self, served: Answering) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class _Handler(urllib.request.HTTPHandler):
 
 
 def api_of(served: Answering) -> ExporterApi:
-    """Return a client of it."""
+    """Return a client of this exporter."""
     api = ExporterApi("http://exporter:9640")
-    api._opener = urllib.request.build_opener(_Handler(served))  # nobody else opens anything
+    api._opener = urllib.request.build_opener(_Handler(served))  # it opens every connection
     return api

@@ -1,6 +1,6 @@
-"""Holds a JSON value against a schema, more strictly than JSON Schema does.
+"""Validate a JSON value against a schema, more strictly than JSON Schema does.
 
-Written from the specification and not from the code that makes the schemas: a field that the
+It is written from the specification and not from the code that makes the schemas. A field that the
 schema does not have is an error, too, so that the document cannot fall behind the answers.
 """
 
@@ -42,7 +42,7 @@ KNOWN = {
 
 
 def errors(value: Json, schema: Json, document: Json, where: str = "$") -> Iterator[str]:
-    """Yield what is wrong with a value; nothing when it is as the schema says."""
+    """Yield the errors of a value; nothing when it matches the schema."""
     unknown = set(schema) - KNOWN
     if unknown:
         yield f"{where}: the schema has {sorted(unknown)}, which this check does not know"

@@ -1,6 +1,6 @@
-"""Kafka clients that answer by a script: for what no healthy broker ever answers.
+"""Kafka clients that answer by a script, for answers that no healthy broker ever gives.
 
-The rule: they stand at the edge, in place of confluent-kafka's classes, so all of our code runs.
+The rule: they replace confluent-kafka's classes at the edge, so all of kcm's own code runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AWAY_CODE = KafkaError._TRANSPORT
 
 
 class Message:
-    """A record, or an error of a partition, as the client hands it over."""
+    """A record, or an error of a partition, as the client returns it."""
 
     def __init__(
         self,
@@ -75,10 +75,10 @@ class Message:
 
 
 class Client:
-    """Stands for confluent-kafka's Consumer: answers in the order of a script.
+    """Replaces confluent-kafka's Consumer: answers in the order of a script.
 
-    `polls` are messages that come together, or an error of a broker; `ends` are the answers to the
-    question where a partition begins and ends, a number being the code of an error.
+    `polls` are messages that arrive together, or an error of a broker. `ends` are the answers about
+    a partition's first and last offsets; a number is the code of an error.
     """
 
     def __init__(
@@ -99,13 +99,13 @@ class Client:
         self.properties: dict[str, Any] = {}
 
     def assign(self, places: list[TopicPartition]) -> None:
-        """Note what is assigned."""
+        """Record the assignment."""
         self.assigned.append({(each.topic, each.partition): each.offset for each in places})
         known = [each for each in places if each.leader_epoch is not None]
         self.epochs.append({(each.topic, each.partition): each.leader_epoch for each in known})
 
     def poll(self, _timeout: float) -> Message | None:
-        """Give the first message of the next answer; its rest is consumed at once."""
+        """Return the first message of the next answer; the rest can be consumed at once."""
         answer = self.polls.pop(0) if self.polls else []
         if isinstance(answer, KafkaError):
             self.error_cb(answer)
@@ -114,19 +114,19 @@ class Client:
         return answer[0] if answer else None
 
     def consume(self, _most: int, timeout: float) -> list[Message]:
-        """Give the rest of the answer."""
+        """Return the rest of the answer."""
         assert timeout == 0
         return self._rest
 
     def list_topics(self, topic: str, timeout: float) -> Any:
-        """Give the metadata of one topic."""
+        """Return the metadata of one topic."""
         assert timeout > 0
         error = None if self.metadata_error is None else KafkaError(self.metadata_error)
         found = SimpleNamespace(error=error, partitions=dict.fromkeys(range(self.partitions)))
         return SimpleNamespace(topics={topic: found})
 
     def get_watermark_offsets(self, _place: object, timeout: float) -> tuple[int, int] | None:
-        """Give the next answer; the last one again and again."""
+        """Return the next answer; the last one repeats."""
         assert timeout > 0
         answer = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
         if isinstance(answer, int):
@@ -134,12 +134,12 @@ class Client:
         return answer
 
     def close(self) -> None:
-        """Count it."""
+        """Count the call."""
         self.closed += 1
 
 
 class Admin:
-    """Stands for confluent-kafka's AdminClient. Ends are 10 + partition, the newest record's time 5."""
+    """Replaces confluent-kafka's AdminClient. Ends are 10 + partition, the newest record's time is 5."""
 
     def __init__(self, ids: Mapping[str, str], *, empty_partition: int = -1) -> None:
         self.ids = dict(ids)
@@ -178,7 +178,7 @@ class Admin:
 
 
 def use_client(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
-    """Let every reader of topics read from this client, with short waits."""
+    """Make every reader of topics use this client, with short waits."""
 
     def consumer(properties: dict[str, Any]) -> Client:
         client.error_cb = properties["error_cb"]

@@ -1,4 +1,4 @@
-"""A Kafka producer that takes what it is given, or refuses it: for what no healthy broker ever answers."""
+"""A Kafka producer that takes or refuses records, for answers that no healthy broker ever gives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline import topic_writer
 
 
 class FakeProducer:
-    """Stands for confluent-kafka's Producer; refuses the records of one topic."""
+    """Replaces confluent-kafka's Producer; refuses the records of one topic."""
 
     def __init__(self, refused: str | None = None) -> None:
         self.refused = refused
@@ -43,10 +43,10 @@ class FakeProducer:
         """Make room."""
 
     def flush(self, _timeout: float) -> int:
-        """Have nothing left."""
+        """Return that nothing is left."""
         return 0
 
 
 def use_producer(monkeypatch: pytest.MonkeyPatch, producer: FakeProducer) -> None:
-    """Let records be written to this one."""
+    """Make records go to this producer."""
     monkeypatch.setattr(topic_writer, "Producer", lambda _: producer)

@@ -1,6 +1,7 @@
-"""A client of kazoo whose ZooKeeper is a dictionary: with one-shot watches, and no server.
+"""A kazoo client whose ZooKeeper is a dictionary, with one-shot watches and without a server.
 
-The rule: each call is whole before the next one, as on a server; threads may ask and change side by side.
+The rule: each call is complete before the next one, as on a server; threads may read and write
+concurrently.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Watch = Callable[[Any], None]
 
 
 class Answer:
-    """An answer that is there already, or an error."""
+    """An answer that has already arrived, or an error."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -29,10 +30,10 @@ class Answer:
 
 
 class KazooInMemory:
-    """Stands in place of KazooClient, as far as the demo's readers use one.
+    """Replaces KazooClient, as far as the demo's readers use it.
 
-    `before_exists` is called before each question whether a znode exists, to change things between two
-    questions; errors in `fails` are raised by the next readings of children, one each.
+    `before_exists` is called before each check whether a znode exists, to make changes between two
+    requests. Errors in `fails` are raised by the next readings of children, one each.
     """
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class KazooInMemory:
     # --- what happens in ZooKeeper ------------------------------------------------------------
 
     def put(self, path: str, data: bytes = b"", *, owner: int = 0) -> None:
-        """Create or change a znode; whoever watches it is told once."""
+        """Create or change a znode; each of its watches fires once."""
         with self._lock:
             self._zxid += 1
             is_new = path not in self.znodes
@@ -77,7 +78,7 @@ class KazooInMemory:
         self.did.append("stop")
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self.did.append("close")
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Any]:
@@ -89,7 +90,7 @@ class KazooInMemory:
             return self.znodes[path]
 
     def get_children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Return the names below a znode, in no order."""
+        """Return the names below a znode, in no particular order."""
         with self._lock:
             if self.fails:
                 raise self.fails.pop(0)
@@ -101,7 +102,7 @@ class KazooInMemory:
             return names
 
     def exists(self, path: str, watch: Watch | None = None) -> Any:
-        """Return the Stat, or None; the watch stands either way."""
+        """Return the Stat, or None; the watch is set in both cases."""
         with self._lock:
             self.before_exists(path)
             self._watch((path, False), watch)
@@ -117,14 +118,14 @@ class KazooInMemory:
             self.remove(path)
 
     def get_async(self, path: str, watch: Watch | None = None) -> Answer:
-        """Return `get` as an answer to come."""
+        """Return `get` as a future answer."""
         try:
             return Answer(self.get(path, watch))
         except NoNodeError as error:
             return Answer(error)
 
     def exists_async(self, path: str, watch: Watch | None = None) -> Answer:
-        """Return `exists` as an answer to come."""
+        """Return `exists` as a future answer."""
         return Answer(self.exists(path, watch))
 
     def _fire(self, *watched: tuple[str, bool]) -> None:

@@ -15,7 +15,7 @@ from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view
 
 SOON_S = 5.0
-"""Long against an update; only a failing test waits so long."""
+"""Long compared with an update; only a failing test waits that long."""
 
 
 def feed_of(
@@ -57,7 +57,7 @@ async def heard(viewer: Viewer, kind: str) -> Any:
 
 
 def messages(taken: bytes) -> list[tuple[str, Any]]:
-    """Return the server-sent events in what goes over the line."""
+    """Return the server-sent events in these bytes."""
     found = []
     for block in taken.decode().split("\n\n")[:-1]:
         name, data = block.split("\n", 1)

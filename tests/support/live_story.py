@@ -1,7 +1,7 @@
-"""A bad hour of a cluster, for the live page: the miniature controller's writes, folded, as views.
+"""A bad hour of a cluster, for the live page: the simulated controller's writes, folded into views.
 
-The rule: nothing that the page shows is made up. The writes are those of the simulated controller,
-the figures and events those of the fold; only the times are set, and hosts and racks added.
+The rule: nothing that the page shows is invented. The writes are those of the simulated controller,
+the figures and events those of the fold; only the times are set, and hosts and racks are added.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IDS = "/brokers/ids/"
 
 
 def assignment(partitions: int, first: int) -> tuple[tuple[int, ...], ...]:
-    """Return three replicas for each partition, around the brokers."""
+    """Return three replicas for each partition, spread over the brokers."""
     brokers = len(BROKERS)
     return tuple(
         tuple((first + partition + step) % brokers for step in (0, 1, 3))
@@ -59,24 +59,24 @@ BAD_HOUR: tuple[tuple[int, ScriptedOperation], ...] = (
 
 
 class _TakingTurns(Choices):
-    """The next broker in the row wins /controller, so that one election can be known from another."""
+    """The next broker in order wins /controller, so that elections can be distinguished."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last = -1
 
     def first(self, candidates: tuple[int, ...]) -> int:
-        """Return the first above the winner before."""
+        """Return the first candidate above the previous winner."""
         above = [broker for broker in candidates if broker > self._last]
         self._last = min(above or candidates)
         return self._last
 
 
 class LiveStory:
-    """A cluster that lives through operations, and what is reported of it."""
+    """A cluster on which operations are run, and the reports about it."""
 
     def __init__(self, *, until: int) -> None:
-        """Begin an hour before `until`, in milliseconds since 1970."""
+        """Start an hour before `until`, in milliseconds since 1970."""
         self.until = until
         self._simulator = ScriptedSimulator(choices=_TakingTurns())
         self._history = History(now=until - 61 * MINUTE_MS)
@@ -88,7 +88,7 @@ class LiveStory:
         self.events: list[EventRecord] = []
 
     def play(self, script: Iterable[tuple[int, ScriptedOperation]]) -> None:
-        """Let operations happen, each so many minutes before the end."""
+        """Run operations, each a number of minutes before the end."""
         for minutes, operation in script:
             self.beat(self.until - minutes * MINUTE_MS)
             self._simulator.tree.time_ms = self._history.now
@@ -97,7 +97,7 @@ class LiveStory:
         self.beat(self.until)
 
     def beat(self, until: int) -> None:
-        """Let heartbeats pass; a reconciliation proves the figures now and then."""
+        """Let heartbeats pass, with a reconciliation from time to time that verifies the figures."""
         while self._history.now + HEARTBEAT_MS <= until:
             self._history.heartbeat(after_ms=HEARTBEAT_MS)
             if self._history.seq % 30 == 0:
@@ -105,7 +105,7 @@ class LiveStory:
             self._feed()
 
     def views(self) -> Sequence[AnyView]:
-        """Return the views that changed since the last time, the cluster's last."""
+        """Return the views that changed since the last call; the cluster's is the last."""
         return list(self._fold.views(folded_at=self.until).values())
 
     def _report(self) -> None:
@@ -140,7 +140,7 @@ class LiveStory:
 
 
 def _placed(path: str, data: str) -> str:
-    """Return a broker's registration with a host and a rack of its own; no JSON: as it is."""
+    """Return a broker's registration with its own host and rack; data that is not JSON is unchanged."""
     try:
         content = json.loads(data)
     except ValueError:
@@ -152,7 +152,7 @@ def _placed(path: str, data: str) -> str:
 
 
 def served(story: LiveStory, script: Iterable[tuple[int, ScriptedOperation]]) -> Served:
-    """Play a script; return an exporter that has read what was reported of it."""
+    """Run a script; return an exporter that has read its reports."""
     story.play(script)
     exporter = Served()
     exporter.write(*story.views())

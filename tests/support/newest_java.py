@@ -1,7 +1,6 @@
 """`python -m tests.support.newest_java`: print the JAVA_HOME of the newest Java on this machine.
 
-Nothing is printed, and the reason goes to standard error, where the newest one is that which the
-tests use anyway.
+When the tests use the newest one anyway, nothing is printed, and the reason goes to standard error.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from pipeline.java import Java, find_java, major_of
 from pipeline.runtime import EnvironmentProblemError
 
 PLACES = ("/usr/lib/jvm", "/opt/java", "/opt")
-"""Where distributions and images keep one folder for each Java."""
+"""Where distributions and images have one folder for each Java."""
 
 
 def homes() -> Iterator[Path]:
-    """Yield what may be a JAVA_HOME: what variables such as JAVA_HOME_25_X64 name comes first."""
+    """Yield possible values of JAVA_HOME, first those of variables such as JAVA_HOME_25_X64."""
     for name, value in sorted(os.environ.items()):
         if name.startswith("JAVA_HOME") and value:
             yield Path(value)
@@ -29,14 +28,14 @@ def homes() -> Iterator[Path]:
 
 
 def newest(places: Iterable[Path]) -> tuple[Path, Java] | None:
-    """Return the folder with the newest Java that the parts take, and that Java; None: no such."""
+    """Return the folder with the newest Java that the parts accept, and that Java; None: there is none."""
     found: list[tuple[Path, Java]] = []
     for home in places:
         if (home / "bin" / "java").is_file():
             try:
                 found.append((home, find_java({}, home)))
             except EnvironmentProblemError:
-                continue  # too old, or no Java at all
+                continue  # too old, or not a Java
     return max(found, key=lambda each: major_of(each[1].version), default=None)
 
 

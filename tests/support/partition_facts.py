@@ -12,13 +12,13 @@ from controller_model.kafka.ids import TopicPartition
 
 
 def part(number: int = 0, **fields: Any) -> PartitionFacts:
-    """Return a partition of t on brokers 1, 2, 3, led by 1, all in sync, but for these fields."""
+    """Return a partition of t on brokers 1, 2, 3, led by 1, all in sync, with these fields changed."""
     usual: dict[str, Any] = {"topic": "t", "replicas": (1, 2, 3), "leader": 1, "isr": (1, 2, 3)}
     return PartitionFacts(partition=number, **(usual | fields))
 
 
 def up(*live: int, **fields: Any) -> ClusterFacts:
-    """Return a cluster of these live brokers, whose files leave Kafka's min.insync.replicas of 1."""
+    """Return a cluster of these live brokers, whose files have Kafka's min.insync.replicas of 1."""
     return ClusterFacts(live=frozenset(live), **{"min_isr_assumed": 1, **fields})
 
 

@@ -1,4 +1,4 @@
-"""Payloads of znodes as JSON, those that no rehearsed broker writes, and whether a decoder refuses one."""
+"""Payloads of znodes as JSON, some of which no simulated broker writes, and whether a decoder refuses one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def encoded(content: Any) -> bytes:
 
 
 def refuses(decode: Any, content: Any) -> bool:
-    """Return whether a decoder finds a payload unreadable."""
+    """Return whether a decoder reports a payload as unreadable."""
     try:
         decode(content if isinstance(content, bytes) else encoded(content))
     except UnreadableZnodeError as error:

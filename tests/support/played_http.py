@@ -1,4 +1,4 @@
-"""A server that is played: what urllib would send is noted, and answered without a socket."""
+"""A fake server: urllib's requests are recorded, and answered without a socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import urllib.response
 
 
 class PlayedServer(urllib.request.BaseHandler):
-    """Answers requests instead of a server: with these codes and bodies, or these errors."""
+    """Answers requests in place of a server: with these codes and bodies, or these errors."""
 
     handler_order = urllib.request.HTTPHandler.handler_order - 1
 
@@ -20,7 +20,7 @@ class PlayedServer(urllib.request.BaseHandler):
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     def http_open(self, request: urllib.request.Request) -> urllib.response.addinfourl:
-        """Note what is asked, and answer."""
+        """Record the request, and answer."""
         body = request.data.decode() if isinstance(request.data, bytes) else ""
         self.asked.append((request.full_url, dict(urllib.parse.parse_qsl(body))))
         answer = self.left.pop(0)

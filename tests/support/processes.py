@@ -1,4 +1,4 @@
-"""The processes of this machine, and small ones under guard, for tests of what starts and ends them."""
+"""Read this machine's processes, and start small ones under guard, for tests of starting and ending."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcm.processes.supervisor import Supervisor
 from tests.support.waiting import wait_until
 
 # A program with a family like Spark's: a child in its own process group and session, and an orphan
-# whose parent is gone. Each writes its pid to a file of the folder given, and waits to be killed.
+# whose parent has ended. Each writes its pid to a file in the given folder, and waits to be killed.
 FAMILY = """
 import os, pathlib, subprocess, sys, signal, time
 folder = pathlib.Path(sys.argv[1])
@@ -29,25 +29,25 @@ ALL_PIDS = ("session.pid", "orphan.pid", "program.pid")
 
 
 def command_lines() -> dict[int, bytes]:
-    """Return how each process was called, its arguments separated by null bytes, by pid."""
+    """Return the command line of each process by pid, its arguments separated by null bytes."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 found[int(entry.name)] = (entry / "cmdline").read_bytes()
             except OSError:
-                continue  # it has just gone
+                continue  # it has just ended
     return found
 
 
 def pids_in(folder: Path, names: tuple[str, ...]) -> list[int]:
-    """Wait until all the named pid files are there, and read them."""
+    """Wait until all these pid files exist, and read them."""
     wait_until(lambda: [n for n in names if not (folder / n).exists()], lambda missing: not missing)
     return [int((folder / name).read_text()) for name in names]
 
 
 def living(pids: list[int]) -> list[int]:
-    """Return those of the pids that are processes still, zombies not counted."""
+    """Return the pids that are still processes, without zombies."""
     alive = {pid for pid, _, _, state in process_table() if state != "Z"}
     return [pid for pid in pids if pid in alive]
 

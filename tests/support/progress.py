@@ -1,4 +1,4 @@
-"""A batch's progress, as Spark writes it."""
+"""A batch's progress in Spark's format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Progress:
-    """A batch's progress, as Spark's JVM holds it; it counts how often it was rendered."""
+    """A batch's progress as in Spark's JVM; it counts how often it was rendered."""
 
     def __init__(self, progress: dict[str, Any], at: str = "") -> None:
         self.rendered = 0

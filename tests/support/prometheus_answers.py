@@ -1,4 +1,4 @@
-"""Ask a real Prometheus: what it sees now, and what it saw while a step of a story went on."""
+"""Query a real Prometheus: current values, and values during a step of the demo's story."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from dashboards.signals.signal import Signal
 from tests.support.signals import appears
 
 LOOK_S = 0.25
-"""Between two looks at what was seen: half of a scrape's interval, so that no scrape is passed over,
-also where the next one fails and leaves nothing."""
+"""Time between two evaluations: half of a scrape interval.
+
+So no scrape is missed, also where the next one fails and leaves no sample.
+"""
 
 
 def ask(url: str, what: str, **asked: object) -> list[Any]:
@@ -33,37 +35,37 @@ def firing(alert: str) -> str:
 
 
 EVALUATED_S = 10.0
-"""Until a rule has shown what a step did: a scrape, two evaluations and `for`, on a busy machine."""
+"""How long a rule may take to show the effect of a step: a scrape, two evaluations and `for`, on a busy machine."""
 
 
 class SeenStory(NamedTuple):
-    """A story as Prometheus saw it: where to ask, and when each step began."""
+    """A story as Prometheus saw it: its URL, and when each step began."""
 
     url: str
     began: dict[str, float]
-    """Title -> Unix time, in the order of the steps."""
+    """Unix time by title, in the order of the steps."""
     ended: float
 
     def window(self, title: str) -> tuple[float, float]:
-        """Return from when to when the step went on."""
+        """Return the start and end of the step."""
         titles = list(self.began)
         place = titles.index(title)
         after = self.began[titles[place + 1]] if place + 1 < len(titles) else self.ended
         return self.began[title], after
 
     def fired(self, alert: str, title: str) -> bool:
-        """Return whether the alert fired while the step went on, or as soon as it was evaluated."""
+        """Return whether the alert fired during the step, or as soon as it was evaluated."""
         start, end = self.window(title)
         last = math.ceil(end + EVALUATED_S)
         asked = {"query": firing(alert), "start": math.floor(start), "end": last}
         return bool(ask(self.url, "query_range", step=LOOK_S, **asked))
 
     def moved(self, signal: Signal, expr: str, title: str) -> bool:
-        """Return whether the signal moved while the step went on.
+        """Return whether the signal moved during the step.
 
-        A series must take a second value; an age, a second moment that it is counted from. Where
-        series come or go with it, the series that are there must change: what is not there
-        while nothing is scraped has not gone.
+        A series must take a second value; an age must count from a second moment. For signals whose
+        series come or go, the set of series must change; series that are missing while nothing is
+        scraped do not count as gone.
         """
         answers = self.answers(expr, title)
         values: dict[str, set[float]] = {}
@@ -79,9 +81,9 @@ class SeenStory(NamedTuple):
         return appears(signal) and len(there) > 1
 
     def answers(self, expr: str, title: str) -> dict[float, dict[str, float]]:
-        """Return the answers to a query, one for each look at the step: value by labels.
+        """Return the answers to a query at each evaluation in the step: value by labels.
 
-        Not a number is no answer: a rate of nothing.
+        Not a number is no answer: it is a rate of nothing.
         """
         start, end = self.window(title)
         first, last = math.floor(start), math.ceil(end)
@@ -97,17 +99,17 @@ class SeenStory(NamedTuple):
 
 _OF_EXPORTER = "count(kcm_cluster_up)"
 _OF_WATCHER = "count(kcm_watcher_leader)"
-"""What has an answer while the part is scraped that the signal comes from."""
+"""A query that has an answer while the part that the signal comes from is scraped."""
 
 _AGE = re.compile(r"^\(*time\(\) - | - time\(\)$")
-"""An age, or a time that is left: each second it is another without anything moving."""
+"""An age, or a remaining time: it changes each second without anything moving."""
 
 CLOCK_S = 0.01
-"""Less than this is how a computer counts, and not a second moment."""
+"""A difference below this is a rounding error, not a second moment."""
 
 
 def without_clock(expr: str, value: float, moment: float) -> float:
-    """Return what is behind a value: of an age, or of a time that is left, the moment itself."""
+    """Return the moment behind an age or a remaining time; any other value is unchanged."""
     found = _AGE.search(expr)
     if found is None:
         return value
@@ -115,7 +117,7 @@ def without_clock(expr: str, value: float, moment: float) -> float:
 
 
 def chosen(cluster: str) -> Callable[[str], str]:
-    """Return what fills a board's variables in: one cluster, all of its brokers."""
+    """Return a function that fills in a dashboard's variables: one cluster, all of its brokers."""
 
     def fill(expr: str) -> str:
         return expr.replace("$cluster", cluster).replace("$broker", ".+")

@@ -1,8 +1,8 @@
-"""A random life for a simulated cluster: operations and races drawn by given dice.
+"""A random run for a simulated cluster: operations and races drawn with given dice.
 
-The rule: nothing here is random. The same dice give the same life: `random.Random(seed).choice`,
-Hypothesis, or a list of answers. Most operations make sense to the cluster as it is; some do not,
-since operators are people.
+The rule: nothing here is random by itself. The same dice give the same run:
+`random.Random(seed).choice`, Hypothesis, or a list of answers. Most operations fit the current
+state of the cluster; some do not, since operators make mistakes.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from tests.support.scripted_operations import (
 from tests.support.scripted_simulator import ScriptedSimulator
 
 Dice = Callable[[Sequence[Any]], Any]
-"""Returns one of what it is given, which is never nothing."""
+"""Returns one of its arguments' items; there is at least one."""
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 FACTORS = (1, 2, 3)
-"""Replication factors, and numbers of partitions: small ones make more happen."""
+"""Replication factors, and numbers of partitions: with small ones more happens."""
 
 
 class RandomChoices(Choices):
-    """Races end as the dice fall."""
+    """The dice decide races."""
 
     def __init__(self, dice: Dice) -> None:
-        """Throw these dice."""
+        """Take the dice."""
         super().__init__()
         self._dice = dice
 
@@ -76,7 +76,7 @@ class RandomOperations:
         brokers: Sequence[int] = (0, 1, 2, 3),
         topics: Sequence[str] = ("a", "b", "c"),
     ) -> None:
-        """Throw these dice; there must be at least three brokers."""
+        """Take the dice; there must be at least three brokers."""
         self._dice = dice
         self._brokers = tuple(brokers)
         self._topics = tuple(topics)

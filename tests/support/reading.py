@@ -1,4 +1,4 @@
-"""A reading thread of the exporter without its thread, over records that a test writes."""
+"""A reading thread of the exporter that is not started, on records that a test writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.samples import T0, VIEWS
 
 
 class Reading:
-    """A reading thread that is not started, and what it fills."""
+    """A reading thread that is not started, and the state that it fills."""
 
     def __init__(self) -> None:
         self.events = EventStore(kept=10)
@@ -34,7 +34,7 @@ class Reading:
         )
 
     def take(self, *records: Record) -> None:
-        """Take records in as one reading of Kafka."""
+        """Take in records as one read from Kafka."""
         self.thread._take_in(list(records), VIEWS)
 
     def status(self) -> str:
@@ -43,7 +43,7 @@ class Reading:
         return self.collector.completeness(snapshot, self.now).status
 
     def shown(self) -> dict[str, int]:
-        """Return the clusters that are shown, each with the seq it holds for."""
+        """Return the clusters that are shown, each with the seq of its figures."""
         held = self.collector.clusters
         return {name: each.snapshot.view.as_of.seq for name, each in held.items()}
 

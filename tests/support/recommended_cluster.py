@@ -1,4 +1,4 @@
-"""Three brokers of which one leads less than it should, until it is recommended to elect."""
+"""Three brokers of which one leads less than it should, until an election is recommended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PARTITIONS = 10
 
 
 def begun() -> tuple[History, Fold]:
-    """Return three brokers; broker 0 is preferred, and leads, everywhere."""
+    """Return three brokers; broker 0 is preferred everywhere, and leads everywhere."""
     history = small_cluster(t=dict.fromkeys(range(PARTITIONS), (0, 1, 2)))
     fold = Fold()
     history.heartbeat()
@@ -22,7 +22,7 @@ def begun() -> tuple[History, Fold]:
 def lead(history: History, leader: int, *partitions: int, isr: tuple[int, ...] = (0, 1, 2)) -> None:
     """Write another leader."""
     for partition in partitions:
-        epoch = history.zxid  # any number that grows
+        epoch = history.zxid  # any increasing number
         history.state("t", partition, leader=leader, isr=isr, leader_epoch=epoch)
 
 
@@ -34,7 +34,7 @@ def beat(history: History, fold: Fold, times: int) -> None:
 
 
 def made(fold: Fold) -> list[RecommendationMade]:
-    """Return what was recommended."""
+    """Return the recommendations that were made."""
     return [event for event in fold.accounts if isinstance(event, RecommendationMade)]
 
 
@@ -44,7 +44,7 @@ def graded(fold: Fold) -> list[Grade]:
 
 
 def recommended(*partitions: int) -> tuple[History, Fold]:
-    """Return a cluster in which broker 1 leads these, and whose recommendation is made."""
+    """Return a cluster in which broker 1 leads these partitions, and a recommendation was made."""
     history, fold = begun()
     lead(history, 1, *partitions)
     beat(history, fold, SETTLE_MS // BEAT_MS + 1)

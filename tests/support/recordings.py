@@ -1,7 +1,7 @@
-"""What real Kafka clusters did when a script was played on them, kept in files.
+"""Recordings, in files, of what real Kafka clusters did when a script was run on them.
 
-A file is JSON lines, compressed: every commit of ZooKeeper's transaction log, and after those of
-an operation the quiet point that names it.
+A file is compressed JSON lines: every commit of ZooKeeper's transaction log and, after the commits
+of an operation, the quiet point that names it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recording(msgspec.Struct, frozen=True):
     quiet: tuple[QuietPoint, ...]
 
     def segments(self) -> list[tuple[ScriptedOperation, tuple[Commit, ...]]]:
-        """Return each operation with the commits that came of it."""
+        """Return each operation with the commits that it caused."""
         found = []
         start = 0
         for point in self.quiet:
@@ -50,7 +50,7 @@ _line = msgspec.json.Decoder(_Line)
 
 
 def save_recording(name: str, recording: Recording) -> None:
-    """Keep a recording under `tests/recorded`."""
+    """Save a recording under `tests/recorded`."""
     lines = []
     for operation, commits in recording.segments():
         lines += [_Line(commit=commit) for commit in commits]
@@ -61,7 +61,7 @@ def save_recording(name: str, recording: Recording) -> None:
 
 
 def load_recording(name: str) -> Recording:
-    """Return a recording that is kept under `tests/recorded`."""
+    """Return a recording that is saved under `tests/recorded`."""
     data = gzip.decompress((RECORDED / f"{name}.jsonl.gz").read_bytes())
     lines = [_line.decode(line) for line in data.splitlines()]
     commits = tuple(line.commit for line in lines if line.commit is not None)

@@ -1,4 +1,4 @@
-"""What real clusters did, held against what a rehearsal says of each operation before it."""
+"""Compare what real clusters did with what a rehearsal predicts for each operation."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Shape = tuple[int | None, tuple[int, ...], tuple[int, ...]]
 
 @dataclass
 class Comparison:
-    """How the operations of a recording went, against their rehearsals."""
+    """The operations of a recording, compared with their rehearsals."""
 
     operations: list[str] = field(default_factory=list)
-    """Those that were compared."""
+    """The operations that were compared."""
     partitions: int = 0
     """Partitions that were compared, over all of them."""
     changed: int = 0
@@ -35,8 +35,8 @@ class Comparison:
 def compare(recording: Recording) -> Comparison:
     """Rehearse each operation on the views before it, and compare with the views after it.
 
-    Left out: what cannot be rehearsed, and all that comes after a failed log directory or while a
-    reassignment is under way, which ZooKeeper does not show the progress of.
+    Operations that cannot be rehearsed are left out, and all operations after a failed log
+    directory or during a reassignment, whose progress ZooKeeper does not show.
     """
     log, fold, found = ZnodeLog("prod"), Fold(), Comparison()
     fold.feed(log.resync())
@@ -78,7 +78,7 @@ def _compare(
 
 
 def _said(partitions: list[PartitionFacts], step: RehearsedStep) -> dict[TopicPartition, Shape]:
-    """Return each partition as it is after a step."""
+    """Return the state of each partition after a step."""
     shapes = {partition.id: _shape(partition) for partition in partitions}
     for change in step.changes.partitions:
         id_ = TopicPartition(change.topic, change.partition)

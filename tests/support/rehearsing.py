@@ -21,7 +21,7 @@ def rehearsed(
     last_failover: LastFailover | None = None,
     **fields: Any,
 ) -> Rehearsal:
-    """Return a rehearsal on brokers 1, 2, 3, the controller first, unless other facts are given."""
+    """Return a rehearsal on brokers 1, 2, 3, with the first as controller, unless other facts are given."""
     usual = {"controller": 1, "controller_epoch": 7}
     cluster = up(1, 2, 3, **usual | fields) if facts is None else facts
     return rehearse(
@@ -30,12 +30,12 @@ def rehearsed(
 
 
 def one(*steps: str, **given: Any) -> RehearsedStep:
-    """Return what the last of these steps does."""
+    """Return the effect of the last of these steps."""
     return rehearsed(*steps, **given).steps[-1]
 
 
 def names(some: PartitionNames) -> tuple[TopicPartition, ...]:
-    """Return the partitions of a list of a report, which has to be whole."""
+    """Return the partitions of a report's list, which must be complete."""
     assert some.count == len(some.partitions)
     return tuple(TopicPartition(each.topic, each.partition) for each in some.partitions)
 

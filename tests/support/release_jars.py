@@ -1,4 +1,4 @@
-"""The jars of a release that a test asks for."""
+"""Provide the jars of a release that a test needs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pipeline.runtime import EnvironmentProblemError
 from tests.support.releases import Release
 
 NOT_TO_BE_HAD = ("no network reaches", "the repository does not have it")
-"""What the tool says of jars where neither it nor our tables are to blame."""
+"""Parts of the tool's message where neither the tool nor kcm's tables are at fault."""
 
 
 def jars_of(release: Release) -> list[Path]:
-    """Return a release's jars; skip the test, with the reason, where they cannot be had.
+    """Return a release's jars; skip the test, with the reason, where they cannot be downloaded.
 
-    Anything else that goes wrong with them fails: another number of jars than the table's, no room.
+    Any other problem fails the test: a number of jars that differs from the table's, or a full
+    disk.
     """
     try:
         return ensure_set(release.jar_set)[release.conf]

@@ -1,8 +1,8 @@
 """The releases of Kafka and ZooKeeper that tests run.
 
-The rule: one table. Tests are made of its rows, and docs/versions.md shows them, so the page names
-no release that no test runs. Jars of a release that the demo does not need are had by the tool that
-has ours, when a test asks for them.
+The rule: there is one table. Tests are made from its rows, and docs/versions.md shows them, so the
+page names no release that no test runs. Jars of a release that the demo does not need are
+downloaded by the same tool as the demo's, when a test needs them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kcm.jars.jars import OURS, JarSet
 
 IVY_FILES = Path(__file__).with_name("ivy")
 CONF = "server"
-"""The one conf of each of those files."""
+"""The only conf in each of those files."""
 
 
 def settings_of(
     kafka: tuple[int, int], protocol: tuple[int, int] | None = None
 ) -> SimulatorSettings:
-    """Return the settings of brokers of a release of Kafka, from 2.8 to 3.9.
+    """Return the settings of the simulator for brokers of a release of Kafka, from 2.8 to 3.9.
 
-    `protocol` is inter.broker.protocol.version, None for the release's own. What depends on it is
-    in MetadataVersion (ApiVersion before 3.3), what depends on the release in ZkData.
+    `protocol` is inter.broker.protocol.version, None for the release's own. What depends on the
+    protocol is in MetadataVersion (ApiVersion before 3.3), what depends on the release in ZkData.
 
     >>> settings_of((3, 9)) == SimulatorSettings()
     True
@@ -63,17 +63,17 @@ class Release(NamedTuple):
 
 
 class KafkaRelease(NamedTuple):
-    """A release of Kafka in ZooKeeper mode, whose brokers are played on the ZooKeeper of its jars."""
+    """A release of Kafka in ZooKeeper mode, whose brokers run on the ZooKeeper of its jars."""
 
     release: Release
     zookeeper: str
-    """That ZooKeeper's version."""
+    """The version of that ZooKeeper."""
     protocol: tuple[int, int] | None = None
     """inter.broker.protocol.version; None for the release's own."""
 
     @property
     def settings(self) -> SimulatorSettings:
-        """How the simulator is set to be like its brokers."""
+        """The simulator's settings that match its brokers."""
         return settings_of(self.release.line, self.protocol)
 
     @property
@@ -90,7 +90,7 @@ class ZooKeeperRelease(NamedTuple):
 
     release: Release
     brought_by: str
-    """The releases of Kafka that come with it."""
+    """The releases of Kafka that contain it."""
 
     @property
     def has_recursive_watches(self) -> bool:

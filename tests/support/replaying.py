@@ -1,4 +1,4 @@
-"""A history to replay, files to hold it, and a way to run `kcm replay`."""
+"""A history to replay, files for it, and a way to run `kcm replay`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.histories import History, small_cluster
 
 
 def failing_over() -> History:
-    """Return a controller whose session ends: the next is elected, and gives a partition a leader."""
+    """Return a controller whose session ends: another is elected, and gives a partition a leader."""
     history = small_cluster()
     history.heartbeat()
     history.broker_gone(0)
@@ -36,7 +36,7 @@ def write(path: Path, content: bytes) -> str:
 
 
 class Run:
-    """What `kcm replay` gives."""
+    """The result of `kcm replay`."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
         capsys.readouterr()
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def complaint(self) -> str:
-        """The one line with which it fails, as bad use."""
+        """The one line that it prints for bad use."""
         assert (self.code, self.out) == (2, "")
         (line,) = self.err.splitlines()
         return line.removeprefix("kcm: ")

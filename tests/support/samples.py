@@ -1,4 +1,4 @@
-"""Views, events and raw records for the exporter's tests, with the fields that a test cares about."""
+"""Views, events and raw records for the exporter's tests, with the fields that a test sets."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from exporter.core.records import TopicEntry
 from pipeline.topic_records import Record
 
 T0 = 1_795_250_708_000
-"""A moment to count from, in milliseconds."""
+"""A start time, in milliseconds."""
 
 FRESH = ReaderProgress(read_ms=0, watcher_ms=0)
-"""A reader that everything reaches at once."""
+"""A reader that gets everything at once."""
 
 VIEWS = "kcm.views"
 EVENTS = "kcm.events"
@@ -52,7 +52,7 @@ def as_of(seq: int, *, generation: int = 1, lineage: str = "L1") -> AsOf:
 
 
 def log_view(**fields: Any) -> LogView:
-    """Return a log in good order, but for these fields."""
+    """Return a log view without problems, with these fields changed."""
     healthy = LogView(
         watcher="a1b2c3",
         session=SessionState.CONNECTED,
@@ -66,7 +66,7 @@ def log_view(**fields: Any) -> LogView:
 
 
 def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> ClusterView:
-    """Return a healthy cluster of brokers 0 and 1, but for these fields."""
+    """Return a healthy cluster of brokers 0 and 1, with these fields changed."""
     healthy = ClusterView(
         v=VERSION,
         cluster=name,
@@ -85,7 +85,7 @@ def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> C
 
 
 def heard_by_view(view: ClusterView, now: int) -> ReaderProgress:
-    """Return the progress of a reader whose clock is the watcher's, and who knows the view alone."""
+    """Return the progress of a reader with the watcher's clock, who knows only the view."""
     sign = sign_of_life(view)
     age = None if sign is None else max(0, now - sign)
     return ReaderProgress(read_ms=0, watcher_ms=age, late_ms=LATE_MS)
@@ -94,7 +94,7 @@ def heard_by_view(view: ClusterView, now: int) -> ReaderProgress:
 def broker_view(
     id_: int, at: AsOf | None = None, cluster: str = "prod", **fields: Any
 ) -> BrokerView:
-    """Return a live broker, but for these fields."""
+    """Return a live broker, with these fields changed."""
     live = BrokerView(
         v=VERSION,
         cluster=cluster,
@@ -113,9 +113,9 @@ def broker_view(
 def topic_view(
     name: str, at: AsOf | None = None, cluster: str = "prod", **fields: Any
 ) -> TopicView:
-    """Return a topic of two partitions on brokers 0 and 1, all well, but for these fields.
+    """Return a topic of two healthy partitions on brokers 0 and 1, with these fields changed.
 
-    Of other partitions, epochs that are not given are as of these two.
+    For other partitions, epochs that are not given are those of these two.
     """
     many = len(fields.get("partitions", (0, 1)))
     well = TopicView(
@@ -138,7 +138,7 @@ def topic_view(
 
 
 def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> WatcherBeat:
-    """Return a beat of a watcher in good order, but for these fields."""
+    """Return a beat of a healthy watcher, with these fields changed."""
     well = WatcherBeat(
         v=VERSION,
         cluster="prod",
@@ -155,12 +155,12 @@ def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> Wa
 
 
 def topic_entry(topic: TopicView) -> TopicEntry:
-    """Return a topic's view as the exporter keeps it."""
+    """Return a topic's view in the form that the exporter keeps."""
     return TopicEntry.of(topic, encode_view(topic))
 
 
 def incident(number: int, **fields: Any) -> Incident:
-    """Return a closed incident, but for these fields."""
+    """Return a closed incident, with these fields changed."""
     over = Incident(
         number=number,
         started_at=T0,
@@ -200,7 +200,7 @@ def incidents_view(*incidents: Incident, at: AsOf | None = None, total: int = 7)
 
 
 def recommendation_view(at: AsOf | None = None) -> RecommendationView:
-    """Return a recommendation that stands, and a grade of the one before it."""
+    """Return the current recommendation, and a grade of the one before it."""
     ratio = BrokerRatio(broker=1, before=0.5, after=0.25)
     partitions = (TopicPartition("t", 1),)
     return RecommendationView(
@@ -246,7 +246,7 @@ def deleted(at: AsOf, cluster: str = "prod") -> Deleted:
 
 
 def raw(key: bytes | None, value: bytes | None, *, topic: str = VIEWS) -> Record:
-    """Return a record as Kafka hands it over."""
+    """Return a record as Kafka's client returns it."""
     return Record(topic, 0, next(_offsets), key, value, T0)
 
 

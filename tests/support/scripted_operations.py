@@ -1,7 +1,7 @@
-"""What only scripts do to a cluster, besides what operators rehearse: on the simulator and on real servers alike.
+"""Operations that only scripts run, in addition to those that can be rehearsed: on the simulator and on real servers.
 
-The rule: as in `controller_simulator.cluster.operations`: an operation says what is asked for, never what
-comes of it.
+The rule is that of `controller_simulator.cluster.operations`: an operation says what is requested,
+never what results.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from controller_simulator.cluster.operations import Operation, Replicas
 
 
 class BounceBroker(msgspec.Struct, frozen=True, tag=True):
-    """A broker dies and is back as soon as its session has ended."""
+    """A broker dies and is restarted as soon as its session has ended."""
 
     broker: int
 
 
 class StallBroker(msgspec.Struct, frozen=True, tag=True):
-    """A broker freezes for longer than replica.lag.time.max.ms, not than its session; it wakes.
+    """A broker is paused for longer than replica.lag.time.max.ms but not its session; it is resumed.
 
-    `topics` are written to meanwhile: without writes a follower that stalls stays in the ISR.
+    `topics` are written to meanwhile: without writes a paused follower stays in the ISR.
     """
 
     broker: int
@@ -29,7 +29,7 @@ class StallBroker(msgspec.Struct, frozen=True, tag=True):
 
 
 class ExpireSession(msgspec.Struct, frozen=True, tag=True):
-    """A broker freezes for longer than its session, and wakes; None for the controller."""
+    """A broker is paused for longer than its session, and resumed; None for the controller."""
 
     broker: int | None
 
@@ -57,7 +57,7 @@ class AlterTopicConfig(msgspec.Struct, frozen=True, tag=True):
 
 
 class ElectPreferredByZnode(msgspec.Struct, frozen=True, tag=True):
-    """The same, by the znode of the legacy tool."""
+    """A preferred election by the znode of the legacy tool."""
 
     partitions: tuple[TopicPartition, ...]
 

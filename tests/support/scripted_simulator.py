@@ -1,9 +1,9 @@
-"""A simulated cluster to which scripts may do more than operators rehearse.
+"""A simulated cluster on which scripts may do more than can be rehearsed.
 
-The rule: a request is validated as the broker does, and refused with Kafka's error name; what is
+The rule: a request is validated as the broker does, and refused with Kafka's error name. What is
 accepted is written in Kafka's order (a topic's configuration before its assignment), in the
-controller's session. A legacy tool writes its request itself. Sources
-(Kafka 3.9): kafka.server.ZkAdminManager, kafka.zk.AdminZkClient, kafka.zk.KafkaZkClient
+controller's session. A legacy tool writes its request itself. Sources (Kafka 3.9):
+kafka.server.ZkAdminManager, kafka.zk.AdminZkClient, kafka.zk.KafkaZkClient
 (setOrCreateEntityConfigs, createConfigChangeNotification).
 """
 
@@ -64,7 +64,7 @@ _config = msgspec.json.Decoder(dict[str, dict[str, str] | int])
 
 
 class ScriptedSimulator(Simulator):
-    """A cluster that scripts are played on."""
+    """A cluster on which scripts are run."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ScriptedSimulator(Simulator):
         choices: Choices | None = None,
         tree: ZnodeTree | None = None,
     ) -> None:
-        """Begin with an empty ZooKeeper (or this one) and no brokers."""
+        """Start with an empty ZooKeeper (or this one) and no brokers."""
         super().__init__(settings=settings, choices=choices, tree=tree)
         self._reader = ZnodeReader(self.tree)
         self._plays |= {
@@ -97,7 +97,7 @@ class ScriptedSimulator(Simulator):
         }
 
     def perform(self, operation: ScriptedOperation) -> str | None:
-        """Perform one operation and let the cluster come to rest; return why it was refused."""
+        """Perform one operation and run until the cluster is at rest; return why it was refused."""
         return super().perform(cast("Operation", operation))
 
     # --- brokers ----------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class ScriptedSimulator(Simulator):
         self._start(run.id)
 
     def _stall(self, run: SimulatedBroker, topics: tuple[str, ...]) -> None:
-        """Freeze a follower while its partitions are written to, then let it go on."""
+        """Pause a follower while its partitions are written to, then resume it."""
         run.stalled = True
         for leader in self.brokers.values():
             for partition, hosted in served(leader).items():
@@ -126,7 +126,7 @@ class ScriptedSimulator(Simulator):
         self.unsettle(served(run))
 
     def _expire(self, asked: ExpireSession) -> str | None:
-        """Freeze a broker until its session has ended; then it resigns, and registers again."""
+        """Pause a broker until its session has ended; then it resigns, and registers again."""
         if asked.broker is not None:
             return self._if_runs(asked.broker, self._lose_session)
         controller = self.controller
@@ -137,12 +137,12 @@ class ScriptedSimulator(Simulator):
 
     def _lose_session(self, run: SimulatedBroker) -> None:
         run.stalled = True
-        run.controller = None  # it could write no more
-        self.run()  # leaders may miss it before ZooKeeper does
+        run.controller = None  # it cannot write any more
+        self.run()  # leaders may notice its absence before ZooKeeper does
         self.tree.close_session(run.session)
         self.run()
         run.stalled = False
-        self._inboxes.pop(run.id, None)  # what was sent meanwhile went to a closed connection
+        self._inboxes.pop(run.id, None)  # messages sent meanwhile went to a closed connection
         self.notify(run, LifecycleEvent.EXPIRE)
         self.run()
         run.session = self._open_session()
@@ -151,7 +151,7 @@ class ScriptedSimulator(Simulator):
         self.notify(run, LifecycleEvent.NEW_SESSION)
 
     def _fail_log_dir(self, run: SimulatedBroker, asked: FailLogDir) -> None:
-        """Let a broker lose a log directory with these replicas, and announce it to the controller."""
+        """Make a broker lose a log directory with these replicas, and announce it to the controller."""
         fail_log_dir(run.manager, [tp for tp in asked.partitions if tp in served(run)])
         path = self.tree.next_in_sequence(f"{LOG_DIR_EVENTS_PATH}/log_dir_event_")
         data = encode_log_dir_event(run.id).decode()
@@ -160,7 +160,7 @@ class ScriptedSimulator(Simulator):
     # --- topics -----------------------------------------------------------------------------
 
     def _create_request(self, path: str, data: bytes) -> str | None:
-        """Create a legacy tool's request; there can be one at a time."""
+        """Create a legacy tool's request; only one can exist at a time."""
         answer = self.tree.attempt(CreateZnode(path, data.decode()))
         return str(answer) if isinstance(answer, ZooKeeperCode) else None
 
@@ -215,7 +215,7 @@ class ScriptedSimulator(Simulator):
         return config if isinstance(config, dict) else {}
 
     def _set_or_create_config(self, topic: str, config: dict[str, str], session: int) -> None:
-        """Set a topic's configuration as long as the controller is the one that was read."""
+        """Set a topic's configuration if the controller is still the one that was read."""
         path = f"/config/topics/{topic}"
         data = encode_config(config).decode()
         fence = CheckZnode(CONTROLLER_PATH, self.tree.at(CONTROLLER_PATH).version)
@@ -230,7 +230,7 @@ def served(broker: SimulatedBroker) -> dict[TopicPartition, HostedPartition]:
 
 
 def fail_log_dir(manager: ReplicaManager, partitions: Iterable[TopicPartition]) -> None:
-    """Let a broker lose the log directory of these replicas (ReplicaManager.handleLogDirFailure)."""
+    """Make a broker lose the log directory of these replicas (ReplicaManager.handleLogDirFailure)."""
     manager.partitions |= {tp: HostedPartition(offline=True) for tp in partitions}
 
 
@@ -240,14 +240,14 @@ def load_scripted(
     settings: SimulatorSettings | None = None,
     choices: Choices | None = None,
 ) -> ScriptedSimulator:
-    """Return a cluster that goes on from this tree (`loading.load_cluster`)."""
+    """Return a cluster that continues from this tree (`loading.load_cluster`)."""
     cluster = ScriptedSimulator(settings=settings, choices=choices, tree=tree)
     restore(cluster)
     return cluster
 
 
 def _is_consistent(assignment: tuple[Replicas, ...]) -> bool:
-    """Return whether all partitions have as many replicas, at least one, and none twice."""
+    """Return whether all partitions have the same number of replicas, at least one, without duplicates."""
     return (
         bool(assignment)
         and len({len(replicas) for replicas in assignment}) == 1

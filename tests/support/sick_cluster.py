@@ -1,4 +1,4 @@
-"""A cluster in which each partition of a topic has another trouble, and an exporter that serves it."""
+"""A cluster in which each partition of a topic has a different problem, and an exporter that serves it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.support.samples import (
 
 
 def sick_topic() -> TopicView:
-    """Return a topic in which each partition has another trouble; brokers 0 and 1 are live."""
+    """Return a topic in which each partition has a different problem; brokers 0 and 1 are live."""
     each = {
-        0: ((0, 1), 0, (0, 1)),  # well
+        0: ((0, 1), 0, (0, 1)),  # healthy
         1: ((1, 0), -1, (2,)),  # offline
-        2: ((1, 0), 0, (0, 1)),  # led by another, electable
-        3: ((0, 1), 0, (0,)),  # under min ISR, since the topic wants 2
+        2: ((1, 0), 0, (0, 1)),  # led by another replica, electable
+        3: ((0, 1), 0, (0,)),  # under min ISR, since the topic requires 2
         4: ((0, 1), None, None),  # no state
-        5: ((2, 0), 0, (0,)),  # preferred replica is gone
+        5: ((2, 0), 0, (0,)),  # preferred replica is on a dead broker
         6: ((0,), 0, (0,)),  # one replica
-        7: ((1, 2), 1, (1, 2)),  # both in one rack
+        7: ((1, 2), 1, (1, 2)),  # both in the same rack
     }
     zeros = (0,) * len(each)
     return topic_view(
@@ -55,7 +55,7 @@ COUNTS = Counts(
 
 
 def sick_cluster() -> Served:
-    """Return a cluster of two live brokers and one that is gone."""
+    """Return a cluster of two live brokers and a dead one."""
     served = Served()
     served.write(
         broker_view(0, rack="a", offline_if_lost=2),

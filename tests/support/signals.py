@@ -1,4 +1,4 @@
-"""All signals of the boards and alerts, by name, and how those move whose values do not."""
+"""All signals of the dashboards and alerts, by name, and those that move by series instead of values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIGNALS: dict[str, Signal] = {
     for constant, value in vars(home).items()
     if isinstance(value, Signal)
 }
-"""All of them by name, in the order in which they stand in their homes."""
+"""All of them by name, in the order of their definition."""
 
 APPEARING = {
     "there is one series for each value that it can have": (
@@ -78,7 +78,7 @@ APPEARING = {
         zookeeper.LATENCY_MOST,
     ),
 }
-"""Signals that move by series that come or go: each value is all that its series ever has."""
+"""Signals that move by series that come or go: a series never changes its value."""
 
 
 def appears(signal: Signal) -> bool:

@@ -1,4 +1,4 @@
-"""A small simulated cluster that has been through some operations, and what it wrote."""
+"""A small simulated cluster after some operations, and its writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNCLEAN = {"unclean.leader.election.enable": "true"}
 def cluster_of(
     *operations: ScriptedOperation, brokers: int = 3, **settings: Any
 ) -> ScriptedSimulator:
-    """Return a cluster of brokers 0, 1, … that has been through some operations."""
+    """Return a cluster of brokers 0, 1, … after these operations."""
     cluster = ScriptedSimulator(settings=SimulatorSettings(**settings))
     for operation in (*map(StartBroker, range(brokers)), *operations):
         assert cluster.perform(operation) is None, operation
@@ -38,14 +38,14 @@ def state(
 
 
 def written_by(cluster: ScriptedSimulator, operation: ScriptedOperation) -> list[Committed]:
-    """Return the writes that come of an operation."""
+    """Return the writes that an operation causes."""
     before = len(cluster.commits)
     assert cluster.perform(operation) is None
     return [write for commit in cluster.commits[before:] for write in commit.writes]
 
 
 def paths(writes: Sequence[Committed]) -> list[str]:
-    """Return kind and path of writes, for reading."""
+    """Return kind and path of writes, for comparison in tests."""
     return [f"{type(write).__name__} {write.path}" for write in writes]
 
 

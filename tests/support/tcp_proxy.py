@@ -1,7 +1,7 @@
-"""TCP proxies on the loopback address, and what networks do to connections.
+"""TCP proxies on the loopback address that disturb connections as networks do.
 
-The rule: a connection that is silenced is half-open: neither side learns anything, bytes sent are
-lost, and closing one end is not seen at the other. New connections are not concerned.
+The rule: a silenced connection is half-open. Neither side notices, bytes sent are lost, and the
+close of one end is not seen at the other. New connections are not affected.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LOOP_DEADLINE_S = 10.0
 
 
 class _Connection:
-    """One connection through a proxy: two streams that pass on to each other."""
+    """One connection through a proxy: two streams that forward to each other."""
 
     def __init__(self, proxy: TcpProxy) -> None:
         self.silent = False
         self._proxy = proxy
 
     async def pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        """Pass on what comes, in order, until its end; what comes while it is silent is lost."""
+        """Forward data in order until its end; data that arrives while it is silent is lost."""
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(CHUNKS_UNDER_WAY)
         delivery = asyncio.create_task(self._deliver(under_way, sink))
         chunk = b"the first"
@@ -60,28 +60,28 @@ class _Connection:
 
 
 class TcpProxy:
-    """A port of this machine that leads to another one."""
+    """A port of this machine that forwards to another one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, target_port: int) -> None:
         """Describe a proxy; `Network.proxy` makes one that listens."""
         self.port = free_port()
         self.target_port = target_port
         self.delay_s = 0.0
-        """How long each piece of data takes."""
+        """The delay of each piece of data."""
         self._loop = loop
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
-        """Also those that were closed, and wait for a peer that does not read."""
+        """This includes closed ones that wait for a peer that does not read."""
 
     @property
     def address(self) -> str:
-        """Where clients connect, `host:port`."""
+        """The address for clients, `host:port`."""
         return f"{HOST}:{self.port}"
 
     def silence(self) -> int:
-        """Make the connections of now half-open for ever; return how many there are."""
+        """Make the current connections half-open for ever; return how many there are."""
         connections = list(self._connections)
         for connection in connections:
             connection.silent = True
@@ -92,7 +92,7 @@ class TcpProxy:
         _run(self._loop, self._refuse())
 
     def accept(self) -> None:
-        """Take connections; does nothing when it does already."""
+        """Accept connections; does nothing when it does so already."""
         _run(self._loop, self._accept())
 
     async def _accept(self) -> None:
@@ -107,7 +107,7 @@ class TcpProxy:
             writer.close()
 
     def abort(self) -> None:
-        """Leave no connection, whatever its peers do; in the network's thread."""
+        """End all connections, whatever their peers do; runs in the network's thread."""
         for transport in list(self._transports):
             transport.abort()
 
@@ -136,7 +136,7 @@ class TcpProxy:
 
 
 class Network:
-    """The proxies of one world, run by one thread."""
+    """The proxies of one test environment, run by one thread."""
 
     def __init__(self) -> None:
         self._proxies: list[TcpProxy] = []
@@ -165,14 +165,14 @@ class Network:
         return proxy
 
     async def _end(self) -> None:
-        await asyncio.sleep(0)  # a connection that was just taken is known to its proxy then
+        await asyncio.sleep(0)  # a connection that was just accepted is then known to its proxy
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for proxy in self._proxies:
             proxy.abort()
-        await asyncio.sleep(0)  # they are closed in the next round
+        await asyncio.sleep(0)  # they are closed in the next round of the event loop
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""Wait for a condition with a deadline, and say what was last seen when it does not come true."""
+"""Wait for a condition with a deadline; the error says what was last seen."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-POLL_S = 0.02  # short against everything that tests wait for
+POLL_S = 0.02  # short compared with everything that tests wait for
 MOST_POLL_S = 0.1
-"""The pause grows to this in the first seconds: what takes long is not slowed by who waits for it."""
+"""The pause grows to this in the first seconds, so that polling does not slow down long waits."""
 
 
 def wait_until(
     look: Callable[[], T], holds: Callable[[T], bool] = bool, *, deadline_s: float = 30.0
 ) -> T:
-    """Look until what is seen holds, and return it; AssertionError names the last thing seen."""
+    """Look repeatedly until the condition holds, and return what was seen; AssertionError names the last."""
     began = time.monotonic()
     deadline = began + deadline_s
     while True:

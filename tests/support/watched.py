@@ -1,7 +1,7 @@
-"""A simulated cluster as a watcher and its fold see it, and a life for it.
+"""A simulated cluster as a watcher and its fold see it, and random operations for it.
 
-The rule: the writes are those of the miniature controller, complete and in order; what is reported is
-what a watcher reads of each transaction, once it is over.
+The rule: the writes are those of the simulated controller, complete and in order. The reports are
+what a watcher reads after each transaction.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Watched:
         self.fold = Fold()
         self.reported = 0
         self.deaf_to = ""
-        """Writes below this path are not made: what a controller that hangs does not write."""
+        """Writes below this path are left out, as by a controller that hangs."""
 
     def report(self, *, beats: int = 0) -> None:
         """Write what is new into the log, with heartbeats after each transaction."""
@@ -69,13 +69,13 @@ class Watched:
             writes = [write for write in commit.writes if is_published(write.path)]
             with self.history.transaction():
                 made = [write.path for write in writes if self._make(write)]
-            for path in dict.fromkeys(made):  # a watcher reads what a transaction leaves, once
+            for path in dict.fromkeys(made):  # a watcher reads the result of a transaction once
                 self.history.report(path)
             for _ in range(beats):
                 self.history.heartbeat()
 
     def _make(self, write: Committed) -> bool:
-        """Do a write, unless the controller hangs; return whether it was done."""
+        """Perform a write, unless the controller hangs; return whether it was performed."""
         if self.deaf_to and write.path.startswith(self.deaf_to):
             return False
         if isinstance(write, Removed):
@@ -86,7 +86,7 @@ class Watched:
         return True
 
     def beat(self, count: int) -> list[PredictionFailed]:
-        """Let heartbeats pass; return what was reported of ghosts."""
+        """Let heartbeats pass; return the reported ghosts."""
         for _ in range(count):
             self.history.heartbeat()
         reported = self.fold.follow(self.history)
@@ -106,7 +106,7 @@ def facts(fold: Fold) -> tuple[list[PartitionFacts], ClusterFacts]:
 
 
 def operation(draws: random.Random) -> ScriptedOperation:
-    """Return anything that operators and fate do."""
+    """Return any operation or failure."""
     broker, topic = draws.choice(BROKERS), draws.choice(TOPICS)
     some = TopicPartition(topic, draws.randint(0, 2))
     assignment = tuple(

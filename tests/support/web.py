@@ -1,4 +1,4 @@
-"""A server of a page on a free port, and clients that speak to it byte by byte."""
+"""A page's server on a free port, and clients that send raw bytes to it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ANSWERED_WITHIN_S = 20.0
 
 
 def hashed(password: str = PASSWORD) -> str:
-    """Return a hash as htpasswd writes it, cheap to compare with."""
+    """Return a hash in htpasswd's format that is cheap to check."""
     made: bytes = bcrypt.hashpw(password.encode(), bcrypt.gensalt(4))
     return made.decode().replace("$2b$", "$2y$")
 
 
 def page(big: bytes = b"") -> Starlette:
-    """Return an application that says who asks, how it is, and something big."""
+    """Return an application that answers who asks, its state, and a large body."""
 
     async def who(request: Request) -> Response:
         assert request.client is not None
@@ -49,7 +49,7 @@ def page(big: bytes = b"") -> Starlette:
 def serving(
     options: WebOptions | None = None, app: Starlette | None = None, host: str = "127.0.0.1"
 ) -> Iterator[WebServer]:
-    """Serve the page while the block runs."""
+    """Serve the page within the block."""
     with WebServer(app or page(), host, 0, options or WebOptions()) as server:
         yield server
 
@@ -74,13 +74,13 @@ def connected(
 
 
 def basic(user: str = "alice", password: str = PASSWORD) -> str:
-    """Return the header of a user and a password."""
+    """Return the Authorization header of a user and a password."""
     coded = base64.b64encode(f"{user}:{password}".encode()).decode()
     return f"Authorization: Basic {coded}"
 
 
 def request(*headers: str, path: str = "/", method: str = "GET") -> bytes:
-    """Return a request after which the connection ends."""
+    """Return a request after which the connection is closed."""
     given = (
         headers if any(h.startswith("Host:") for h in headers) else ("Host: localhost", *headers)
     )
@@ -91,7 +91,7 @@ def request(*headers: str, path: str = "/", method: str = "GET") -> bytes:
 def exchange(
     server: WebServer, sent: bytes, *, of: str = "127.0.0.1", tls: ssl.SSLContext | None = None
 ) -> bytes:
-    """Send bytes, and return what comes until the connection ends."""
+    """Send bytes, and return all that arrives until the connection ends."""
     received = bytearray()
     with connected(server, of=of, tls=tls) as client:
         try:

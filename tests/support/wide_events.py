@@ -1,4 +1,4 @@
-"""A cluster whose newest events are about 10,000 partitions each."""
+"""A cluster whose newest events concern about 10,000 partitions each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.samples import T0, as_of, broker_view, cluster_view
 
 
 def wide_events() -> Served:
-    """Return a cluster of which as many events are held as an answer shows, of 10,000 partitions each."""
+    """Return a cluster with as many events as one answer shows, each of 10,000 partitions."""
     served = Served()
     served.write(broker_view(0), cluster_view(at=as_of(EVENTS_SHOWN + 10)))
     partitions = tuple(TopicPartition(f"topic-{n // 100}", n % 100) for n in range(10_000))

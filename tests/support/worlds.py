@@ -1,4 +1,4 @@
-"""What ends the servers of the whole line when its last test has run, before the session does."""
+"""End the servers of the system tests when the last of those tests has run, before the session ends."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from collections.abc import Callable
 import pytest
 
 WORLD_ENDS = pytest.StashKey[Callable[[], None]]()
-"""In pytest's configuration, where the world's servers run: ends them; a second call does nothing."""
+"""Key in pytest's configuration, set where those servers run: ends them; a second call does nothing."""

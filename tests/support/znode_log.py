@@ -1,8 +1,8 @@
-"""The log of a tree that changes: every write as the record that a watcher would publish.
+"""The log of a changing tree: every write as the record that a watcher would publish.
 
 The rule: a write is one record with the Stat that the znode had right after it, in order, nothing
-merged; what a real watcher merges or loses, whoever uses this leaves out. Containers and other
-znodes that no watcher publishes are not in the log, and of configurations only what may be published.
+merged. A caller leaves out what a real watcher would merge or lose. Containers and other znodes
+that no watcher publishes are not in the log; of configurations, only what may be published.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ZnodeLog:
     """A watcher that misses nothing; `changes` is its log so far."""
 
     def __init__(self, cluster: str, *, watcher: str = "w1", generation: int = 1) -> None:
-        """Begin before the first transaction of an ensemble."""
+        """Start before the first transaction of an ensemble."""
         self.cluster = cluster
         self.watcher = watcher
         self.generation = generation
@@ -46,7 +46,7 @@ class ZnodeLog:
         self._resyncs = 0
 
     def follow(self, commits: Iterable[Commit]) -> list[ZnodeChange]:
-        """Take over commits; return the records that they make."""
+        """Take over commits; return their records."""
         before = len(self.changes)
         for commit in commits:
             take_over(self.tree, commit)
@@ -56,7 +56,7 @@ class ZnodeLog:
         return self.changes[before:]
 
     def record(self, path: str, *, gone: bool = False) -> ZnodeChange:
-        """Append what the tree holds at a path now, or that nothing is there."""
+        """Append what the tree holds at a path now, or that it does not exist."""
         znode = None if gone else self.tree.find(path)
         if znode is None:
             return self._record(ChangeKind.DELETED, path=path, read_zxid=self.tree.zxid)
@@ -74,7 +74,7 @@ class ZnodeLog:
         )
 
     def heartbeat(self, at_ms: int) -> ZnodeChange:
-        """Append the sign that the watcher lives, and that nothing happened up to this time."""
+        """Append a heartbeat: the watcher is alive, and nothing happened up to this time."""
         self.tree.time_ms = at_ms
         return self._record(ChangeKind.HEARTBEAT, session=SessionState.CONNECTED)
 
@@ -114,12 +114,12 @@ class ZnodeLog:
 
 
 def paths_of(tree: ZnodeTree) -> Iterator[str]:
-    """Yield every path but the root's, parents first."""
+    """Yield every path except the root's, parents first."""
     return (path for path in tree._znodes if path != "/")
 
 
 def take_over(tree: ZnodeTree, commit: Commit) -> None:
-    """Let a transaction of another server's log happen in this tree, under the same zxid."""
+    """Apply a transaction of another server's log to this tree, under the same zxid."""
     assert commit.zxid > tree.zxid, f"zxid {commit.zxid:#x} is not after {tree.zxid:#x}"
     tree.zxid, tree.time_ms = commit.zxid - 1, commit.time_ms
     if commit.opens:
@@ -131,7 +131,7 @@ def take_over(tree: ZnodeTree, commit: Commit) -> None:
 
 
 def _request_of(done: Committed) -> CreateZnode | SetZnode | DeleteZnode:
-    """Return the request that leads to what was committed."""
+    """Return the request that leads to this committed change."""
     match done:
         case Created():
             return CreateZnode(done.path, done.data, done.owner)

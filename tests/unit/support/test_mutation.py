@@ -1,4 +1,4 @@
-"""What the check after `make mutate` lets pass: a missed change with its reason, and nothing else."""
+"""What the check after `make mutate` accepts: a missed change with its reason, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def reason(*changes: str, file: str = FILE) -> Reason:
 
 
 def test_only_what_was_missed_wants_a_reason() -> None:
-    """Code that no test reaches was missed too; what was not run may still be noticed."""
+    """Code that no test reaches counts as missed; a change that was not run may still be noticed."""
     assert without_reason(MUTANTS, []) == [MISSED, UNTESTED]
     assert without_reason(MUTANTS, [reason(MISSED.change), reason(UNTESTED.change)]) == []
 
 
 def test_a_reason_is_of_one_file_and_of_one_change() -> None:
-    """Of the whole change, letter by letter, but for what … stands for."""
+    """It must match the whole change, letter by letter, except for what … stands for."""
     for wrong in ("f: x = 1", "x = 1 => x = 2", "f: x = . => x = 2", "f: x = 1 => x = 3"):
         assert MISSED in without_reason(MUTANTS, [reason(wrong)])
     assert MISSED in without_reason(MUTANTS, [reason(MISSED.change, file="a/c.py")])
@@ -37,13 +37,13 @@ def test_a_reason_is_of_one_file_and_of_one_change() -> None:
 
 
 def test_a_reason_that_has_lost_its_change_is_reported() -> None:
-    """Each change of it for itself: what the tests notice by now needs no excuse."""
+    """Each change is checked separately: one that the tests notice needs no reason."""
     assert without_change(MUTANTS, [reason(MISSED.change, "f: y => z")]) == [(FILE, "f: y => z")]
     assert without_change(MUTANTS, [reason("…", file="a/c.py")]) == [("a/c.py", "…")]
 
 
 def test_the_page_counts_each_file_and_gives_each_reason_its_places() -> None:
-    """Whatever mypy rejects is noticed, and is counted apart."""
+    """A change that mypy rejects counts as noticed, and is counted separately."""
     page = mutants_page([KILLED, TYPED, MISSED, UNTESTED], [reason("f: …"), reason("g: …")])
     assert "in 4 small ways" in page
     assert "50.0 %" in page
@@ -53,14 +53,14 @@ def test_the_page_counts_each_file_and_gives_each_reason_its_places() -> None:
 
 
 def test_the_page_says_what_was_not_run() -> None:
-    """It counts neither as noticed nor as missed."""
+    """It counts as neither noticed nor missed."""
     page = mutants_page([KILLED, WAITING], [])
     assert "in 1 small ways" in page
     assert "Not run when this page was made: 1 of `a/b.py`." in page
 
 
 def test_the_reasons_are_readable_and_say_something() -> None:
-    """Of files of this repository."""
+    """Their files exist in this repository."""
     reasons = read_reasons()
     assert reasons
     for each in reasons:

@@ -1,4 +1,4 @@
-"""A random life meets every operation, and the same dice give the same life."""
+"""A random run uses every operation, and the same dice give the same run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.scripted_simulator import ScriptedSimulator
 
 
 def life(seed: int, **settings: Any) -> tuple[ScriptedSimulator, set[str]]:
-    """Return a cluster that has lived, and the kinds of what happened to it."""
+    """Return a cluster after a random run, and the kinds of its operations."""
     dice = random.Random(seed).choice  # noqa: S311  # a play, not a secret
     cluster = ScriptedSimulator(choices=RandomChoices(dice), settings=SimulatorSettings(**settings))
     operations = RandomOperations(dice)
@@ -56,7 +56,7 @@ def test_a_life_by_dice_knows_every_operation() -> None:
 
 
 def kinds_of_operations() -> list[ScriptedOperation]:
-    """Return one of each."""
+    """Return one operation of each kind."""
     return [
         StartBroker(0), StopBroker(0), KillBroker(0), BounceBroker(0), StallBroker(0, ()),
         ExpireSession(0), CreateTopic("t", ()), CreatePartitions("t", ()), DeleteTopic("t"),

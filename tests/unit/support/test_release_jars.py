@@ -1,4 +1,4 @@
-"""A release whose jars cannot be had skips its tests; a fault of our own fails them."""
+"""Tests of a release whose jars cannot be downloaded are skipped; an error in this repository fails them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.releases import ZOOKEEPER_3_9
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
-    """Let the tool that has jars end with a message."""
+    """Make the tool that provides the jars fail with a message."""
 
     def ensure_set(_jar_set: JarSet) -> None:
         raise EnvironmentProblemError(message)
@@ -41,7 +41,7 @@ def test_what_nobody_can_have_is_skipped(monkeypatch: pytest.MonkeyPatch, messag
     ],
 )
 def test_a_fault_of_our_own_is_not(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
-    """A wrong table would otherwise pass for a release that is not served."""
+    """Otherwise a wrong table would look like a release that cannot be downloaded."""
     refuse(monkeypatch, message)
     with pytest.raises(EnvironmentProblemError):
         release_jars.jars_of(ZOOKEEPER_3_9)

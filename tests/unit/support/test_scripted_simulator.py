@@ -1,4 +1,4 @@
-"""What administrators ask for is written in Kafka's order, or refused with Kafka's error."""
+"""Administrators' requests are written in Kafka's order, or refused with Kafka's error."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ REFUSED: list[tuple[ScriptedOperation, str]] = [
 
 @pytest.mark.parametrize(("operation", "error"), REFUSED)
 def test_what_cannot_be_is_refused(operation: ScriptedOperation, error: str) -> None:
-    """A request that Kafka refuses is refused with its error, and nothing is written."""
+    """A request that Kafka refuses gets its error, and nothing is written."""
     cluster = cluster_of(TOPIC)
     before = len(cluster.commits)
     assert cluster.perform(operation) == error
@@ -94,7 +94,7 @@ def test_without_a_controller_nobody_is_served(operation: ScriptedOperation) -> 
 
 
 def test_a_topic_that_changes_cannot_grow() -> None:
-    """Not while it is reassigned, nor while it is deleted."""
+    """It is refused while the topic is reassigned, and while it is deleted."""
     cluster = cluster_of(TOPIC, KillBroker(2), ReassignByZnode(((T0, (2, 1)),)))
     assert cluster.perform(CreatePartitions("t", ((0, 1),))) == "REASSIGNMENT_IN_PROGRESS"
     cluster = cluster_of(TOPIC, KillBroker(2), DeleteTopic("t"))
@@ -102,14 +102,14 @@ def test_a_topic_that_changes_cannot_grow() -> None:
 
 
 def test_a_legacy_tool_waits_for_the_one_before() -> None:
-    """The znode of a request is there once; the second tool is reported so."""
+    """The request's znode can exist only once; the second tool gets an error."""
     cluster = cluster_of(TOPIC, KillBroker(2), ReassignByZnode(((T0, (2, 1)),)))
     assert cluster.perform(ReassignByZnode(((T1, (1, 0)),))) == "NODEEXISTS"
     assert ScriptedSimulator().perform(ElectPreferredByZnode((T0,))) == "NONODE"
 
 
 def test_other_settings_elect_nobody() -> None:
-    """Settings are kept and added to; only unclean leader election wakes the controller."""
+    """Settings are kept and extended; only unclean leader election triggers the controller."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),), {"min.insync.replicas": "2"}))
     writes = written_by(cluster, AlterTopicConfig("t", {"retention.ms": "5"}))
     assert paths(writes) == [
@@ -127,7 +127,7 @@ def test_other_settings_elect_nobody() -> None:
 
 
 def test_settings_that_are_gone_are_made_again() -> None:
-    """A topic without a configuration znode gets one, or keeps what an empty one says."""
+    """A topic without a configuration znode gets one, or keeps the content of an empty one."""
     cluster = cluster_of(TOPIC)
     cluster.tree.write(SetZnode("/config/topics/t", ""))
     assert cluster.perform(AlterTopicConfig("t", {"retention.ms": "5"})) is None

@@ -1,4 +1,4 @@
-"""The log of a tree: every write with the Stat it led to, and what may leave the watcher only."""
+"""The log of a tree: every write with the resulting Stat, limited to what may leave the watcher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.znode_log import ZnodeLog, paths_of, take_over
 
 
 def written() -> ZnodeTree:
-    """Return a tree in which a controller was elected and left, and a topic was configured."""
+    """Return a tree in which a controller was elected and resigned, and a topic was configured."""
     tree = ZnodeTree(zxid=10, time_ms=1000)
     tree.open_session(1)
     for path in ("/controller_epoch", "/config", "/config/topics"):
@@ -27,7 +27,7 @@ def written() -> ZnodeTree:
 
 
 def test_every_write_is_a_record() -> None:
-    """Each has the znode's Stat right after it and the zxid it was seen at; containers are left out."""
+    """Each has the znode's Stat after the write and its zxid; containers are left out."""
     log = ZnodeLog("prod", watcher="w", generation=4)
     changes = log.follow(written().commits)
     assert [(c.kind.value, c.path, c.seq) for c in changes] == [
@@ -50,13 +50,13 @@ def test_every_write_is_a_record() -> None:
 
 
 def test_only_what_may_be_reported_is_reported() -> None:
-    """Of a configuration only the keys that the model needs are in the log."""
+    """The log has only those configuration keys that the model needs."""
     config = ZnodeLog("prod").follow(written().commits)[3]
     assert config.data == '{"config":{"min.insync.replicas":"2"},"version":1}'
 
 
 def test_a_resync_proves_itself() -> None:
-    """It reports every published znode between its marks, with their number and digest."""
+    """It has every published znode between its marks, with their number and digest."""
     log = ZnodeLog("prod")
     log.follow(written().commits)
     first, second = log.resync(), log.resync()
@@ -71,7 +71,7 @@ def test_a_resync_proves_itself() -> None:
 
 
 def test_a_heartbeat_moves_the_clock() -> None:
-    """It is the log's clock, and says that the watcher is connected."""
+    """It advances the log's clock, and says that the watcher is connected."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     beat = log.heartbeat(77_000)
