@@ -1,6 +1,6 @@
-"""`python -m tests.faults [NAME ...]`: play the cells whose names hold one of these; without any, all.
+"""`python -m tests.faults [NAME ...]`: play the cells whose names contain one of these; without any, all.
 
-The rule: one world for all cells; what a cell came to is reported at once.
+The rule: all cells run in one test environment, and the outcome of each is printed at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = (*(cell.name for cell in CELLS), FULL_DISK)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play cells; return 1 if one of them does not hold."""
+    """Play cells; return 1 if one of them fails."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("names", nargs="*", help="parts of cells' names, such as watcher: or kill")
     parser.add_argument("--list", action="store_true", help="name the cells and play none")
@@ -68,7 +68,7 @@ def _record(path: Path | None, found: Outcome) -> None:
 
 
 def _recorded(path: Path) -> list[Outcome]:
-    """Return what a file holds: the newest outcome of each cell, in the cells' order."""
+    """Return the outcomes in a file: the newest of each cell, in the cells' order."""
     every = [msgspec.json.decode(each, type=Outcome) for each in path.read_bytes().splitlines()]
     newest = {each.name: each for each in every}
     return [newest[name] for name in NAMES if name in newest]
@@ -94,7 +94,7 @@ def _wanted(name: str, words: Sequence[str]) -> bool:
 
 
 def _play(where: Path, cells: Sequence[Cell], *, with_full_disk: bool) -> Iterator[Outcome]:
-    """Play the cells in one world, and the full disk in another."""
+    """Play the cells in one environment, and the full disk in another."""
     jars = ensure_jars()
     if cells:
         with Supervisor(where, kill_on_exit=True) as servers, World(servers, jars) as world:
@@ -108,7 +108,7 @@ def _play(where: Path, cells: Sequence[Cell], *, with_full_disk: bool) -> Iterat
 
 
 def _outcome(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcome:
-    """Play something and say at once what came of it."""
+    """Run a fault and print its outcome at once."""
     said = len(sides.said)
     found = play(sides, part, fault, act)
     _say("\n         ".join([line(found), *sides.said[said:]]))

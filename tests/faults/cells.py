@@ -1,7 +1,8 @@
-"""The cells: each part of the line, and what may happen to it.
+"""The cells: each part of the pipeline and of the watched cluster, with the faults that it can have.
 
-The rule: a part says how its processes, wires and disk are found; a fault says what is done to them. What
-nobody restarts (ZooKeeper, the watched brokers) is started again by the runner, as its operator would.
+The rule: a part defines how to find its processes, connections and disk; a fault defines what is
+done to them. Servers that kcm does not restart (ZooKeeper, the watched brokers) are restarted by
+the runner, as their operator would.
 """
 
 from __future__ import annotations
@@ -18,41 +19,41 @@ from tests.faults.world import MEMBERS, World
 from tests.support.tcp_proxy import TcpProxy
 
 DOWN_S = 6.0
-"""How long a server is away that we start again: longer than the watcher's and the brokers' sessions are not needed."""
+"""How long a server is down that the runner restarts; it need not outlast the watcher's and the brokers' sessions."""
 LAG_S = 3.5
-"""How late a lagging follower hears of each change: its leader bears with 10 s there and back."""
+"""How late a lagging follower gets each change: its leader allows 10 s for the round trip."""
 LAGS_FOR_S = 20.0
 
 
 class Part(NamedTuple):
-    """What may fail: found again for each cell, since a part may be another process each time."""
+    """What can fail. It is looked up for each cell, since its process may be another one each time."""
 
     name: str
     processes: Callable[[World], list[int]]
     wires: Callable[[World], list[TcpProxy]] | None = None
-    """The connections to cut; None: it has none of its own that can be reached."""
+    """The connections to cut; None: the part has none that a proxy can cut."""
     lose_disk: Callable[[World], None] | None = None
-    """End it, take its data away, and let it start again; None: it keeps nothing."""
+    """Stops it, deletes its data, and lets it start again; None: it keeps no data."""
     pause_s: float = 20.0
-    """Longer than each time limit that those have who wait for it."""
+    """A time longer than each time limit of those who wait for this part."""
 
 
 Fault = Callable[[World, Part], None]
 
 
 class Cell(NamedTuple):
-    """A part and what happens to it."""
+    """A part and a fault."""
 
     part: Part
     fault: str
 
     @property
     def name(self) -> str:
-        """How it is called on the command line."""
+        """The name for the command line."""
         return f"{self.part.name}: {self.fault}"
 
     def act(self, world: World) -> None:
-        """Let it happen, to its end."""
+        """Run the fault to its end."""
         FAULTS[self.fault](world, self.part)
 
 
@@ -184,7 +185,7 @@ def _signal_all(pids: Iterable[int], number: int) -> None:
 
 
 def _lag(world: World, _part: Part) -> None:
-    """Let the watcher follow a member that hears of each change late."""
+    """Connect the watcher to a member that gets each change late."""
     with_watcher = _steer_watcher(world)
     links = _links_of(world, with_watcher)
     try:
@@ -198,7 +199,7 @@ def _lag(world: World, _part: Part) -> None:
 
 
 def _cut_off(world: World, _part: Part) -> None:
-    """Cut the member that the watcher follows off from the others."""
+    """Cut the watcher's member off from the other members."""
     with_watcher = _steer_watcher(world)
     try:
         for link in _links_of(world, with_watcher):
@@ -213,7 +214,7 @@ def _links_of(world: World, member: int) -> list[TcpProxy]:
 
 
 def _steer_watcher(world: World) -> int:
-    """Bring the watcher to a follower and ourselves away from it; return the follower."""
+    """Move the watcher to a follower and the test's own clients to other members; return the follower."""
     leader = world.ensemble.leader()
     follower = next(member for member in MEMBERS if member != leader)
     for member in MEMBERS:
@@ -278,4 +279,4 @@ CELLS = (
     Cell(PARTS[0], LAGGING),
     Cell(PARTS[0], CUT_OFF),
 )
-"""All of them, in the order in which they are played: what loses data comes last."""
+"""Return all cells in the order in which they are played: those that lose data come last."""

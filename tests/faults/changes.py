@@ -1,7 +1,8 @@
-"""Steady changes: a partition's leader and ISR move several times a second, whatever else happens.
+"""Steady changes: the leader and ISR of a partition change several times a second, whatever else happens.
 
-The rule: they are written to ZooKeeper as a controller writes them, past all that is made to fail. Their
-replicas are brokers that nobody runs, so the real controller leaves them alone but for a failover.
+The rule: they are written to ZooKeeper as a controller writes them, on connections that no fault
+affects. Their replicas are brokers that do not run, so the real controller leaves them alone except
+in a failover.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ STOP_DEADLINE_S = 10.0
 
 
 class SteadyChanges:
-    """Writes partition states, one after the other, in a thread of its own."""
+    """Writes partition states one after another in a separate thread."""
 
     def __init__(self, hosts: str) -> None:
-        """Describe the writer; `start` makes its topics and goes on with them."""
+        """Describe the writer; `start` creates its topics and then changes them."""
         self.written = 0
         self._client = KazooClient(hosts=hosts, logger=quiet_logger(), timeout=4.0)
         self._stop = threading.Event()
@@ -41,13 +42,13 @@ class SteadyChanges:
         self._thread = threading.Thread(target=self._run, name="steady changes", daemon=True)
 
     def start(self) -> None:
-        """Make the topics and begin."""
+        """Create the topics and start."""
         self._client.start(timeout=CONNECT_DEADLINE_S)
         self.make_topics()
         self._thread.start()
 
     def make_topics(self) -> None:
-        """Write the topics' znodes; those that are there stay."""
+        """Write the topics' znodes; existing ones are kept."""
         replicas = {str(partition): list(BROKERS) for partition in range(PARTITIONS)}
         assigned = {"version": 3, "partitions": replicas, "adding_replicas": {}}
         payload = json.dumps({**assigned, "removing_replicas": {}}).encode()
@@ -56,7 +57,8 @@ class SteadyChanges:
             path = f"/brokers/topics/{name}"
             if self._client.exists(path):
                 continue
-            # With its states at once: the real controller finds nothing to bring up.
+            # The states are created with them: the real controller then has no new partitions to
+            # bring online.
             making = self._client.transaction()
             making.create(path, payload)
             making.create(f"{path}/partitions")
@@ -75,13 +77,13 @@ class SteadyChanges:
         self._client.close()
 
     def go_on(self) -> None:
-        """Wait until something has been written from now on: a world at rest proves little."""
+        """Wait for a write after now: an idle environment proves little."""
         before = self.written
         wait_until(lambda: self.written > before, deadline_s=CONNECT_DEADLINE_S)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Write nothing meanwhile."""
+        """Write nothing within the block."""
         self._idle.clear()
         self._allowed.clear()
         self._idle.wait(STOP_DEADLINE_S)

@@ -1,7 +1,7 @@
-"""A disk that is full under `kcm up`: its Kafka, its fold's state and its logs, all on a small one.
+"""A full disk under `kcm up`: its Kafka, the fold's state and the logs, all on one small disk.
 
-The rule: the disk is a file system of its own in memory, in a mount namespace that only `kcm up` sees, so nothing
-of the machine is filled, and no rights are needed but those of a user namespace.
+The rule: the disk is a separate file system in memory, in a mount namespace that only `kcm up`
+sees. So no disk of the machine is filled, and only the rights of a user namespace are needed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tests.faults.sides import Sides
 
 CLUSTER = "full-disk"
 DISK = "400m"
-"""Room for some minutes of everything."""
+"""Room for everything for some minutes."""
 READY_DEADLINE_S = 300.0
 FULL_FOR_S = 60.0
-"""Long enough for each part to need room more than once."""
+"""Long enough for each part to need space more than once."""
 CHUNK_BYTES = 1 << 20
 IN_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 MOUNT = 'mount -t tmpfs -o size="$0" tmpfs "$1" && shift && exec "$@"'
@@ -37,7 +37,7 @@ CONNECT_DEADLINE_S = 30.0
 
 
 def why_not() -> str | None:
-    """Return why this machine cannot play it; None if it can."""
+    """Return why this machine cannot run it; None if it can."""
     if shutil.which(IN_NAMESPACE[0]) is None:
         return "the program unshare is not installed"
     tried = subprocess.run([*IN_NAMESPACE, "true"], capture_output=True, check=False)
@@ -45,7 +45,7 @@ def why_not() -> str | None:
 
 
 class FullDisk(Sides):
-    """`kcm up` on a disk of its own, and a ZooKeeper that it watches."""
+    """`kcm up` on its own disk, and a ZooKeeper that it watches."""
 
     def __init__(self, supervisor: Supervisor, jars: Jars) -> None:
         """Describe the servers; nothing is started yet."""
@@ -68,7 +68,7 @@ class FullDisk(Sides):
         super().__init__(self._zookeeper.connect_string, f"http://127.0.0.1:{port}", CLUSTER)
 
     def __enter__(self) -> Self:
-        """Start everything and wait until the monitor follows."""
+        """Start everything and wait until the monitor is up to date."""
         self._data.mkdir(parents=True)
         self._zookeeper.start()
         self._make_cluster()
@@ -79,12 +79,12 @@ class FullDisk(Sides):
         return self
 
     def fill(self) -> None:
-        """Leave no room on the disk for a while; then make room again."""
+        """Fill the disk for a while; then free it again."""
         filler = Path(f"/proc/{self._up.pid}/root{self._data}/filler")
         deadline = time.monotonic() + FULL_FOR_S
         with filler.open("wb", buffering=0) as file:
             while time.monotonic() < deadline:
-                with suppress(OSError):  # full: what others give back is taken a second later
+                with suppress(OSError):  # full: space that others free is filled a second later
                     file.write(bytes(CHUNK_BYTES))
                     continue
                 time.sleep(1)

@@ -1,7 +1,7 @@
-"""How old and how right what was shown is, held against what was true when.
+"""Judge how old and how correct each shown figure was, compared with what was true at that time.
 
-The rule: a figure is stale since the moment at which ZooKeeper wrote what replaced it. Partitions are compared by the
-version of their znode, so that values in between which nobody saw make no difference.
+The rule: a figure is stale from the moment at which ZooKeeper wrote its replacement. Partitions are
+compared by the version of their znode, so that intermediate values that nobody saw do not matter.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tests.faults.shown import Sample, Shown, TopicAndNumber
 from tests.faults.truth import Known, Truth, Written, leader_and_isr
 
 STALE_S = 3.0
-"""The promise: what is shown under `live` was true so long ago, at most."""
+"""The guarantee: a figure under `live` was true at most so long ago."""
 
 AHEAD_S = 1.0
-"""How much later than a sample a value may come to be known to us: it was there already."""
+"""How long after a sample a value may become known to the test although it was there already."""
 
 
 class Verdict(NamedTuple):
-    """What is to be said of one sample."""
+    """The judgement of one sample."""
 
     at: float
     lasted_s: float
@@ -35,12 +35,12 @@ class Verdict(NamedTuple):
 
     @property
     def live(self) -> bool:
-        """Whether the sample was said to follow ZooKeeper."""
+        """Whether the sample's status was `live`."""
         return self.status == "live"
 
 
 def judge(samples: Iterable[Sample], truth: Truth) -> list[Verdict]:
-    """Return a verdict for each sample; call it when `truth` has settled."""
+    """Return a verdict for each sample; call it once `truth` has settled."""
     known = truth.known()
     return [_judge(sample, known) for sample in samples]
 
@@ -60,7 +60,7 @@ def _judge(sample: Sample, known: Known) -> Verdict:
 def _ages(
     sample: Sample, shown: Mapping[TopicAndNumber, Shown], known: Known
 ) -> Iterator[tuple[str, float | None]]:
-    """Yield each figure with how long it has been untrue; None: it never was true."""
+    """Yield each figure with the time for which it has been untrue; None: it was never true."""
     at = sample.at
     controller = known.get("/controller", ())
     yield "controller", value_age(controller, _broker_id, sample.controller, at, absent=-1)
@@ -86,7 +86,7 @@ def value_age(
     *,
     absent: object = None,
 ) -> float | None:
-    """Return how long a shown value was untrue at a time; 0 if it was true, None if it never was.
+    """Return how long a shown value had been untrue at a time; 0 if it was true, None if it never was.
 
     >>> epochs = [Written(10.0, 0, b"1"), Written(20.0, 1, b"2")]
     >>> value_age(epochs, int, 1, 25.0), value_age(epochs, int, 2, 25.0)
@@ -106,7 +106,7 @@ def value_age(
 
 
 def partition_age(history: Sequence[Written], shown: Shown | None, at: float) -> float | None:
-    """Return how long a shown partition was untrue at a time; None if it never was so.
+    """Return how long a shown partition had been untrue at a time; None if it was never so.
 
     >>> states = [Written(10.0, 0, b'{"leader":1,"isr":[1]}'), Written(20.0, 1, b'{"leader":2,"isr":[2]}')]
     >>> partition_age(states, Shown(0, 1, (1,)), 25.0), partition_age(states, Shown(1, 2, (2,)), 25.0)
@@ -135,12 +135,12 @@ def partition_age(history: Sequence[Written], shown: Shown | None, at: float) ->
 
 
 def _may_have_begun(value: Written, at: float) -> bool:
-    """Return whether a value may have been there by then, whenever it came to be known to us."""
+    """Return whether a value may have existed by then, whenever the test learned of it."""
     return (value.earliest if value.data is None else value.at - AHEAD_S) <= at
 
 
 def stale_seconds(verdicts: Iterable[Verdict]) -> float:
-    """Return for how long a figure was stale while the status said `live`."""
+    """Return for how long a figure was stale while the status was `live`."""
     return sum(v.lasted_s for v in verdicts if v.live and v.old_s > STALE_S)
 
 

@@ -1,7 +1,7 @@
-"""What a run came to: lines for a terminal, and the page in docs/.
+"""Report the outcomes of a run: lines for a terminal, and the page in docs/.
 
-The rule: each section of the page is made by the run that measured it, and stands between marks, so that the
-faults and the long run can be measured apart.
+The rule: each section of the page is written by the run that measured it, between markers, so that
+the faults and the long run can be measured separately.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def stretch_rows(stretches: Sequence[Stretch]) -> list[str]:
 
 
 def _write(page: Path, section: str, text: str) -> None:
-    """Write a section, and leave what others have measured."""
+    """Write a section, and keep the sections that other runs measured."""
     whole = page.read_text(encoding="utf-8") if page.exists() else _PAGE
     begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
     before, _, rest = whole.partition(begin)

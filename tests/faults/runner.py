@@ -1,7 +1,8 @@
-"""Play one cell, and say what came of it.
+"""Play one cell, and return its outcome.
 
-The rule: a cell begins with a world that follows, and ends when it follows again and everything that is shown equals
-ZooKeeper; what was shown meanwhile is judged afterwards, when all that was true meanwhile is known.
+The rule: a cell begins while the monitor is up to date, and ends when it is up to date again and
+everything shown equals ZooKeeper. What was shown in between is judged afterwards, when all that was
+true in between is known.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from tests.faults.sides import Sides
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a cell."""
+    """The outcome of a cell."""
 
     part: str
     fault: str
     problem: str
-    """Why the world did not come back; empty when it did."""
+    """Why the monitor did not recover; empty when it did."""
     changes: int
-    """Znodes written meanwhile."""
+    """Znodes written during the cell."""
     follows_after_s: float | None
-    """From the fault's beginning until all was live and young, and stayed so."""
+    """The time from the start of the fault until all figures were live and fresh, and stayed so."""
     not_live_s: float
-    """How long the status was another than `live`, or nobody answered."""
+    """How long the status was not `live`, or nobody answered."""
     stale_s: float
     """How long a figure under `live` was older than allowed."""
     oldest_s: float
-    """How old the oldest figure under `live` was."""
+    """The age of the oldest figure under `live`."""
     oldest: str
     wrong: str
     """A figure that was never true; empty when there was none."""
     load: float
-    """The machine's load average at the end: times are of a machine that has as much to do."""
+    """The machine's load average at the end: the times hold for a machine under such a load."""
 
     @property
     def name(self) -> str:
@@ -47,12 +48,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether all came back and nothing stale was shown as live."""
+        """Whether the monitor recovered and showed nothing stale as live."""
         return not (self.problem or self.stale_s or self.wrong)
 
 
 def play(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcome:
-    """Let something happen to a world that follows, and judge what was shown until it follows again."""
+    """Run a fault while the monitor is up to date, and judge what it shows until it is so again."""
     sides.settle()
     began = time.time()
     problem = ""

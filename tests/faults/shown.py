@@ -1,6 +1,6 @@
-"""What the exporter shows, four times a second: the partitions, the cluster, and what it says they are worth.
+"""Sample what the exporter shows, four times a second: the partitions, the cluster, and the status.
 
-The rule: only what is served is read, each answer with its own status; who judges it comes later.
+The rule: only what is served is read, each answer with its own status; it is judged later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TopicAndNumber = tuple[str, int]
 
 
 class Shown(NamedTuple):
-    """One partition as it is shown."""
+    """One partition as shown."""
 
     version: int | None
     leader: int | None
@@ -37,11 +37,11 @@ class Sample(NamedTuple):
     """What was shown at one moment; `partitions` and `cluster` are None when nobody answered."""
 
     at: float
-    """When it was asked for: seconds since 1970."""
+    """When it was requested, in seconds since 1970."""
     until: float
     """When the next sample was due."""
     status: str
-    """The best status of the sample's answers: a figure is stale under `live` if any answer said so."""
+    """The best status of the sample's answers: a figure is stale under `live` if any answer had that status."""
     partitions: dict[TopicAndNumber, Shown] | None = None
     controller: int | None = None
     epoch: int | None = None
@@ -49,15 +49,15 @@ class Sample(NamedTuple):
 
     @property
     def live(self) -> bool:
-        """Whether the figures were said to follow ZooKeeper."""
+        """Whether the status was `live`."""
         return self.status == LIVE
 
 
 class Sampler:
-    """Asks the exporter again and again, in a thread of its own."""
+    """Queries the exporter repeatedly in a separate thread."""
 
     def __init__(self, url: str, cluster: str) -> None:
-        """Describe the reader; `url` is where the exporter serves."""
+        """Describe the reader; `url` is the exporter's address."""
         self.samples: list[Sample] = []
         self._address = url.removeprefix("http://")
         self._cluster = cluster
@@ -65,11 +65,11 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def start(self) -> None:
-        """Begin; nobody needs to be there yet."""
+        """Start; the exporter need not be up yet."""
         self._thread.start()
 
     def close(self) -> None:
-        """End."""
+        """Stop."""
         self._stop.set()
         self._thread.join(STOP_DEADLINE_S)
 
@@ -78,11 +78,11 @@ class Sampler:
         return [sample for sample in list(self.samples) if sample.at >= at]
 
     def forget(self, before: float) -> None:
-        """Forget the samples before a time."""
+        """Drop the samples before a time."""
         self.samples = self.since(before)
 
     def look(self) -> Sample:
-        """Ask once, now."""
+        """Take one sample now."""
         began = time.time()
         try:
             cluster = self._get(f"/api/v1/clusters/{self._cluster}")

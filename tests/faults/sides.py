@@ -1,6 +1,6 @@
-"""The two sides of a cell: what is true and changes all the time, and what is shown of it.
+"""The two sides of a cell: the truth, which changes all the time, and what is shown of it.
 
-The rule: both are read by threads of their own, whatever happens to the servers between them.
+The rule: each is read by its own thread, whatever happens to the servers between them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tests.faults.truth import Truth
 from tests.support.waiting import wait_until
 
 SETTLED_DEADLINE_S = 300.0
-"""How long a test waits for what `make faults` measures: a machine with too much to do takes minutes for a new JVM."""
+"""How long a test waits for what `make faults` measures: an overloaded machine takes minutes to start a JVM."""
 YOUNG_S = 1.5
-"""How old a figure may be while nothing is wrong."""
+"""How old a figure may be while there is no fault."""
 GOOD_FOR_S = 2.0
-"""How long all must be live and young before it counts as well."""
+"""How long all figures must be live and fresh before that counts as recovered."""
 
 
 class Sides:
-    """What is true in ZooKeeper, what changes there, and what an exporter shows."""
+    """The truth in ZooKeeper, the changes to it, and what an exporter shows."""
 
     def __init__(self, zookeeper: str, exporter_url: str, cluster: str) -> None:
         """Describe them; nothing is connected yet."""
@@ -32,26 +32,26 @@ class Sides:
         self.changes = SteadyChanges(zookeeper)
         self.sampler = Sampler(exporter_url, cluster)
         self.said: list[str] = []
-        """What `kcm up` says meanwhile."""
+        """The output of `kcm up` during the test."""
 
     def __enter__(self) -> Self:
-        """Begin to read, to write and to sample."""
+        """Start to read, to write and to sample."""
         self.truth.start()
         self.changes.start()
         self.sampler.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop our own clients."""
+        """Stop the test's own clients."""
         self.sampler.close()
         self.changes.close()
         self.truth.close()
 
     def revive(self) -> None:
-        """Start what nobody else starts."""
+        """Start what nothing else starts."""
 
     def different(self) -> list[str]:
-        """Return what is shown otherwise than ZooKeeper has it: no changes are written meanwhile."""
+        """Return what is shown and differs from ZooKeeper; no changes are written meanwhile."""
         time.sleep(EVERY_S)
         self.truth.settled()
         znodes = self.truth.now()
@@ -73,17 +73,17 @@ class Sides:
         return wrong
 
     def settle(self, deadline_s: float = SETTLED_DEADLINE_S) -> None:
-        """Wait until what is shown follows, and equals ZooKeeper once nothing is written."""
+        """Wait until what is shown is up to date, and equals ZooKeeper once nothing is written."""
         self.followed(time.time(), deadline_s)
         self.equal(deadline_s)
 
     def equal(self, deadline_s: float = SETTLED_DEADLINE_S) -> None:
-        """Stop the changes until all that is shown equals ZooKeeper."""
+        """Stop the changes until everything shown equals ZooKeeper."""
         with self.changes.held():
             wait_until(self.different, lambda wrong: not wrong, deadline_s=deadline_s)
 
     def followed(self, since: float, deadline_s: float = SETTLED_DEADLINE_S) -> float:
-        """Wait until all has been live and young for a moment; return when that began."""
+        """Wait until everything has been live and fresh for a moment; return when that began."""
         deadline = time.monotonic() + deadline_s
         good_since: float | None = None
         seen = ""
@@ -102,5 +102,5 @@ class Sides:
         return good_since
 
     def verdicts(self, since: float) -> list[Verdict]:
-        """Return what is to be said of the samples from a time on."""
+        """Return the verdicts on the samples from a time on."""
         return judge(self.sampler.since(since), self.truth)

@@ -1,6 +1,7 @@
-"""A long run: the random story with random kills, and what it costs in memory, open files and delay.
+"""A long run: random operations with random kills, and their cost in memory, open files and delay.
 
-The rule: one seed gives the story. Every ten minutes are reported by themselves, so that what grows shows.
+The rule: one seed gives the whole run. Every ten minutes are reported separately, so that growth
+shows.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from tests.faults.truth import Known
 from tests.faults.world import BROKER_IDS, World
 
 STEP_S = 6.0
-"""From one thing that happens to the next."""
+"""The pause between two operations."""
 KILL_EVERY = 15
-"""Of so many things one is the kill of a part."""
+"""One out of so many operations kills a part."""
 STRETCH_S = 600.0
 JUDGE_EVERY_S = 30.0
 KEPT_S = 120.0
-"""How long samples and history are kept: longer than a figure is ever old."""
+"""How long samples and history are kept: longer than a figure can be old."""
 PARTS_MEASURED = ("watcher", "driver", "jvm", "worker", "exporter", "kafka")
 REQUEST_TIMEOUT_S = 10.0
 MOST_TOPICS = 8
@@ -39,14 +40,14 @@ MIB = 1 << 20
 
 
 class Costs(NamedTuple):
-    """What a part takes at a moment."""
+    """What a part uses at a moment."""
 
     memory_mib: float
     open_files: int
 
 
 class Stretch(NamedTuple):
-    """What came of some minutes."""
+    """The result of some minutes."""
 
     minutes: float
     happened: int
@@ -54,18 +55,18 @@ class Stretch(NamedTuple):
     changes: int
     delay_p50_s: float
     delay_p99_s: float
-    """From ZooKeeper's write until it is shown, as seen four times a second; kills included."""
+    """The time from ZooKeeper's write until the value is shown, sampled four times a second, with kills."""
     not_live_s: float
     oldest_live_s: float
-    """How long ago the oldest figure had been replaced that was shown as `live`."""
+    """How long ago the oldest figure shown as `live` had been replaced."""
     stale_s: float
     wrong: int
     costs: dict[str, Costs]
-    """The most that each part took."""
+    """The highest use of each part."""
 
 
 def soak(world: World, *, minutes: float, seed: int) -> Iterator[Stretch]:
-    """Let the story go on for so long; yield what came of each stretch, the last of all with a proof."""
+    """Run for so long; yield the result of each stretch, the last one after a comparison with ZooKeeper."""
     story = _Story(world, random.Random(seed))  # noqa: S311  # a story, no secret
     ends = time.time() + minutes * 60
     while time.time() < ends:
@@ -112,7 +113,7 @@ def _stretch(world: World, story: _Story, until: float) -> Stretch:
 
 
 def delays_of(samples: Iterable[Sample], known: Known) -> list[float]:
-    """Return how long each value that was newly shown had been written by then, in seconds.
+    """Return for each newly shown value how long ago it had been written, in seconds.
 
     >>> from tests.faults.truth import Written
     >>> known = {"/brokers/topics/t/partitions/0/state": [Written(5.0, 1, b"{}")]}
@@ -145,7 +146,7 @@ def most(one: Costs | None, other: Costs) -> Costs:
 
 
 class _Story:
-    """What happens, one thing after the other."""
+    """The operations, one after another."""
 
     def __init__(self, world: World, draws: random.Random) -> None:
         self.happened = 0
@@ -153,7 +154,7 @@ class _Story:
         self._world = world
         self._draws = draws
         self._killed: list[tuple[float, str]] = []
-        """What was killed, and when that began."""
+        """What was killed, and when."""
         self._topics: list[str] = []
         self._made = 0
         self._deeds: tuple[Callable[[], object], ...] = (
@@ -165,7 +166,7 @@ class _Story:
         )
 
     def go_on(self) -> None:
-        """Let one thing happen, and wait a moment."""
+        """Run one operation, and wait a moment."""
         self.happened += 1
         if self.happened % KILL_EVERY == 0:
             self._kill()
@@ -175,7 +176,7 @@ class _Story:
             time.sleep(STEP_S)
 
     def accounts_of(self, verdicts: Iterable[Verdict]) -> Iterator[str]:
-        """Yield what is to be said of each figure that was stale under `live`, a line each."""
+        """Yield a line for each figure that was stale under `live`."""
         for verdict in verdicts:
             if verdict.live and verdict.old_s > STALE_S:
                 before = [(at, what) for at, what in self._killed if at <= verdict.at]

@@ -1,8 +1,9 @@
-"""What was true when: every znode that counts, with each value and the time it was written.
+"""What was true when: every znode that counts, with each value and the time at which it was written.
 
 The rule: nothing here uses the monitor's code. A value's time is ZooKeeper's own (mtime), by the
-clock of this machine, so that a late notification to us does no one a favour. ZooKeeper keeps no time of
-a deletion: one that came to be known while no connection was lost has just been, another one may have been at any time since.
+clock of this machine, so that a late notification to the test is no advantage to the monitor.
+ZooKeeper keeps no time of a deletion. A deletion that is seen while no connection was lost has just
+happened; any other may have happened at any time since the connection was lost.
 """
 
 from __future__ import annotations
@@ -24,31 +25,31 @@ from kcm.demo.truth_reader import quiet_logger
 CONNECT_DEADLINE_S = 30.0
 RETRY_S = 0.1
 SESSION_TIMEOUT_S = 4.0
-"""So long a lost connection may go unnoticed."""
+"""A lost connection may go unnoticed for so long."""
 NOTIFIED_S = 1.0
-"""How late we may be notified."""
+"""How late a notification may arrive."""
 QUIET_S = 0.3
 LISTS = ("/brokers/ids", "/brokers/topics")
 PLAIN = ("/controller", "/controller_epoch", *LISTS)
 
 
 class Written(NamedTuple):
-    """What a znode holds from a moment on; `data` is None while it is not there."""
+    """The content of a znode from a moment on; `data` is None while it does not exist."""
 
     at: float
     """Seconds since 1970."""
     version: int
     data: bytes | None
     earliest: float = 0.0
-    """Of a deletion: it was known not to have been before."""
+    """For a deletion: it cannot have happened before this time."""
 
 
 Known = Mapping[str, Sequence[Written]]
-"""Histories by path."""
+"""Values by path, the oldest first."""
 
 
 class Truth:
-    """Each znode's history, kept up by watches in a thread of its own."""
+    """Each znode's history, kept current by watches in a separate thread."""
 
     def __init__(self, hosts: str) -> None:
         """Describe the reader; `start` connects it."""
@@ -74,7 +75,7 @@ class Truth:
         self.client.close()
 
     def forget(self, before: float) -> None:
-        """Forget what was replaced before a time."""
+        """Drop values that were replaced before a time."""
         with self._lock:
             for path, history in self._history.items():
                 newer = [each for each in history[1:] if each.at >= before]
@@ -86,7 +87,7 @@ class Truth:
             return {path: list(history) for path, history in self._history.items()}
 
     def now(self) -> dict[str, bytes]:
-        """Return the payloads of all znodes that are there."""
+        """Return the payloads of all existing znodes."""
         with self._lock:
             newest = {path: history[-1] for path, history in self._history.items()}
         return {path: each.data for path, each in newest.items() if each.data is not None}
@@ -98,14 +99,14 @@ class Truth:
         return sum(since <= at < until for at in every)
 
     def settled(self, deadline_s: float = 30.0) -> None:
-        """Wait until what there was to read has been read, also after a lost connection."""
+        """Wait until everything has been read, also after a lost connection."""
         deadline = time.monotonic() + deadline_s
         while not (self.client.connected and self._due.empty()) and time.monotonic() < deadline:
             time.sleep(RETRY_S / 2)
-        time.sleep(QUIET_S)  # for the one that is being read, and for a notification under way
+        time.sleep(QUIET_S)  # for the read in progress, and for a notification in flight
 
     def _on_state(self, state: str) -> None:
-        # A client that connects again has no watches any more.
+        # A client that has reconnected has no watches any more.
         if state == KazooState.CONNECTED:
             self._read_again()
         elif state == KazooState.SUSPENDED:
@@ -147,7 +148,7 @@ class Truth:
             self._note(path, Written(stat.mtime / 1000, stat.version, data))
 
     def _below(self, path: str, data: bytes) -> list[str]:
-        """Return the znodes that are there because of this one, and watch for more of them."""
+        """Return the znodes that exist because of this one, and watch for more of them."""
         if path in LISTS:
             names = self.client.get_children(path, watch=self._on_event)
             return [f"{path}/{name}" for name in names]
@@ -176,7 +177,7 @@ def _is_topic(path: str) -> bool:
 
 
 def leader_and_isr(data: bytes) -> tuple[int, tuple[int, ...]]:
-    """Return what a partition's state says.
+    """Return the leader and the ISR in a partition's state.
 
     >>> leader_and_isr(b'{"leader":1,"isr":[1,2]}')
     (1, (1, 2))

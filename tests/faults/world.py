@@ -1,7 +1,7 @@
-"""The servers that faults happen to: an ensemble, brokers, the whole pipeline, and the wires between them.
+"""The servers that the faults hit: an ensemble, brokers, the whole pipeline, and the connections between them.
 
-The rule: every connection that a cell may cut goes through a proxy of its own, and whatever ends is started
-again as `kcm up` does it.
+The rule: every connection that a cell may cut goes through its own proxy, and processes that end
+are restarted as `kcm up` does it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ REAL_TOPIC = "orders"
 REAL_PARTITIONS = 6
 STEP_S = 0.25
 SYNC_LIMIT = "40"
-"""Ticks of 250 ms that a follower may be late before its leader drops it: 10 s, as ZooKeeper's examples have it."""
+"""Ticks of 250 ms for which a follower may be late before its leader drops it: 10 s, as in ZooKeeper's examples."""
 READY_DEADLINE_S = 300.0
-"""Of a broker: while all start at once on busy cores each is slow."""
+"""For a broker: while all start at once on busy cores each is slow."""
 
 
 class Ensemble:
@@ -86,18 +86,18 @@ class Ensemble:
             server.wait_ready()
 
     def start_member(self, member: int, *, wait: bool = True) -> None:
-        """Start one member; what it held is there, or its disk is new."""
+        """Start one member; its data is still there, or its disk is new."""
         data = self.members[member].data_dir / "data"
         data.mkdir(parents=True, exist_ok=True)
         (data / "myid").write_text(f"{member}\n")
         self.members[member].start(wait=wait)
 
     def wipe(self, member: int) -> None:
-        """Take all data of a member that does not run."""
+        """Delete all data of a member that does not run."""
         shutil.rmtree(self.members[member].data_dir / "data")
 
     def leader(self) -> int:
-        """Return which member leads."""
+        """Return the member that leads."""
         return wait_until(self._leader, lambda found: found is not None) or 0
 
     def _leader(self) -> int | None:
@@ -111,7 +111,7 @@ class Ensemble:
 
 
 class _WiredKafka(KraftBroker):
-    """The pipeline's Kafka with a listener for each part, reached through a proxy each."""
+    """The pipeline's Kafka with a separate listener and proxy for each part."""
 
     def __init__(
         self, supervisor: Supervisor, jars: Jars, data_dir: Path, network: Network
@@ -121,7 +121,7 @@ class _WiredKafka(KraftBroker):
         self.wires = {part: network.proxy(port) for part, port in self._own_ports.items()}
 
     def config(self) -> Properties:
-        """Return a single node's properties, with a listener more for each part."""
+        """Return a single node's properties, with one more listener for each part."""
         config = dict(super().config())
         for part, port in self._own_ports.items():
             name = part.upper()
@@ -135,7 +135,7 @@ class _WiredKafka(KraftBroker):
 
 
 class World(Sides):
-    """All servers, what changes them, and who reads both sides."""
+    """All servers, the changes to them, and the readers of both sides."""
 
     def __init__(
         self, supervisor: Supervisor, jars: Jars, options: Mapping[str, str] | None = None
@@ -152,7 +152,7 @@ class World(Sides):
             }
             for client in ("watcher", "truth", *map(str, BROKER_IDS))
         }
-        """By client, then by member: the watcher's, our own and each broker's ways to ZooKeeper."""
+        """By client, then by member: the paths of the watcher, the test and each broker to ZooKeeper."""
         self.brokers = {
             broker_id: ZooKeeperModeBroker(
                 broker_id,
@@ -198,7 +198,7 @@ class World(Sides):
         return ",".join(wire.address for wire in self.zookeeper_wires[client].values())
 
     def __enter__(self) -> Self:
-        """Start everything and wait until the monitor follows."""
+        """Start everything and wait until the monitor is up to date."""
         self.ensemble.start()
         for broker in self.brokers.values():
             broker.start(wait=False)
@@ -216,7 +216,7 @@ class World(Sides):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop our own clients; the servers are the supervisor's."""
+        """Stop the test's own clients; the supervisor stops the servers."""
         self._stop.set()
         self._thread.join()
         self._restarter.close()
@@ -225,7 +225,7 @@ class World(Sides):
         self._stack.close()
 
     def revive(self) -> None:
-        """Start what nobody else starts, and wait until it serves."""
+        """Start what nothing else starts, and wait until it serves."""
         for member, server in self.ensemble.members.items():
             if not server.running:
                 self.ensemble.start_member(member, wait=False)
@@ -237,10 +237,10 @@ class World(Sides):
         for broker in down:
             broker.wait_ready()
 
-    # What the cells do to it
+    # What the cells do to the servers
 
     def pids(self, part: str) -> list[int]:
-        """Return the processes of a part of the pipeline: those of its own code, not its guard."""
+        """Return the processes of a part of the pipeline: those that run its code, not its guard."""
         if part == "kafka":
             return _own(self.pipeline_kafka)
         driver = self.pipeline.processes["stream"].pid
@@ -252,7 +252,7 @@ class World(Sides):
 
     @contextmanager
     def hands_off(self) -> Iterator[None]:
-        """Start nothing again meanwhile."""
+        """Restart nothing within the block."""
         with self._restarting:
             yield
 
