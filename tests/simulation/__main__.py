@@ -1,6 +1,7 @@
-"""`python -m tests.simulation FROM+COUNT`: play seeds, print what was hit and what broke.
+"""`python -m tests.simulation FROM+COUNT`: run seeds; print which faults occurred and which invariants broke.
 
-The rule: a broken seed is printed with its invariant and the one command that replays it.
+The rule: a seed that breaks an invariant is printed with the invariant and the command that runs it
+again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _AT_A_TIME = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play the seeds; return 1 if an invariant broke, 0 if none did."""
+    """Run the seeds; return 1 if an invariant broke, 0 if none did."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seeds", nargs="?", default="0+300", help="FROM+COUNT, or one seed")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _played(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
-    """Yield what came of each seed, in order."""
+    """Yield the outcome of each seed, in order."""
     if options.trace or options.processes == 1:
         yield from (play(seed, _say if options.trace else None) for seed in seeds)
         return

@@ -1,7 +1,8 @@
-"""`kcm elect` beside all else, in some seeds: its requests stand in the log, good ones, repeated ones and hostile ones.
+"""Requests of `kcm elect` in the log, in some seeds: valid, repeated and hostile ones.
 
-The rule: a choice of its own decides here, so that what a seed without it plays stays the same. Whatever is
-written here may change who is said to have asked for an election, and nothing else: all other invariants hold as they are.
+The rule: this module draws from its own random numbers, so that a seed without it stays the same.
+What is written here may change to whom an election is attributed, and nothing else: all other
+invariants hold as they are.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 EVERY = 15
-"""One seed of so many; none of those that are pinned for a planted bug."""
+"""One seed out of so many; not the seeds that are pinned for a planted bug."""
 
 OFTEN = 0.15
-"""Of the cluster's acts, those that a request precedes."""
+"""The share of the cluster's acts that a request precedes."""
 
 STRANGER = "stranger"
-"""A cluster that nobody watches."""
+"""The name of a cluster that nobody watches."""
 
 _HARM_BYTES = 100_000
 
 
 def is_asked(seed: int) -> bool:
-    """Return whether elections are asked for in a seed."""
+    """Return whether a seed has requests for elections."""
     return seed % EVERY == EVERY - 1
 
 
 class Asking:
-    """Whoever writes requests into the log."""
+    """Writes requests into the log."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -47,9 +48,9 @@ class Asking:
         self._asked: set[TopicPartition] = set()
 
     def act(self) -> None:
-        """Write something, or nothing; then elections follow, or others as well, or none.
+        """Write a request, or nothing; then these elections follow, or others as well, or none.
 
-        Partitions of odd numbers are never asked for, so whoever elects them is another.
+        Partitions with odd numbers are never requested, so their elections have another origin.
         """
         rng, world = self._rng, self._world
         if rng.random() >= OFTEN:
@@ -91,7 +92,7 @@ class Asking:
         self._world.log.append(self._world.clock.now, cluster.encode(), message)
 
     def complaint(self, event: AnyEvent) -> str | None:
-        """Return what is wrong with an event; None: nothing."""
+        """Return what is wrong with an event; None when nothing is."""
         if not isinstance(event, LeadersElected) or event.by is not ElectionOrigin.KCM:
             return None
         self._world.hit("an election was called ours")

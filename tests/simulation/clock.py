@@ -1,7 +1,7 @@
-"""Virtual time: what is to happen, in the order of its time.
+"""Virtual time: planned actions, in the order of their times.
 
-The rule: nothing else has the time, and two things at one moment happen in the order in which
-they were planned; so a seed always plays the same.
+The rule: no other module keeps time, and two actions at one moment run in the order in which they
+were planned, so a seed always gives the same run.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import heapq
 from collections.abc import Callable
 
 START_MS = 1_700_000_000_000
-"""When every simulation begins."""
+"""The start time of every simulation."""
 
 
 class Clock:
-    """The time, and what is planned."""
+    """The current time, and the planned actions."""
 
     def __init__(self) -> None:
         self.now = START_MS
@@ -26,12 +26,12 @@ class Clock:
         self.at(self.now + delay_ms, action)
 
     def at(self, when_ms: int, action: Callable[[], None]) -> None:
-        """Plan an action for a moment that is not over yet."""
+        """Plan an action for the current moment or a later one."""
         self._count += 1
         heapq.heappush(self._planned, (max(when_ms, self.now), self._count, action))
 
     def run_for(self, ms: int) -> None:
-        """Let everything happen that is planned within this time."""
+        """Run everything that is planned within this time."""
         end = self.now + ms
         while self._planned and self._planned[0][0] <= end:
             self.now, _, action = heapq.heappop(self._planned)

@@ -1,7 +1,7 @@
-"""A watcher's process: the real service with its publisher, its beats and its reading back.
+"""A watcher's process: the real service with its publisher, its beats and its reading of the topics.
 
-The rule: the clock calls its turns, and nothing of it is decided here; what it takes in and what it
-publishes is noted for the oracle. A paused process does no turn, yet what was under way arrives.
+The rule: the clock calls its turns, and nothing is decided here. What it takes in and what it
+publishes is recorded for the oracle. A paused process takes no turn, but messages in flight arrive.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _ENDS = (LeaseLostError, LogLostError, ConflictError, EnvironmentProblemError)
-"""What may end a watcher; any other error is a mistake of ours, and is raised."""
+"""The errors that may end a watcher; any other error is a bug, and is raised."""
 
 
 class Proof(NamedTuple):
-    """What a resync or a reconciliation could have seen: the server's zxids at its start and its end."""
+    """The range that a resync or a reconciliation may have read: the server's zxids at its start and end."""
 
     era: int
     first: int
@@ -51,25 +51,25 @@ class Edge:
         self.world = world
         self.name = name
         self.lease = lease
-        """Its lead; None where it runs without election."""
+        """Its candidacy; None where it runs without election."""
         self.alive = True
         self.paused = False
         self.clock_ahead_ms = 0
         self._wake_at = 0
         self._fires_once = False
-        """Whether watches fired once as this turn began: it may end with others."""
+        """Whether watches were one-shot when this turn began: by its end they may be of the other kind."""
         self._reads_back_at = 0
         self._noticed: set[str] = set()
-        """Paths that were notified since their values were published last."""
+        """Paths with a notification since their values were last published."""
         self._noticed_last: list[str] = []
-        """Those of this turn, whose values may be published after it only."""
+        """The paths notified in this turn, whose values may be published only after it."""
         self._reported: list[str] = []
         self._resyncing = True
         self._walk: object = None
         self._walk_first = 0
         self._view_zxid = 0
         self._synced_for = 0
-        """What the view reported when the server was asked to catch up."""
+        """The zxid in the view when the server was asked to catch up."""
         self._rebased_at = (0, 0)
         world.stage.edge = self
         metrics = WatcherMetrics(CollectorRegistry(), CLUSTER)
@@ -94,18 +94,18 @@ class Edge:
 
     @property
     def now(self) -> int:
-        """The process's steady clock."""
+        """The process's monotonic clock."""
         return self.world.clock.now
 
     def end(self) -> None:
-        """Let the process die."""
+        """Kill the process."""
         self.alive = False
         self.sockets.close()
         if self.lease is not None:
             self.lease.fall_silent()
 
     def pause(self) -> None:
-        """Stop the process as SIGSTOP does; its session ends in time."""
+        """Pause the process as SIGSTOP does; its session expires in time."""
         self.paused = True
         if self.lease is not None:
             self.lease.fall_silent()
@@ -116,7 +116,7 @@ class Edge:
             self.cut()
 
     def go_on(self) -> None:
-        """Continue after a pause."""
+        """Resume after a pause."""
         self.paused = False
         self.wake(0)
         self.send_what_waits()
@@ -126,18 +126,18 @@ class Edge:
             self.lease._prove_soon()
 
     def send_what_waits(self) -> None:
-        """Let the producers go on."""
+        """Let the producers send their queued messages."""
         for producer in self._producers:
             producer.send_next()
 
     def cut(self) -> None:
-        """Lose the connection; try again soon."""
+        """Lose the connection; reconnect soon."""
         self.sockets.cut()
 
     # --- the loop ---------------------------------------------------------------------------
 
     def wake(self, delay_ms: int) -> None:
-        """Plan the next turn, unless one comes sooner."""
+        """Plan the next turn, unless an earlier one is planned."""
         when = self.now + delay_ms
         if self.now < self._wake_at <= when:
             return
@@ -204,12 +204,12 @@ class Edge:
             self._view_zxid = view.log.read_zxid
 
     def on_sent(self, token: int, request: Request) -> None:
-        """Note a request of the decisions: a sync lets the server catch up before a resync."""
+        """Record a request of the watcher: a sync makes the server catch up before a resync."""
         if token > 0 and isinstance(request, Sync):
             self._synced_for = self._view_zxid
 
     def on_published(self, change: ZnodeChange) -> None:
-        """Note a change on its way to the log."""
+        """Record a change that is about to be written to the log."""
         self._note_proof(change)
         self._note_value(change)
 
@@ -234,10 +234,10 @@ class Edge:
         return isinstance(self.watcher._arming.subscription, OneShotWatches)
 
     def _may_be_unnoticed(self, path: str) -> bool:
-        """Return whether a value may come without its own event.
+        """Return whether a value may be published without an event of its own.
 
-        A watch that fires once may take several reads to follow, one after the other; and no event
-        says that a refusal has ended.
+        A one-shot watch may need several reads to follow a change; and no event reports that a
+        refusal of reads has ended.
         """
         once = self._fires_once or self._watches_fire_once
         return once or self.world.zk.was_refused(path)

@@ -1,8 +1,8 @@
-"""Somebody runs `kcm elect` beside all else, in some seeds: the real plan, run and watch against the real API.
+"""Runs of `kcm elect` during everything else, in some seeds: the real plan, run and watch against the real API.
 
-The rule: a choice of its own decides here, so that what a seed without it plays stays the same. The run blocks, so it has a
-thread that the clock resumes. What it asks of Kafka is judged by what ZooKeeper's truth was in the time that
-figures may be late, and what it says at its end by what it asked.
+The rule: this module draws from its own random numbers, so that a seed without it stays the same.
+The run blocks, so it has a thread that the clock resumes. A request to Kafka is judged by
+ZooKeeper's history in the time by which figures may be late, and the final summary by the requests.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 EVERY, AT = 21, (9, 10)
-"""Two seeds of so many; none of those that are pinned for a planted bug of another kind."""
+"""Two seeds out of so many; not the seeds that are pinned for a planted bug of another kind."""
 
 _BEGINS_MS = (300, 5_000)
 _LOOKS_AFTER_MS = (0, 1_500)
-"""After leaders have moved."""
+"""The time after leaders have moved."""
 _PAUSES_S = (0.0, 1.0, 7.0)
 _WAITS_S = (1.0, 5.0, 30.0)
 _ASKED_MS = (1, 1, 5, 30, 700)
 _ELECTED_MS = (5, 40, 300, 2_000)
 _LATE_MS = (100, 3_000, None)
-"""How long after its answer a request that has timed out takes effect; None: never."""
+"""How long after its answer a timed-out request takes effect; None: never."""
 _DISTURBED = 0.6
-"""Of the pauses between two chunks."""
+"""The share of pauses between two chunks in which something else happens."""
 _STILL = 0.9
-"""Of the cluster's acts, those that are left out while a run should get on."""
+"""The share of the cluster's acts that are left out while a run should make progress."""
 
 
 def is_electing(seed: int) -> bool:
-    """Return whether somebody runs `kcm elect` in a seed."""
+    """Return whether `kcm elect` is run in a seed."""
     return seed % EVERY in AT
 
 
 class NotedWatch(ClusterWatch):
-    """What the run knows of the cluster, sample by sample."""
+    """The run's watch of the cluster, which records each sample."""
 
     run: Run
 
     def sample(self) -> ClusterSample:
-        """Return a sample, and note it."""
+        """Return a sample, and record it."""
         asked_at = self.run.world.clock.now
         sample = super().sample()
         self.run.note(sample, asked_at)
@@ -73,14 +73,14 @@ class NotedWatch(ClusterWatch):
 
 
 class Sampled(NamedTuple):
-    """A sample, and when it was asked for."""
+    """A sample, and when it was requested."""
 
     sample: ClusterSample
     asked_at: int
 
 
 class Run:
-    """One `kcm elect --confirm`, and Kafka as it finds it."""
+    """One `kcm elect --confirm`, and the Kafka that it talks to."""
 
     servers = "kafka:9092"
 
@@ -90,20 +90,20 @@ class Run:
         self._rng = electing.rng
         self._truth = electing.truth
         self._first: ClusterSample | None = None
-        """What the run holds all later samples against."""
+        """The sample with which the run compares all later ones."""
         self._newest: Sampled | None = None
         self._has_slept = False
-        """Since the newest sample."""
+        """Whether the run has slept since the newest sample."""
         self._asked: list[TopicPartition] = []
         self._refused = ""
         self._run: ElectionRun | None = None
         self._began: tuple[int, int] = (0, 0)
-        """The history of the ensemble and its zxid at the beginning, late figures included."""
+        """The history of the ensemble and its zxid at the start, allowing for late figures."""
 
     # --- the command ------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Do what the command does, and judge its end."""
+        """Do what the command does, and judge its result."""
         rng = self._rng
         api = api_of(self)
         try:
@@ -144,14 +144,14 @@ class Run:
         self._truth.catch_up()
 
     def sleep(self, seconds: float) -> None:
-        """Stand for time.sleep in the run."""
+        """Replace time.sleep in the run."""
         self._has_slept = True
         if seconds != POLL_INTERVAL_S and self._rng.random() < _DISTURBED:
             self.world.clock.after(self._rng.randint(0, 900), self._disturb)
         self.wait(round(seconds * 1000))
 
     def _disturb(self) -> None:
-        """Let something happen in a pause that elections do not do."""
+        """Cause something in a pause that elections do not cause."""
         kafka = self.world.kafka
         if not self._electing.is_quiet:
             self.world.hit("kcm elect was disturbed in a pause")
@@ -162,7 +162,7 @@ class Run:
     # --- the exporter -----------------------------------------------------------------------
 
     def get(self, path: str, *, headers: dict[str, str]) -> httpx.Response:
-        """Return what the exporter answers that runs now; raises OSError for one that has ended meanwhile."""
+        """Return the answer of the exporter that runs now; raises OSError for one that has ended meanwhile."""
         self.wait(self._rng.choice(_ASKED_MS))
         server: Server = self.world.exporter.server
         answered = server.ask(path, headers)
@@ -174,7 +174,7 @@ class Run:
         return answered.result()
 
     def note(self, sample: ClusterSample, asked_at: int) -> None:
-        """Note a sample; the first that is not late is what others are held against."""
+        """Record a sample; the first that is not late is the one with which later ones are compared."""
         self._newest, self._has_slept = Sampled(sample, asked_at), False
         if self._first is None and sample.status != "behind":
             self._first = sample
@@ -182,11 +182,11 @@ class Run:
     # --- Kafka ------------------------------------------------------------------------------
 
     def cluster_id(self) -> str:
-        """Return the id of the cluster that is there."""
+        """Return the id of the current cluster."""
         return f"cluster-{self.world.clusters}"
 
     def elect(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
-        """Judge a request, and answer it as Kafka does, well or not."""
+        """Judge a request, and answer it as Kafka does, with success or an error."""
         self._check_request(partitions)
         rng, world = self._rng, self.world
         self._asked += partitions
@@ -233,7 +233,7 @@ class Run:
             world.clock.after(ms, elect)
 
     def _say(self, partitions: Sequence[TopicPartition]) -> None:
-        """Say in the log what is asked for, as the command does where it knows the pipeline's Kafka."""
+        """Write to the log what is requested, as the command does where it knows the pipeline's Kafka."""
         now = self.world.clock.now
         request = ElectionRequest(
             v=1,
@@ -248,7 +248,7 @@ class Run:
     # --- what is judged ---------------------------------------------------------------------
 
     def _check_request(self, partitions: Sequence[TopicPartition]) -> None:
-        """Judge that these are asked for now: after all went well, and while all is as it was."""
+        """Judge a request: everything before must have succeeded, and the cluster must be as at the start."""
         run, first, newest = self._run, self._first, self._newest
         assert run is not None
         what = f"{partitions}"
@@ -286,7 +286,7 @@ class Run:
     def _check_end(
         self, run: ElectionRun, chunks: Sequence[Sequence[TopicPartition]], *, is_done: bool
     ) -> None:
-        """Judge what the end says."""
+        """Judge the final summary."""
         parts = (run.elected, run.not_needed, run.unsure, run.lost, list(run.failed))
         said = sorted(each for part in parts for each in part)
         total = sum(map(len, chunks))
@@ -307,7 +307,7 @@ class Run:
 
 
 class Electing:
-    """Whoever runs `kcm elect`, again and again."""
+    """Runs `kcm elect` again and again."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -323,7 +323,7 @@ class Electing:
         self.world.clock.after(self.rng.randint(*_BEGINS_MS), self._begin)
 
     def _begin(self) -> None:
-        """Begin a run, unless one is under way."""
+        """Start a run, unless one is in progress."""
         self._plan()
         if self.is_quiet or self._is_running or not self._is_shown_live:
             return
@@ -344,42 +344,42 @@ class Electing:
 
     @property
     def _is_shown_live(self) -> bool:
-        """Whether it is worth a try."""
+        """Whether the figures are shown as live, so that a run makes sense."""
         shown = self.world.exporter.snapshot
         return shown is not None and self.world.exporter.completeness(shown).status is Status.LIVE
 
     def holds_still(self) -> bool:
-        """Return whether the cluster leaves its next act out: so that some runs get far."""
+        """Return whether the cluster leaves out its next act, so that some runs get far."""
         return self._is_running and self._is_still and self.rng.random() < _STILL
 
     def wait(self, ms: int) -> None:
-        """Let the run that is under way wait."""
+        """Make the current run wait."""
         assert self._process is not None
         self._process.sleep(ms / 1000)
 
     def sleep(self, seconds: float) -> None:
-        """Let the run that is under way sleep."""
+        """Make the current run sleep."""
         assert self._run is not None
         self._run.sleep(seconds)
 
     def rest(self) -> None:
-        """Begin nothing, and interrupt what is under way."""
+        """Start no run, and interrupt the current one."""
         self.is_quiet = True
         if self._process is not None:
             self._process.interrupt(KeyboardInterrupt())
 
     def go_on(self) -> None:
-        """Go on after a rest."""
+        """Continue after a rest."""
         self.is_quiet = False
 
     def end(self) -> None:
-        """End what is under way."""
+        """End the current run."""
         if self._process is not None:
             self._process.kill()
 
 
 def _summed(summary: Sequence[str]) -> int:
-    """Return how many partitions the lines of a summary speak of."""
+    """Return how many partitions the lines of a summary count."""
     done, *others = summary
     counts = re.findall(r"(\d+) (?:of|did)", done)
     for line in others:

@@ -1,8 +1,8 @@
 """The election of a cluster's watchers: its znodes and sessions, and real candidacies without threads.
 
-The rule: who stands first leads, until its session ends. A session lives for `SESSION_MS` after the
-last that was heard of its process. What a candidacy's threads do, the clock does: it calls the real
-code for a proof, for a change of the session, and between two reads of a status.
+The rule: the first in line leads until its session ends. A session lives for `SESSION_MS` after the
+last sign of life of its process. The clock takes the part of a candidacy's threads: it calls the
+real code for a proof, for a change of the session, and between two reads of a status.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 LEASE_MS = SESSION_MS * 2 // 3
 _BETWEEN = 0.01
-"""How often the session's thread runs just between two reads of a status."""
+"""How often the session's thread runs exactly between two reads of a status."""
 
 
 class Election:
-    """The election's ensemble: who stands, in their order."""
+    """The election's ensemble: the candidates, in order."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -37,7 +37,7 @@ class Election:
 
     @property
     def leader(self) -> PlayedCandidacy | None:
-        """Who leads; None while nobody stands."""
+        """The leader; None while there is no candidate."""
         return self.standing[0] if self.standing else None
 
     def stand(self, candidacy: PlayedCandidacy) -> int:
@@ -48,7 +48,7 @@ class Election:
         return self._czxid
 
     def expire(self, candidacy: PlayedCandidacy) -> None:
-        """Delete a session's znode."""
+        """Delete the znode of an expired session."""
         if candidacy in self.standing:
             self.standing.remove(candidacy)
             self.world.clock.after(1, self._notify)
@@ -59,7 +59,7 @@ class Election:
 
 
 class PlayedCandidacy(Candidacy):
-    """A candidacy in a session of its own, whose threads are the clock's."""
+    """A candidacy with its own session, whose threads the clock runs."""
 
     def __init__(self, world: World, on_win: Callable[[PlayedCandidacy], Edge]) -> None:
         self._world = world
@@ -112,14 +112,14 @@ class PlayedCandidacy(Candidacy):
         self._held_invalidated_at = at
 
     def _run_other_thread(self) -> None:
-        """Lose the connection now and then between two reads of a status."""
+        """Sometimes lose the connection between two reads of a status."""
         self._reads += 1
         if self._reads % 2 == 0 and self._world.rng.random() < _BETWEEN:
             self.cut(self._world.rng.choice((100, 3_000)))
 
     @property
     def is_proved(self) -> bool:
-        """Whether its newest proof is newer than what invalidated it last."""
+        """Whether the newest proof is newer than the last event that invalidated it."""
         proof = self._held_proof
         return proof is not None and proof.asked_at > self._held_invalidated_at
 
@@ -127,11 +127,11 @@ class PlayedCandidacy(Candidacy):
 
     @property
     def is_stopped(self) -> bool:
-        """Its process does not run now."""
+        """Whether its process does not run now."""
         return self.edge is not None and (self.edge.paused or not self.edge.alive)
 
     def cut(self, ms: int) -> None:
-        """Lose the connection for a while; a session that is over by then is lost."""
+        """Lose the connection for a while; a session that has ended by then is lost."""
         if not self._connected.is_set() or self.ended:
             return
         self._cut_ms = self._world.clock.now
@@ -140,7 +140,7 @@ class PlayedCandidacy(Candidacy):
         self._world.clock.after(ms, self.reconnect)
 
     def reconnect(self) -> None:
-        """Be heard of again."""
+        """Send signs of life again."""
         if self.is_stopped or self.ended:
             return
         self._expires += 1
@@ -150,7 +150,7 @@ class PlayedCandidacy(Candidacy):
             self._on_state(KazooState.CONNECTED)
 
     def fall_silent(self) -> None:
-        """Be heard of no more, until `reconnect`."""
+        """Send no sign of life until `reconnect`."""
         self._expires += 1
         number = self._expires
 
@@ -169,7 +169,7 @@ class PlayedCandidacy(Candidacy):
     # --- the lead ---------------------------------------------------------------------------
 
     def on_first(self) -> None:
-        """Take note that no other stands before it."""
+        """Note that no candidate is ahead of it."""
         if self.edge is None and not self.ended:
             self.keep()
             self._prove_soon()
@@ -182,7 +182,7 @@ class PlayedCandidacy(Candidacy):
             self._world.clock.after(wait, lambda: self._turn(asked_ms))
 
     def _turn(self, asked_ms: int) -> None:
-        """Do one round of `_lead`, whose question was asked some time ago."""
+        """Do one round of `_lead`, whose request was sent some time ago."""
         if asked_ms != self._asked_ms or self.ended or self.is_stopped:
             return
         stage = self._world.stage

@@ -1,7 +1,8 @@
-"""The event loop of a played process: what asyncio plans in it, the clock calls.
+"""The event loop of a simulated process: the clock runs what asyncio plans in it.
 
-The rule: it serves tasks, futures, timeouts and sleeps, and knows no sockets. What
-becomes ready at one moment runs in the order in which it was planned, so a seed always plays the same.
+The rule: it supports tasks, futures, timeouts and sleeps, but no sockets. Callbacks that become
+ready at one moment run in the order in which they were planned, so a seed always gives the same
+run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class PlayedLoop(asyncio.BaseEventLoop):
-    """A loop without a thread of its own."""
+    """A loop without its own thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._is_over = False
@@ -27,16 +28,16 @@ class PlayedLoop(asyncio.BaseEventLoop):
         self._clock = clock
         self._waiting: deque[asyncio.Handle] = deque()
         self.stands_until = 0
-        """Until then nothing runs in it: something in the process blocks its thread."""
+        """Until this time nothing runs: something in the process blocks the thread."""
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a coroutine as a task; an error that ends it is raised by who moves the clock."""
+        """Run a coroutine as a task; an error that ends it is raised in the caller that advances the clock."""
         task = self.create_task(coroutine)
         task.add_done_callback(_raise_error)
         return task
 
     def stand_still(self, ms: int) -> None:
-        """Run nothing for a while."""
+        """Block the loop for a while."""
         self.stands_until = self._clock.now + ms
         self._clock.after(ms, self._run_ready)
 
@@ -46,7 +47,7 @@ class PlayedLoop(asyncio.BaseEventLoop):
         self._clock.after(0, self._run_ready)
 
     def end(self) -> None:
-        """Run what is ready, and nothing more: the process has ended."""
+        """Run what is ready, and nothing after that: the process has ended."""
         self.stands_until = 0
         self._run_ready()
         self._is_over = True
@@ -97,7 +98,7 @@ class PlayedLoop(asyncio.BaseEventLoop):
         return self._is_over
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Raise an error that nobody has taken, unless the process has died: then tasks end anywhere."""
+        """Raise an unhandled error, unless the process has died: then tasks may end anywhere."""
         if not self._is_over:
             _raise(context.get("exception") or RuntimeError(context["message"]))
 

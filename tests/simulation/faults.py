@@ -1,6 +1,7 @@
-"""What can go wrong, by name: each fault is one function of the world.
+"""The faults, by name: each is a function of the world.
 
-The rule: a fault breaks one thing and plans its own end; `World.heal` ends whatever is still broken.
+The rule: a fault breaks one thing and plans its own end; `World.heal` ends every fault that
+remains.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from zk_source.watcher.denied_paths import MOST_NAMED
 from zk_source.wire.operations import Err
 
 STEPS_MS = (-7_200_000, -3_600_000, -5_000, 5_000, 60_000, 3_600_000)
-"""By how much a clock that is set is ahead of the others."""
+"""How far a clock that is set is ahead of the others."""
 
 REFUSED = (
     *("/brokers/topics", "/brokers/topics/a", "/brokers/topics/b/partitions", "/brokers/ids"),
@@ -25,14 +26,14 @@ REFUSED = (
 """Subtrees that a server may refuse to show."""
 
 EXPORTER_STARTS = 0.5
-"""How often an exporter starts after the views have lost their head: one that runs holds what they were."""
+"""How often an exporter starts after the views have lost their head: a running one keeps the lost views."""
 
 BEATS_TAKEN_MS = 20_000
-"""An absence of this length is of the log alone."""
+"""An outage of this length is of the log only."""
 
 CROWDED = "/brokers/topics/crowd-000"
 HARM_BYTES = 100_000
-"""A hostile record is not larger: a play should not last."""
+"""A hostile record is not larger, so that a run does not take long."""
 
 
 def disconnect(world: World) -> bool:
@@ -45,7 +46,7 @@ def disconnect(world: World) -> bool:
 
 
 def session_loss(world: World) -> bool:
-    """No server takes the watcher until its session is over."""
+    """No server accepts the watcher until its session has expired."""
     edge = world.some_edge()
     if edge is None or edge.connection is None:
         return False
@@ -55,7 +56,7 @@ def session_loss(world: World) -> bool:
 
 
 def lagging_follower(world: World) -> bool:
-    """A server falls behind, and the watcher comes to it."""
+    """A server falls behind, and the watcher connects to it."""
     edge = world.some_edge()
     server = world.rng.choice(world.zk.servers)
     if edge is None or not server.up or server.cut_off:
@@ -79,7 +80,7 @@ def lagging_follower(world: World) -> bool:
 
 
 def minority(world: World) -> bool:
-    """A server loses its peers: it answers from its past for a while, then not at all."""
+    """A server loses its peers: it answers with old data for a while, then not at all."""
     edge = world.some_edge()
     server = world.rng.choice(world.zk.servers)
     if edge is None or not server.up or server.frozen or server.cut_off:
@@ -112,7 +113,7 @@ def minority(world: World) -> bool:
 
 
 def taken_over_in_a_minority(world: World) -> bool:
-    """The watcher dies while the fold is behind, and its successor comes to a server cut off."""
+    """The watcher dies while the fold is behind, and its successor connects to a server that is cut off."""
     edge = world.some_edge()
     behind = [server for server in world.zk.servers if server.up and not server.cut_off]
     if edge is None or len(behind) < len(world.zk.servers):
@@ -140,33 +141,33 @@ def taken_over_in_a_minority(world: World) -> bool:
 
 
 def restored_from_backup(world: World) -> bool:
-    """The ensemble comes back from a backup, with smaller zxids."""
+    """The ensemble is restored from a backup, with smaller zxids."""
     return world.restore(forward=False)
 
 
 def restored_with_larger_zxids(world: World) -> bool:
-    """The ensemble comes back from a backup, in an epoch above all that was."""
+    """The ensemble is restored from a backup, in an epoch above all earlier ones."""
     return world.restore(forward=True)
 
 
 def rebuilt(world: World) -> bool:
-    """Another cluster stands under the same name."""
+    """Another cluster appears under the same name."""
     world.build_anew()
     return True
 
 
 def zxid_roll_over(world: World) -> bool:
-    """The ensemble elects a leader: the zxid's low half begins again."""
+    """The ensemble elects a leader: the low half of the zxid starts again."""
     world.zk.zxid = ((world.zk.zxid >> 32) + 1) << 32
     return True
 
 
 def events_overflow(world: World) -> bool:
-    """Notifications are dropped for want of memory."""
+    """Notifications are dropped because memory runs out."""
     edge = world.some_edge()
     if edge is None or edge.connection is None:
         return False
-    edge.inbox._most_events = 0  # everything that comes until the inbox is taken is dropped
+    edge.inbox._most_events = 0  # everything that arrives until the inbox is read is dropped
     world.clock.after(world.rng.randint(100, 2_000), lambda: _restore_inbox(edge))
     return True
 
@@ -176,7 +177,7 @@ def _restore_inbox(edge: Edge) -> None:
 
 
 def watcher_crash(world: World) -> bool:
-    """The watcher dies, with what it had not sent, and another starts."""
+    """The watcher dies with its unsent changes, and another starts."""
     edge = world.some_edge()
     if edge is None:
         return False
@@ -186,7 +187,7 @@ def watcher_crash(world: World) -> bool:
 
 
 def watcher_paused(world: World) -> bool:
-    """The watcher is stopped past its session, another takes over, the first wakes and writes."""
+    """The watcher is paused past its session, another takes over, and the first resumes and writes."""
     edge = world.some_edge()
     if edge is None:
         return False
@@ -219,7 +220,7 @@ def _refuse_for(world: World, refusal: Refusal, ms: int) -> None:
 
 
 def denied(world: World) -> bool:
-    """ACLs keep the watcher from a subtree for a while; perhaps it reads everything again meanwhile."""
+    """ACLs hide a subtree from the watcher for a while; it may read everything again meanwhile."""
     root = world.rng.choice(REFUSED)
     _refuse_for(world, Refusal(root, Err.NO_AUTH), world.rng.choice((2_000, 10_000, 30_000)))
     edge = world.some_edge()
@@ -229,7 +230,7 @@ def denied(world: World) -> bool:
 
 
 def crowd_denied(world: World) -> bool:
-    """ACLs keep the watcher from more topics than its list names, and its connection breaks."""
+    """ACLs hide more topics from the watcher than its list can name, and its connection breaks."""
     edge = world.some_edge()
     if edge is None or world.zk.exists(CROWDED):
         return False
@@ -246,7 +247,7 @@ def crowd_denied(world: World) -> bool:
 
 
 def reads_fail(world: World) -> bool:
-    """The servers answer reads of a subtree with an error for a while."""
+    """For a while the servers answer reads of a subtree with an error."""
     root = world.rng.choice(REFUSED)
     _refuse_for(world, Refusal(root, Err.MARSHALLING), world.rng.choice((500, 3_000, 10_000)))
     edge = world.some_edge()
@@ -256,7 +257,7 @@ def reads_fail(world: World) -> bool:
 
 
 def watches_refused(world: World) -> bool:
-    """The servers refuse recursive watches for a while."""
+    """For a while the servers refuse recursive watches."""
     edge = world.some_edge()
     if edge is None or world.zk.old:
         return False
@@ -271,7 +272,7 @@ def watches_refused(world: World) -> bool:
 
 
 def damaged_payload(world: World) -> bool:
-    """Somebody writes what cannot be read into a znode, and mends it later."""
+    """Somebody writes an unreadable payload into a znode, and repairs it later."""
     if world.kafka.damage() is None:
         return False
     world.clock.after(world.rng.randint(500, 15_000), world.kafka.repair)
@@ -279,7 +280,7 @@ def damaged_payload(world: World) -> bool:
 
 
 def hostile_record(world: World) -> bool:
-    """Somebody writes a record into one of the topics, to do harm."""
+    """Somebody writes a harmful record into one of the topics."""
     rng = world.rng
     topic = rng.choice((world.log, world.log, world.views, world.views, world.events))
     values = [(record.key, record.value) for record in topic.records[-50:] if record.value]
@@ -300,7 +301,7 @@ def hostile_record(world: World) -> bool:
 
 
 def null_record(world: World) -> bool:
-    """A null stands after the newest view of a topic that lives, as a fold from an older checkpoint writes it."""
+    """A null follows the newest view of an existing topic, as a fold from an older checkpoint writes it."""
     views = world.views
     keys = {record.key for record in views.records if b"/topic/" in record.key and record.value}
     if not keys:
@@ -312,7 +313,7 @@ def null_record(world: World) -> bool:
 
 
 def hours_pass(world: World) -> bool:
-    """By the log's time an hour passes, and another: views of what was deleted become nulls."""
+    """The log's clock advances by an hour, twice: views of what was deleted become nulls."""
     edge = world.some_edge()
     if edge is None:
         return False
@@ -327,7 +328,7 @@ def hours_pass(world: World) -> bool:
 
 
 def log_tail_lost(world: World) -> bool:
-    """An unclean election takes the newest records of the log: a fold that had read them begins again."""
+    """An unclean election loses the newest records of the log: a fold that had read them starts again."""
     if not world.log.cut(max(world.log.low, world.log.end - world.rng.randint(1, 8))):
         return False
     if world.fold.committed.offset > world.log.end:
@@ -336,14 +337,14 @@ def log_tail_lost(world: World) -> bool:
 
 
 def events_head_lost(world: World) -> bool:
-    """Retention eats the oldest events."""
+    """Retention deletes the oldest events."""
     events = world.events
     events.lose(0, world.rng.randint(events.low, events.end))
     return True
 
 
 def events_tail_lost(world: World) -> bool:
-    """An unclean election takes the newest events."""
+    """An unclean election loses the newest events."""
     if not world.events.cut(max(world.events.low, world.events.end - world.rng.randint(1, 8))):
         return False
     world.oracle.on_exporter_restart()
@@ -364,13 +365,13 @@ def fold_clock_jump(world: World) -> bool:
 
 
 def zookeeper_clock_jump(world: World) -> bool:
-    """The clock of ZooKeeper's leader is set: ctimes and mtimes are of another hour."""
+    """The clock of ZooKeeper's leader is set: ctimes and mtimes are wrong by an hour."""
     world.zk.clock_ahead_ms = world.rng.choice(STEPS_MS)
     return True
 
 
 def silent_connection(world: World) -> bool:
-    """The watcher's connection stands, and nothing comes by it."""
+    """The watcher's connection stays open, and nothing arrives on it."""
     edge = world.some_edge()
     if edge is None or edge.connection is None:
         return False
@@ -395,7 +396,7 @@ def lead_in_doubt(world: World) -> bool:
 
 
 def kafka_away(world: World) -> bool:
-    """The pipeline's Kafka takes no changes for a while, and beats neither, or beats alone."""
+    """The pipeline's Kafka accepts no changes for a while, and either no beats or only beats."""
     ms = world.rng.choice((500, 5_000, 20_000, 40_000))
     world.log_away_until = world.clock.now + ms
     if ms != BEATS_TAKEN_MS:
@@ -404,19 +405,19 @@ def kafka_away(world: World) -> bool:
 
 
 def duplicates(world: World) -> bool:
-    """A producer's retry without idempotence: messages stand in the log twice, out of order."""
+    """A producer retries without idempotence: messages are in the log twice, out of order."""
     world.duplicates += world.rng.randint(1, 6)
     return True
 
 
 def lost_message(world: World) -> bool:
-    """The next messages are lost after they were acknowledged."""
+    """The next messages are lost after Kafka acknowledged them."""
     world.to_lose += world.rng.randint(1, 3)
     return True
 
 
 def holed_resync(world: World) -> bool:
-    """A resync loses something between its marks."""
+    """A resync loses a record between its marks."""
     edge = world.some_edge()
     if edge is None or edge.connection is None:
         return False
@@ -432,7 +433,7 @@ def damaged_message(world: World) -> bool:
 
 
 def retention(world: World) -> bool:
-    """Retention eats the head of the log, perhaps past the reader."""
+    """Retention deletes the head of the log, perhaps past the reader."""
     log = world.log
     stalled = world.rng.random() < 0.5
     if stalled:
@@ -448,7 +449,7 @@ def retention(world: World) -> bool:
 
 
 def lost_stretch(world: World) -> bool:
-    """A stretch of the log that was not read yet is lost."""
+    """A range of the log that was not read yet is lost."""
     log, fold = world.log, world.fold
     fold.stalled_until = world.clock.now + 5_000
     first = fold.committed.offset
@@ -462,19 +463,19 @@ def lost_stretch(world: World) -> bool:
 
 
 def fold_crash(world: World) -> bool:
-    """The fold dies in a batch: some of its output is written, and the batch runs again."""
+    """The fold dies in a batch: a part of its output is written, and the batch runs again."""
     world.fold.crash_next = True
     world.fold.plan()
     return True
 
 
 def late_output(world: World) -> bool:
-    """A task that Spark has given up lives on, and writes its output once more."""
+    """A task that Spark has given up survives, and writes its output once more."""
     return world.fold.repeat_output()
 
 
 def older_checkpoint(world: World) -> bool:
-    """The fold goes on from an older checkpoint."""
+    """The fold restarts from an older checkpoint."""
     kept = world.fold.kept
     if len(kept) < 3:
         return False
@@ -489,27 +490,27 @@ def lost_checkpoint(world: World) -> bool:
 
 
 def new_worker(world: World) -> bool:
-    """Spark's Python worker ends, and with it what it knew was sent."""
+    """Spark's Python worker ends, and with it the record of what was sent."""
     del world
     processor_module._remembered.clear()
     return True
 
 
 def fold_stalled(world: World) -> bool:
-    """The fold stands still for a while."""
+    """The fold does nothing for a while."""
     world.fold.stalled_until = world.clock.now + world.rng.choice((1_000, 10_000, 30_000))
     return True
 
 
 def compaction(world: World) -> bool:
-    """The views are compacted, up to anywhere."""
+    """The views are compacted, up to a random offset."""
     views = world.views
     views.compact(world.rng.randint(views.start, views.end))
     return True
 
 
 def views_recreated(world: World) -> bool:
-    """The topic of views is deleted and made again: a new lineage."""
+    """The topic of views is deleted and recreated: a new lineage."""
     world.views.make_anew()
     world.fold.begin_lineage()
     world.exporter.plan()
@@ -517,7 +518,7 @@ def views_recreated(world: World) -> bool:
 
 
 def views_lose_their_end(world: World) -> bool:
-    """The last views are lost with their broker's power, perhaps with the exporter's."""
+    """The last views are lost in a power failure of their broker, perhaps with the exporter's."""
     rng, views = world.rng, world.views
     world.cut_views(max(views.start, views.end - rng.randint(1, 60)))
     if rng.random() < 0.7:
@@ -526,7 +527,7 @@ def views_lose_their_end(world: World) -> bool:
 
 
 def views_lose_their_head(world: World) -> bool:
-    """Retention eats the oldest views, by a policy that somebody has set; an exporter may start after it."""
+    """Retention deletes the oldest views, by a policy that somebody has set; an exporter may start after it."""
     rng, views = world.heads, world.views
     views.lose(0, rng.randint(views.low, views.end))
     world.exporter.plan()
@@ -536,7 +537,7 @@ def views_lose_their_head(world: World) -> bool:
 
 
 def events_recreated(world: World) -> bool:
-    """The topic of events is deleted and made again: a new lineage."""
+    """The topic of events is deleted and recreated: a new lineage."""
     world.events.make_anew()
     world.fold.begin_lineage()
     world.exporter.plan()
@@ -544,14 +545,14 @@ def events_recreated(world: World) -> bool:
 
 
 def log_recreated(world: World) -> bool:
-    """The log is deleted and made again: a new lineage, and the watcher starts over."""
+    """The log is deleted and recreated: a new lineage, and the watcher starts again."""
     world.log.make_anew()
     world.fold.begin_lineage()
     return watcher_crash(world)
 
 
 def exporter_restart(world: World) -> bool:
-    """The exporter starts from nothing."""
+    """The exporter restarts without state."""
     world.exporter.restart()
     world.oracle.on_exporter_restart()
     return True
@@ -609,4 +610,4 @@ FAULTS: Mapping[str, tuple[int, Callable[[World], bool]]] = {
     "log recreated": (1, log_recreated),
     "exporter restarted": (4, exporter_restart),
 }
-"""By name: how often, and what it does (False: not possible just now)."""
+"""By name: how often, and the function (False: not possible now)."""

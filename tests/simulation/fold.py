@@ -1,7 +1,7 @@
-"""The fold's process: the real processor, with Spark's batches, state and checkpoints played.
+"""The fold's process: the real processor, with simulated batches, state and checkpoints of Spark.
 
-The rule: a batch reads what stands at its offsets now and works on a copy of the state. Only a
-commit keeps the copy; a crash may leave any beginning of its output in the topics, and the same
+The rule: a batch reads the records at its offsets now and works on a copy of the state. Only a
+commit keeps the copy. A crash may leave any first part of its output in the topics, and the same
 batch runs again. A checkpoint is state and offset together.
 """
 
@@ -36,14 +36,17 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _MOST_KEPT = 60
-"""Older checkpoints that a restart may find."""
+"""Older checkpoints that a restart may use."""
 
 _MOST_STATES = 300
-"""States that what is shown is held against."""
+"""The number of states that are kept for comparison with what is shown."""
 
 Shown = tuple[AsOf, str]
-"""What a cluster's view names of its state: the place, and the digest over what is held there. A fold that
-went on from an older checkpoint, in a log that has lost records since, comes to one place with other values."""
+"""What a cluster's view names of its state: the position, and the digest over what it holds.
+
+A fold that restarted from an older checkpoint, in a log that has lost records since, reaches the same
+position with other values.
+"""
 
 
 class InputRow(NamedTuple):
@@ -57,19 +60,19 @@ class InputRow(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a checkpoint holds: the state, the next offset, and the way here."""
+    """The content of a checkpoint: the state, the next offset, and how it was reached."""
 
     stored: Handle
     offset: int
     path: Path | None = None
     note: Any = None
-    """What the oracle remembers of the way here."""
+    """What the oracle recorded on the way here."""
     views: Views = MappingProxyType({})
     """What was published on the way here."""
     beside: int = 0
     """The next offset of the other partition."""
     others: Mapping[str, Handle] = MappingProxyType({})
-    """The states of the neighbours, by cluster."""
+    """The states of the neighbours, by cluster name."""
 
     def control(self) -> ControlPlane | None:
         """Return the control plane; None before the first batch."""
@@ -80,7 +83,7 @@ class State(NamedTuple):
         return unpack_control(row.packed, state.items(StatePart.MEMBERS).values())
 
     def all_topics(self) -> dict[str, TopicState]:
-        """Return the topics, as a new worker reads them."""
+        """Return the topics as a new worker reads them."""
         return self.stored.copy().all_topics()
 
 
@@ -101,13 +104,13 @@ class Path(NamedTuple):
 
 
 class Handle(NamedTuple):
-    """What the processor's state calls go to."""
+    """Receives the processor's state calls."""
 
     rows: dict[Any, Any]
 
     @classmethod
     def new(cls) -> Handle:
-        """Return one that holds nothing."""
+        """Return an empty one."""
         return cls({})
 
     def copy(self) -> Handle:
@@ -115,28 +118,28 @@ class Handle(NamedTuple):
         return Handle(dict(self.rows))
 
     def state(self) -> StateMap:
-        """Return what is held, as a new worker reads it."""
+        """Return the state as a new worker reads it."""
         return StateMap(DictMapState(self.rows))
 
     def packed_topics(self) -> PackedTopics:
-        """Return the topics, as a new worker reads them."""
+        """Return the packed topics as a new worker reads them."""
         state = self.state()
         row = read_control(state)
         return PackedTopics(state, JournalPlace() if row is None else row.place)
 
     def all_topics(self) -> dict[str, TopicState]:
-        """Return the topics, as a new worker reads them."""
+        """Return the topics as a new worker reads them."""
         topics = StateTopics(self.packed_topics())
         found = {name: topics.peek(name) for name in topics.names()}
         return {name: topic for name, topic in found.items() if topic is not None}
 
     def getMapState(self, _name: str, _key: Any, _value: Any) -> DictMapState:  # noqa: N802  # Spark's name
-        """Return the only one that there is."""
+        """Return the only state that there is."""
         return DictMapState(self.rows)
 
 
 def _limits(seed: int) -> JournalLimits:
-    """Return limits of a journal that make every batch, some or hardly any write the base."""
+    """Return journal limits with which every batch, some batches or hardly any write the base."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     return JournalLimits(
         chunk_bytes=draws.choice((100, 500, 8_000)),
@@ -160,7 +163,7 @@ class Fold:
         self.clock_ahead_ms = 0
         self.crash_next = False
         self.states: dict[Shown, State] = {}
-        """The newest states, of all lineages, by what their views name."""
+        """The newest states of all lineages, by what their views name."""
         self._planned = False
         self._retry: tuple[range, range] | None = None
         self.on_batch: Callable[[State, State, list[InputRow]], Any] = lambda *_: None
@@ -172,11 +175,11 @@ class Fold:
         self._start()
 
     def _start(self) -> None:
-        """Begin to fold."""
+        """Start to fold."""
         self.begin_lineage()
 
     def begin_lineage(self) -> None:
-        """Start again, from the earliest record."""
+        """Start again from the earliest record, in a new lineage."""
         self.lineages += 1
         self.lineage = f"{self.world.clock.now + self.lineages:013d}-{self.world.seed:06x}"
         self.committed = self._nothing_folded()
@@ -186,7 +189,7 @@ class Fold:
         self.plan()
 
     def lose_checkpoint(self) -> None:
-        """Lose what is on disk."""
+        """Lose the checkpoint on disk."""
         self.begin_lineage()
 
     def _nothing_folded(self) -> State:
@@ -203,7 +206,7 @@ class Fold:
         self.plan()
 
     def act(self) -> None:
-        """Let something around it break, or nothing."""
+        """Cause a fault around it, or none."""
 
     def heal(self) -> None:
         """End every fault of its machine."""
@@ -212,7 +215,7 @@ class Fold:
         self.plan()
 
     def check(self) -> None:
-        """Raise BrokenError unless it is as it should be once all is quiet."""
+        """Raise BrokenError unless it is as it must be once all is quiet."""
 
     def plan(self) -> None:
         """Plan the next batch."""
@@ -223,7 +226,7 @@ class Fold:
 
     @property
     def idle(self) -> bool:
-        """Everything in the log is folded."""
+        """Whether everything in the log is folded."""
         return not self._is_behind and not self.crash_next
 
     @property
@@ -305,7 +308,7 @@ class Fold:
         return found
 
     def _fold(self, cluster: str, rows: list[InputRow], handle: Handle) -> list[Any]:
-        """Let the processor of one cluster take its rows; return its output."""
+        """Run the processor of one cluster on its rows; return its output."""
         world = self.world
         parameters = FoldParameters(
             self.lineage,
@@ -324,7 +327,7 @@ class Fold:
         )
 
     def _keep(self, state: State) -> None:
-        """Keep a state by what its views name."""
+        """Keep a state under what its views name."""
         control = state.control()
         if control is not None:
             if len(self.states) > _MOST_STATES:
@@ -333,9 +336,9 @@ class Fold:
             self.states[AsOf(self.lineage, *log.position), digest_text(log.digest)] = state
 
     def repeat_output(self) -> bool:
-        """Let a task that Spark has given up write what it had, long after; False: there is none."""
+        """Make a task that Spark has given up write its output late; False: there is none."""
         rng = self.world.rng
-        # A delete that comes late is the worst of them.
+        # A late delete does the most harm.
         deletes = [
             out for out in self.outputs if any(b'"deleted"' in (r.value or b"") for r in out)
         ]

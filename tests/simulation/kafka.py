@@ -1,7 +1,7 @@
 """A Kafka cluster that writes its metadata as Kafka 3.9 does: plausible, small, busy.
 
-The rule: every act is one that a controller, a broker or a tool makes, and leaves the tree in a
-state that Kafka could leave it in; which act comes next, the seed says.
+The rule: every act is one of a controller, a broker or a tool, and leaves the tree in a state in
+which Kafka could leave it. The seed decides which act comes next.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOPICS = ("a", "b", "c", "d")
 MOST_PARTITIONS = 3
 _OF_CONTROLLER = ("/controller", "/controller_epoch")
 DAMAGES = (b"\xff\xfe", b"{", b"[" * 3_000, b'{"version": "NaN"}')
-"""What is no payload of any znode."""
+"""Bytes that are not a payload of any znode."""
 
 _ROOTS = (
     "/brokers",
@@ -39,16 +39,16 @@ _ROOTS = (
 
 
 class KafkaCluster:
-    """Writes to an ensemble."""
+    """Writes Kafka's metadata to an ensemble."""
 
     def __init__(self, zk: Ensemble, rng: random.Random) -> None:
         self.zk = zk
         self.rng = rng
         self._sequence = 0
         self._good: dict[str, bytes] = {}
-        """What stands behind payloads that are damaged, or were: a backup may bring the damage back."""
+        """The payloads under damaged ones, current or earlier: a backup may bring the damage back."""
         self._damaged: set[tuple[str, int]] = set()
-        """Paths and mzxids of payloads that nobody can read."""
+        """Paths and mzxids of unreadable payloads."""
         self._acts: list[tuple[int, Callable[[], None]]] = [
             (4, self.create_topic),
             (4, self.delete_topic),
@@ -65,7 +65,7 @@ class KafkaCluster:
         ]
 
     def found(self, cluster_id: str) -> None:
-        """Begin: brokers, a controller, some topics."""
+        """Create the first brokers, a controller and some topics."""
         for path in _ROOTS:
             self.zk.write((path, b""))
         self._put("/cluster/id", {"version": "1", "id": cluster_id})
@@ -77,7 +77,7 @@ class KafkaCluster:
             self.create_topic()
 
     def act(self) -> None:
-        """Do something."""
+        """Do one act."""
         weights = [weight for weight, _ in self._acts]
         self.rng.choices([act for _, act in self._acts], weights)[0]()
 
@@ -98,7 +98,7 @@ class KafkaCluster:
         return int(self._data("/controller_epoch"))
 
     def _topics(self) -> list[str]:
-        """Return the topics that are busy."""
+        """Return the topics that change."""
         return [name for name in self.zk.names("/brokers/topics") if name in TOPICS]
 
     def _states(self) -> list[tuple[str, int]]:
@@ -114,7 +114,7 @@ class KafkaCluster:
         return loaded
 
     def _data(self, path: str) -> bytes:
-        """Return a payload, or what stood there before it was damaged."""
+        """Return a payload, or the one before it was damaged."""
         data = self.zk.data(path)
         good = self._good.get(path)
         return data if good is None or data not in DAMAGES else good
@@ -125,7 +125,7 @@ class KafkaCluster:
     # --- what should not happen -------------------------------------------------------------
 
     def damage(self) -> str | None:
-        """Let somebody write what is no payload into a znode; return its path."""
+        """Write an unreadable payload into a znode; return its path."""
         paths = [
             path for path in self.zk.tree.nodes if is_published(path) and path != "/cluster/id"
         ]
@@ -140,22 +140,22 @@ class KafkaCluster:
         return path
 
     def repair(self) -> None:
-        """Write the payloads that stood behind the damaged ones, where nobody has since."""
+        """Restore the payloads under the damaged ones, where nobody has written since."""
         for path, data in self._good.items():
             if self.zk.exists(path) and self.zk.data(path) in DAMAGES:
                 self.zk.write((path, data))
 
     @property
     def was_controller_damaged(self) -> bool:
-        """Whether somebody could not read who the controller is, or its epoch, at any time."""
+        """Whether the controller or its epoch was unreadable at any time."""
         return any(path in _OF_CONTROLLER for path, _ in self._damaged)
 
     def is_damaged_controller(self, held: Mapping[str, int]) -> bool:
-        """Return whether nobody can read who the controller is, or its epoch, in what is held."""
+        """Return whether the controller or its epoch is unreadable in these znodes."""
         return any((path, held.get(path)) in self._damaged for path in _OF_CONTROLLER)
 
     def crowd(self, topics: int) -> list[str]:
-        """Create so many topics without partitions; return their paths."""
+        """Create this number of topics without partitions; return their paths."""
         content = {"version": 3, "partitions": {}, "adding_replicas": {}, "removing_replicas": {}}
         paths = [f"/brokers/topics/crowd-{number:03d}" for number in range(topics)]
         for path in paths:
@@ -196,7 +196,7 @@ class KafkaCluster:
             self._write_state(name, int(partition), leader=isr[0], isr=isr, leader_epoch=0)
 
     def delete_topic(self) -> None:
-        """Ask for a topic's deletion, or finish one."""
+        """Request a topic's deletion, or finish one."""
         asked = self.zk.names("/admin/delete_topics")
         there = self._topics()
         if not asked:
@@ -213,7 +213,7 @@ class KafkaCluster:
                 self.zk.write((path, None))
 
     def broker_down(self) -> None:
-        """End a broker's session; the controller moves what it led."""
+        """End a broker's session; the controller moves its leaderships."""
         live = self.live()
         if len(live) < 2:
             return
@@ -243,7 +243,7 @@ class KafkaCluster:
             )
 
     def broker_up(self) -> None:
-        """Register a broker, or let a live one bounce."""
+        """Register a broker, or restart a live one."""
         live = self.live()
         dead = [broker for broker in range(BROKERS) if broker not in live]
         if dead:
@@ -283,12 +283,12 @@ class KafkaCluster:
         self.zk.write(("/controller", holder), ("/controller_epoch", epoch), owner=self._sequence)
 
     def elect_in_a_row(self) -> None:
-        """Let several elections follow one another at once."""
+        """Run several elections directly one after another."""
         for _ in range(self.rng.randint(2, 4)):
             self.elect()
 
     def shrink_or_expand(self) -> None:
-        """Take a follower out of an ISR, or back into it."""
+        """Remove a follower from an ISR, or add it again."""
         states = self._states()
         if not states:
             return
@@ -319,7 +319,7 @@ class KafkaCluster:
         self._write_state(topic, partition, leader=leader, isr=held["isr"], leader_epoch=epoch)
 
     def lead_by_others(self) -> None:
-        """Let another than the preferred replica lead wherever one can that is in sync."""
+        """Make a replica other than the preferred one lead, wherever one is in sync."""
         for topic, partition in self._states():
             held = self._load(state_path(topic, partition))
             replicas = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)]
@@ -337,7 +337,7 @@ class KafkaCluster:
         return bool(held["leader"] == replicas[0])
 
     def elect_preferred(self, topic: str, partition: int) -> None:
-        """Let the preferred replica lead, if it may."""
+        """Make the preferred replica lead, if it can."""
         held = self._load(state_path(topic, partition))
         preferred = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)][0]
         if held["leader"] != preferred and preferred in held["isr"] and preferred in self.live():
@@ -347,7 +347,7 @@ class KafkaCluster:
             )
 
     def reassign(self) -> None:
-        """Begin or end a reassignment, as the admin API does since 2.4."""
+        """Start or finish a reassignment, as the admin API does since 2.4."""
         topics = self._topics()
         if not topics:
             return
@@ -364,7 +364,7 @@ class KafkaCluster:
         self._put(path, content)
 
     def preferred_election(self) -> None:
-        """Ask for a preferred election by the legacy tool, or answer it."""
+        """Request a preferred election with the legacy tool, or complete one."""
         path = "/admin/preferred_replica_election"
         if self.zk.exists(path):
             self.zk.write((path, None))

@@ -1,7 +1,7 @@
-"""Stand-ins for confluent-kafka's clients, and for threads: the real publisher and readers use them.
+"""Replacements for confluent-kafka's clients, and for threads: the real publisher and readers use them.
 
-The rule: they answer as a broker does (in order, late, not at all), and decide nothing. What a
-thread of a part would do is a turn that the clock calls.
+The rule: they answer as a broker does (in order, late, not at all), and decide nothing. The clock
+calls a turn in place of each thread of a part.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AWAY = KafkaError._TRANSPORT
 
 
 class _Given(NamedTuple):
-    """A message that a producer was given."""
+    """A message that was passed to a producer."""
 
     topic: str
     partition: int
@@ -47,7 +47,7 @@ class _Given(NamedTuple):
 
 
 class Producer:
-    """Stands for the Producer of one watcher: it appends to the topics in order, each a little later."""
+    """Replaces the Producer of one watcher: it appends to the topics in order, each message with a delay."""
 
     def __init__(self, world: World, edge: Edge, properties: Mapping[str, Any]) -> None:
         self._world = world
@@ -70,7 +70,7 @@ class Producer:
             world.clock.after(self._gives_up_ms, lambda: self._give_up(given))
 
     def send_next(self) -> None:
-        """Let Kafka take the oldest message, unless it is away or the process is stopped."""
+        """Make Kafka accept the oldest message, unless it is down or the process is stopped."""
         world, edge = self._world, self._edge
         if not self._given or not edge.alive or edge.paused:
             return
@@ -85,7 +85,7 @@ class Producer:
 
     @property
     def _back_at(self) -> int:
-        """When Kafka takes the oldest message again."""
+        """When Kafka accepts the oldest message again."""
         world = self._world
         of_log = bool(self._given) and self._given[0].topic == world.log.name
         return max(world.kafka_away_until, world.log_away_until if of_log else 0)
@@ -105,24 +105,24 @@ class Producer:
             self._edge.wake(0)
 
     def poll(self, _timeout_s: float) -> None:
-        """Report what was delivered."""
+        """Report deliveries."""
         while self._delivered:
             on_delivery, error = self._delivered.popleft()
             on_delivery(error, None)
 
     def flush(self, timeout_s: float) -> None:
-        """Deliver what is left, if there is time and Kafka takes it."""
+        """Deliver the rest, if there is time and Kafka accepts it."""
         while timeout_s and self._given and self._back_at <= self._world.clock.now:
             self._append(self._given.popleft())
         self.poll(0)
 
     def purge(self) -> None:
-        """Forget what was not sent."""
+        """Drop what was not sent."""
         self._given.clear()
 
 
 class Message:
-    """A record, or an error of a place, as a consumer hands it over."""
+    """A record, or an error of a partition, as a consumer returns it."""
 
     def __init__(self, place: Place, stored: Stored | None, code: int | None = None) -> None:
         self._place = place
@@ -142,7 +142,7 @@ class Message:
         return None if self._stored is None else self._stored.offset
 
     def leader_epoch(self) -> None:
-        """Return no epoch: truncation is played as a notice (`_CUT`)."""
+        """Return no epoch: truncation is simulated by a notice (`_CUT`)."""
 
     def key(self) -> bytes | None:
         """Return the key."""
@@ -174,9 +174,9 @@ class End(Message):
 
 
 class Consumer:
-    """Stands for a Consumer that stops at an offset which is out of range, or whose records were cut off.
+    """Replaces a Consumer that stops at an offset that is out of range, or whose records were truncated.
 
-    It finds the second by leader epochs (KIP-320), as long as it is the one that has read them.
+    It detects truncation by leader epochs (KIP-320), for records that this consumer has read.
     """
 
     def __init__(self, world: World, properties: Mapping[str, Any]) -> None:
@@ -189,7 +189,7 @@ class Consumer:
         self._ready: deque[Message] = deque()
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
-        """Read these places, and no others."""
+        """Read these partitions, and no others."""
         self._ready.clear()
         self._at_end.clear()
         self._cut.clear()
@@ -202,7 +202,7 @@ class Consumer:
         self._epochs = {place: len(self._world.at(place).cuts) for place in self._next}
 
     def poll(self, _timeout_s: float) -> Message | None:
-        """Return what comes first; None when nothing does."""
+        """Return the next message; None when there is none."""
         away = self._is_exporter and self._world.exporter.is_cut_off
         if not self._ready and not away:
             for place in self._next:
@@ -210,7 +210,7 @@ class Consumer:
         return self._ready.popleft() if self._ready else None
 
     def consume(self, most: int, timeout: float) -> list[Message]:
-        """Return what came with it."""
+        """Return what arrived with it."""
         assert timeout == 0
         return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
 
@@ -235,7 +235,7 @@ class Consumer:
             self._ready.append(End(place, topic.end))
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
-        """Return where a place begins and ends."""
+        """Return the first and the end offset of a partition."""
         assert timeout > 0
         topic = self._world.at((place.topic, place.partition))
         return topic.low, topic.end
@@ -245,7 +245,7 @@ class Consumer:
 
 
 class Admin:
-    """Stands for the AdminClient of the exporter."""
+    """Replaces the exporter's AdminClient."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -263,7 +263,7 @@ class Admin:
     def list_offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec], request_timeout: float
     ) -> dict[TopicPartition, Future[Any]]:
-        """Answer with the end of each place, and the timestamp of its newest record."""
+        """Answer with the end of each partition, and the timestamp of its newest record."""
         assert request_timeout > 0
         found = {}
         for place in wanted:
@@ -282,7 +282,7 @@ class Admin:
 
 
 class Thread:
-    """Stands for a SupervisedThread: the clock calls its turns."""
+    """Replaces a SupervisedThread: the clock calls its turns."""
 
     def __init__(self, name: str, turn: Callable[[], None], *, every_s: float = 0.0) -> None:
         self.name = name
@@ -297,7 +297,7 @@ class Thread:
         self.started = True
 
     def turn(self) -> None:
-        """Do one turn, if it has not ended."""
+        """Run one turn, if it has not ended."""
         if not self.started or self.closed or self._failure is not None:
             return
         try:
@@ -306,7 +306,7 @@ class Thread:
             self._failure = error
 
     def check(self) -> None:
-        """Raise what ended it."""
+        """Raise the error that ended it."""
         if self._failure is not None:
             raise self._failure
 

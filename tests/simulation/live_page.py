@@ -1,8 +1,9 @@
-"""The exporter's server, and the browsers that look at its live page: prompt ones, slow ones, sleeping ones.
+"""The exporter's server, and browsers with its live page open: prompt ones, slow ones, sleeping ones.
 
-The rule: a choice of its own decides here, and nobody but the viewers sees anything of it, so that what a seed plays
-stays the same. A page is live as `static/stream.js` says: while something came within `SILENT_MS`. What it shows
-with a beat is held against what the exporter held when the beat was made, and against ZooKeeper.
+The rule: this module draws from its own random numbers, and only the viewers see its effects, so
+that a seed without it stays the same. A page is live as defined in `static/stream.js`: while
+something arrived within `SILENT_MS`. What it shows with a beat is compared with what the exporter
+held when the beat was made, and with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 SILENT_MS = 4_000
-"""As in `static/stream.js`: a page that has heard nothing for so long is not live."""
+"""As in `static/stream.js`: a page that has received nothing for so long is not live."""
 
 LOOKED_MS = 1_000
-"""How often a page looks whether it is silent."""
+"""How often a page checks for silence."""
 
 BEAT_WITHIN_MS = 2_000
-"""Within this time a page that takes what it is sent hears of a server that runs: a beat is due each second."""
+"""Within this time a page that reads promptly hears from a running server: a beat is due each second."""
 
 BROWSERS = 3
 _RETRY_MS = (500, 10_000)
@@ -56,34 +57,36 @@ _BEFALLS_MS = (5_000, 40_000)
 _STANDS_MS = (300, 3_000, 8_000)
 _MISTAKEN_MS = (400, 3_000, 12_000)
 _SHOWN_WITHIN_MS = 500
-"""Of rest: an update comes each 200 ms, and takes a moment to a page."""
+"""After a rest: an update is sent every 200 ms, and takes a moment to arrive."""
 _STRANGER = "later"
-"""A cluster that nobody watches."""
+"""The name of a cluster that nobody watches."""
 _SEEN_LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
 
 _Message = MutableMapping[str, Any]
 
 
 class Manner(enum.Enum):
-    """What a browser takes to take in what it is sent, in milliseconds."""
+    """How long a browser takes to read what it is sent, in milliseconds."""
 
     PROMPT = (0, 5, 50)
     SLOW = (0, 300, 2_000, 3_500, 15_000)
     ASLEEP = (15_000,)
-    """Nobody looks at it, and it does not look itself: it keeps the connection and reads nothing."""
+    """Nobody looks at it, and the page does nothing: it keeps the connection and reads nothing."""
 
 
 NOTICED_MS = {
     Manner.PROMPT: SILENT_MS + 2 * LOOKED_MS + 500,
     Manner.SLOW: 2 * SILENT_MS + 3 * LOOKED_MS,
 }
-"""How old the newest beat of a live page may be, where its server has not stood still since: other messages count as
-signs of life for the second until the next beat is due, and one that was longer on its way than a page is
-patient finds the page closed."""
+"""How old the newest beat of a live page may be if its server has not been blocked since.
+
+Other messages count as signs of life until the next beat is due, a second later; and a message whose
+delivery took longer than `SILENT_MS` finds the page closed.
+"""
 
 
 class Made:
-    """What an update of the feed is made of: what the exporter holds of each cluster just then."""
+    """The content of an update of the feed: what the exporter holds of each cluster at that moment."""
 
     def __init__(self, exporter: Exporter) -> None:
         snapshots = exporter.collector.snapshots()
@@ -92,7 +95,7 @@ class Made:
         self.mistaken = exporter.world.viewers.mistaken
 
     def rows(self) -> dict[str, Any]:
-        """Return the main figures of each cluster as the fleet's rows have them; None: they cannot be made."""
+        """Return the main figures of each cluster as in the rows of all clusters; None: they cannot be made."""
         return {
             name: None
             if name == self.mistaken
@@ -102,14 +105,14 @@ class Made:
 
 
 class Server:
-    """The HTTP server of one exporter's process: the real pages, on a loop of its own."""
+    """The HTTP server of one exporter's process: the real pages, on its own loop."""
 
     def __init__(self, exporter: Exporter, events: EventStore) -> None:
         self._exporter = exporter
         self.loop = PlayedLoop(exporter.world.clock)
         self.updates: list[Made] = []
         self.made: dict[int, Made] = {}
-        """By the exporter's clock, as beats name it; where that was set back the newest."""
+        """The exporter's time, as beats name it; after it was set back, the newest."""
         metrics = ExporterMetrics(CollectorRegistry())
         pages = Pages(
             exporter.collector,
@@ -124,7 +127,7 @@ class Server:
         self.feed = pages.live.feed
         self.app = make_app(pages, metrics)
         self.connections: list[asyncio.Event] = []
-        """Each set once its client has gone."""
+        """Each is set once its client has disconnected."""
 
     def _read_clock(self) -> int:
         """Return the exporter's time; the feed reads it as each update begins."""
@@ -135,7 +138,7 @@ class Server:
         return self._exporter.wall
 
     def connect(self, scope: _Message, take: Callable[[bytes], Any]) -> asyncio.Event:
-        """Ask for the stream; `take` is awaited with what is sent. Return what to set at the end."""
+        """Request the stream; `take` is awaited with what is sent. Return the event to set at the end."""
         gone = asyncio.Event()
 
         async def receive() -> _Message:
@@ -155,7 +158,7 @@ class Server:
         return gone
 
     def ask(self, path: str, headers: Mapping[str, str]) -> asyncio.Future[httpx.Response]:
-        """Ask for what is not a stream; the answer is there once the process had its turn."""
+        """Request something that is not a stream; the answer is there after the process's next turn."""
         answered: asyncio.Future[httpx.Response] = self.loop.create_future()
         given = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
         path, _, query = path.partition("?")
@@ -177,7 +180,7 @@ class Server:
         return answered
 
     def end(self) -> None:
-        """Let the process end: its connections first."""
+        """End the process, its connections first."""
         for gone in self.connections:
             gone.set()
         self.feed.end()
@@ -186,7 +189,7 @@ class Server:
 
 
 class Browser:
-    """One page in a browser: opened and closed again and again, each time another one."""
+    """A page in a browser, opened and closed again and again, each time a new one."""
 
     def __init__(self, viewers: Viewers, number: int) -> None:
         self._viewers = viewers
@@ -221,7 +224,7 @@ class Browser:
 
     @property
     def is_connected(self) -> bool:
-        """Whether it has a connection that it believes in."""
+        """Whether it has a connection that it believes to be open."""
         return self._server is not None
 
     def _open(self, page: int) -> None:
@@ -247,7 +250,7 @@ class Browser:
         self._server = self._gone = None
 
     def lose(self) -> None:
-        """Have no connection any more, and try again."""
+        """Lose the connection, and reconnect."""
         self.close()
         self.is_live = False
         first, longest = _RETRY_MS
@@ -256,12 +259,12 @@ class Browser:
         self._world.clock.after(0 if self._viewers.is_quiet else wait, lambda: self._open(page))
 
     def rest(self) -> None:
-        """Be prompt, by a new connection."""
+        """Become prompt, on a new connection."""
         self.manner = Manner.PROMPT
         self.lose()
 
     def look(self) -> None:
-        """Find out that nothing has come for a while, or that the server has closed the connection."""
+        """Detect that nothing has arrived for a while, or that the server has closed the connection."""
         silent = self._world.clock.now - self.heard_at > SILENT_MS
         if self._server is None:
             return
@@ -272,7 +275,7 @@ class Browser:
             self.lose()
 
     def _take(self, server: Server, body: bytes) -> None:
-        """Take in what has come."""
+        """Read what has arrived."""
         if not body:
             return
         kinds = []
@@ -286,12 +289,12 @@ class Browser:
             self._judge(server)
 
     def cluster_of(self, held: Mapping[str, object]) -> str | None:
-        """Return the cluster whose figures it is sent, of those that are held."""
+        """Return the cluster whose figures it is sent, if it is among those held."""
         only = next(iter(held)) if len(held) == 1 else None
         return self.asked or only
 
     def _judge(self, server: Server) -> None:
-        """Judge what it shows with a beat: what the exporter held then, or since."""
+        """Judge what it shows with a beat: what the exporter held then, or later."""
         beat, made = self.seen["beat"], server.made[self.seen["beat"]["now"]]
         since = list(takewhile(lambda each: each.at >= made.at, reversed(server.updates)))
         rows = {row["name"]: _figures(row) for row in self.seen["fleet"]["clusters"]}
@@ -309,7 +312,8 @@ class Browser:
         picture = self.seen["cluster"]
         as_of = _as_of(picture) if picture is not None else None
         snapshots = [each.held[name][0] for each in since if name in each.held]
-        # A batch that runs again publishes the same place in the log once more, folded at another time.
+        # A batch that runs again publishes the same position in the log once more, folded at
+        # another time.
         shown = [each for each in snapshots if each.view.as_of == as_of]
         if not any(self._viewers.is_shown(each, picture, self.seen["brokers"]) for each in shown):
             raise BrokenError("a page shows what is held", f"{name} at {as_of} with {made.at}")
@@ -320,14 +324,14 @@ class Browser:
 
 
 class Viewers:
-    """All who look at the page of the exporter, and what befalls its server."""
+    """All viewers of the exporter's page, and the faults of its server."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self._rng = random.Random(f"{world.seed} befalls the page")  # noqa: S311  # a play, not a secret
         self.others = [_STRANGER, *(each.cluster for each in world.neighbours)]
         self.mistaken: str | None = None
-        """The cluster about which a mistake is planted."""
+        """The cluster for which an exception is planted."""
         self.is_quiet = False
         self._logged = 0
         self._mended_at: dict[str, int] = {}
@@ -339,7 +343,7 @@ class Viewers:
 
     @property
     def server(self) -> Server:
-        """The server of the exporter that runs."""
+        """The server of the running exporter."""
         return self.world.exporter.server
 
     def on_restart(self) -> None:
@@ -355,7 +359,7 @@ class Viewers:
         self.world.clock.after(self._rng.randint(*_BEFALLS_MS), self._befall)
 
     def _befall(self) -> None:
-        """Let the server stand still, or make a mistake about a cluster."""
+        """Block the server, or plant an exception for a cluster."""
         self._plan()
         rng = self._rng
         if self.is_quiet or self.mistaken is not None:
@@ -375,17 +379,17 @@ class Viewers:
             self._mended_at[name] = self.world.clock.now
 
     def trip(self, cluster: str) -> None:
-        """Make the mistake about a cluster, if it is planted."""
+        """Raise the exception for a cluster, if it is planted."""
         if cluster == self.mistaken:
             raise PlayedMistakeError(cluster)
 
     def on_update(self, made: Made) -> None:
-        """Take note of an update: a cluster that is gone is another one when it comes back."""
+        """Record an update: a cluster that was gone counts as a new one when it returns."""
         if self.mistaken not in made.held:
             self._logged = 0
 
     def on_exception(self) -> None:
-        """Take note of an exception that the feed logs: a planted one, once."""
+        """Record an exception that the feed logs: each planted one once."""
         error = sys.exc_info()[1]
         self._logged += 1
         if not isinstance(error, PlayedMistakeError):
@@ -405,7 +409,7 @@ class Viewers:
         self.world.clock.after(LOOKED_MS, self._look)
 
     def _check_beats(self, browser: Browser) -> None:
-        """A page is live only while beats come, and beats come while the server runs."""
+        """Check that a page is live only while beats arrive, and that beats arrive while the server runs."""
         now, manner = self.world.clock.now, browser.manner
         cluster = browser.cluster_of(self.world.exporter.collector.clusters)
         stood_until = min(now, self.server.loop.stands_until)
@@ -420,7 +424,7 @@ class Viewers:
             raise BrokenError("a beat comes each second", f"{cluster}: none for {now - since} ms")
 
     def forgiven(self, rows: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
-        """Return the rows that are due, without figures where a mistake of just before left some without."""
+        """Return the rows that are due, leaving out figures that a recent planted exception prevented."""
         lately = self.world.clock.now - BEAT_WITHIN_MS
         return {
             name: None if rows.get(name) is None and self._mended_at.get(name, 0) > lately else row
@@ -438,7 +442,7 @@ class Viewers:
     # --- rest -------------------------------------------------------------------------------
 
     def rest(self) -> None:
-        """End all that goes wrong, and open each page anew."""
+        """End all faults, and open each page anew."""
         self.is_quiet = True
         self.server.loop.go_on()
         if self.mistaken is not None:
@@ -475,16 +479,16 @@ class Viewers:
             )
 
     def go_on(self) -> None:
-        """Go on after a rest."""
+        """Continue after a rest."""
         self.is_quiet = False
 
 
 class PlayedMistakeError(Exception):
-    """A mistake of ours about one cluster, planted for a while."""
+    """An unexpected exception about one cluster, planted for a while."""
 
 
 def _scope(path: str, query: bytes, headers: list[tuple[bytes, bytes]]) -> _Message:
-    """Return a request as uvicorn hands it over."""
+    """Return a request as uvicorn passes it on."""
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},

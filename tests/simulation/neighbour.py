@@ -1,8 +1,8 @@
-"""Other clusters of the same pipeline: in the same partition of its topics, and in another.
+"""Other clusters of the same pipeline: one in the same partition of its topics, and one in another.
 
-The rule: a neighbour's log is what a sound watcher writes, but for what it spoils by itself, with a chance
-of its own: whatever befalls it, nothing of it may show in the cluster that is played in full, and once all
-is quiet its figures are true as well.
+The rule: a neighbour's log is what a correct watcher writes, except for damage that it does itself,
+by its own random numbers. Nothing of this may show in the fully simulated cluster, and once all is
+quiet the neighbour's figures are correct, too.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 NEIGHBOURS = ("near", "next")
-"""By `partition_of`: one in the partition of the cluster that is played, one in the other."""
+"""By `partition_of`: one is in the partition of the fully simulated cluster, one in the other."""
 
 PARTITIONS = 2
 EVERY = 7
-"""One seed of so many has neighbours."""
+"""One seed out of so many has neighbours."""
 
 LOST = 0.04
-"""How often the partition that it has for itself loses something, of its turns."""
+"""The share of its turns in which the neighbour that has a partition to itself loses records there."""
 
 MOST_LOST = 8
-"""Records of a stretch, or of an end, that are lost at once."""
+"""How many records in the middle, or at the end, are lost at once."""
 
 FORGOTTEN = 0.02
-"""How often a neighbour is taken out of the monitor, of its turns."""
+"""The share of its turns in which a neighbour is removed from the monitor."""
 
 ANSWERED_EVERY_MS = 3_000
-"""How often it is heard of at rest: an answer, too, may be lost with the log's tail."""
+"""How often it sends a sign of life at rest: an answer, too, may be lost with the log's tail."""
 
 HARM_BYTES = 10_000
 _PAUSES_MS = (50, 200, 700, 2_000)
@@ -60,7 +60,7 @@ class Neighbour:
         self.partition = partition_of(cluster, PARTITIONS)
         self.is_quiet = False
         self._taken_out: list[tuple[int, int]] = []
-        """Offset in the log and time of each time that it was forgotten."""
+        """Offset in the log and time of each removal."""
         self._rng = random.Random(f"{world.seed} {cluster}")  # noqa: S311  # a play, not a secret
         self._loses = random.Random(f"{world.seed} {cluster} loses")  # noqa: S311  # a play, not a secret
         self._forgets = random.Random(f"{world.seed} {cluster} is forgotten")  # noqa: S311  # a play, not a secret
@@ -76,7 +76,7 @@ class Neighbour:
 
     @property
     def nodes(self) -> dict[str, Held]:
-        """What its ZooKeeper holds, as far as the log shows it."""
+        """The content of its ZooKeeper, as far as the log shows it."""
         held = {}
         for path, znode in self._history.znodes.items():
             data = published_data(path, znode.data) if path.startswith("/config/") else znode.data
@@ -93,7 +93,7 @@ class Neighbour:
         return self.world.at((self.world.log.name, self.partition))
 
     def rest(self) -> None:
-        """Do no more, and read everything once: what was lost of the log is mended by that."""
+        """Stop changing, and read everything once, which repairs what was lost of the log."""
         self.is_quiet = True
         self._history.now = max(self._history.now, self.world.clock.now)
         self._history.resync()
@@ -101,17 +101,17 @@ class Neighbour:
 
     @property
     def forgotten_at(self) -> int:
-        """When it was forgotten the last time, by a null that the log still has: its counters begin no earlier."""
+        """When it was last removed by a null that the log still has: its counters begin no earlier."""
         nulls = {each.offset for each in self._log.records if each.value is None}
         return max((at for offset, at in self._taken_out if offset in nulls), default=0)
 
     @property
     def position(self) -> Position:
-        """How far its log has come, all that was lost included."""
+        """The last position of its log, including all that was lost."""
         return Position(self._history.generation, self._history.seq)
 
     def answer(self) -> None:
-        """Be heard of at rest, which shows what was lost, and read everything again if the fold asks for it."""
+        """Send a sign of life at rest, which reveals losses, and read everything again if the fold asks for it."""
         if self.world.clock.now - self._answered_at < ANSWERED_EVERY_MS:
             return
         self._answered_at = self.world.clock.now
@@ -128,7 +128,7 @@ class Neighbour:
             self._send()
 
     def go_on(self) -> None:
-        """Go on after a rest."""
+        """Continue after a rest."""
         self.is_quiet = False
         self.world.clock.after(self._rng.choice(_PAUSES_MS), self._act)
 
@@ -200,7 +200,7 @@ class Neighbour:
             self._append(message)
 
     def _spoil(self) -> None:
-        """Lose a message, write one twice, or write one to do harm."""
+        """Lose a message, write one twice, or write a harmful one."""
         rng, log = self._rng, self._log
         own = [record for record in log.records if record.key == self.cluster.encode()]
         kind = rng.choice(("lost", "twice", "hostile", "foreign", "astray"))
@@ -224,7 +224,7 @@ class Neighbour:
             self._append(rng.choice(harms))
 
     def _lose(self) -> None:
-        """Lose records of the other partition, which is this neighbour's alone, folded or not."""
+        """Lose records of the other partition, which only this neighbour uses, folded or not."""
         rng, log, fold = self._loses, self._log, self.world.fold
         views = self.world.at((self.world.views.name, self.partition))
         most = rng.randint(1, MOST_LOST)
@@ -248,7 +248,7 @@ class Neighbour:
         self.world.hit(f"other partition: {kind}")
 
     def _be_forgotten(self) -> None:
-        """Be taken out as `kcm forget` does it, and be watched again from then on."""
+        """Be removed as `kcm forget` does it, and be watched again from then on."""
         views = self.world.at((self.world.views.name, self.partition))
         values = {record.key: record.value for record in views.records}
         own = cluster_key(self.cluster).encode()

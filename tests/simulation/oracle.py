@@ -1,7 +1,7 @@
 """The invariants: what must hold after every batch, at every event, and once all is quiet.
 
 The rule: the oracle knows the truth (every value that any znode ever had) and the log (what was
-written, lost and repeated), and judges the fold by its state alone. A broken invariant raises
+written, lost and repeated), and judges the fold only by its state. A broken invariant raises
 `BrokenError` with one line.
 """
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 LIVE_LAG_MS = 4_000
-"""What is shown as live was true within this time, also where two parts fall silent one after the other."""
+"""What is shown as live was true within this time, also where two parts become silent one after the other."""
 
 MINORITY_LAG_MS = 20_000
-"""The same while a server that is cut off from its peers has not noticed it: it answers from its past."""
+"""The same while a server has not noticed that it is cut off from its peers and answers with old data."""
 
 PROOFS = {ChangeKind.RESYNC_FINISHED, ChangeKind.RECONCILED}
-"""What may prove the state."""
+"""Records that can prove the state."""
 _LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
 _ZNODES = {ChangeKind.SET, ChangeKind.DELETED}
 
@@ -69,13 +69,13 @@ class Note(NamedTuple):
     position: Position = NOWHERE
     watcher: str = ""
     hole: bool = False
-    """A hole was read, and nothing has proved the state since."""
+    """A gap was read, and nothing has proved the state since."""
     resync: tuple[int, int] | None = None
-    """Generation and id of the resync under way, while no hole is in it."""
+    """Generation and id of the current resync, while it has no gap."""
     late: bool = False
-    """The resync under way came from a server that was behind what had been read before."""
+    """The current resync came from a server that was behind what had been read before."""
     mixed: bool = False
-    """Another history was found in the resync under way: it is of two of them."""
+    """Another history was found during the current resync, so it mixes two of them."""
     read_zxid: int = 0
     """The highest read_zxid so far, in this history."""
     rebasing: bool = False
@@ -85,18 +85,18 @@ class Note(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a batch brought, for the checks."""
+    """The content of a batch, for the checks."""
 
     note: Note
     news: list[ZnodeChange]
     whole: int | None
-    """The index in `news` of a resync's end that must be believed; None: there is none."""
+    """The index in `news` of a resync's end that must be accepted; None: there is none."""
     holed_at: int
-    """The index of the last hole; -1: none."""
+    """The index of the last gap; -1: none."""
     late: bool
-    """Some of it is of a resync that came from a server that was behind (`Note.late`)."""
+    """A part of it belongs to a resync from a server that was behind (`Note.late`)."""
     asked: list[tuple[int, ElectionRequest]]
-    """What `kcm elect` asked for, each with the index in `news` before which it stands."""
+    """Requests of `kcm elect`, each with the index in `news` before which it comes."""
 
     def records(self) -> Iterator[ZnodeChange | ElectionRequest]:
         """Yield news and requests in their order."""
@@ -120,7 +120,7 @@ class Oracle:
     # --- after every batch ------------------------------------------------------------------
 
     def after_batch(self, before: State, after: State, rows: list[InputRow]) -> Note:
-        """Judge a batch; return what to remember."""
+        """Judge a batch; return what to remember for the next one."""
         note = before.note or Note()
         control = after.control()
         if control is None:
@@ -138,7 +138,7 @@ class Oracle:
         )
         self._check_holes(log, batch, verified=verified)
         rebases = log.rebases - (0 if old is None else old.log.rebases)
-        if not rebases:  # a resync in which another history is found is of two of them
+        if not rebases:  # a resync in which another history is found mixes the two
             self._check_whole(log, batch)
         if verified:
             self._check_proof(log, held, batch)
@@ -171,7 +171,7 @@ class Oracle:
             )
 
     def _check_time(self, before: int, now: int, batch: Batch) -> None:
-        """The log's time goes on while the watcher's clock does, whatever that has shown before."""
+        """Check that the log's time advances while the watcher's clock does, whatever it showed before."""
         shown = [change.observed_at for change in batch.news]
         passed = shown[-1] - shown[0] if shown and shown == sorted(shown) else 0
         if now < before or now - before < min(passed, LATE_MS) * 8 // 10 - STEP_MS:
@@ -197,27 +197,27 @@ class Oracle:
             return
         later = {change.kind for change in batch.news[batch.whole + 1 :]}
         if ChangeKind.RESYNC_STARTED in later:
-            return  # the next one began already, and until it has ended nothing may be complete
+            return  # the next one has begun already: until its end nothing need be complete
         if batch.news[batch.whole].denied and ChangeKind.RECONCILED in later:
-            return  # what this one was denied may have been deleted, which a reconciliation shows
+            return  # a path denied to this one may have been deleted; a reconciliation shows that
         if log.incomplete_since is not None or log.divergent_since is not None:
             reason = log.incomplete_reason or "divergent"
             raise BrokenError("a whole resync is believed", f"at {log.position}: {reason}")
 
     def _check_proof(self, log: LogState, held: Mapping[str, int], batch: Batch) -> None:
-        """What counts as verified was the truth at one moment of the proof, for each znode."""
+        """Check that verified state was the truth at one moment of the proof, for each znode."""
         proofs = [i for i, change in enumerate(batch.news) if change.kind in PROOFS]
         index = max(
             (i for i in proofs if batch.news[i].observed_at == log.verified_at), default=proofs[-1]
         )
         if batch.news[index].observed_at != log.verified_at and not self._is_proved(log):
-            return  # the watcher's clock was set back: only while all is proved it was the last one
+            return  # clock set back: the last proof is the verifying one only while all is proved
         change = batch.news[index]
         proof = self.world.proofs.get((change.watcher, change.position))
         if proof is None:
             return
         since = {c.path for c in batch.news[index + 1 :] if c.kind in _ZNODES}
-        # What is said to be denied is proved by nothing.
+        # Nothing is proved about paths that are reported as denied.
         wrong = self.untrue(held, proof, leave_out=since.union(log.unreadable_znodes))
         if wrong:
             raise BrokenError("verified is true", f"at {change.position}: {wrong[:3]}")
@@ -244,7 +244,7 @@ class Oracle:
         return highest
 
     def _came_back(self, path: str, mzxid: int, kept: Collection[str]) -> bool:
-        """Return whether a znode that was not held is a true one of a history that came later."""
+        """Return whether a znode that was not held before is a true one of a later history."""
         zk = self.world.zk
         if not zk.era or path in kept:
             return False
@@ -254,7 +254,7 @@ class Oracle:
     def untrue(
         self, held: Mapping[str, int], proof: Proof, leave_out: Iterable[str] = ()
     ) -> list[str]:
-        """Return the paths whose held mzxid was at no moment of the proof the truth."""
+        """Return the paths whose held mzxid was not the truth at any moment of the proof."""
         past = self.world.zk.past[proof.era]
         left_out = set(leave_out)
         wrong = []
@@ -269,7 +269,7 @@ class Oracle:
     # --- at the watcher ---------------------------------------------------------------------
 
     def on_resync_started(self, change: ZnodeChange, server: int, reported: int) -> None:
-        """Judge a resync's start on a server at a zxid, when the views have reported of one."""
+        """Judge a resync's start on a server at a zxid, given the zxid that the views had reported."""
         if server < reported and not change.rebase:
             raise BrokenError(
                 "a resync starts where the view is",
@@ -277,12 +277,12 @@ class Oracle:
             )
 
     def on_value(self, change: ZnodeChange, *, noticed: bool) -> None:
-        """Judge a value published outside of a resync."""
+        """Judge a value that is published outside a resync."""
         if not noticed:
             raise BrokenError("an event comes before its value", f"{change.path} {change.position}")
 
     def on_publishing(self, edge: Edge) -> None:
-        """Judge that a watcher hands changes to Kafka now."""
+        """Judge whether a watcher may pass changes to Kafka now."""
         lease = edge.lease
         if lease is None:
             return
@@ -294,7 +294,7 @@ class Oracle:
     # --- at the exporter --------------------------------------------------------------------
 
     def on_shown(self, snapshot: ClusterSnapshot, completeness: Completeness) -> None:
-        """Judge what is shown as live: it was the truth not long ago, for each znode."""
+        """Judge what is shown as live: each znode's value was the truth not long ago."""
         skew = completeness.clock_skew_ms
         if skew and not any(self.world.hits[fault] for fault in _SETS_CLOCKS):
             raise BrokenError("clocks that agree are not said to disagree", f"{skew}")
@@ -329,13 +329,14 @@ class Oracle:
         return self._held[1]
 
     def on_event(self, record: EventRecord) -> None:
-        """Judge an event that an exporter takes as new."""
+        """Judge an event that an exporter accepts as new."""
         if self._last_event is not None and record.id <= self._last_event:
             raise BrokenError("event ids rise", f"{record.id} after {self._last_event}")
         self._last_event = record.id
         event = record.event
-        # A history that comes back may bring an election back, and a fold that went on from an older
-        # checkpoint, into a log that has lost the change that reported it, learns it by a resync.
+        # A restored history may repeat an election. And a fold that restarted from an older
+        # checkpoint, in a log that has lost the change that reported it, learns of it from a
+        # resync.
         hits = self.world.hits
         forgot = hits["older checkpoint"] and (
             hits["retention"] or hits["stretch of the log lost"] or hits["a message was lost"]
@@ -348,7 +349,7 @@ class Oracle:
             self._elected.add(reported)
 
     def on_commit(self, shown: ClusterSnapshot) -> None:
-        """Judge what an exporter shows at a commit: it lacks views if, and only if, it says so."""
+        """Judge what an exporter shows at a commit: it lacks views if and only if it says so."""
         lacks = self.world.published.is_other(shown)
         is_right = lacks is shown.lacks_views or (
             shown.lacks_views and self.world.published.has_stranger
@@ -378,7 +379,7 @@ class Oracle:
             last = place
 
     def _check_deleted(self, record: EventRecord) -> None:
-        """A topic that is reported as deleted was deleted at some time."""
+        """Check that a topic reported as deleted was deleted at some time."""
         event = record.event
         if not isinstance(event, TopicDeleted) or self.world.zk.era:
             return
@@ -387,13 +388,13 @@ class Oracle:
             raise BrokenError("nothing that lives is deleted", event.topic)
 
     def on_exporter_restart(self) -> None:
-        """Note that the next exporter reads all events again."""
+        """Record that the next exporter reads all events again."""
         self._last_event = None
         self._elected.clear()
 
 
 def read_batch(note: Note, rows: list[InputRow]) -> Batch:
-    """Return what is news in the rows, and where the holes are: the log's rules, plainly."""
+    """Return the new changes in the rows and where the gaps are: the log's rules in their simplest form."""
     news: list[ZnodeChange] = []
     whole: int | None = None
     holed_at = -1
@@ -441,12 +442,12 @@ def read_batch(note: Note, rows: list[InputRow]) -> Batch:
 
 
 def decoded(rows: Iterable[InputRow | Stored]) -> Iterable[ZnodeChange]:
-    """Yield the changes in rows that can be read."""
+    """Yield the changes in the readable rows."""
     return (record for record in records_in(rows) if isinstance(record, ZnodeChange))
 
 
 def records_in(rows: Iterable[InputRow | Stored]) -> Iterable[ZnodeChange | ElectionRequest]:
-    """Yield the changes in rows that can be read, and what was asked for in the cluster."""
+    """Yield the changes in the readable rows, and the requests for elections in the cluster."""
     for row in rows:
         try:
             batch = decode_message(row.value or b"")

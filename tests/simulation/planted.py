@@ -1,6 +1,6 @@
-"""Bugs of the protocol, each planted by a small patch of the real code for as long as it lasts.
+"""Bugs of the protocol, each planted by a small patch of the real code for the time of a test.
 
-The rule: a simulation that does not catch them is not worth running, so a test proves that it does.
+The rule: a simulation that does not catch them is useless, so a test proves that it does.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def no_dedupe() -> AbstractContextManager[None]:
-    """A change that was applied already is applied again."""
+    """A change that was already applied is applied again."""
     real = vars(event_batch)["replay"]
 
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
@@ -88,7 +88,7 @@ def no_dedupe() -> AbstractContextManager[None]:
 
 
 def stale_applied() -> AbstractContextManager[None]:
-    """A value older than the one held, or than a delete, wins."""
+    """A value wins over a newer one, or over a newer delete."""
     real = vars(replay_module)["judge"]
 
     def judge(log: LogState, stat: ZnodeStat | None, change: ZnodeChange) -> Freshness:
@@ -113,7 +113,7 @@ def hole_ignored() -> AbstractContextManager[None]:
 
 
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:
-    """A resync with a hole, or of another digest, deletes what it did not report."""
+    """A resync with a gap, or with another digest, deletes what it did not report."""
     real = control_records._finish_resync
 
     def finish(state: ClusterState, change: ZnodeChange) -> Reported:
@@ -153,7 +153,7 @@ def reply_before_event() -> AbstractContextManager[None]:
 
 
 def generation_reused() -> AbstractContextManager[None]:
-    """A new watcher goes on in the highest generation that it saw."""
+    """A new watcher continues in the highest generation that it saw."""
 
     def take_new(self: Generations, now_ms: int) -> None:
         if not self.generation:
@@ -165,7 +165,7 @@ def generation_reused() -> AbstractContextManager[None]:
 
 
 def digest_of_the_scan() -> AbstractContextManager[None]:
-    """A reconciliation states the digest of what its walk read, not of what was published by then."""
+    """A reconciliation reports the digest of what its walk read instead of what was published by then."""
     scan: dict[str, int] = {}
     real_read, real_reconciled = TreeReader._on_value, Recorder.reconciled
 
@@ -199,7 +199,7 @@ def _closing(stack: contextlib.ExitStack) -> Iterator[None]:
 
 
 def lagging_follower_believed() -> AbstractContextManager[None]:
-    """A resync begins on whatever server the watcher is on, however far it is."""
+    """A resync starts on the current server, however far that is behind."""
     real = ReadinessCheck.judge
 
     def judge(self: ReadinessCheck, *args: Any) -> ResyncReadiness | Wait:
@@ -210,7 +210,7 @@ def lagging_follower_believed() -> AbstractContextManager[None]:
 
 
 def tombstone_without_as_of() -> AbstractContextManager[None]:
-    """A delete of a view counts whenever it comes, however old it is."""
+    """A delete of a view counts whenever it arrives, however old it is."""
     real = ViewStore._delete
 
     def delete(self: ViewStore, cluster: str, key: str, kind: str, as_of: AsOf) -> str | None:
@@ -221,7 +221,7 @@ def tombstone_without_as_of() -> AbstractContextManager[None]:
 
 
 def counters_twice() -> AbstractContextManager[None]:
-    """A change that is reported again moves a counter again."""
+    """A change that is reported again changes a counter again."""
     real = vars(event_batch)["replay"]
 
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
@@ -235,7 +235,7 @@ def counters_twice() -> AbstractContextManager[None]:
 
 
 def time_waits() -> AbstractContextManager[None]:
-    """A clock that was set back stops the log's time until it has come to where it was."""
+    """A clock that was set back stops the log's time until it reaches its former value."""
 
     def take_time(state: ClusterState, change: ZnodeChange) -> tuple[ZnodeChange, str | None]:
         state.control.now = max(state.control.now, change.observed_at)
@@ -245,7 +245,7 @@ def time_waits() -> AbstractContextManager[None]:
 
 
 def bytes_of_dropped_changes_kept() -> AbstractContextManager[None]:
-    """Changes that are dropped still count as waiting, by their bytes."""
+    """Dropped changes still count their bytes as waiting."""
     real = Publisher.drop_waiting
 
     def drop_waiting(self: Publisher) -> int:
@@ -258,7 +258,7 @@ def bytes_of_dropped_changes_kept() -> AbstractContextManager[None]:
 
 
 def other_watchers_not_read_back() -> AbstractContextManager[None]:
-    """What another watcher writes into the log is passed over."""
+    """Records of another watcher in the log are ignored."""
 
     def origin(*_: Any) -> None:
         return None
@@ -267,7 +267,7 @@ def other_watchers_not_read_back() -> AbstractContextManager[None]:
 
 
 def ages_by_the_wall_clock() -> AbstractContextManager[None]:
-    """The exporter measures ages by a clock that somebody sets."""
+    """The exporter measures ages by a clock that can be set."""
     real = ReadingState.__init__
 
     def begin(
@@ -284,7 +284,7 @@ def ages_by_the_wall_clock() -> AbstractContextManager[None]:
 
 
 def silence_not_measured() -> AbstractContextManager[None]:
-    """A beat says nothing of how long ZooKeeper has not answered."""
+    """A beat does not report how long ZooKeeper has not answered."""
 
     def complete_ms(_self: LogCompleteness, _now_ms: int) -> int:
         return 0
@@ -293,7 +293,7 @@ def silence_not_measured() -> AbstractContextManager[None]:
 
 
 def log_taken_for_complete() -> AbstractContextManager[None]:
-    """The log counts as complete as of each answer, whatever Kafka has yet to acknowledge."""
+    """The log counts as complete as of each answer, whatever Kafka has not yet acknowledged."""
     real = LogCompleteness.advance
 
     def advance(
@@ -306,7 +306,7 @@ def log_taken_for_complete() -> AbstractContextManager[None]:
 
 
 def lost_question_awaited() -> AbstractContextManager[None]:
-    """A question to ZooKeeper is waited for after its connection is gone."""
+    """A request to ZooKeeper is still waited for after its connection is gone."""
 
     def give_up(_self: Pulse) -> None:
         return
@@ -315,22 +315,22 @@ def lost_question_awaited() -> AbstractContextManager[None]:
 
 
 def lost_views_unnoticed() -> AbstractContextManager[None]:
-    """An exporter does not compare the views that it holds with those that were published."""
+    """An exporter does not compare the views that it holds with those published."""
     return _patched(ClusterSnapshot, "lacks_views", False)
 
 
 def lost_views_not_asked_for() -> AbstractContextManager[None]:
-    """A watcher takes no notice of views that are gone."""
+    """A watcher does not notice views that are gone."""
     return _patched(Watcher, "on_views_cut", lambda *_: None)
 
 
 def lost_head_unnoticed() -> AbstractContextManager[None]:
-    """A watcher follows the end of the views, and never looks at their beginning."""
+    """A watcher reads the end of the views, and never checks their beginning."""
     return _patched(Readback, "_look_at_beginning", lambda *_: None)
 
 
 def old_value_proves_a_clock() -> AbstractContextManager[None]:
-    """The value of a change is taken to be of now, however it came to be read."""
+    """A change's value is assumed to be current, however it was read."""
     real = ZookeeperClock.on_value
 
     def valued(self: ZookeeperClock, path: str, mtime: int, now_ms: int) -> None:
@@ -341,7 +341,7 @@ def old_value_proves_a_clock() -> AbstractContextManager[None]:
 
 
 def denied_list_cut() -> AbstractContextManager[None]:
-    """The list of denied paths is cut where it would be too long, and taken for all of them."""
+    """The list of denied paths is cut at its limit, and taken for complete."""
 
     def named(self: DeniedPaths) -> tuple[str, ...]:
         return tuple(sorted(self._paths)[:MOST_NAMED])
@@ -356,7 +356,7 @@ def denied_list_cut() -> AbstractContextManager[None]:
 
 
 def refused_read_ignored() -> AbstractContextManager[None]:
-    """A read that fails with an error of the server is passed over."""
+    """A read that fails with a server's error is ignored."""
     real = TreeReader._on_value
 
     def on_value(self: TreeReader, read: Any, result: Any, *args: Any, live: bool) -> str | None:
@@ -367,12 +367,12 @@ def refused_read_ignored() -> AbstractContextManager[None]:
 
 
 def unreadable_controller_live() -> AbstractContextManager[None]:
-    """Figures count as live although nobody can read who the controller is."""
+    """Figures count as live although the controller cannot be read."""
     return _patched(completeness, "_OF_CONTROLLER", frozenset())
 
 
 _NOT_NESTING = (ValueError,)
-"""What a decoder may raise, but for the error that deep nesting causes."""
+"""What a decoder may raise, except the error that deep nesting causes."""
 
 
 def nesting_ends_the_fold() -> AbstractContextManager[None]:
@@ -391,7 +391,7 @@ def nesting_ends_the_reading_back() -> AbstractContextManager[None]:
 
 
 def null_deletes() -> AbstractContextManager[None]:
-    """A null deletes the view of its key, whatever stood there."""
+    """A null deletes the view of its key, whatever the record before it was."""
     real = ViewStore.apply
 
     def apply(self: ViewStore, record: Record) -> str | None:
@@ -405,7 +405,7 @@ def null_deletes() -> AbstractContextManager[None]:
 
 
 def invalidation_read_first() -> AbstractContextManager[None]:
-    """Whether a lease was invalidated is read before its proof."""
+    """Whether a lease was invalidated is read before its proof instead of after."""
 
     def status(self: Candidacy) -> LeaseStatus:
         if self.is_silent_for_too_long:
@@ -439,7 +439,7 @@ def chunks_replace_one_another() -> AbstractContextManager[None]:
 
 
 def foreign_records_folded() -> AbstractContextManager[None]:
-    """What stands under a cluster's key is folded, whatever cluster it names."""
+    """Records under a cluster's key are folded, whatever cluster they name."""
     real = processor_module._read
 
     def read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[Any]:
@@ -453,7 +453,7 @@ def foreign_records_folded() -> AbstractContextManager[None]:
 
 
 def stray_messages_folded() -> AbstractContextManager[None]:
-    """A cluster's messages are folded from whatever partition."""
+    """A cluster's messages are folded from any partition."""
     real = processor_module._read
 
     def read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[Any]:
@@ -464,7 +464,7 @@ def stray_messages_folded() -> AbstractContextManager[None]:
 
 
 def views_of_others_completed() -> AbstractContextManager[None]:
-    """The commit of one cluster completes what waits of all."""
+    """The commit of one cluster completes the waiting views of all."""
     real = ViewStore._take_ready
 
     def take(self: ViewStore, view: ClusterView) -> dict[str, Any]:
@@ -476,12 +476,12 @@ def views_of_others_completed() -> AbstractContextManager[None]:
 
 
 def touched_brokers_forgotten() -> AbstractContextManager[None]:
-    """What a state says of the brokers in it is counted, and their views are not looked at."""
+    """A state's references to brokers are counted, but the brokers' views are not updated."""
     return _patched(ControlPlane, "_touch", lambda *_: None)
 
 
 def memberships_not_read() -> AbstractContextManager[None]:
-    """A new worker reads the control plane, and the memberships of brokers not."""
+    """A new worker reads the control plane, but not the memberships of brokers."""
     real = ControlRow.unpack
 
     def unpack(self: ControlRow, _members: Any, lineage: str) -> Any:
@@ -491,12 +491,12 @@ def memberships_not_read() -> AbstractContextManager[None]:
 
 
 def memory_kept_over_a_repeated_batch() -> AbstractContextManager[None]:
-    """A worker takes what it remembers for the state, whatever that is."""
+    """A worker uses its cache in place of the state, whatever the state is."""
     return _patched(processor_module.Remembered, "is_of", lambda *_: True)
 
 
 def journal_not_read() -> AbstractContextManager[None]:
-    """A new worker goes on from the base alone."""
+    """A new worker continues from the base alone."""
 
     def lists(self: PackedTopics) -> tuple[Entries, Entries]:
         if self.remembered.lists is None:
@@ -507,7 +507,7 @@ def journal_not_read() -> AbstractContextManager[None]:
 
 
 def newest_entry_lost() -> AbstractContextManager[None]:
-    """The end of a compaction takes the newer entries of the journal with it."""
+    """The end of a compaction deletes the newer entries of the journal as well."""
     real = PackedTopics._compact
 
     def compact(self: PackedTopics, share: float) -> None:
@@ -519,18 +519,18 @@ def newest_entry_lost() -> AbstractContextManager[None]:
 
 
 def null_passed_over() -> AbstractContextManager[None]:
-    """The fold keeps what it holds of a cluster that is forgotten."""
+    """The fold keeps the state of a cluster that was removed."""
     return _patched(processor_module.FoldProcessor, "_forget", lambda *_: iter(()))
 
 
 def every_election_called_ours() -> AbstractContextManager[None]:
-    """What was asked for is taken to be all that is elected."""
+    """Every election is attributed to the requests."""
     ours = ElectionOrigin.KCM
     return _patched(asked_elections, "origin_of", lambda *_, **__: ours)
 
 
 def strikes_never_reset() -> AbstractContextManager[None]:
-    """Failures add up, whatever batches end between them."""
+    """Failures add up although batches succeed between them."""
     real = service._Fold._count
 
     def count(self: Any, *args: Any) -> None:
@@ -542,12 +542,12 @@ def strikes_never_reset() -> AbstractContextManager[None]:
 
 
 def waiting_counts_as_a_strike() -> AbstractContextManager[None]:
-    """What heals by waiting is held against the checkpoint."""
+    """A failure that waiting cures counts against the checkpoint."""
     return _patched(service, "WAITED_FOR", frozenset())
 
 
 def late_worker_not_known() -> AbstractContextManager[None]:
-    """A worker that starts late is a failure of unknown cause."""
+    """A worker that starts late counts as a failure of unknown cause."""
     known = {
         kind: signs for kind, signs in failures._SIGNS.items() if kind is not FailureKind.WORKER
     }
@@ -555,7 +555,7 @@ def late_worker_not_known() -> AbstractContextManager[None]:
 
 
 def lineage_at_each_failure() -> AbstractContextManager[None]:
-    """The first failure of unknown cause begins a lineage."""
+    """The first failure of unknown cause starts a lineage."""
     real = service._Fold._strike
 
     def strike(self: Any, *args: Any) -> None:
@@ -566,27 +566,27 @@ def lineage_at_each_failure() -> AbstractContextManager[None]:
 
 
 def damaged_checkpoint_tried_again() -> AbstractContextManager[None]:
-    """A checkpoint with which every query fails is kept, as long as nobody knows why they do."""
+    """A checkpoint with which every query fails is kept as long as the cause is unknown."""
     return _patched(service, "STRIKES_BEFORE_NEW_LINEAGE", -1)
 
 
 def truncated_log_unnoticed() -> AbstractContextManager[None]:
-    """A fold goes on from a place that the log has no more."""
+    """A fold continues from an offset that the log no longer has."""
     return _patched(service, "truncated_log", lambda *_: None)
 
 
 def newer_views_unnoticed() -> AbstractContextManager[None]:
-    """A fold goes on from a checkpoint that is older than the views."""
+    """A fold continues from a checkpoint that is older than the views."""
     return _patched(service, "published_lineage", lambda *_: None)
 
 
 def other_topics_unnoticed() -> AbstractContextManager[None]:
-    """A query goes on, whatever becomes of its topics."""
+    """A query continues, whatever happens to its topics."""
     return _patched(service, "topics_changed", lambda *_: None)
 
 
 def pauses_only_grow() -> AbstractContextManager[None]:
-    """A batch does not make the next pause short again."""
+    """A batch does not shorten the next pause."""
     return _patched(Backoff, "reset", lambda _self: None)
 
 
@@ -596,12 +596,12 @@ def hanging_batch_waited_for() -> AbstractContextManager[None]:
 
 
 def watchdog_asleep() -> AbstractContextManager[None]:
-    """Nobody ends a JVM that does not answer."""
+    """A JVM that does not answer is not killed."""
     return _patched(Watchdog, "turn", lambda _self: None)
 
 
 def text_asked_unwatched() -> AbstractContextManager[None]:
-    """What went wrong is asked of the JVM, and nobody ends the wait for its answer."""
+    """The JVM is asked for an error's text without a limit on the wait."""
 
     def text_of(_fold: Any, error: Exception) -> str:
         return str(error)
@@ -610,7 +610,7 @@ def text_asked_unwatched() -> AbstractContextManager[None]:
 
 
 def full_disk_ends_the_fold() -> AbstractContextManager[None]:
-    """What the machine lacks ends the part, also where all was well before."""
+    """A lack on the machine ends the part, even if it worked before."""
 
     def raise_it(_fold: Any, error: Exception) -> None:
         raise error
@@ -734,5 +734,8 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "text asked unwatched": (190, 297),
     "full disk ends the fold": (73, 14),
 }
-"""By name: seeds that catch it, so that none is a lone stroke of luck; of 800 seeds only one finds
-`lost views not asked for`. A change of what a seed plays may call for others."""
+"""By name: several seeds that catch it, so that catching it is not luck.
+
+Of 800 seeds only one finds `lost views not asked for`. A change of what a seed does may require other
+seeds.
+"""

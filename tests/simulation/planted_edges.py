@@ -1,6 +1,6 @@
-"""Bugs at the ends of the line: of how a watcher takes what ZooKeeper answers, of the live page, and of `kcm elect`.
+"""Bugs at the ends of the pipeline: in reading ZooKeeper's answers, in the live page, and in `kcm elect`.
 
-The rule: as in `planted`, which has those of the line between.
+The rule is that of `planted`, which has the bugs in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Plant = Callable[[], AbstractContextManager[Any]]
 
 
 def beat_for_new_viewers_alone() -> AbstractContextManager[Any]:
-    """A page is sent a beat when it is opened, and no other."""
+    """A page gets a beat when it is opened, and no other."""
     return mock.patch.object(feed, "UPDATES_PER_BEAT", 10**9)
 
 
@@ -45,7 +45,7 @@ def fleet_kept() -> AbstractContextManager[Any]:
 
 
 def one_mistake_for_all() -> AbstractContextManager[Any]:
-    """A mistake about one cluster ends the update for the viewers of all."""
+    """An exception about one cluster ends the update for the viewers of all."""
 
     async def try_cluster(
         self: LiveFeed, update: Any, snapshot: ClusterSnapshot, *, is_watched: bool, **_: bool
@@ -56,7 +56,7 @@ def one_mistake_for_all() -> AbstractContextManager[Any]:
 
 
 def fleet_without_a_beat() -> AbstractContextManager[Any]:
-    """Viewers of a cluster that cannot be judged are sent the list of clusters all the same."""
+    """Viewers of a cluster that cannot be judged still get the list of clusters."""
     real = LiveFeed._messages_of
 
     def messages_of(self: LiveFeed, cluster: str | None, update: Any) -> list[Message]:
@@ -67,7 +67,7 @@ def fleet_without_a_beat() -> AbstractContextManager[Any]:
 
 
 def brokers_kept() -> AbstractContextManager[Any]:
-    """The brokers of a cluster are sent once."""
+    """The brokers of a cluster are sent only once."""
     real = ClusterMessages._show_brokers
 
     def show(self: ClusterMessages, snapshot: ClusterSnapshot) -> None:
@@ -78,7 +78,7 @@ def brokers_kept() -> AbstractContextManager[Any]:
 
 
 def oldest_message_sent() -> AbstractContextManager[Any]:
-    """A slow viewer is sent the oldest message that waits for it."""
+    """A slow viewer is sent the oldest waiting message."""
     real = Viewer.offer
 
     def offer(self: Viewer, kind: str, message: bytes) -> None:
@@ -91,12 +91,12 @@ def oldest_message_sent() -> AbstractContextManager[Any]:
 
 
 def viewer_not_forgotten() -> AbstractContextManager[Any]:
-    """Whoever has gone is still counted, and offered what is new."""
+    """A viewer that has left is still counted and still sent updates."""
     return mock.patch.object(LiveFeed, "leave")
 
 
 def throttled_reads_taken_for_missing() -> AbstractContextManager[Any]:
-    """A read that a server refuses because it throttles its clients passes for one of a znode that is not there."""
+    """A read that a server refuses by throttling counts as one of a missing znode."""
     real = Watcher.on_reply
 
     def on_reply(self: Watcher, token: int, zxid: int, err: int, *rest: Any) -> None:
@@ -111,7 +111,7 @@ def throttled_reads_taken_for_missing() -> AbstractContextManager[Any]:
 
 
 def throttled_answers_believed() -> AbstractContextManager[Any]:
-    """An error in the place of an answer shows that the server has heard its leader."""
+    """An error in place of an answer counts as proof that the server is in contact with its leader."""
     real = WatcherService._take_in_answer
 
     def take_in(self: WatcherService, reply: Reply) -> None:
@@ -121,7 +121,7 @@ def throttled_answers_believed() -> AbstractContextManager[Any]:
 
 
 def elections_checked_before_the_pause() -> AbstractContextManager[Any]:
-    """A run of elections looks at the cluster, pauses, and elects."""
+    """A run of elections checks the cluster, pauses, and then elects."""
 
     def run_all(self: ElectionRun) -> str | None:
         try:
@@ -140,7 +140,7 @@ def elections_checked_before_the_pause() -> AbstractContextManager[Any]:
 
 
 def elections_after_a_refusal() -> AbstractContextManager[Any]:
-    """A run of elections goes on after Kafka has refused some."""
+    """A run of elections continues after Kafka has refused some."""
     real = ElectionRun._one
 
     def one(self: ElectionRun, *about: Any) -> None:
@@ -154,7 +154,7 @@ def elections_after_a_refusal() -> AbstractContextManager[Any]:
 
 
 def elections_past_a_surprise() -> AbstractContextManager[Any]:
-    """A run of elections goes on whoever the controller is, and whichever brokers are gone."""
+    """A run of elections continues whoever the controller is, and whichever brokers are gone."""
     real = vars(run)["surprise"]
 
     def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
@@ -168,7 +168,7 @@ def elections_past_a_surprise() -> AbstractContextManager[Any]:
 
 
 def elections_without_figures() -> AbstractContextManager[Any]:
-    """A run of elections goes on whatever the figures are worth."""
+    """A run of elections continues whatever the status of the figures is."""
     real = vars(run)["surprise"]
 
     def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
@@ -179,12 +179,12 @@ def elections_without_figures() -> AbstractContextManager[Any]:
 
 
 def elections_believed() -> AbstractContextManager[Any]:
-    """A run of elections takes Kafka's answer for the effect."""
+    """A run of elections takes Kafka's answer as proof of the effect."""
     return mock.patch.object(ClusterWatch, "not_led", return_value=set())
 
 
 def lost_leaders_counted_as_elected() -> AbstractContextManager[Any]:
-    """Leaders that are lost again stay among those that were elected."""
+    """Leaders that are lost again still count as elected."""
     real = ElectionRun._check
 
     def check(self: ElectionRun, before: ClusterSample) -> ClusterSample:

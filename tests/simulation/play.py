@@ -1,4 +1,4 @@
-"""One seed's play: rounds of changes and faults, each followed by healing and the checks.
+"""Run one seed: rounds of changes and faults, each followed by the end of all faults and the checks.
 
 The rule: every seed has at least `LEAST_CHANGES` changes and `LEAST_FAULTS` faults.
 """
@@ -19,21 +19,21 @@ LEAST_CHANGES = 200
 LEAST_FAULTS = 3
 ROUNDS = 2
 _PATIENCE_MS = 150_000
-"""Until then all must be quiet after healing."""
+"""How long after the end of all faults everything may take to be quiet."""
 
 _STEP_MS = 500
 _LATE_OUTPUT = 0.5
-"""How likely an old batch's output comes once more when all else is healed: no resync hides it."""
+"""How likely an old batch's output is repeated after the end of all other faults: no resync hides it."""
 
 _HEAD_LOST = 0.02
-"""How often the views lose their beginning, of the acts of a play in which they do."""
+"""The share of acts after which the views lose their beginning, in a run in which they do."""
 
 _PAUSES_MS = (0, 0, 1, 1, 5, 10, 100, 600, 1_500)
-"""Between two acts of the cluster: bursts, and moments of calm."""
+"""Between two acts of the cluster: bursts and calm periods."""
 
 
 class Outcome(NamedTuple):
-    """How a seed's play ended."""
+    """The outcome of a seed's run."""
 
     seed: int
     hits: Counter[str]
@@ -41,11 +41,11 @@ class Outcome(NamedTuple):
     batches: int
     virtual_ms: int
     broken: str | None
-    """The invariant and its detail; None when all held."""
+    """The invariant that broke and the detail; None when all held."""
 
 
 def play(seed: int, trace: Callable[[str], None] | None = None) -> Outcome:
-    """Play a seed to its end, or to the first broken invariant."""
+    """Run a seed to its end, or to the first broken invariant."""
     with played(seed) as stage:
         return _play(seed, stage, trace)
 
@@ -68,7 +68,7 @@ def _play(seed: int, stage: Stage, trace: Callable[[str], None] | None) -> Outco
         world.trace(f"BROKEN {broken}")
     try:
         world.end()
-    except BrokenError as error:  # what ended the play may come once more
+    except BrokenError as error:  # the same error may be raised once more
         broken = broken or str(error)
     if broken is None and (world.zk.changes < LEAST_CHANGES or faults < LEAST_FAULTS):
         broken = f"too little happened: {world.zk.changes} changes, {faults} faults"
@@ -77,7 +77,7 @@ def _play(seed: int, stage: Stage, trace: Callable[[str], None] | None) -> Outco
 
 
 def _chaos(world: World, until_changes: int) -> int:
-    """Let the cluster change and things break; return how many faults there were."""
+    """Let the cluster change and faults occur; return how many faults there were."""
     rng = world.rng
     left = rng.randint(2, 6)
     faults = 0
@@ -114,7 +114,7 @@ def _break_something(world: World) -> int:
 
 
 def _come_to_rest(world: World) -> None:
-    """Heal everything, wait until it is quiet, and compare with the truth."""
+    """End all faults, wait until everything is quiet, and compare with the truth."""
     world.trace("HEAL")
     world.heal()
     if world.rng.random() < _LATE_OUTPUT and world.fold.repeat_output():

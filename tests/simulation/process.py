@@ -1,7 +1,8 @@
-"""A program that blocks, in the play: it runs only while the clock waits for it.
+"""A program that blocks, in the simulation: it runs only while the clock waits for it.
 
-The rule: the program and the clock take turns, never both at once, so a seed always plays the same. The program
-has a thread of its own because its waits are deep in its calls; each wait hands over to the clock.
+The rule: the program and the clock take turns, never both at once, so a seed always gives the same
+run. The program has its own thread because its waits are deep in its calls; each wait gives control
+to the clock.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from tests.simulation.clock import Clock
 
 _WITHIN_S = 60.0
-"""Of real time: what runs between two waits takes milliseconds."""
+"""In real time: what runs between two waits takes milliseconds."""
 
 
 class KilledError(BaseException):
@@ -25,7 +26,7 @@ class Process:
     def __init__(
         self, clock: Clock, body: Callable[[], None], on_end: Callable[[BaseException | None], None]
     ) -> None:
-        """Take what to run, and who hears of its end: with the error that ended it, None if none did."""
+        """Take what to run, and the callback for its end: it gets the error that ended it, None without one."""
         self.has_ended = False
         self._clock = clock
         self._body = body
@@ -46,11 +47,11 @@ class Process:
         self._let_run()
 
     def wake(self) -> None:
-        """End the wait under way now."""
+        """End the current wait now."""
         self._go_on_after(0)
 
     def interrupt(self, error: BaseException) -> None:
-        """Let it find an error in the place of what it waits for."""
+        """Raise an error in place of the current wait."""
         if not self.has_ended:
             self._to_raise = error
             self._let_run()
@@ -76,13 +77,13 @@ class Process:
     # --- called by the program --------------------------------------------------------------
 
     def sleep(self, wait_s: float) -> None:
-        """Let this time pass, or less if somebody wakes it."""
+        """Let this time pass, or less if it is woken."""
         self._waits += 1
         self._go_on_after(round(wait_s * 1000))
         self._hand_over()
 
     def wait(self) -> None:
-        """Wait until somebody wakes it."""
+        """Wait until it is woken."""
         self._waits += 1
         self._hand_over()
 

@@ -1,6 +1,6 @@
-"""What the fold has published at each commit, and whether an exporter holds just that.
+"""What the fold has published at each commit, and whether an exporter holds exactly that.
 
-The rule: it follows the records of the fold's batches one by one and knows nothing of digests.
+The rule: it follows the records of the fold's batches one by one and uses no digests.
 """
 
 from __future__ import annotations
@@ -23,33 +23,34 @@ from controller_model.records.views import (
 from exporter.core.records import ClusterSnapshot
 
 Views = Mapping[str, Any]
-"""What views say, by key, without their `as_of`."""
+"""The content of views by key, without their `as_of`."""
 
 _NO_AS_OF = AsOf("", 0, 0)
 
 
 class Published:
-    """What the fold had published at each commit that it wrote."""
+    """The views that the fold had published at each of its commits."""
 
     def __init__(self) -> None:
         self._at: dict[tuple[AsOf, int], Views] = {}
         self.has_stranger = False
-        """Somebody else has written a view that can be read: what it says may be the same, its bytes are not."""
+        """Somebody else has written a readable view: its content may be the same, but not its bytes."""
 
     def note_stranger(self, value: bytes) -> None:
-        """Note a record of the topic of views that the fold did not write."""
+        """Record a record in the topic of views that the fold did not write."""
         with contextlib.suppress(UnreadableRecordError):
             decode_view(value)
             self.has_stranger = True
 
     def after(self, before: Views, records: Iterable[tuple[str, bytes | None]]) -> Views:
-        """Return what is published after a batch, by what was before it."""
+        """Return what is published after a batch, from what was published before it."""
         held = dict(before)
         for key, value in records:
             view = None if value is None else decode_view(bytes(value))
             match view:
                 case ClusterView():
-                    # Who never knew a broker as published does not delete it: the cluster's view does.
+                    # A reader that never had a broker as published does not delete it: the
+                    # cluster's view does.
                     known = set(view.brokers_known)
                     held = {
                         k: v
@@ -66,7 +67,7 @@ class Published:
         return held
 
     def is_other(self, shown: ClusterSnapshot) -> bool:
-        """Return whether an exporter shows other views than were published at its commit."""
+        """Return whether an exporter shows views other than those published at its commit."""
         others = filter(None, (*shown.brokers.values(), shown.incidents, shown.recommendation))
         views: list[Any] = [*(entry.decode() for entry in shown.topics.values()), *others]
         held = {view_key(view): _said(view) for view in views}

@@ -1,8 +1,8 @@
-"""Once all is healed and quiet: the state equals the truth, at the fold and at the exporter.
+"""The checks once all is quiet: the state equals the truth, at the fold and at the exporter.
 
-The rule: the truth is the ensemble's tree; what should be shown is computed from it alone, by a
-fold that has seen nothing but one resync. Counters are compared with a fold of the same log
-without its repetitions.
+The rule: the truth is the ensemble's tree. What should be shown is computed from it alone, by a
+fold that has seen a single resync. Counters are compared with a fold of the same log without its
+repetitions.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ _HISTORY_OF_A_BROKER = (
 
 
 def last_reported(world: World) -> Position:
-    """Return the newest place in the log."""
+    """Return the newest position in the log."""
     return max((change.position for change in _reported(world, 0)), default=Position(0, 0))
 
 
 def unrest(world: World, since_ms: int, reported: Position) -> str | None:
-    """Return why the line is not quiet yet; None when it is, and proved since then.
+    """Return why the pipeline is not quiet yet; None when it is, and the state was proved since then.
 
-    `reported` is how far the log had come then: an older proof may have a later time, by a watcher's
-    clock that was ahead, and an older message may come again.
+    `reported` is the log's position at that time: an older proof may have a later time, by a
+    watcher's clock that was ahead, and an older message may be repeated.
     """
     live = [edge for edge in world.edges if edge.alive]
     if len(live) != 1:
@@ -83,7 +83,7 @@ def unrest(world: World, since_ms: int, reported: Position) -> str | None:
     if not world.fold.idle or not world.exporter.idle:
         return "the fold or the exporter has something to read"
     news = (change for change in _reported(world, since_ms) if change.position > reported)
-    # Held back for a while, one may be of reads of before, which were denied then.
+    # A proof that was held back for a while may be of earlier reads, which were denied then.
     since_there = since_ms + edge.clock_ahead_ms
     if not any(change.kind in PROOFS and change.observed_at >= since_there for change in news):
         return "no proof was reported since, of what was read since"
@@ -97,7 +97,7 @@ def unrest(world: World, since_ms: int, reported: Position) -> str | None:
 
 
 def _reported(world: World, since_ms: int) -> Iterable[ZnodeChange]:
-    """Return what can be read of our messages that came to the log since then."""
+    """Return the readable changes of the cluster's messages that were appended to the log since then."""
     own = CLUSTER.encode()
     return decoded(r for r in world.log.records if r.timestamp >= since_ms and r.key == own)
 
@@ -108,7 +108,7 @@ def _not_shown_as_live(world: World, since_ms: int, log_now: int) -> str | None:
         return "the exporter shows nothing"
     verdict = world.exporter.completeness(snapshot)
     wanted = snapshot.view.resync_wanted
-    # Its clock is right again, and only the next change of a znode shows it.
+    # Its clock is correct again, but only the next change of a znode shows that.
     was_zookeepers = list(verdict.clock_skew_ms) == [Stage.ZOOKEEPER]
     right = {Status.LIVE, Status.CLOCKS_DISAGREE} if was_zookeepers else {Status.LIVE}
     if verdict.status not in right or wanted is not None:
@@ -157,7 +157,7 @@ def _unrest_of(world: World, neighbour: Neighbour) -> str | None:
 
 
 def _check_neighbour(world: World, neighbour: Neighbour) -> None:
-    """A neighbour's figures are true as well, and say so."""
+    """Check that a neighbour's figures are correct and are shown as complete."""
     name = neighbour.cluster
     shown = world.exporter.collector.snapshots().get(name)
     if shown is None:
@@ -170,7 +170,7 @@ def _check_neighbour(world: World, neighbour: Neighbour) -> None:
 
 
 def _compare_views(snapshot: ClusterSnapshot, fresh: Mapping[str, AnyView]) -> None:
-    """Raise BrokenError unless an exporter shows what a fold that has seen one resync does."""
+    """Raise BrokenError unless an exporter shows the same as a fold that has seen one resync."""
     name = snapshot.name
     topics = {key: entry.decode() for key, entry in snapshot.topics.items()}
     shown: dict[str, AnyView] = {f"{name}/cluster": snapshot.view, **topics}
@@ -182,7 +182,7 @@ def _compare_views(snapshot: ClusterSnapshot, fresh: Mapping[str, AnyView]) -> N
 
 
 def facts(view: AnyView | None) -> Any:
-    """Return what a view says is true now: no counters, clocks or places in the log."""
+    """Return a view's current facts: no counters, clocks or positions in the log."""
     match view:
         case ClusterView():
             pending = msgspec.structs.replace(
@@ -197,7 +197,7 @@ def facts(view: AnyView | None) -> Any:
             plain = msgspec.structs.replace(view, as_of=_NO_AS_OF)
             known = msgspec.to_builtins(plain)
             if not view.live:
-                # Of a dead broker a fresh fold knows only what is assigned to it.
+                # Of a dead broker a fresh fold knows only its assignments.
                 known = {k: v for k, v in known.items() if isinstance(v, int | float) and v}
                 known.pop("epoch", None)
                 known.pop("port", None)
@@ -272,7 +272,7 @@ def check_counters(world: World) -> None:
 
 
 def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None:
-    """Return what the log without repetitions folds to, and elections and epoch at its baseline."""
+    """Return the result of folding the log without repetitions, and elections and epoch at its baseline."""
     note = Note()
     state: ClusterState | None = None
     base: tuple[int, int] | None = None
@@ -293,14 +293,15 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
             events.apply(change)
             if base is None and state.control.log.baseline:
                 controller = state.control.controller
-                # /controller was read, and its epoch not yet: one more is on its way.
+                # /controller was read, but its epoch not yet: one more election is in flight.
                 behind = (controller.czxid or 0) > controller.epoch_zxid
                 base = (controller.elections, (controller.epoch or 0) + behind)
                 awaited = (
                     None if controller.czxid == controller.epoch_zxid else controller.epoch_zxid
                 )
             elif base and awaited and (change.path, change.czxid) == ("/controller", awaited):
-                # Its epoch was read before the baseline, and it itself comes after: it counts.
+                # Its epoch was read before the baseline, and /controller itself comes after: it
+                # counts.
                 base, awaited = (base[0], base[1] - 1), None
         if state is not None:
             events.finish()

@@ -1,7 +1,7 @@
 """The exporter's process: its real reading thread, with its probe and all that it shows.
 
-The rule: the clock calls the turns of both threads, and nothing is kept over a restart. What is
-shown is judged each `SAMPLED_MS` by the status that goes with it.
+The rule: the clock calls the turns of both threads, and a restart keeps nothing. What is shown is
+judged every `SAMPLED_MS` by the status that it has.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 SAMPLED_MS = 500
-"""How often somebody reads what is shown."""
+"""How often what is shown is read."""
 
 _PROBED_MS = 1_000
 
 
 class NotedEvents(EventStore):
-    """The events, each new one of which is judged."""
+    """The events; each new one is judged."""
 
     on_event: Callable[[EventRecord], None]
 
@@ -48,10 +48,10 @@ class NotedEvents(EventStore):
 
 
 class NotedViews(ViewStore):
-    """The views, each new snapshot of which is judged."""
+    """The views; each new snapshot is judged."""
 
     on_commit: Callable[[ClusterSnapshot], None]
-    """Called with the cluster that is played in full."""
+    """Called with the fully simulated cluster."""
 
     def apply(self, record: Record) -> str | None:
         """Take a record in."""
@@ -100,24 +100,24 @@ class Exporter:
         self._sample(restart)
 
     def restart(self) -> None:
-        """Begin from nothing."""
+        """Restart without state."""
         self.server.end()
         self._start()
         self.world.viewers.on_restart()
 
     @property
     def wall(self) -> int:
-        """The clock of its machine."""
+        """The clock of the exporter's machine."""
         return self.world.clock.now + self.clock_ahead_ms
 
     @property
     def is_cut_off(self) -> bool:
-        """Kafka does not answer it."""
+        """Whether Kafka does not answer it."""
         return self.world.clock.now < self.cut_off_until
 
     @property
     def idle(self) -> bool:
-        """Everything in the topics was read."""
+        """Whether everything in the topics was read."""
         world, read = self.world, self._consumer.next_offset
         return all(
             read.get((name, partition), 0) == world.at((name, partition)).end
@@ -128,7 +128,7 @@ class Exporter:
 
     @property
     def snapshot(self) -> ClusterSnapshot | None:
-        """What it shows of the cluster; None when nothing."""
+        """The snapshot of the cluster that is shown; None when there is none."""
         return self.collector.snapshots().get(CLUSTER)
 
     def completeness(self, snapshot: ClusterSnapshot) -> Completeness:
@@ -148,7 +148,7 @@ class Exporter:
             self.plan()
 
     def _ask(self, restart: int) -> None:
-        """Let the probe ask, as long as this process lives."""
+        """Run the probe, as long as this process lives."""
         if restart == self.restarts:
             cast("Thread", self._probe.thread).turn()
             self.plan()

@@ -1,4 +1,4 @@
-"""What a run of many seeds is reported as: a table of faults, and the page in docs/."""
+"""The report of a run of many seeds: a table of faults, and the page in docs/."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`kcm stream` in the play: its real service, with its lineages on a real folder, over batches that are played.
+"""`kcm stream` in the simulation: its real service, with its lineages in a real folder, over simulated batches.
 
-The rule: Spark, threads, time and Kafka's clients are played; when a query starts again, what is waited for and
-when a lineage begins is the service's own. A choice of its own decides what breaks here, so that what a
-seed without it plays stays the same.
+The rule: Spark, threads, time and Kafka's clients are simulated; the service itself decides when a
+query restarts, what is waited for and when a lineage begins. This module draws its faults from its
+own random numbers, so that a seed without it stays the same.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ if TYPE_CHECKING:
 
 EVERY = 16
 SERVICED = (9, 14)
-"""These of so many seeds; none of those that are pinned for a planted bug of another part."""
+"""These out of so many seeds; not the seeds that are pinned for a planted bug of another part."""
 
 SILENT = 0.4
-"""How often a JVM that refuses a query does not say why."""
+"""How often a JVM that refuses a query gives no reason."""
 
 _CONVERTED = "java.lang.IllegalArgumentException"
-"""Of Java's exceptions one for which pyspark has a class."""
+"""One of Java's exceptions for which pyspark has a class."""
 
 _RETRIES_MS = 2_000
-"""For how long Spark asks again where a log ends that seems to have lost records."""
+"""For how long Spark retries where a log seems to have lost records at its end."""
 
 STOP_MS = 60_000
-"""Within this time a stop must end the part, also where each of its limits is met once."""
+"""Within this time a stop must end the part, also where each of its limits is reached once."""
 
 
 def is_serviced(seed: int) -> bool:
-    """Return whether the fold of a seed is run by its service."""
+    """Return whether the service runs the fold of a seed."""
     return seed % EVERY in SERVICED
 
 
@@ -74,7 +74,7 @@ def fold_of(world: World) -> Fold:
 
 
 class Stop(threading.Event):
-    """What a signal sets; whoever waits for it waits on the clock."""
+    """The event that a signal sets; a wait for it uses the clock."""
 
     def __init__(self, fold: ServicedFold) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Stop(threading.Event):
         self._is_waited_for = False
 
     def set(self) -> None:
-        """Ask for the end."""
+        """Request the end."""
         super().set()
         if self._is_waited_for:
             self._fold.process.wake()
@@ -99,10 +99,10 @@ class Stop(threading.Event):
 
 
 class ServicedFold(Fold):
-    """`kcm stream` under a supervisor that starts it again."""
+    """`kcm stream` under a supervisor that restarts it."""
 
     process: Process
-    """The process that runs, or ran last."""
+    """The current process, or the last one."""
     stop: Stop
 
     def _start(self) -> None:
@@ -110,20 +110,20 @@ class ServicedFold(Fold):
         self.rng = random.Random(f"service {world.seed}")  # noqa: S311  # a play, not a secret
         self.root = Path(closing.enter_context(tempfile.TemporaryDirectory())).resolve()
         self.names: set[str] = set()
-        """All lineages that ever began."""
+        """All lineages that were ever begun."""
         self.full_until = 0
         self.cut_off_until = 0
         self.troubles: deque[tuple[Trouble, int]] = deque()
-        """What goes wrong next, each after so many batches."""
+        """The next faults, each after a number of batches."""
         self.damaged: dict[str, Trouble] = {}
-        """What is wrong with the checkpoint of a lineage, for ever."""
+        """What is wrong with a lineage's checkpoint, permanently."""
         self.next_session: Way | None = None
-        """What goes wrong with the next start of Spark."""
+        """The fault of the next start of Spark."""
         self.session: PlayedSession | None = None
         self.query: PlayedQuery | None = None
         self.checkpoints = Checkpoints(world.log.name)
         self.backup: tuple[Lineage, int] | None = None
-        """A copy of the checkpoint: of which lineage, and its newest batch."""
+        """A copy of the checkpoint: its lineage, and its newest batch."""
         self._settings = stream_settings(self.root)
         self._is_over = False
         self.judge = ServiceOracle(self)
@@ -149,7 +149,7 @@ class ServicedFold(Fold):
 
     @property
     def is_up(self) -> bool:
-        """The process runs."""
+        """Whether the process runs."""
         return "process" in vars(self) and not self.process.has_ended
 
     def _on_end(self, error: BaseException | None) -> None:
@@ -165,7 +165,7 @@ class ServicedFold(Fold):
         self._boot_after(self.rng.choice((500, 5_000)))
 
     def without_folder(self, text: str) -> str:
-        """Return a text without the name of the temporary folder: a seed is always told alike."""
+        """Return a text without the name of the temporary folder, so that a seed always has the same trace."""
         return text.replace(str(self.root), "checkpoint")
 
     def leave(self, _code: int) -> None:
@@ -175,7 +175,7 @@ class ServicedFold(Fold):
         self.process.kill()
 
     def kill(self) -> None:
-        """Let the process die, and its JVM with it; it is started again."""
+        """Kill the process with its JVM; it is restarted."""
         if self.is_up:
             self.process.kill()
 
@@ -234,7 +234,7 @@ class ServicedFold(Fold):
         return self.query
 
     def _refuse(self, lineage: Lineage) -> None:
-        """Raise where the query does not start: as pyspark does, by the exception's class."""
+        """Raise if the query cannot start: as pyspark does, by the exception's class."""
         assert self.session is not None
         trouble = self.damaged.get(lineage.name)
         if trouble is None and self.troubles and self.troubles[0][0].way is Way.REFUSED:
@@ -248,28 +248,28 @@ class ServicedFold(Fold):
         raise (PlayedSparkError if is_converted else PlayedJavaError)(self.session, trouble)
 
     def folded_to(self, lineage: Lineage) -> Mapping[int, int]:
-        """Return up to where a lineage was planned to fold the log, by partition."""
+        """Return up to which offset a lineage was planned to fold the log, by partition."""
         return self.checkpoints.ends(self.root / "lineages" / lineage.name)
 
     def on_lineage(self, lineage: Lineage) -> None:
-        """Note a lineage that begins."""
+        """Record a new lineage."""
         self.names.add(lineage.name)
         self.lineages += 1
         self.judge.on_lineage(lineage)
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """The topics as they are."""
+        """The current ids of the topics."""
         return {topic.name: topic.id for topic in self.world.topics.values()}
 
     @property
     def is_cut_off(self) -> bool:
-        """Kafka does not answer it."""
+        """Whether Kafka does not answer it."""
         return self.world.clock.now < self.cut_off_until
 
     @property
     def is_full(self) -> bool:
-        """Its disk has no room."""
+        """Whether its disk is full."""
         return self.world.clock.now < self.full_until
 
     # --- batches ----------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class ServicedFold(Fold):
 
     @property
     def idle(self) -> bool:
-        """Everything in the log is folded, and the query goes on, which is of these topics."""
+        """Whether everything in the log is folded, and the query runs on the current topics."""
         is_at_end = self.committed.offset == self.world.log.end and self._retry is None
         return self._works and self.judge.is_of_the_topics and is_at_end and super().idle
 
@@ -291,7 +291,7 @@ class ServicedFold(Fold):
 
     @property
     def _is_beyond(self) -> bool:
-        """The log ends before the place that is folded."""
+        """Whether the log ends before the offset that was folded."""
         return self.committed.offset > self.world.log.end
 
     def _run(self) -> None:
@@ -307,7 +307,7 @@ class ServicedFold(Fold):
             super()._run()
 
     def _take_the_end(self) -> None:
-        """Go on at the log's end, as Spark 4.2.1 does while it runs; what was written there meanwhile is passed over."""
+        """Continue at the log's end, as Spark 4.2.1 does while it runs; records written there meanwhile are skipped."""
         if self._works and self._is_beyond and self._retry is None and not self.is_cut_off:
             self.world.hit("service: Spark went back to the log's end")
             self._batch(range(self.world.log.end, self.world.log.end), range(0))
@@ -335,7 +335,7 @@ class ServicedFold(Fold):
         query.report(len(own) + len(beside), {log.name: {str(p): end for p, end in ends.items()}})
 
     def _due(self) -> Trouble | None:
-        """Return what goes wrong with the batch that runs; None: nothing."""
+        """Return the fault of the current batch; None: there is none."""
         trouble = self.damaged.get(self.lineage)
         if trouble is not None:
             return trouble
@@ -347,11 +347,11 @@ class ServicedFold(Fold):
         if after:
             self.troubles[0] = (trouble, after - 1)
             return None
-        # What does not let a query start is met by the next one.
+        # A fault that prevents a query from starting stays for the next query.
         return None if trouble.way is Way.REFUSED else self.troubles.popleft()[0]
 
     def _break(self, trouble: Trouble) -> None:
-        """Let the query fail."""
+        """Make the query fail."""
         assert self.query is not None
         assert self.session is not None
         self.world.hit(f"service: {trouble.way.value}")
@@ -365,34 +365,35 @@ class ServicedFold(Fold):
             case _:
                 self.query.failure = trouble
 
-    # --- what befalls it --------------------------------------------------------------------
+    # --- its faults -------------------------------------------------------------------------
 
     def act(self) -> None:
-        """Let something around it break, or nothing."""
+        """Cause a fault around it, or none."""
         break_something(self)
 
     def heal(self) -> None:
-        """End every fault of its machine; what hangs is for the service to end."""
+        """End every fault of its machine; the service itself must end what hangs."""
         self.full_until = self.cut_off_until = 0
         self.troubles.clear()
         self.next_session = None
         super().heal()
 
     def check(self) -> None:
-        """Raise BrokenError unless its service serves what is true."""
+        """Raise BrokenError unless its service has correct results."""
         self.judge.check(self.registry)
 
     def begin_lineage(self) -> None:
-        """Let the service notice what calls for one: at its next start, or while its query runs."""
+        """Let the service notice what requires a new lineage: at its next start, or while its query runs."""
         log, held = self.world.log, self.committed
-        # A query waits until a partition has grown past what it has folded, and the other one may be quiet for long.
+        # A query waits until a partition has grown past what it has folded, and the other partition
+        # may be idle for long.
         is_cut = log.beside is not None and held.beside > log.beside.end
-        if is_cut or self.rng.random() < 0.5:  # as often the one as the other
+        if is_cut or self.rng.random() < 0.5:  # both are equally likely
             self.kill()
         self.plan()
 
     def go_back(self, state: State) -> None:
-        """Start again from an older checkpoint."""
+        """Restart from an older checkpoint."""
         lineage = self.judge.lineage
         self.kill()
         if lineage is not None and lineage.name == self.lineage:
@@ -400,7 +401,7 @@ class ServicedFold(Fold):
             self.checkpoints.go_back(folder, self.checkpoints.last_of(folder, state))
 
     def lose_checkpoint(self) -> None:
-        """Lose what is on disk, or that by which it is found."""
+        """Lose the checkpoint, or the file by which it is found."""
         self.kill()
         self.judge.lineage = None
         match self.rng.choice(("all", "lineages", "name", "half of the name")):

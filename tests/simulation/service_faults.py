@@ -1,6 +1,6 @@
-"""What can go wrong around the fold's service, by name.
+"""The faults around the fold's service, by name.
 
-The rule: as in `faults`; what is planned here for queries to come ends when all is healed.
+The rule is that of `faults`; what is planned here for later queries ends when all faults are ended.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from tests.simulation.service import ServicedFold
 
 OFTEN = 0.06
-"""Of the cluster's acts, those that something breaks before."""
+"""The share of the cluster's acts before which a fault occurs."""
 
 _HEALING = {FailureKind.KAFKA, FailureKind.WORKER, FailureKind.HUNG}
-"""What heals by waiting."""
+"""Failures that waiting cures."""
 
 _HEALED = [name for name, trouble in TROUBLES.items() if trouble.kind in _HEALING]
 _BLAMED = [name for name, trouble in TROUBLES.items() if trouble.kind not in _HEALING]
 
 
 def queries_fail(fold: ServicedFold) -> bool:
-    """Queries fail one after the other: of what heals by waiting, of what does not, or of all of it."""
+    """Queries fail one after another: with failures that waiting cures, with others, or with both."""
     rng = fold.rng
     pool = rng.choice((_HEALED, _HEALED, _BLAMED, list(TROUBLES)))
     for _ in range(rng.randint(1, 6)):
@@ -37,14 +37,14 @@ def queries_fail(fold: ServicedFold) -> bool:
 
 
 def failures_far_between(fold: ServicedFold) -> bool:
-    """Failures of unknown cause have nothing to do with each other: batches end between them."""
+    """Failures of unknown cause are unrelated: batches end between them."""
     for _ in range(8):
         fold.troubles.append((TROUBLES[fold.rng.choice(("worker dies", "JVM dies"))], 3))
     return True
 
 
 def kafka_away(fold: ServicedFold) -> bool:
-    """The fold does not reach the pipeline's Kafka, and perhaps its queries fail of it."""
+    """The fold does not reach the pipeline's Kafka, and its queries may fail because of it."""
     rng = fold.rng
     fold.cut_off_until = fold.world.clock.now + rng.choice((2_000, 10_000, 40_000))
     if rng.random() < 0.7 and fold.query is not None and fold.query.works:
@@ -89,7 +89,7 @@ def killed(fold: ServicedFold) -> bool:
 
 
 def stopped(fold: ServicedFold) -> bool:
-    """The process is ended in order."""
+    """The process gets SIGTERM and ends cleanly."""
     if not fold.is_up:
         return False
     fold.end_in_order()
@@ -97,7 +97,7 @@ def stopped(fold: ServicedFold) -> bool:
 
 
 def checkpoint_damaged(fold: ServicedFold) -> bool:
-    """Nothing can be read from the checkpoint, whatever Spark makes of it."""
+    """Nothing can be read from the checkpoint, however Spark reports it."""
     lineage = fold.judge.lineage
     if lineage is None:
         return False
@@ -116,7 +116,7 @@ def backup_taken(fold: ServicedFold) -> bool:
 
 
 def backup_restored(fold: ServicedFold) -> bool:
-    """The copy takes the checkpoint's place: it may be of a lineage of before."""
+    """The copy replaces the checkpoint: it may be of an earlier lineage."""
     if fold.backup is None:
         return False
     fold.kill()
@@ -130,7 +130,7 @@ def backup_restored(fold: ServicedFold) -> bool:
 
 
 def log_loses_its_end(fold: ServicedFold) -> bool:
-    """The log is restored from an older copy, under a query or before the next start."""
+    """The log is restored from an older copy, while a query runs or before the next start."""
     log = fold.world.log
     if not log.cut(max(log.low, log.end - fold.rng.randint(1, 8))):
         return False
@@ -139,7 +139,7 @@ def log_loses_its_end(fold: ServicedFold) -> bool:
 
 
 def topic_made_anew(fold: ServicedFold) -> bool:
-    """The views or the events are deleted and made again."""
+    """The topic of views or of events is deleted and recreated."""
     fold.rng.choice((fold.world.views, fold.world.events)).make_anew()
     fold.begin_lineage()
     fold.world.exporter.plan()
@@ -162,11 +162,11 @@ SERVICE_FAULTS: Mapping[str, tuple[int, Callable[[ServicedFold], bool]]] = {
     "service: backup taken": (4, backup_taken),
     "service: backup restored": (3, backup_restored),
 }
-"""By name: how often, and what it does (False: not possible just now)."""
+"""By name: how often, and the function (False: not possible now)."""
 
 
 def break_something(fold: ServicedFold) -> None:
-    """Let one of them happen, or none."""
+    """Cause one of the faults, or none."""
     if fold.rng.random() >= OFTEN:
         return
     weights = [weight for weight, _ in SERVICE_FAULTS.values()]

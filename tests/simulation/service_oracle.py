@@ -1,7 +1,8 @@
-"""What must hold of the fold's service, whatever fails around it.
+"""What must hold for the fold's service, whatever fails around it.
 
-The rule: it knows what was broken, and by that alone when a lineage may begin, when one must, and what may end
-the part. Of what the service knows it takes only which batches it was told of.
+The rule: it knows which faults occurred, and derives only from those when a lineage may begin, when
+one must begin, and what may end the part. Of the service's own knowledge it uses only which batches
+were reported to it.
 """
 
 from __future__ import annotations
@@ -23,71 +24,71 @@ if TYPE_CHECKING:
     from tests.simulation.service import ServicedFold
 
 FIRST_PAUSE_S = 0.5
-"""How long the service waits after a failure that came after a batch."""
+"""How long the service waits after a failure that followed a batch."""
 
 STALE_MS = 10_000
-"""For how long a query may go on with topics that are others."""
+"""How long a query may continue with topics that were recreated."""
 
 _BLAMED = {FailureKind.STATE, FailureKind.OTHER}
-"""What counts against a checkpoint; all else heals by waiting."""
+"""What counts against a checkpoint; waiting cures all other failures."""
 
 _LINEAGE = re.compile(rb'"lineage":"(\d{13}-\w+)"')
 
 
 class ServiceOracle:
-    """The judge of the service."""
+    """Judges the service."""
 
     def __init__(self, fold: ServicedFold) -> None:
         self._fold = fold
         self.lineage: Lineage | None = None
-        """What the checkpoint folder holds and can be used; None: nothing."""
+        """The lineage in the checkpoint folder that can be used; None: there is none."""
         self.begin()
 
     def begin(self) -> None:
-        """Forget what a process knew that has ended."""
+        """Drop what an ended process knew."""
         self.has_folded = False
         self.hangs_at_start = False
         self.restarts = Counter({kind.value: 0 for kind in FailureKind})
         self.lineages = 0
         self._strikes = 0
         self._failed: FailureKind | None = None
-        """What the query under way failed of; None: nothing that was told."""
+        """The failure of the current query; None: none was reported."""
         self._blamed: FailureKind | None = None
-        """What the last failure that counts was, until the next query."""
+        """The last failure that counts, until the next query."""
         self._is_fresh = True
-        """No pause since a batch, or since the process began."""
+        """Whether there was no pause since a batch, or since the start of the process."""
         self._pauses = False
         self._lacks = False
-        """What the machine lacks keeps the service from going on."""
+        """Whether a lack on the machine keeps the service from continuing."""
         self._ends: dict[int, int] = {}
-        """Where the log ended as the service asked for that, by partition."""
+        """Where the log ended when the service asked for that, by partition."""
         self._newest = ""
         self._stale_since: int | None = None
 
-    # --- what the service is told -----------------------------------------------------------
+    # --- what is reported to the service ----------------------------------------------------
 
     def on_attempt(self) -> None:
-        """Note what is true as the service begins to look at a checkpoint."""
+        """Record the facts at the moment when the service begins to look at a checkpoint."""
         self._blamed = self._failed = None
         self._ends = self._log_ends()
         self._newest = self.newest_published()
 
     def on_log_end(self, partition: int, end: int) -> None:
-        """Note where the log ends, as the service is told."""
+        """Record where the log ends, as reported to the service."""
         self._ends[partition] = end
 
     def on_failure(self, kind: FailureKind) -> None:
-        """Note what a query has failed of, as the service is told; what comes after that changes nothing."""
+        """Record a query's failure as reported to the service; only the first report counts."""
         self._failed = self._failed or kind
 
     def on_asked(self, batches: int) -> None:
-        """Note that the service has asked for batches, and how many it was told of."""
+        """Record that the service has asked for batches, and how many were reported to it."""
         if batches:
             self.has_folded = self._is_fresh = True
             self._strikes = 0
 
     def on_recovery(self) -> None:
-        """Note that the service deals with a failure; one of which it was not told is Kafka's silence."""
+        """Record that the service handles a failure; if none was reported, it is Kafka's silence."""
         kind, self._failed = self._failed or FailureKind.KAFKA, None
         self.restarts[kind.value] += 1
         self._pauses = True
@@ -97,7 +98,7 @@ class ServiceOracle:
             self._blamed = kind
 
     def on_lack(self) -> None:
-        """Note that the machine lacks what it takes to go on, such as room or memory."""
+        """Record that the machine lacks what the service needs to continue, such as disk space or memory."""
         self._lacks = self._pauses = True
 
     # --- what it does -----------------------------------------------------------------------
@@ -111,7 +112,7 @@ class ServiceOracle:
         self._pauses = self._is_fresh = False
 
     def on_lineage(self, lineage: Lineage) -> None:
-        """Judge that a lineage begins."""
+        """Judge the start of a lineage."""
         self.lineages += 1
         old, self.lineage = self.lineage, lineage
         if old is not None and self._reason(old) is None:
@@ -133,7 +134,7 @@ class ServiceOracle:
         return None
 
     def on_query(self, lineage: Lineage, topic_ids: Mapping[str, str]) -> None:
-        """Judge with what a query begins."""
+        """Judge the lineage and the topics with which a query starts."""
         self._stale_since = None
         if lineage != self.lineage:
             raise BrokenError("a query is of the lineage on disk", lineage.name)
@@ -146,7 +147,7 @@ class ServiceOracle:
             raise BrokenError("a fold goes on from what the log holds", lineage.name)
 
     def on_batch(self) -> None:
-        """Judge that a query goes on."""
+        """Judge that a query continues."""
         fold = self._fold
         now = fold.world.clock.now
         if self.is_of_the_topics or fold.is_cut_off:
@@ -174,7 +175,7 @@ class ServiceOracle:
             raise BrokenError("what heals by waiting ends no part", "no start of Spark hung")
 
     def check(self, registry: CollectorRegistry) -> None:
-        """Judge the service once all is quiet, by its metrics."""
+        """Judge the service by its metrics once all is quiet."""
         expected = {f"restarts_total {kind}": count for kind, count in self.restarts.items()}
         expected |= {"up": 1, "lineages_total": self.lineages}
         held = {
@@ -186,7 +187,7 @@ class ServiceOracle:
 
     @property
     def is_of_the_topics(self) -> bool:
-        """The checkpoint is of the topics as they are."""
+        """Whether the checkpoint is of the current topics."""
         return self.lineage is not None and self.lineage.topic_ids == self._fold.topic_ids
 
     # --- what is true -----------------------------------------------------------------------

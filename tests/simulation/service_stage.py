@@ -1,6 +1,7 @@
-"""The stage of the fold's service: what stands in for Spark, threads, time, its disk and Kafka's clients.
+"""Replacements around the fold's service: for Spark, threads, time, its disk and Kafka's clients.
 
-The rule: as in `stage`; the lineages, the reading of topics, the counting of failures and all waits are the real ones.
+The rule is that of `stage`; the lineages, the reading of topics, the counting of failures and all
+waits are the real ones.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tests.simulation.service import ServicedFold
 
 ANSWER_S, START_S, BATCH_S, FIRST_BATCH_S, MOST_BATCH_S = 5.0, 15.0, 10.0, 20.0, 40.0
-"""The service's own limits, but shorter: a play lasts some minutes."""
+"""The service's own limits, shortened: a run lasts some minutes."""
 
 _AWAY = KafkaError._TRANSPORT
 
@@ -47,17 +48,17 @@ def stream_settings(root: Path) -> StreamSettings:
 
 
 class ServiceStage:
-    """What the service of a fold is given."""
+    """The replacements for the service of a fold."""
 
     def __init__(self, fold: ServicedFold) -> None:
         self._fold = fold
         self._time = SimpleNamespace(monotonic=self._now_s, sleep=self._sleep)
-        # As they are now: a planted bug may stand in their place.
+        # The current functions: a planted bug may have replaced them.
         self._ensure_topics: Callable[..., EnsuredTopics] = vars(service)["ensure_topics"]
         self._consumer: Callable[[Mapping[str, Any]], Consumer] = vars(topic_reader)["Consumer"]
 
     def stand_ins(self) -> Iterator[tuple[Any, str, Any]]:
-        """Give what is replaced, where the real code names it: module, name, stand-in."""
+        """Yield what is replaced, where the real code names it: module, name, replacement."""
         fold, time = self._fold, self._time
         server = SimpleNamespace(url="http://here", close=lambda: None)
         yield service, "find_java", lambda *_: SimpleNamespace(path=Path("java"))
@@ -142,7 +143,7 @@ class ServiceLogger(NoLogger):
 
 
 class NotedLineages(Lineages):
-    """The lineages, each of which is judged as it begins."""
+    """The lineages; each is judged as it begins."""
 
     def __init__(self, fold: ServicedFold, root: Path, **options: Any) -> None:
         super().__init__(root, **options)
@@ -162,14 +163,14 @@ class PlayedWorkspace(Workspace):
         self._fold = fold
 
     def check_room(self) -> None:
-        """Raise where the disk is full: the service asks after each failure."""
+        """Raise if the disk is full: the service checks after each failure."""
         self._fold.judge.on_recovery()
         if self._fold.is_full:
             raise disk_problem(self.root, OSError(errno.ENOSPC, "No space left on device"))
 
 
 class ClockedThread(Thread):
-    """A thread of the process: the clock calls its turns until either ends."""
+    """A thread of the process: the clock calls its turns until the thread or the process ends."""
 
     def __init__(
         self, fold: ServicedFold, name: str, turn: Callable[[], None], *, every_s: float
@@ -179,7 +180,7 @@ class ClockedThread(Thread):
         self._process = fold.process
 
     def start(self) -> None:
-        """Begin the first turn soon."""
+        """Plan the first turn."""
         super().start()
         self._clock.after(0, self._go_on)
 
@@ -193,21 +194,21 @@ class ClockedThread(Thread):
 
 
 class FoldConsumer(Consumer):
-    """Stands for the Consumer with which the service looks at the topics."""
+    """Replaces the Consumer with which the service reads the topics."""
 
     def __init__(self, fold: ServicedFold, properties: Mapping[str, Any]) -> None:
         super().__init__(fold.world, properties)
         self._fold = fold
 
     def poll(self, timeout_s: float) -> Message | None:
-        """Return what comes first; None when nothing does in this time."""
+        """Return the next message; None when there is none in this time."""
         if self._fold.is_cut_off:
             self._fold.process.sleep(timeout_s)
             return None
         return super().poll(timeout_s)
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
-        """Return where a place begins and ends."""
+        """Return the first and the end offset of a partition."""
         if self._fold.is_cut_off:
             self._fold.process.sleep(timeout)
             raise KafkaException(KafkaError(_AWAY))
@@ -218,7 +219,7 @@ class FoldConsumer(Consumer):
 
 
 class FoldAdmin(Admin):
-    """Stands for the AdminClient of the fold."""
+    """Replaces the fold's AdminClient."""
 
     def __init__(self, fold: ServicedFold) -> None:
         super().__init__(fold.world)

@@ -1,7 +1,7 @@
-"""Stands for the watched ensemble's clients: connections to the played servers, and their ends.
+"""Replaces the client of the watched ensemble: connections to the simulated servers, and their ends.
 
-The rule: what a server says comes into the inbox in its order; a client that was given up says
-nothing more. A connection that cannot be had is tried for again and again.
+The rule: a server's messages arrive in the inbox in order; a client that was closed delivers
+nothing more. A connection that cannot be made is retried.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SESSION_MS = 6_000
 
 
 class Sockets:
-    """One client after the other, as `WatchedEnsemble`."""
+    """One client after another, like `WatchedEnsemble`."""
 
     def __init__(self, world: World, edge: Edge, inbox: Inbox) -> None:
         self._world = world
@@ -34,7 +34,7 @@ class Sockets:
         self._down_at: int | None = None
 
     def connect(self) -> None:
-        """Give up the client that there is, and make a new one."""
+        """Close the current client, and make a new one."""
         self.close()
         self._client += 1
         self._client_zxid = 0
@@ -48,18 +48,18 @@ class Sockets:
             self.connection = None
 
     def is_own(self, change: SessionChanged) -> bool:
-        """Return whether it is of the newest client."""
+        """Return whether it comes from the newest client."""
         return change.client == self._client
 
     def check(self, *, resynced: bool) -> None:
-        """Find nothing to complain of: who cannot connect tries again."""
+        """Report no problem: a client that cannot connect retries."""
 
     def report_no_brokers(self) -> None:
-        """Trace that there is no Kafka there yet."""
+        """Trace that there is no Kafka yet."""
         self._world.trace(f"{self._edge.name} finds no brokers")
 
     def send(self, token: int, request: Request) -> None:
-        """Let a request leave; it fails at once without a connection."""
+        """Send a request; it fails at once without a connection."""
         self._edge.on_sent(token, request)
         if self.connection is not None:
             self.connection.send(Send(token, request))
@@ -67,7 +67,7 @@ class Sockets:
             self._inbox.put(Reply(token, 0, Err.CONNECTION_LOSS, b"", 0))
 
     def cut(self) -> None:
-        """Lose the connection; try again soon."""
+        """Lose the connection; reconnect soon."""
         if self.connection is None:
             return
         server = self.connection.server
@@ -114,6 +114,6 @@ class Sockets:
             self._client_zxid = max(self._client_zxid, item.zxid)
             values: Any = (
                 item.results
-            )  # the service's decoder is replaced by one that takes them as they are
+            )  # the service's decoder is replaced by one that passes them through
             self._inbox.put(Reply(item.token, item.zxid, item.err, values, 0))
         self._edge.wake(0)

@@ -1,6 +1,7 @@
-"""Spark as the fold's service sees it: a JVM, a query, what they say when they fail, and checkpoints on disk.
+"""Spark as the fold's service sees it: a JVM, a query, their errors, and checkpoints on disk.
 
-The rule: nothing is decided here. Texts are Spark's own, and what each of them means stands beside it by hand.
+The rule: nothing is decided here. The texts are Spark's own; the meaning of each is given by hand
+next to it.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
 
 _REPORTED = 32
-"""Batches whose figures Spark keeps."""
+"""The number of batches whose figures Spark keeps."""
 
 _KEPT = 20
-"""Batches that Spark keeps in a checkpoint."""
+"""The number of batches that Spark keeps in a checkpoint."""
 
 
 class Way(enum.Enum):
-    """How something goes wrong."""
+    """How something fails."""
 
     REFUSED = "the query does not start"
     FAILS = "a batch fails"
@@ -40,13 +41,13 @@ class Way(enum.Enum):
 
 
 class Trouble(NamedTuple):
-    """Something that goes wrong with a query."""
+    """A failure of a query."""
 
     way: Way
     kind: FailureKind
-    """What the service must take it for."""
+    """How the service must classify it."""
     text: str = ""
-    """What Spark says, its causes on lines of their own."""
+    """Spark's text, with its causes on separate lines."""
 
 
 _STAGE = "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 7.0 failed 1 times"
@@ -107,7 +108,7 @@ DISK_FULL = Trouble(
 
 
 class PlayedJavaError(Py4JError):  # type: ignore[misc]  # the package has no types
-    """Stands for an exception of the JVM: its text is asked of the JVM."""
+    """Replaces an exception of the JVM: its text is read from the JVM."""
 
     def __init__(self, session: PlayedSession, trouble: Trouble) -> None:
         super().__init__()
@@ -119,7 +120,7 @@ class PlayedJavaError(Py4JError):  # type: ignore[misc]  # the package has no ty
 
 
 class PlayedSparkError(PySparkException):
-    """Stands for an exception that pyspark has a class for."""
+    """Replaces an exception for which pyspark has a class."""
 
     def __init__(self, session: PlayedSession, trouble: Trouble) -> None:
         super().__init__(trouble.text)
@@ -131,12 +132,12 @@ class PlayedSparkError(PySparkException):
 
 
 class PlayedSession:
-    """Stands for the JVM."""
+    """Replaces the JVM."""
 
     def __init__(
         self, process: Process, on_failure: Callable[[FailureKind], None], takes_to_end_s: float
     ) -> None:
-        """Run beside a process of ours; `on_failure` hears what it is told when the JVM does not answer it."""
+        """Run for a simulated process; `on_failure` gets the kind of each failure reported to the service."""
         self.spark = object()
         self.alive = True
         self.is_silent = False
@@ -146,7 +147,7 @@ class PlayedSession:
         self._is_asked = False
 
     def answer(self, after_s: float = 0.0) -> None:
-        """Take a call; raises where the JVM is dead, and does not return while it is silent."""
+        """Answer a call; raises where the JVM is dead, and does not return while it hangs."""
         if after_s:
             self._process.sleep(after_s)
         while self.alive and self.is_silent:
@@ -158,40 +159,40 @@ class PlayedSession:
             raise Py4JNetworkError("Answer from Java side is empty")
 
     def told(self, trouble: Trouble) -> str:
-        """Answer with what went wrong."""
+        """Answer with the error."""
         self.answer()
         self._on_failure(trouble.kind)
         return trouble.text
 
     def die(self) -> None:
-        """End, with whatever it was doing; who waits for an answer gets an error."""
+        """Die in the middle of anything; a caller that waits for an answer gets an error."""
         self.alive = False
         if self._is_asked:
             self._process.wake()
 
     def kill(self) -> None:
-        """Die, because the service says so."""
+        """Die because the service kills it."""
         self._on_failure(FailureKind.HUNG)
         self.die()
 
     def forget_temporary_files(self) -> None:
-        """Take the call."""
+        """Accept the call."""
         self.answer()
 
     def close(self) -> None:
-        """End in order, or not at all where it is dead."""
+        """End cleanly, or do nothing where it is dead."""
         if self.alive:
             self._process.sleep(self._takes_to_end_s)
         self.alive = False
 
 
 class PlayedQuery:
-    """Stands for a query; its checkpoint is a folder."""
+    """Replaces a query; its checkpoint is a folder."""
 
     def __init__(
         self, session: PlayedSession, checkpoint: Path, batch: int, on_asked: Callable[[int], None]
     ) -> None:
-        """Begin with a batch; `on_asked` hears how many batches are reported for the first time."""
+        """Start with a batch; `on_asked` gets the number of batches that are reported for the first time."""
         self.session = session
         self.checkpoint = checkpoint
         self.batch = batch
@@ -206,13 +207,13 @@ class PlayedQuery:
 
     @property
     def works(self) -> bool:
-        """Whether batches go on."""
+        """Whether its batches continue."""
         session = self.session
         has_ended = self.hangs or self.is_stopped or self.failure is not None
         return session.alive and not session.is_silent and not has_ended
 
     def report(self, messages: int, end: Mapping[str, Mapping[str, int]]) -> None:
-        """Take note of a batch that has ended, up to these offsets."""
+        """Record a batch that has ended, up to these offsets."""
         progress = {
             "batchId": self.batch,
             "numInputRows": messages,
@@ -223,7 +224,7 @@ class PlayedQuery:
 
     @property
     def isActive(self) -> bool:  # noqa: N802  # Spark's name
-        """Whether it goes on."""
+        """Whether it is active."""
         self.session.answer()
         return self.failure is None and not self.is_stopped
 
@@ -235,7 +236,7 @@ class PlayedQuery:
         return self._reports[-_REPORTED:]
 
     def exception(self) -> _Exception:
-        """Return what it failed of."""
+        """Return the failure."""
         assert self.failure is not None
         return _Exception(self.session.told(self.failure).split("\n"))
 
@@ -246,7 +247,7 @@ class PlayedQuery:
 
 
 class _Exception:
-    """An exception and its causes, as an Option of Scala's and as a Throwable."""
+    """An exception and its causes, as Scala's Option and as a Throwable."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -273,18 +274,18 @@ class Planned(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where a checkpoint goes on."""
+    """Where a checkpoint continues."""
 
     batch: int
     """The next batch."""
     state: State | None
-    """What was committed last; None: nothing."""
+    """The last committed state; None: there is none."""
     planned: Planned | None
-    """What the next batch is, if that is known already."""
+    """The plan of the next batch, if it is already written."""
 
 
 class Checkpoints:
-    """Checkpoints: which batches they hold is on disk, as Spark has it; what is in the batches is held here."""
+    """Checkpoints: which batches they hold is on disk, as in Spark; the content of the batches is held here."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -292,13 +293,13 @@ class Checkpoints:
         self._committed: dict[tuple[str, int], tuple[Planned, State]] = {}
 
     def plan(self, folder: Path, batch: int, planned: Planned) -> None:
-        """Write down what a batch is, before it runs."""
+        """Write the plan of a batch, before it runs."""
         self._planned[folder.name, batch] = planned
         offsets = msgspec.json.encode({self._topic: {str(p): e for p, e in planned.ends.items()}})
         _write(folder / "offsets" / str(batch), b"v1\n{}\n" + offsets)
 
     def commit(self, folder: Path, batch: int, state: State) -> None:
-        """Keep what a batch came to."""
+        """Store the result of a batch."""
         key = (folder.name, batch)
         self._committed[key] = (self._planned[key], state)
         _write(folder / "commits" / str(batch), b"v1\n{}")
@@ -306,7 +307,7 @@ class Checkpoints:
             (folder / name / str(batch - _KEPT)).unlink(missing_ok=True)
 
     def find(self, folder: Path) -> Found:
-        """Return where a query goes on."""
+        """Return where a query continues."""
         committed = _newest(folder / "commits")
         batch = committed + 1
         planned = None
@@ -316,12 +317,12 @@ class Checkpoints:
         return Found(batch, state, planned)
 
     def ends(self, folder: Path) -> dict[int, int]:
-        """Return up to where the log was planned to be folded, by partition; empty where nothing was."""
+        """Return up to which offset the log was planned to be folded, by partition; empty where nothing was."""
         batch = _newest(folder / "offsets")
         return self._planned[folder.name, batch].ends if batch >= 0 else {}
 
     def last_of(self, folder: Path, state: State) -> int:
-        """Return the newest batch that came to a state; -1 where none did."""
+        """Return the newest batch that led to a state; -1 where none did."""
         numbers = (
             number
             for (name, number), (_, held) in self._committed.items()
@@ -334,7 +335,7 @@ class Checkpoints:
         return _newest(folder / "commits")
 
     def go_back(self, folder: Path, last: int) -> None:
-        """Let a checkpoint hold one batch and nothing newer."""
+        """Make a checkpoint hold one batch and nothing newer."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         if last >= 0:

@@ -1,7 +1,7 @@
-"""The stage: what stands in for sockets, Kafka's clients, threads and time while a seed is played.
+"""Replacements for sockets, Kafka's clients, threads and time during the run of a seed.
 
-The rule: only what does I/O or has a clock is replaced, where the real code names it; all that
-decides is the code that ships.
+The rule: only what does I/O or has a clock is replaced, where the real code names it; everything
+that decides is the shipped code.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ CLUSTER = "prod"
 PREFIX = "kcm"
 NAMES = topic_names(PREFIX)
 MOST_IN_FLIGHT = 8
-"""Messages in a producer: few, so that what Kafka does not take soon waits in the watcher."""
+"""Messages in a producer: few, so that messages that Kafka does not accept soon wait in the watcher."""
 MOST_WAITING = 100
-"""Changes that wait in a watcher; a second without Kafka brings some ten."""
+"""Changes that wait in a watcher; a second without Kafka brings about ten."""
 MOST_WAITING_MIB = 0.016
-"""Some fifty changes, so that either bound is met."""
+"""About fifty changes, so that either limit is reached."""
 MOST_READS = 20
-"""Reads of a multiRead: a walk takes some, as that of a large tree does."""
+"""Reads of a multiRead: a walk needs several, as that of a large tree does."""
 STEP = 25
-"""Changes of a walk's step where the fold is shared: a walk takes some, and waits for the fold between them."""
+"""Changes in a step of a walk where the fold is shared: a walk needs several, and waits for the fold between them."""
 CHUNKS = (1_000, 1, 2, 1)
-"""The most partitions of a topic's view: topics of three are wide, or not."""
+"""The most partitions in a topic's view: topics of three are wide with some of these."""
 MESSAGES = (10, 60, 500)
-"""The most changes of a message: seeds take turns."""
+"""The most changes of a message; seeds use one of these each."""
 
 
 class NotedPublisher(Publisher):
-    """The publisher, which reports each change to the one who judges it."""
+    """The publisher, which reports each change to the oracle."""
 
     edge: Edge
 
@@ -72,13 +72,13 @@ class NotedPublisher(Publisher):
         super().add(change)
 
     def pump(self, *, to_the_end: bool = False) -> None:
-        """Hand changes on."""
+        """Pass changes on to Kafka."""
         if self.waiting:
             self.edge.world.oracle.on_publishing(self.edge)
         super().pump(to_the_end=to_the_end)
 
     def drop_waiting(self) -> int:
-        """Throw away what waits."""
+        """Drop the waiting changes."""
         dropped = super().drop_waiting()
         if dropped:
             self.edge.world.hit("changes dropped by the watcher")
@@ -86,7 +86,7 @@ class NotedPublisher(Publisher):
 
 
 class NoLogger:
-    """A logger that writes into the trace of the play."""
+    """A logger that writes into the run's trace."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -102,30 +102,30 @@ class NoLogger:
     debug = warning = error = info
 
     def exception(self, text: str, **about: object) -> None:
-        """Trace a line, and report it to those who look at the page: it is the feed's."""
+        """Trace a line, and report it to the viewers of the page: it comes from the feed."""
         self.info(text, **about)
         self._stage.world.viewers.on_exception()
 
 
 def has_neighbours(seed: int) -> bool:
-    """Return whether other clusters are played besides, in two partitions."""
+    """Return whether a seed also has other clusters, in two partitions."""
     return seed % EVERY == EVERY - 1
 
 
 class Stage:
-    """Whose turn it is, and of which world."""
+    """The process whose turn it is, and its world."""
 
     world: World
     edge: Edge
     topics: EnsuredTopics
     behind_ms = 0
-    """How long ago what is done now began, for one that waits for an answer."""
+    """For a process that waits for an answer: how long ago the current action began."""
     closing: ExitStack
-    """What ends with the play."""
+    """Closed at the end of the run."""
 
     @property
     def now(self) -> int:
-        """The steady clock."""
+        """The monotonic clock."""
         return self.world.clock.now
 
     @property
@@ -136,7 +136,7 @@ class Stage:
 
 @contextmanager
 def played(seed: int) -> Iterator[Stage]:
-    """Put the stand-ins in place for one play."""
+    """Install the replacements for one run."""
     stage = Stage()
     partitions = PARTITIONS if has_neighbours(seed) else 1
     stage.topics = EnsuredTopics(NAMES, partitions, {name: f"{name}-0" for name in NAMES})
@@ -208,7 +208,7 @@ def _unrendered(snapshot: ClusterSnapshot, _before: object) -> RenderedCluster:
 
 
 async def _at_once(work: Callable[..., Any], *about: Any) -> Any:
-    """Do work that a server does beside its loop."""
+    """Run at once what a server runs in another thread."""
     return work(*about)
 
 
@@ -220,7 +220,7 @@ def export_settings() -> ExportSettings:
 
 @cache
 def watch_settings(reconciliation_ms: int, resync_ms: int) -> WatchSettings:
-    """Return a watcher's settings, with these intervals and little room for changes."""
+    """Return a watcher's settings, with these intervals and little room for waiting changes."""
     return load(
         WatchSettings,
         cluster=CLUSTER,

@@ -1,7 +1,7 @@
-"""ZooKeeper throttles its clients, in some seeds: what they ask waits its turn, or is refused, or waits too long.
+"""ZooKeeper throttles its clients, in some seeds: requests are delayed, refused, or delayed for too long.
 
-The rule: a choice of its own decides here, so that what a seed without it plays stays the same. A throttled
-answer is late or an error, and says nothing about any znode.
+The rule: this module draws from its own random numbers, so that a seed without it stays the same. A
+throttled answer is late or an error, and says nothing about any znode.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 EVERY, AT = 20, (10, 18)
-"""Two seeds of so many; none of those that are pinned for a planted bug."""
+"""Two seeds out of so many; not the seeds that are pinned for a planted bug."""
 
 PATIENCE_MS = SESSION_MS * 2 // 3
-"""After so long without a word a client gives its connection up."""
+"""After so long without a message a client closes its connection."""
 
 _OFTEN = 0.03
-"""How often it begins, of the cluster's acts."""
+"""The share of the cluster's acts at which throttling starts."""
 _LAGS_MS = 12_000
 _REFUSES_AT_MS = 700
 _LASTS_MS = (2_000, 8_000, 20_000)
 _WAITS_MS = ((20, 200), (300, 1_500), (1_000, 3_500), (PATIENCE_MS, 2 * SESSION_MS))
-"""Between two requests of a client, at least and at most: below its patience and above."""
+"""Least and most time between two requests of a client: below its patience and above."""
 _REFUSED_AFTER_MS = (10**9, 3_000, 500, 0)
 
 
@@ -38,7 +38,7 @@ def is_throttled(seed: int) -> bool:
 
 
 class Throttling:
-    """What lets servers throttle, and ends it."""
+    """Makes servers throttle, and ends it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -48,7 +48,7 @@ class Throttling:
         self._lagging: Server | None = None
 
     def act(self) -> None:
-        """Begin to throttle now and then: on one server or on all, perhaps at a reconnection."""
+        """Start to throttle now and then: on one server or on all, perhaps at a reconnection."""
         rng, world = self._rng, self._world
         if self._lasts or rng.random() >= _OFTEN:
             return
@@ -63,7 +63,7 @@ class Throttling:
 
     @property
     def _is_live(self) -> bool:
-        """Whether there is something to be wrong about."""
+        """Whether something is shown as live that could be wrong."""
         shown = self._world.exporter.snapshot
         return shown is not None and self._world.exporter.completeness(shown).status is Status.LIVE
 
@@ -76,7 +76,7 @@ class Throttling:
         self._end_after(rng.choice(_LASTS_MS))
 
     def _lag(self, server: Server) -> None:
-        """Let a server fall behind, and then refuse all that it is asked: first it brings its client all that it knows."""
+        """Make a server fall behind, and refuse all requests after it has sent its client all that it knows."""
         server.frozen = True
         self._lagging = server
         count = self._end_after(_LAGS_MS)
@@ -111,5 +111,5 @@ class Throttling:
         self._count += 1
 
     def rest(self) -> None:
-        """Answer at once again what is asked from now on."""
+        """Answer all further requests at once."""
         self._end()

@@ -1,4 +1,4 @@
-"""A partition of a Kafka topic: records, offsets, and what can befall them."""
+"""A partition of a Kafka topic: records, offsets, and the faults that it can have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Stored(NamedTuple):
-    """A record as it stands in a topic."""
+    """A record in a topic."""
 
     offset: int
     timestamp: int
@@ -22,24 +22,24 @@ class Topic:
         self.name = name
         self.records: list[Stored] = []
         self.low = 0
-        """The earliest offset that may be read; compaction does not move it."""
+        """The earliest readable offset; compaction does not move it."""
         self.end = 0
         self.made = 0
         self.cuts: list[int] = []
-        """From which offset on records were lost, each time."""
+        """The offset from which records were lost, for each loss."""
         self.compacts_below = 10**9
-        """Compaction has not come to here yet."""
+        """Compaction has not reached this offset yet."""
         self.followers: list[Callable[[Stored], None]] = []
         self.beside: Topic | None = None
         """The topic's other partition, if it has one."""
 
     @property
     def id(self) -> str:
-        """The topic id that Kafka gives: another one after it was recreated."""
+        """The topic id that Kafka gives: a new one after it was recreated."""
         return f"{self.name}-{self.made}"
 
     def append(self, timestamp: int, key: bytes, value: bytes | None) -> None:
-        """Add a record and notify those who follow."""
+        """Append a record and notify the followers."""
         record = Stored(self.end, timestamp, key, value)
         self.end += 1
         self.records.append(record)
@@ -59,11 +59,11 @@ class Topic:
 
     @property
     def start(self) -> int:
-        """The earliest offset that is there."""
+        """The earliest offset that exists."""
         return self.records[0].offset if self.records else self.end
 
     def compact(self, below: int) -> int:
-        """Keep the newest of each key among the records below an offset; return how many went."""
+        """Keep the newest record of each key below an offset; return how many were removed."""
         below = min(below, self.compacts_below)
         newest = {record.key: record.offset for record in self.records if record.offset < below}
         kept = [r for r in self.records if r.offset >= below or newest[r.key] == r.offset]
@@ -72,7 +72,7 @@ class Topic:
         return gone
 
     def lose(self, first: int, end: int) -> int:
-        """Lose the records from one offset to before another; return how many that was."""
+        """Lose the records from `first` to before `end`; return how many there were."""
         kept = [r for r in self.records if not first <= r.offset < end]
         gone = len(self.records) - len(kept)
         self.records = kept
@@ -81,7 +81,7 @@ class Topic:
         return gone
 
     def cut(self, end: int) -> int:
-        """Lose the records from an offset on, whose offsets are given again; return how many that was."""
+        """Lose the records from an offset on, whose offsets are then reused; return how many there were."""
         kept = [r for r in self.records if r.offset < end]
         gone = len(self.records) - len(kept)
         self.records = kept
@@ -90,7 +90,7 @@ class Topic:
         return gone
 
     def make_anew(self) -> None:
-        """Delete the topic and make it again."""
+        """Delete the topic and recreate it."""
         self.records = []
         self.low = self.end = 0
         self.cuts.clear()

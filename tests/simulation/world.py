@@ -1,6 +1,7 @@
 """Everything of one run: the cluster, the watchers, the topics, the fold, the exporter, the time.
 
-The rule: one `random.Random` of the seed decides everything that chance decides.
+The rule: one `random.Random` of the seed makes all random choices, except in modules with their
+own.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from tests.simulation.zookeeper import Ensemble, Server
 from zk_source.wire.operations import ZnodeData
 
 ELECTED = 0.4
-"""Of the plays, those whose watchers stand for election."""
+"""The share of runs whose watchers use election."""
 
 OLD = 0.3
-"""Of the ensembles, those before ZooKeeper 3.6."""
+"""The share of ensembles with a release before ZooKeeper 3.6."""
 
 HEADS_LOST_EVERY, HEADS_LOST_AT = 15, 14
-"""One seed of so many loses the beginning of its views again and again."""
+"""One seed out of so many loses the beginning of its views repeatedly."""
 
 
 class World:
@@ -101,7 +102,7 @@ class World:
         self.start_watcher()
 
     def _make_topics(self) -> None:
-        """Make the topics, with another partition where neighbours are played."""
+        """Create the topics, with another partition where there are neighbours."""
         self.log, self.views, self.events = map(Topic, NAMES)
         self.topics = {topic.name: topic for topic in (self.log, self.views, self.events)}
         self.partition = partition_of(CLUSTER, self.stage.topics.partitions)
@@ -117,12 +118,12 @@ class World:
                 topic.beside.followers.append(follower)
 
     def hit(self, kind: str) -> None:
-        """Count a fault that took place."""
+        """Count a fault that occurred."""
         self.hits[kind] += 1
         self.trace(f"FAULT {kind}")
 
     def trace(self, text: str) -> None:
-        """Print what happens, if somebody traces."""
+        """Print what happens, if a trace is wanted."""
         if self._trace is not None:
             self._trace(f"{self.clock.now % 10**8:>9} {text}")
 
@@ -133,7 +134,7 @@ class World:
         self.kafka.found(f"cluster-{self.clusters}")
 
     def act(self) -> None:
-        """Let the cluster do something."""
+        """Let the cluster do one act."""
         if self.electing is not None and self.electing.holds_still():
             return
         if self.asking is not None:
@@ -153,23 +154,23 @@ class World:
 
     def _take_backup(self) -> tuple[dict[str, ZnodeData], int]:
         backup = (dict(self.zk.tree.nodes), self.zk.zxid)
-        # So that no zxid of a restored history is one of this history as well.
+        # So that no zxid of a restored history is also one of this history.
         self.zk.zxid = ((self.zk.zxid >> 32) + 2) << 32
         return backup
 
     def back_up(self) -> None:
-        """Keep the present tree for a restore."""
+        """Keep the current tree for a restore."""
         self._backup = self._take_backup()
 
     def restore(self, *, forward: bool) -> bool:
-        """Bring the ensemble back from its backup."""
+        """Restore the ensemble from its backup."""
         nodes, zxid = self._backup
         epoch = (self.zk.zxid if forward else zxid) >> 32
         self._replace(nodes, ((epoch + 1) << 32) + self.zk.era * 100_000)
         return True
 
     def build_anew(self) -> None:
-        """Put another cluster in this one's place."""
+        """Replace this cluster by another one."""
         self._replace({"/": ZnodeData(b"", 0, 0, 0, 0, 0, 0, 0)}, 1 << 32)
         self._found()
         self._backup = self._take_backup()
@@ -183,7 +184,7 @@ class World:
     # --- the watchers -----------------------------------------------------------------------
 
     def start_watcher(self) -> None:
-        """Start a watcher under a name of its own, once it leads."""
+        """Start a watcher under a new name, once it leads."""
         if self.is_elected:
             PlayedCandidacy(self, self._start)
         else:
@@ -195,7 +196,7 @@ class World:
         return self.edges[-1]
 
     def some_edge(self) -> Edge | None:
-        """Return a watcher that runs; None when none does."""
+        """Return a running watcher; None when there is none."""
         running = [edge for edge in self.edges if edge.alive and not edge.paused]
         return self.rng.choice(running) if running else None
 
@@ -206,7 +207,7 @@ class World:
             self.start_watcher()
 
     def server_for(self, edge: Edge) -> Server | None:
-        """Return the server that a watcher reaches now."""
+        """Return the server that a watcher can reach now."""
         del edge
         if self.clock.now < self.unreachable_until:
             return None
@@ -216,7 +217,7 @@ class World:
         return self.rng.choice(up) if up else None
 
     def drop_clients_of(self, server: Server) -> None:
-        """End a server's connections."""
+        """Close a server's connections."""
         for edge in self.edges:
             if edge.alive and edge.connection is not None and edge.connection.server is server:
                 edge.cut()
@@ -241,7 +242,7 @@ class World:
         self.exporter.plan()
 
     def append_change(self, message: bytes) -> None:
-        """Let the log take a message, or what the faults make of it."""
+        """Append a message to the log, or what the faults make of it."""
         now = self.clock.now
         inside = self.to_lose_inside and b'"kind":"set"' in message and b"resync_" not in message
         if self.to_lose or inside:
@@ -277,13 +278,13 @@ class World:
             edge.plan_reading_back()
 
     def cut_views(self, end: int) -> None:
-        """Let the views lose their records from an offset on: a power loss of the only broker."""
+        """Make the views lose their records from an offset on: a power failure of the only broker."""
         self.views.cut(end)
         self.exporter.plan()
         for edge in self.edges:
             edge.plan_reading_back()
 
-    # --- healing ----------------------------------------------------------------------------
+    # --- the end of all faults --------------------------------------------------------------
 
     def heal(self) -> None:
         """End every fault."""
@@ -316,14 +317,14 @@ class World:
                 edge.go_on()
             edge.send_what_waits()
         self.viewers.rest()
-        # Last: what a repair cuts off is lost to them as well.
+        # Last: what a repair truncates is lost to them as well.
         for neighbour in self.neighbours:
             neighbour.rest()
 
     def end(self) -> None:
-        """End what would go on by itself once nobody moves the clock any more."""
+        """End what would continue by itself once nobody advances the clock."""
         if self.electing is not None:
             self.electing.end()
         for browser in self.viewers.browsers:
-            browser.close()  # what still comes is judged by nobody
+            browser.close()  # what still arrives is not judged
         self.exporter.server.end()

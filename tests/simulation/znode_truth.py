@@ -1,6 +1,6 @@
-"""What ZooKeeper's truth was about controllers, registrations and leaders, by zxid: what `kcm elect` goes by.
+"""ZooKeeper's truth about controllers, registrations and leaders, by zxid, by which `kcm elect` is judged.
 
-The rule: it follows the ensemble's history alone. A payload that nobody can read changes nothing.
+The rule: it follows only the ensemble's history. An unreadable payload changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _IDS, _TOPICS, _DELETING = "/brokers/ids/", "/brokers/topics/", "/admin/delete_t
 
 
 class ZnodeTruth:
-    """Facts by zxid, of the present history."""
+    """Facts by zxid, of the current history."""
 
     def __init__(self, zk: Ensemble) -> None:
         self._zk = zk
@@ -34,14 +34,14 @@ class ZnodeTruth:
         self._live: dict[int, str] = {}
         self._deleting: set[str] = set()
         self._controller, self._epoch = -1, -1
-        if self.era:  # what a backup brought back is no transaction
+        if self.era:  # what a backup restored is not a transaction
             for path, znode in self._zk.tree.nodes.items():
                 self._take(path, znode.data, znode.czxid)
             self._applied = len(self._zk.history)
         self._note(0)
 
     def catch_up(self) -> None:
-        """Take in what has happened since."""
+        """Take in what has happened since the last call."""
         if self.era != self._zk.era:
             self._begin()
         for transaction in self._zk.history[self._applied :]:
@@ -51,12 +51,12 @@ class ZnodeTruth:
         self._applied = len(self._zk.history)
 
     def was(self, fact: Any, is_meant: Callable[[Any], bool], first: int, last: int) -> bool:
-        """Return whether a fact was as is meant at some zxid from `first` to `last`."""
+        """Return whether `is_meant` held for a fact at some zxid from `first` to `last`."""
         values = [(zxid, is_meant(value)) for zxid, value in self._past[fact]]
         return was_so(values, True, first, last)
 
     def _note(self, zxid: int) -> None:
-        """Note what is other than before."""
+        """Record what differs from before."""
         offline = sum(
             leader not in self._live
             for each, leader in self._leaders.items()

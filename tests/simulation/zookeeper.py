@@ -1,9 +1,9 @@
-"""An ensemble of three servers: one history, each server somewhere on it, watches, connections.
+"""An ensemble of three servers: one history, each server at some point of it, watches, connections.
 
-The rule: a server shows a client nothing that is not on its history, puts a change's notification
-before every reply that shows the change, and forgets watches with their connection. A server may
-be behind; sync makes it catch up, unless it is cut off from its peers. An old ensemble knows
-neither recursive watches nor multiReads: it says so and closes the connection.
+The rule: a server shows a client nothing outside its history, sends a change's notification before
+every reply that shows the change, and drops watches with their connection. A server may be behind;
+a sync makes it catch up, unless it is cut off from its peers. An old ensemble knows neither
+recursive watches nor multiReads: it returns an error and closes the connection.
 """
 
 from __future__ import annotations
@@ -32,33 +32,34 @@ from zk_source.wire.operations import (
 SERVERS = 3
 
 THROTTLED = -127
-"""The error of a request that has waited for too long (ZTHROTTLEDOP)."""
+"""The error of a request that has waited too long (ZTHROTTLEDOP)."""
 
 REFUSED_LATELY_MS = 120_000
-"""After this a value that was refused has been read again: after a minute's pause, by a reconciliation."""
+"""After this time a refused value has been read again: after a minute's pause, by a reconciliation."""
 _ROOT = ZnodeData(b"", 0, 0, 0, 0, 0, 0, 0)
 
 
 class Throttle(NamedTuple):
-    """How a server keeps its clients waiting: it takes what each asks in one by one, and events do not wait.
+    """How a server delays its clients: it takes each client's requests in one by one; events do not wait.
 
-    Since 3.7 a request that has waited too long does nothing and is answered with an error of its own.
+    Since 3.7 a request that has waited too long is not executed and is answered with a special
+    error.
     """
 
     rng: random.Random
     waits_ms: tuple[int, int]
-    """How long after the one before it a request is taken in, at least and at most."""
+    """The time between the intake of two requests, at least and at most."""
     refused_after_ms: int
     patience_ms: int
-    """A client that has heard nothing for so long ends its connection."""
+    """A client that has received nothing for so long closes its connection."""
 
     def wait_ms(self) -> int:
-        """Return how long after the one before it a request is taken in."""
+        """Return the time until the next request is taken in."""
         return self.rng.randint(*self.waits_ms)
 
 
 class Op_(NamedTuple):  # noqa: N801  # `Op` is the protocol's
-    """One step of a transaction: a znode's new value, None for its end."""
+    """One step of a transaction: a znode's new value, None for a delete."""
 
     type: EventType
     path: str
@@ -66,13 +67,13 @@ class Op_(NamedTuple):  # noqa: N801  # `Op` is the protocol's
 
 
 class Refusal(NamedTuple):
-    """An error in the place of each value of a subtree, for a while."""
+    """An error in place of each value of a subtree, for a while."""
 
     root: str
     err: Err
 
     def is_of(self, path: str) -> bool:
-        """Return whether it hits a path."""
+        """Return whether it applies to a path."""
         return f"{path}/".startswith(f"{self.root}/")
 
 
@@ -84,7 +85,7 @@ class Transaction(NamedTuple):
 
 
 class Tree:
-    """The znodes at one point of a history."""
+    """The znodes at one point of the history."""
 
     def __init__(self, nodes: dict[str, ZnodeData] | None = None) -> None:
         self.nodes = dict(nodes) if nodes else {"/": _ROOT}
@@ -98,7 +99,7 @@ class Tree:
             self.children.setdefault(parent or "/", {})[name] = None
 
     def apply(self, transaction: Transaction) -> None:
-        """Take a transaction in."""
+        """Apply a transaction."""
         for step in transaction.steps:
             if step.znode is not None:
                 self.nodes[step.path] = step.znode
@@ -109,7 +110,7 @@ class Tree:
                 self.children.get(parent or "/", {}).pop(name, None)
 
     def read(self, read: Read) -> Result:
-        """Return what a read of this tree gives."""
+        """Return the result of a read of this tree."""
         op, path = read
         znode = self.nodes.get(path)
         if znode is None:
@@ -139,7 +140,7 @@ class Notice(NamedTuple):
 
 
 class Connection:
-    """A client's connection to a server: what the server says arrives in order, and late."""
+    """A client's connection to a server: the server's messages arrive in order, and late."""
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class Connection:
         """Until then nothing arrives at the client."""
 
     def send(self, command: Send) -> None:
-        """Let a request travel to the server."""
+        """Send a request to the server."""
         sent_at, throttle = self._clock.now, self.server.throttle
         self._up_at = max(self._up_at, sent_at + self._rng.randint(0, 3))
         if throttle is not None:
@@ -172,7 +173,7 @@ class Connection:
         self._clock.at(self._up_at, lambda: self._execute(command, sent_at))
 
     def _give_up(self, sent_at: int) -> None:
-        """Let the client end a connection by which nothing has come since it asked something."""
+        """Make the client close a connection on which nothing has arrived since it sent a request."""
         if self.open and self._heard_at <= sent_at:
             self._deliver(self, None)
 
@@ -203,7 +204,7 @@ class Connection:
                     server.catch_up()
                 self.push(Answer(command.token, server.zxid, Err.OK, ()))
             case MultiRead(reads=reads):
-                # The reply's zxid is taken first, the values after: all of one moment here.
+                # The reply's zxid is read first, then the values: here both are of one moment.
                 results = tuple(server.read(read) for read in reads)
                 self.push(Answer(command.token, server.zxid, Err.OK, results))
 
@@ -215,14 +216,14 @@ class Connection:
         return result
 
     def notify(self, steps: Iterable[Op_]) -> None:
-        """Notify the client of what it watches."""
+        """Notify the client of changes that it watches."""
         for step in steps:
             if any(step.path == root or step.path.startswith(f"{root}/") for root in self._watched):
                 self.push(Notice(step.type, step.path))
             self._fire(step)
 
     def _fire(self, step: Op_) -> None:
-        """Report a step to watches that fire once."""
+        """Fire the one-shot watches for a step."""
         type_, path = step.type, step.path
         armed = path in self._data_watches
         self._data_watches.discard(path)
@@ -237,7 +238,7 @@ class Connection:
             self.push(Notice(EventType.CHILDREN_CHANGED, parent))
 
     def push(self, item: Answer | Notice | None) -> None:
-        """Let something travel to the client; None: the server closes the connection."""
+        """Send something to the client; None: the server closes the connection."""
         soon = self._clock.now + self._rng.choice((0, 1, 2, 3, 30))
         self._down_at = max(self._down_at, self.silent_until, soon)
         self._clock.at(self._down_at, lambda: self._arrive(item))
@@ -248,7 +249,7 @@ class Connection:
             self._deliver(self, item)
 
     def close(self) -> None:
-        """End it: what is under way is lost."""
+        """Close it: what is in flight is lost."""
         self.open = False
         if self in self.server.connections:
             self.server.connections.remove(self)
@@ -267,23 +268,23 @@ class Server:
         self.cut_off = False
         """It does not reach its peers: a sync does not make it catch up."""
         self.throttle: Throttle | None = None
-        """How it keeps its clients waiting; None: it does not."""
+        """How it delays its clients; None: it does not."""
         self._ensemble = ensemble
         self.restart()
 
     def restart(self) -> None:
-        """Begin from the ensemble's present state."""
+        """Start from the ensemble's current state."""
         self.tree = Tree(self._ensemble.tree.nodes)
         self.applied = len(self._ensemble.history)
         self.zxid = self._ensemble.zxid
 
     @property
     def refuses_watches(self) -> bool:
-        """It answers a request for a recursive watch with an error."""
+        """Whether it answers a request for a recursive watch with an error."""
         return self._ensemble.refuses_watches
 
     def read(self, read: Read) -> Result:
-        """Return what a read gives: a value, or what the ensemble refuses it with."""
+        """Return the result of a read: a value, or the error with which the ensemble refuses it."""
         result = self.tree.read(read)
         for refusal in self._ensemble.refusals:
             if refusal.is_of(read[1]) and not isinstance(result, Refused):
@@ -299,16 +300,16 @@ class Server:
             connection.notify(transaction.steps)
 
     def catch_up(self, most: int = 10**9) -> None:
-        """Apply what is committed and not applied yet."""
+        """Apply what is committed and not yet applied."""
         for transaction in self._ensemble.history[self.applied : self.applied + most]:
             self.step(transaction)
 
     def connect(self, connection: Connection) -> None:
-        """Take a client."""
+        """Accept a client."""
         self.connections.append(connection)
 
     def drop_clients(self) -> list[Connection]:
-        """End all connections; return them."""
+        """Close all connections; return them."""
         dropped = list(self.connections)
         for connection in dropped:
             connection.close()
@@ -325,16 +326,16 @@ class Ensemble:
         self.tree = Tree()
         self.zxid = 1 << 32
         self.era = 0
-        """Grows by one when the history is replaced."""
+        """Grows by one whenever the history is replaced."""
         self.history: list[Transaction] = []
         self.past: list[dict[str, list[tuple[int, int | None]]]] = [{}]
-        """By era and path: (zxid, the mzxid that it had from there on)."""
+        """By era and path: (zxid, the mzxid from that zxid on)."""
         self.servers = [Server(self, f"zk{number}:2181") for number in range(SERVERS)]
         self.changes = 0
         self.refuses_watches = False
         self.refusals: list[Refusal] = []
         self._ended: list[tuple[Refusal, int]] = []
-        """Refusals of before, and when they ended."""
+        """Earlier refusals, and when they ended."""
         self.clock_ahead_ms = 0
 
     def write(self, *writes: tuple[str, bytes | None], owner: int = 0) -> None:
@@ -375,40 +376,40 @@ class Ensemble:
         return step
 
     def refuse(self, refusal: Refusal) -> None:
-        """Begin to refuse reads."""
+        """Start to refuse reads."""
         self.refusals.append(refusal)
 
     def end_refusal(self, refusal: Refusal) -> None:
-        """Answer again: no event says so."""
+        """Answer reads again: no event reports that."""
         if refusal in self.refusals:
             self.refusals.remove(refusal)
             self._ended.append((refusal, self.clock.now))
 
     def end_refusals(self) -> None:
-        """Answer everything again."""
+        """Answer all reads again."""
         self.refuses_watches = False
         for refusal in list(self.refusals):
             self.end_refusal(refusal)
 
     def was_refused(self, path: str) -> bool:
-        """Return whether a path is refused, or was within the time of some reconciliations."""
+        """Return whether reads of a path are refused, or were within the time of some reconciliations."""
         lately = (each for each, at in self._ended if at > self.clock.now - REFUSED_LATELY_MS)
         return any(refusal.is_of(path) for refusal in (*self.refusals, *lately))
 
     def exists(self, path: str) -> bool:
-        """Return whether a znode is there, by the leader."""
+        """Return whether a znode exists on the leader."""
         return path in self.tree.nodes
 
     def data(self, path: str) -> bytes:
-        """Return a znode's payload, by the leader."""
+        """Return a znode's payload on the leader."""
         return self.tree.nodes[path].data
 
     def names(self, path: str) -> list[str]:
-        """Return the names of a znode's children, by the leader."""
+        """Return the names of a znode's children on the leader."""
         return sorted(self.tree.children.get(path, {}))
 
     def replace_history(self, nodes: dict[str, ZnodeData], zxid: int) -> None:
-        """Begin another history from a backup; every connection ends."""
+        """Start another history from a backup; every connection is closed."""
         for server in self.servers:
             server.drop_clients()
         self.tree = Tree(nodes)
