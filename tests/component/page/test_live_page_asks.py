@@ -68,7 +68,7 @@ def emptied(answer: dict[str, Any]) -> dict[str, Any]:
     [
         ("search", "#partition-note", ("No partition", "2 of 2 shown: offline.")),
         ("incidents", "#incidents-lead", ("None is open", "One is open")),
-        ("recommendations", "#advice-lead", ("no election can mend", "19 partitions can be given")),
+        ("recommendations", "#advice-lead", ("no election can fix", "19 partitions can be given")),
     ],
 )
 def test_an_answer_that_is_older_than_the_picture_is_asked_for_again(
