@@ -131,7 +131,7 @@ class _Views(threading.Thread):
             self.newest[key] = value
             view = decode_view(value) if value else None
             if isinstance(view, ClusterView):
-                place = Position(view.as_of.generation, view.as_of.seq)
+                place = view.as_of.position
                 self._commits[view.cluster].append((place, now))
 
     def stop(self) -> None:

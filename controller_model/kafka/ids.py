@@ -73,6 +73,11 @@ class AsOf(msgspec.Struct, frozen=True, order=True):
     generation: int
     seq: int
 
+    @property
+    def position(self) -> Position:
+        """The position in the log up to which the view includes all changes."""
+        return Position(self.generation, self.seq)
+
 
 def check_cluster_name(name: str) -> str:
     """Return the name if it is valid as a key, a label and a file name; raise ModelError otherwise.

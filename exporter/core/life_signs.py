@@ -158,7 +158,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_view(self, view: ClusterView, now: int, *, wall: int, is_live: bool) -> Self:
         """Return the signs with the cluster's current view added; not `is_live`: it was read before the topic's end."""
-        position = Position(view.as_of.generation, view.as_of.seq)
+        position = view.as_of.position
         advanced = is_live and position != self.position
         due = tuple(due for due in self.due if due.position > position)
         is_behind_all = bool(due) and due[0].since is None

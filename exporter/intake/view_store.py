@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from controller_model.kafka.errors import UnreadableRecordError
-from controller_model.kafka.ids import AsOf, Position
+from controller_model.kafka.ids import AsOf
 from controller_model.records.completeness import sign_of_life
 from controller_model.records.views import (
     AnyView,
@@ -192,15 +192,11 @@ def _has_come_as_far(new: ClusterView, shown: ClusterView) -> bool:
     if new.as_of.lineage == shown.as_of.lineage:
         return True
     ahead_ms = (sign_of_life(new) or 0) - (sign_of_life(shown) or 0)
-    if ahead_ms < 0 and _position(new) < _position(shown):
+    if ahead_ms < 0 and new.as_of.position < shown.as_of.position:
         return False
     if new.log.verified_at is None and shown.log.verified_at is not None:
         return ahead_ms > UNPROVEN_AT_MOST_MS
     return True
-
-
-def _position(view: ClusterView) -> Position:
-    return Position(view.as_of.generation, view.as_of.seq)
 
 
 def _decode(value: bytes, cluster: str, key: str) -> AnyView:

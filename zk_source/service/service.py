@@ -13,7 +13,6 @@ import time
 
 from prometheus_client import CollectorRegistry
 
-from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange
 from controller_model.records.views import ClusterView
 from pipeline.clock import clock_ms, steady_ms
@@ -353,8 +352,8 @@ class WatcherService:
                 self._watcher.on_overflow(dropped, now_ms)
             case ClusterView():
                 self._check_writer(item.log.watcher, item.as_of.generation)
-                position = Position(item.as_of.generation, item.as_of.seq)
-                self._fold_lag.on_view(position, self._watcher.generations.position, now_ms)
+                published = self._watcher.generations.position
+                self._fold_lag.on_view(item.as_of.position, published, now_ms)
                 self._watcher.on_view(item, now_ms)
             case OtherWatcher():
                 self._check_writer(item.watcher, item.generation)

@@ -69,7 +69,7 @@ class ReadinessCheck:
     def on_view(self, view: ClusterView) -> None:
         """Note how far the fold is, and which resync it requests."""
         as_of, wanted = view.as_of, view.resync_wanted
-        if Position(as_of.generation, as_of.seq) >= self._rebased_at:
+        if as_of.position >= self._rebased_at:
             self._view_zxid = view.log.read_zxid
             self._cluster_id = self._cluster_id or view.cluster_id
         self._asked = (as_of.lineage, wanted.number) if wanted else None
