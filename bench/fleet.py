@@ -20,7 +20,7 @@ from bench import delay, machine
 from bench.load import LogLoad, LogWriter, messages
 from bench.shown import Scraper, leaders_of
 from bench.watched import CLUSTER, Watched, znode_cluster
-from bench.znodes import Size, ZnodeCluster, connect
+from bench.znodes import Size, ZnodeCluster, connected
 from controller_model.records.changes import encode_change, join_changes
 from kcm.local.pipeline_processes import Pipeline
 from kcm.processes.supervisor import Supervisor
@@ -31,7 +31,7 @@ SUMMARY = "51 clusters, two of 200,000 partitions: their resync, a backlog; the 
 SMALL_CLUSTERS = 48
 SMALL = {"topics": 10, "partitions": 10, "brokers": 3}
 LARGE = {"topics": 2_000, "partitions": 100, "brokers": 100}
-LARGE_CLUSTER = "resynced"
+RESYNCED_CLUSTER = "resynced"
 """Its log has a partition in common with the cluster whose delay is measured."""
 BACKLOG_CLUSTER = "large"
 PARTITIONS = 4  # of the pipeline's topics: clusters are folded in parallel over them
@@ -47,15 +47,11 @@ def measure() -> dict[str, Any]:
     """Start everything, fold 49 clusters, then the large ones; return times and memory."""
     large = Size(LARGE["topics"], LARGE["partitions"])
     with znode_cluster(delay.SIZE, others=large.partitions) as watched:
-        watched.cluster.make_chroot(LARGE_CLUSTER)
-        zookeeper = f"{watched.zookeeper}/{LARGE_CLUSTER}"
-        client = connect(zookeeper)
-        try:
+        watched.cluster.make_chroot(RESYNCED_CLUSTER)
+        zookeeper = f"{watched.zookeeper}/{RESYNCED_CLUSTER}"
+        with connected(zookeeper) as client:
             ZnodeCluster(client, large).make()
             return _run(watched, zookeeper)
-        finally:
-            client.stop()
-            client.close()
 
 
 def _run(watched: Watched, large_zookeeper: str) -> dict[str, Any]:
@@ -121,19 +117,19 @@ class _Span(NamedTuple):
 
 def _resync(watched: Watched, pipeline: Pipeline, zookeeper: str) -> _Span:
     """Let a watcher read the large cluster; return when it did so."""
-    folder = watched.folder / LARGE_CLUSTER
+    folder = watched.folder / RESYNCED_CLUSTER
     # The other one has a watcher as well: processes of a supervisor have names of their own.
     with Supervisor(folder, kill_on_exit=True) as supervisor:
         of_large = Pipeline(
             supervisor=supervisor,
             jars=watched.jars,
             data_dir=folder,
-            cluster=LARGE_CLUSTER,
+            cluster=RESYNCED_CLUSTER,
             zookeeper=zookeeper,
             bootstrap_servers=pipeline.bootstrap_servers,
             options={"partitions": str(PARTITIONS)},
         )
-        return _until_shown(pipeline, LARGE_CLUSTER, of_large.processes["watcher"].start)
+        return _until_shown(pipeline, RESYNCED_CLUSTER, of_large.processes["watcher"].start)
 
 
 def _until_shown(pipeline: Pipeline, cluster: str, begin: Callable[[], None]) -> _Span:

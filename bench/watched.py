@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.znodes import ZOOKEEPER_BYTES_PER_PARTITION, Size, ZnodeCluster, connect
+from bench.znodes import ZOOKEEPER_BYTES_PER_PARTITION, Size, ZnodeCluster, connected
 from kcm.jars.jars import Jars, ensure_jars
 from kcm.local.pipeline_processes import Pipeline
 from kcm.processes.supervisor import Supervisor
@@ -58,14 +58,10 @@ def znode_cluster(
         zookeeper = ZooKeeper(supervisor, jars, Path(folder) / "zookeeper")
         zookeeper.heap_mib += (size.partitions + others) * ZOOKEEPER_BYTES_PER_PARTITION >> 20
         zookeeper.start()
-        client = connect(zookeeper.connect_string)
-        try:
+        with connected(zookeeper.connect_string) as client:
             cluster = ZnodeCluster(client, size, moves=moves)
             znodes = cluster.make()
             yield Watched(cluster, znodes, supervisor, jars, Path(folder), zookeeper.connect_string)
-        finally:
-            client.stop()
-            client.close()
 
 
 @contextmanager

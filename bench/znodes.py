@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
@@ -175,6 +176,17 @@ def connect(hosts: str) -> KazooClient:
     client = KazooClient(hosts, timeout=60.0)
     client.start(timeout=CONNECT_DEADLINE_S)
     return client
+
+
+@contextmanager
+def connected(hosts: str) -> Iterator[KazooClient]:
+    """Yield a connected client; stop and close it at the end."""
+    client = connect(hosts)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def stamp(stat: ZnodeStat) -> Written:
