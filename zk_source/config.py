@@ -93,7 +93,7 @@ class WatchSettings(PipelineSettings):
         gt=0,
         le=2,
         description="Seconds between the watcher's beats (signs of life), which the exporter "
-        "reads; without one for 3 s, the status of the figures is behind.",
+        "reads; without one for 2.9 s, the status of the figures is behind.",
     )
     audit_s: float = Field(
         300.0,

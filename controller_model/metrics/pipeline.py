@@ -17,11 +17,11 @@ from controller_model.metrics.metric import (
     state_of,
 )
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import LATE_MS, OLDEST_LIVE_MS, Status
+from controller_model.records.completeness import LATE_BEATS_MS, LATE_MS, Status
 from controller_model.records.views import ClusterView
 
 _LATE_S = LATE_MS // 1000
-_LATE_BEATS_S = OLDEST_LIVE_MS // 1000
+_LATE_BEATS_S = LATE_BEATS_MS / 1000
 
 
 def _watcher_info(view: ClusterView) -> list[Sample]:

@@ -75,7 +75,7 @@ BEHIND = Signal(
     expr=highest("kcm_cluster_behind_seconds", "stage"),
     unit="s",
     description="Time since each stage was last known to keep up, by the exporter's own clock; "
-    "normally about 1 s, and above 3 s the status is behind.",
+    "normally about 1 s, and above 2.9 s the status is behind.",
     legend="{{stage}}",
     moved_by=DemoStep.CREATE,
 )
