@@ -90,7 +90,7 @@ def where(change: ZnodeChange) -> Where:
 
 
 class Baseline(Event, frozen=True, kw_only=True):
-    """A lineage's first resync has ended: what came before is not known, counters start here."""
+    """The first resync of a lineage has ended. Nothing before it is known, and counters start here."""
 
     znodes: int
     controller: int
@@ -98,7 +98,7 @@ class Baseline(Event, frozen=True, kw_only=True):
 
 
 class ControllerElected(Event, frozen=True, kw_only=True):
-    """A broker took /controller."""
+    """A broker created /controller: it is the active controller now."""
 
     from_broker: int
     """The previous holder; -1 if there was none or it is not known."""
@@ -117,14 +117,14 @@ class ControllerElected(Event, frozen=True, kw_only=True):
 
 
 class ControllerVacated(Event, frozen=True, kw_only=True):
-    """/controller is gone."""
+    """/controller was removed: no broker is the active controller."""
 
     from_broker: int
     epoch: int | None
 
 
 class FailoverWork(Event, frozen=True, kw_only=True):
-    """The leader writes that a controller election (or a broker's end) made due are all done."""
+    """The controller has written all leaders that its election, or the end of a broker, made due."""
 
     controller: int
     epoch: int | None
@@ -134,7 +134,7 @@ class FailoverWork(Event, frozen=True, kw_only=True):
 
 
 class BrokerStarted(Event, frozen=True, kw_only=True):
-    """A broker registered."""
+    """A broker registered under /brokers/ids."""
 
     broker: int
     epoch: int | None
@@ -154,13 +154,13 @@ class BrokerStopped(Event, frozen=True, kw_only=True):
 
 
 class LogDirFailed(Event, frozen=True, kw_only=True):
-    """A broker reported a failed log directory: replicas in it are offline, the broker lives."""
+    """A broker reported a failed log directory: replicas in it are offline, and the broker runs on."""
 
     broker: int
 
 
 class LeadersElected(Event, frozen=True, kw_only=True):
-    """Partitions got a new leader; `election`, which kind of election chose it, is inferred."""
+    """Partitions have a new leader; `election`, the kind of election that chose it, is inferred."""
 
     election: LeaderElectionKind
     from_broker: int
@@ -173,7 +173,7 @@ class LeadersElected(Event, frozen=True, kw_only=True):
 
 
 class PartitionsOffline(Event, frozen=True, kw_only=True):
-    """The controller wrote that partitions have no leader."""
+    """The controller wrote that partitions have no leader: they are offline."""
 
     from_broker: int
     partitions: tuple[TopicPartition, ...]
@@ -205,7 +205,7 @@ class IsrExpanded(Event, frozen=True, kw_only=True):
 
 
 class TopicCreated(Event, frozen=True, kw_only=True):
-    """A topic's znode appeared."""
+    """A topic's znode was created."""
 
     topic: str
     partitions: int
@@ -220,7 +220,7 @@ class TopicExpanded(Event, frozen=True, kw_only=True):
 
 
 class TopicDeleted(Event, frozen=True, kw_only=True):
-    """A topic's znode is gone."""
+    """A topic's znode was removed."""
 
     topic: str
     requested: bool
@@ -228,13 +228,13 @@ class TopicDeleted(Event, frozen=True, kw_only=True):
 
 
 class TopicDeletionRequested(Event, frozen=True, kw_only=True):
-    """A topic was put under /admin/delete_topics."""
+    """A request to delete a topic was written under /admin/delete_topics."""
 
     topic: str
 
 
 class TopicDeletionCompleted(Event, frozen=True, kw_only=True):
-    """A request of deletion is gone from /admin/delete_topics."""
+    """A request to delete a topic was removed from /admin/delete_topics."""
 
     topic: str
     deleted: bool
@@ -245,7 +245,7 @@ class TopicDeletionCompleted(Event, frozen=True, kw_only=True):
 
 
 class ReassignmentStarted(Event, frozen=True, kw_only=True):
-    """A topic's assignment got adding or removing replicas."""
+    """A topic's assignment has adding or removing replicas now."""
 
     topic: str
     partitions: tuple[TopicPartition, ...]
@@ -259,19 +259,19 @@ class ReassignmentCompleted(Event, frozen=True, kw_only=True):
 
 
 class ReassignmentRequested(Event, frozen=True, kw_only=True):
-    """Legacy tools asked for other replicas (/admin/reassign_partitions)."""
+    """A tool requested a reassignment through /admin/reassign_partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 class PreferredElectionRequested(Event, frozen=True, kw_only=True):
-    """Legacy tools asked for preferred elections (/admin/preferred_replica_election)."""
+    """A tool requested preferred elections through /admin/preferred_replica_election."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 class CoordinatorsMoved(Event, frozen=True, kw_only=True):
-    """Leaders of __consumer_offsets or __transaction_state changed, and coordinators with them.
+    """Leaders of __consumer_offsets or __transaction_state changed, and with them the coordinators.
 
     The groups or transactional ids that are kept in these partitions have a coordinator at
     `to_broker` as soon as it has loaded them; none while it is -1.
@@ -284,7 +284,7 @@ class CoordinatorsMoved(Event, frozen=True, kw_only=True):
 
 
 class StaleControllerWrite(Event, frozen=True, kw_only=True):
-    """A leader was written under an older controller epoch than the cluster already had."""
+    """A leader was written under a controller epoch that is older than the current one."""
 
     controller_epoch: int
     current_epoch: int
@@ -292,7 +292,7 @@ class StaleControllerWrite(Event, frozen=True, kw_only=True):
 
 
 class PredictionFailed(Event, frozen=True, kw_only=True):
-    """Writes are due, and nobody has written under the epoch for longer than the write timeout: a zombie.
+    """Writes are due, and for longer than the write timeout none came under the epoch: a zombie controller.
 
     It is emitted once, at the heartbeat that shows it, and again only after the controller has worked.
     """
@@ -308,7 +308,7 @@ class PredictionFailed(Event, frozen=True, kw_only=True):
 
 
 class IncidentOpened(Event, frozen=True, kw_only=True):
-    """Something abnormal happened while all was well: what follows belongs to this incident."""
+    """Something abnormal happened while no incident was open. What follows belongs to this one."""
 
     number: int
     opened_by: str
@@ -316,13 +316,13 @@ class IncidentOpened(Event, frozen=True, kw_only=True):
 
 
 class IncidentClosed(Event, frozen=True, kw_only=True):
-    """An incident is over: all that belonged to it, as one record."""
+    """An incident has ended; `incident` is the record of all that belonged to it."""
 
     incident: Incident
 
 
 class RecommendationMade(Event, frozen=True, kw_only=True):
-    """Brokers are above the threshold of imbalance, and preferred elections would mend it."""
+    """Brokers exceed the imbalance threshold, and preferred elections are recommended for them."""
 
     number: int
     brokers: tuple[int, ...]
@@ -336,32 +336,32 @@ class RecommendationMade(Event, frozen=True, kw_only=True):
 
 
 class RecommendationGraded(Event, frozen=True, kw_only=True):
-    """What became of a recommendation."""
+    """A recommendation was closed; `grade` says what came of it."""
 
     grade: Grade
 
 
 class Anomaly(Event, frozen=True, kw_only=True):
-    """Something that Kafka does not write, or that cannot be: kept, counted and reported."""
+    """A znode holds what Kafka does not write, or changed as it cannot. It is counted and reported."""
 
     path: str
     reason: str
 
 
 class Incomplete(Event, frozen=True, kw_only=True):
-    """From here on the figures may lack changes, until a resync has ended."""
+    """The figures may lack changes from here on, until a resync has ended."""
 
     reason: str
 
 
 class Divergent(Event, frozen=True, kw_only=True):
-    """A reconciliation found that the figures are not what ZooKeeper holds."""
+    """A reconciliation found that the figures differ from what ZooKeeper holds."""
 
     reason: str
 
 
 class Verified(Event, frozen=True, kw_only=True):
-    """The first proof after trouble (or ever) that the figures are what ZooKeeper holds."""
+    """The figures were found to agree with ZooKeeper, for the first time ever or since trouble began."""
 
     znodes: int
 

@@ -37,7 +37,7 @@ GRADES_KEPT = 10
 
 
 class Outcome(enum.StrEnum):
-    """What became of a recommendation."""
+    """What came of a recommendation."""
 
     MENDED = "mended"
     """None of its brokers is above the threshold any more."""
@@ -75,7 +75,7 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     """Fetches all of them as they are when it is run, and elects them."""
     elected_at: int | None = None
-    """When the first preferred election for these brokers was seen since."""
+    """When the first preferred election for these brokers was seen after that; None: not yet."""
     ratios: tuple[BrokerRatio, ...] = ()
 
 
