@@ -70,7 +70,7 @@ def test_a_quiet_batch_sends_nothing(published: Published) -> None:
     assert published.batch(LATER) == []
 
 
-def test_only_what_was_touched_is_looked_at(published: Published) -> None:
+def test_a_batch_checks_only_the_touched_brokers(published: Published) -> None:
     """A change that does not mark a broker is not seen: that is what saves work."""
     changed(published.control, 0, 5)
     changed(published.control, 2, 5)
@@ -100,7 +100,7 @@ def configure(control: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("change", [deny, owe, assume, configure])
-def test_what_all_brokers_share_is_looked_at_for_all(
+def test_a_change_of_shared_settings_checks_all_brokers(
     change: Callable[[ControlPlane], None], published: Published
 ) -> None:
     """No broker is marked: every view that differs is sent, and no other."""
@@ -116,7 +116,7 @@ def test_what_all_brokers_share_is_looked_at_for_all(
     assert len(sent) > 1
 
 
-def test_a_proof_has_all_sent_again(published: Published) -> None:
+def test_a_new_verification_sends_all_broker_views_again(published: Published) -> None:
     """No view differs: but readers may hold views of a later fold, with a later as_of."""
     assert published.control.log.verified_at is not None
     published.control.log.verified_at += 1
@@ -124,7 +124,7 @@ def test_a_proof_has_all_sent_again(published: Published) -> None:
     assert published.batch(LATER) == []
 
 
-def test_another_value_of_the_cluster_is_looked_at_whole(published: Published) -> None:
+def test_a_reloaded_cluster_state_checks_all_brokers(published: Published) -> None:
     """It is not known which brokers were touched in it; only views that differ are sent."""
     published.control = repacked(published.control)
     assert published.batch() == []
@@ -134,7 +134,7 @@ def test_another_value_of_the_cluster_is_looked_at_whole(published: Published) -
     assert published.batch() == [2]
 
 
-def test_a_batch_that_was_not_read_to_its_end_is_looked_at_whole_again(
+def test_an_interrupted_batch_checks_all_brokers_again(
     published: Published,
 ) -> None:
     """The basis of a proof is stored after the last view of a batch, not after its first."""
@@ -145,7 +145,7 @@ def test_a_batch_that_was_not_read_to_its_end_is_looked_at_whole_again(
     assert published.batch() == [0, 1, 2]
 
 
-def test_a_broker_that_is_assigned_no_more_and_never_registered_is_deleted() -> None:
+def test_an_unregistered_broker_without_assignments_is_deleted() -> None:
     """Its digest is removed too; a broker that is gone but was registered is kept, whatever it holds."""
     history, fold = begun(t={0: (0, 9), 1: (1, 2)})
     published = Published(fold.state.control)
@@ -179,7 +179,7 @@ def test_the_digest_is_of_the_views_that_are_held(published: Published) -> None:
     assert published.views.digest == before
 
 
-def test_a_view_of_a_broker_that_is_not_live_gives_nothing_back() -> None:
+def test_a_dead_broker_has_no_electable_preferred_partitions() -> None:
     """No election can; how many partitions prefer it is shown all the same."""
     history, fold = begun(t={0: (0, 1), 1: (0, 1)})
     history.state("t", 0, leader=1, isr=[1, 0], leader_epoch=1)
@@ -192,7 +192,7 @@ def test_a_view_of_a_broker_that_is_not_live_gives_nothing_back() -> None:
     assert (view.preferred_electable, view.live) == (0, False)
 
 
-def test_a_broker_without_replicas_has_none() -> None:
+def test_a_broker_without_replicas_has_zero_figures() -> None:
     """It is live, and its loss breaks nothing; no state is inferred of a broker that never registered."""
     _, fold = begun(t={0: (0, 9)})
     view = Published(fold.state.control).view(2)
@@ -203,7 +203,7 @@ def test_a_broker_without_replicas_has_none() -> None:
     assert (never.replicas, never.live, never.inferred_state) == (1, False, None)
 
 
-def test_more_may_break_where_the_watcher_may_not_look(published: Published) -> None:
+def test_more_if_lost_is_set_where_read_is_denied(published: Published) -> None:
     """For every broker, also one without replicas; settings replace what Kafka's own ACLs deny."""
     published.control.log.denied = ("/config/brokers",)
     assert not published.view(0).more_if_lost

@@ -48,7 +48,7 @@ def last(history: History) -> ZnodeChange:
     return history.changes[-1]
 
 
-def test_a_baseline_tells_what_it_found() -> None:
+def test_a_baseline_has_the_znodes_the_controller_and_its_epoch() -> None:
     """It holds the number of znodes, the controller and its epoch; then the figures are verified."""
     history, fold = small_cluster(), Fold()
     events = fold.follow(history)
@@ -83,7 +83,7 @@ def test_a_hole_is_reported_and_counted_each_time() -> None:
     assert log.holes == 3
 
 
-def test_a_generation_without_its_beginning_says_which() -> None:
+def test_a_generation_without_its_first_record_is_incomplete_by_its_number() -> None:
     """It gives the generation's number; a resync's start that is not its first record is not its beginning."""
     history, fold, log = begun()
     history.new_generation("w2")
@@ -111,7 +111,7 @@ def test_an_event_of_the_change_that_shows_a_hole_comes_with_it() -> None:
     assert "ControllerElected" in kinds(fold.follow(history))
 
 
-def test_what_no_watcher_publishes_is_an_anomaly_and_nothing_else() -> None:
+def test_a_znode_that_no_watcher_publishes_is_an_anomaly_and_not_held() -> None:
     """It is reported with its path and is not held."""
     history, fold, log = begun()
     history.record(ChangeKind.SET, path="/brokers/ids", data="", mzxid=1, read_zxid=1)
@@ -145,7 +145,7 @@ def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
         assert (log.unreadable, log.anomalies) == (times, times)
 
 
-def test_an_unreadable_value_is_one_of_the_znode_that_is_held() -> None:
+def test_an_unreadable_value_without_czxid_belongs_to_the_held_znode() -> None:
     """A record without the znode's czxid is of the same znode: its next version counts as one step."""
     history, fold, log = begun()
     held = history.znodes["/brokers/ids/2"]
@@ -186,7 +186,7 @@ def test_records_that_cannot_be_read_belong_to_no_path() -> None:
     assert log.unreadable == 5
 
 
-def test_an_error_of_ours_is_reported_in_full_and_asks_for_a_resync() -> None:
+def test_an_exception_of_the_monitor_is_reported_and_requests_a_resync() -> None:
     """As an anomaly of the change, and as the reason why the figures are incomplete; each is counted."""
     history, fold, log = begun()
     change = replaced(last(history), kind=ChangeKind.SET, path="/controller", observed_at=9)
@@ -315,7 +315,7 @@ def test_a_divergence_is_reported_with_both_sides() -> None:
     assert (log.incomplete_reason, log.divergent_since) == (None, None)
 
 
-def test_another_reason_is_asked_for_at_once() -> None:
+def test_a_resync_for_another_reason_is_requested_at_once() -> None:
     """The backoff counts one reason in a row; an open request is not repeated."""
     history, fold, log = begun()
     for _ in range(3):
@@ -356,7 +356,7 @@ def test_a_heartbeat_is_a_sign_of_life_with_its_circumstances() -> None:
     assert not log.beats, "a watcher that does not say it sends none"
 
 
-def test_what_watchers_dropped_adds_up_over_three_of_them() -> None:
+def test_dropped_changes_add_up_over_three_watchers() -> None:
     """Each watcher counts from zero, also before its first heartbeat."""
     history, fold, log = begun()
     for number, dropped in enumerate((5, 2, 1)):
@@ -407,7 +407,7 @@ def test_in_a_rebase_a_delete_wins_whenever_it_was_read() -> None:
     assert (log.rebases, log.read_zxid, log.deletes_read_zxid) == (2, 0, 0)
 
 
-def test_zxids_that_a_record_does_not_carry_count_as_none() -> None:
+def test_absent_zxids_of_a_record_count_as_zero() -> None:
     """Absent zxids are not checked and raise nothing."""
     history, fold, log = begun()
     before = log.read_zxid
@@ -432,7 +432,7 @@ def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> N
     assert "/brokers/ids/7" not in fold.state.control.stats
 
 
-def test_another_history_is_reported_with_the_value_that_proves_it() -> None:
+def test_a_replaced_zookeeper_history_is_reported_with_the_path_that_proves_it() -> None:
     """Once for each resync, with the value's path; the second history is counted as the second one."""
     history, fold, log = begun()
     for rebases in (1, 2):
@@ -459,7 +459,7 @@ def test_another_history_is_reported_with_the_value_that_proves_it() -> None:
         assert log.rebasing is False
 
 
-def test_a_history_that_took_anothers_place_is_reported_when_all_of_it_is_read() -> None:
+def test_a_replaced_zookeeper_history_is_reported_at_the_end_of_the_rebase() -> None:
     """For the cluster as a whole, before it counts as verified; the first history of a lineage is not reported."""
     history, fold, _ = begun()
     history.resync(rebase=True)
@@ -473,7 +473,7 @@ def test_a_history_that_took_anothers_place_is_reported_when_all_of_it_is_read()
     assert kinds(fold.follow(new)) == ["Baseline", "Verified"]
 
 
-def test_a_stale_value_in_a_resync_is_no_other_history() -> None:
+def test_a_stale_value_in_a_resync_is_not_a_replaced_history() -> None:
     """It was read before the held value: the server lags, it was not restored."""
     history, fold, log = begun()
     history.start_resync()
@@ -508,7 +508,7 @@ def denied_resync(history: History, *, rebase: bool = False) -> None:
 
 
 @pytest.mark.parametrize("rebase", [False, True])
-def test_what_a_resync_was_denied_stays_and_is_proved_without(*, rebase: bool) -> None:
+def test_znodes_denied_to_a_resync_keep_their_values_and_leave_the_digest(*, rebase: bool) -> None:
     """It keeps its last read value and is not in the watcher's counts and digests, in a new history as well."""
     history, fold, log = begun()
     digest = log.digest
@@ -540,7 +540,7 @@ def topic_views(fold: Fold) -> list[str]:
     return sorted(key for key in fold.views() if key.startswith("prod/topic/"))
 
 
-def test_a_right_that_is_given_again_counts_from_the_next_resync_on() -> None:
+def test_a_read_acl_granted_again_counts_from_the_next_resync_on() -> None:
     """What is below it was last read before it was denied; a permission below which nothing is held counts at once."""
     history, fold, log = begun()
     denied_resync(history)

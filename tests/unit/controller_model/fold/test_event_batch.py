@@ -30,7 +30,7 @@ def test_events_are_taken_once() -> None:
     assert batch.take() == batch.finish() == []
 
 
-def test_a_mistake_of_ours_costs_its_change_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_replay_skips_only_its_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is counted and reported, and the batch goes on."""
     history, fold = begun()
     batch = EventBatch(fold.state)
@@ -45,7 +45,7 @@ def test_a_mistake_of_ours_costs_its_change_alone(monkeypatch: pytest.MonkeyPatc
     assert reasons[0].endswith("ZeroDivisionError: a bug")
 
 
-def test_a_mistake_of_a_tracker_costs_its_account_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_a_tracker_skips_only_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """The events that it should have tracked are reported all the same."""
     history, fold = begun()
     batch = EventBatch(fold.state)
@@ -64,7 +64,7 @@ def test_a_mistake_of_a_tracker_costs_its_account_alone(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("place", [(event_batch, "replay"), (incident_tracker, "track")])
-def test_errors_of_whoever_holds_the_topics_are_raised(
+def test_errors_of_the_topic_store_are_raised(
     place: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not caused by the changes."""

@@ -57,7 +57,7 @@ def test_a_zombie_is_found_after_a_step_back(takes_over: bool) -> None:
     assert abs(int(reported.split(" by ")[1].split()[0]) - stepped) < 1_000
 
 
-def test_the_time_after_a_change_can_be_asked_for() -> None:
+def test_time_after_equals_the_time_after_the_change_is_applied() -> None:
     """It equals the time after the change, with clocks that step, jump and show nonsense."""
     history, fold = begun()
     for step_ms in (0, 1, -20_000, 500, 2 * LEAP_MS, 1_000, 10**15, 30_000, -(10**15), 60_000):
@@ -85,7 +85,7 @@ def test_an_incident_ends_after_a_step_back() -> None:
     assert closed.at == fold.state.control.incidents.last_closed_at
 
 
-def test_time_never_falls_and_a_correction_goes_away() -> None:
+def test_the_log_clock_never_falls_and_its_correction_disappears() -> None:
     """It is reduced by a tenth of the time that passes, until the log's time is the watcher's."""
     history, fold = begun()
     history.heartbeat(after_ms=60_000)
@@ -103,7 +103,7 @@ def test_time_never_falls_and_a_correction_goes_away() -> None:
     assert len(anomalies(fold)) == 1
 
 
-def test_a_gap_gives_a_correction_back_and_stays_a_gap() -> None:
+def test_a_gap_reduces_the_clock_correction_and_stays_a_gap() -> None:
     """Watchers whose clocks differ take over in turns: the log's time does not drift away."""
     history, fold = begun()
     began = history.now
@@ -135,7 +135,7 @@ def test_small_steps_are_waited_for() -> None:
 
 
 @pytest.mark.parametrize("said", [2**62, -(2**63), 2**63 - 1, LATEST_MS + 1, -1])
-def test_what_no_clock_can_mean_moves_nothing(said: int) -> None:
+def test_an_impossible_timestamp_does_not_move_the_log_clock(said: int) -> None:
     """The change is applied at the log's time; one report covers any number of them in a row."""
     history, fold = begun()
     now = fold.state.control.now

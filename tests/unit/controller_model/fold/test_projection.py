@@ -30,7 +30,7 @@ def test_all_brokers_are_reported_again_after_each_proof() -> None:
     assert [key for key in fold.views() if "/broker/" in key] == brokers
 
 
-def test_the_view_tells_where_the_last_whole_resync_began() -> None:
+def test_the_cluster_view_has_the_start_of_the_last_whole_resync() -> None:
     """Views of topics from before it are of topics that no longer exist."""
     history, fold = begun()
     first = fold.cluster_view().views_from
@@ -45,7 +45,7 @@ def test_the_view_tells_where_the_last_whole_resync_began() -> None:
     assert fold.cluster_view().views_from == (1, began + 2)
 
 
-def test_the_cluster_view_comes_last_and_unchanged_brokers_do_not_come() -> None:
+def test_the_cluster_view_is_sent_last_and_unchanged_brokers_are_not_sent() -> None:
     """It is the commit marker; a view without changes is not sent again."""
     history, fold = begun()
     first = list(fold.views())
@@ -82,7 +82,7 @@ def test_a_broker_that_was_only_assigned_is_forgotten_with_its_assignment() -> N
     assert isinstance(fold.views()["prod/broker/9"], Deleted)
 
 
-def test_compaction_may_forget_what_was_reported_as_deleted_an_hour_ago() -> None:
+def test_deleted_topic_views_get_a_tombstone_after_an_hour() -> None:
     """One tombstone, an hour after the report, and none for a name that was created again."""
     history, fold = begun()
     for topic in ("x", "y"):
@@ -106,7 +106,7 @@ def test_compaction_may_forget_what_was_reported_as_deleted_an_hour_ago() -> Non
     assert fold.forgotten == []
 
 
-def test_what_is_the_last_good_value_is_named_where_it_is_shown() -> None:
+def test_unreadable_znodes_are_named_in_the_view_with_their_last_good_value() -> None:
     """A partition in its topic's view, a topic's own znodes there too, all others in the cluster's view."""
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     assert fold.cluster_view().unreadable_count == 0

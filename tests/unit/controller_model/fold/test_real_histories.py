@@ -49,14 +49,14 @@ def test_the_simulator_writes_what_kafka_wrote(agreement: Agreement) -> None:
     assert agreement.written >= 57
 
 
-def test_what_was_reported_is_little(agreement: Agreement) -> None:
+def test_few_writes_of_a_recording_need_a_report(agreement: Agreement) -> None:
     """More than 93 % of all writes were predicted without a report; each other one has its reason."""
     assert set(agreement.given) <= set(Reason)
     assert agreement.predicted_share > 0.93
 
 
 @pytest.mark.parametrize("name", sorted(RECORDINGS.keys() - {"real_kafka_3_9_log_dirs"}))
-def test_what_comes_next_follows_from_zookeeper_alone(name: str) -> None:
+def test_a_cluster_loaded_from_znodes_continues_as_kafka_did(name: str) -> None:
     """Loaded at any quiet point, from its znodes alone, a cluster continues as Kafka did."""
     assert agree_from_each_point(load_recording(name), RECORDINGS[name]) == []
 
@@ -69,7 +69,7 @@ def test_failed_log_directories_are_not_in_zookeeper() -> None:
     }  # fmt: skip
 
 
-def test_a_difference_is_seen() -> None:
+def test_the_comparison_finds_differences_of_a_simulator_with_other_settings() -> None:
     """A simulator with other settings differs in writes, in their order, in zxids, in snapshots."""
     recording = load_recording("real_kafka_3_9")
     old = agree(recording, SimulatorSettings(leader_recovery_supported=False)).differences
@@ -105,7 +105,7 @@ def writes_of(recording: Recording, path: str) -> list[int]:
     ]
 
 
-def test_a_refused_request_is_seen() -> None:
+def test_the_comparison_finds_one_more_refused_request() -> None:
     """One more refusal than simulated shows in the zxids, although it wrote nothing."""
     recording = load_recording("real_kafka_3_9")
     (reported,) = agree(
@@ -115,7 +115,7 @@ def test_a_refused_request_is_seen() -> None:
     assert ": 1 refused before " in reported
 
 
-def test_who_loses_an_election_may_be_refused_late() -> None:
+def test_losers_of_a_controller_election_may_be_refused_late() -> None:
     """Each of the two others once, at any index after the election; there is no third request."""
     recording = load_recording("real_kafka_3_9")
     elected = writes_of(recording, "/controller")[-1]

@@ -15,7 +15,7 @@ from controller_model.records.changes import (
 from tests.support.histories import Fold, History, begun, kinds, payload, replaced, small_cluster
 
 
-def test_a_whole_resync_deletes_what_it_did_not_tell() -> None:
+def test_a_whole_resync_deletes_znodes_that_it_did_not_report() -> None:
     """A broker and a topic that were deleted unseen are removed if count and digest match."""
     history, fold = begun()
     history.broker_gone(2, seen=False)
@@ -76,7 +76,7 @@ def test_changes_during_a_resync_count_in_it() -> None:
     assert fold.state.control.log.verified_at == history.changes[-1].observed_at
 
 
-def test_the_third_time_a_reason_is_reported_not_asked() -> None:
+def test_the_third_resync_for_one_reason_is_reported_and_not_requested() -> None:
     """Two requests with one reason; then the view says incomplete without a new request."""
     history, fold = begun()
     for _ in range(3):
@@ -154,7 +154,7 @@ def test_a_late_delete_takes_nothing_away() -> None:
     assert fold.state.control.log.stale == 1
 
 
-def test_in_a_rebase_values_win_whatever_their_mzxid() -> None:
+def test_in_a_rebase_values_win_with_any_mzxid() -> None:
     """An ensemble restored from a backup has smaller zxids and is right all the same."""
     history, fold = begun()
     history.zxid = 10
@@ -232,7 +232,7 @@ def test_outside_of_a_resync_an_older_value_is_stale_whenever_it_was_read() -> N
     assert topic.partitions[0].leader == 1
 
 
-def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
+def test_another_cluster_id_with_the_same_zxids_replaces_all_state() -> None:
     """A new ensemble counts its zxids from the start: only the cluster id distinguishes it from the old one."""
     history, fold = small_cluster(), Fold()
     history.set("/cluster/id", {"version": "1", "id": "old"})
@@ -254,7 +254,7 @@ def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
     assert fold.state.control.log.rebases == 1
 
 
-def test_a_damaged_cluster_id_is_no_other_cluster() -> None:
+def test_a_damaged_cluster_id_does_not_replace_the_cluster() -> None:
     """If it is reported again with its zxid but unreadable, nothing is concluded from it."""
     history, fold = small_cluster(), Fold()
     history.set("/cluster/id", {"version": "1", "id": "old"})
@@ -265,7 +265,7 @@ def test_a_damaged_cluster_id_is_no_other_cluster() -> None:
     assert fold.state.control.log.rebases == 0
 
 
-def test_a_resync_in_vain_is_asked_for_less_and_less_often() -> None:
+def test_failed_resyncs_are_requested_again_with_backoff() -> None:
     """Requested the 1st, 2nd, 4th and 8th time, each time under a new number."""
     history, fold = begun()
     asked = []
@@ -312,7 +312,7 @@ def test_a_reconciliation_ends_a_resync_whose_end_is_missing() -> None:
     assert fold.cluster_view().resync_wanted is None
 
 
-def test_an_error_of_ours_makes_the_figures_incomplete() -> None:
+def test_an_exception_of_the_monitor_makes_the_figures_incomplete() -> None:
     """It is counted and reported as an anomaly with its path, and a resync is requested."""
     history, fold = begun()
     reported = count_error(fold.state, history.changes[-1], "boom")
@@ -357,7 +357,7 @@ def test_a_watcher_may_begin_another_generation_under_its_own_name() -> None:
     assert fold.cluster_view().log.dropped_by_watcher == 4
 
 
-def test_what_a_resync_swept_is_not_brought_back_by_a_server_that_lags() -> None:
+def test_a_lagging_server_does_not_restore_znodes_deleted_by_a_resync() -> None:
     """A read from before the resync's own state is stale, also for a path that is no longer held."""
     history, fold = begun()
     old = history.znodes["/controller"]
