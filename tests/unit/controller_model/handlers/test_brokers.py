@@ -155,7 +155,7 @@ def test_a_failed_log_directory_is_reported_and_explains_why_a_broker_is_emptied
     assert fold.broker_view(1).log_dir_failures == 1
 
 
-def test_a_log_directory_of_a_broker_that_is_not_there_is_no_news() -> None:
+def test_a_failed_log_directory_of_a_dead_broker_is_not_reported() -> None:
     """A notification outlives its broker until a controller deletes it."""
     history, fold = begun()
     history.broker_gone(1)
@@ -167,7 +167,7 @@ def test_a_log_directory_of_a_broker_that_is_not_there_is_no_news() -> None:
 
 
 @pytest.mark.parametrize("at_first", [True, False])
-def test_a_log_directory_that_a_resync_finds_is_no_news(at_first: bool) -> None:
+def test_a_failed_log_directory_found_by_a_resync_is_held_and_not_reported(at_first: bool) -> None:
     """It failed at some time before; but it explains what follows."""
     history, fold = small_cluster(), Fold()
     if not at_first:
@@ -181,7 +181,7 @@ def test_a_log_directory_that_a_resync_finds_is_no_news(at_first: bool) -> None:
     assert fold.broker_view(1).log_dir_failures == 0
 
 
-def test_a_broker_that_comes_back_elsewhere_says_where_it_was() -> None:
+def test_a_broker_started_at_another_address_is_reported_with_the_old_one() -> None:
     """New endpoints within one registration are not a move."""
     history, fold = begun()
     registered_at(history, 1, "moved", 1)
@@ -198,7 +198,7 @@ def test_a_broker_that_comes_back_elsewhere_says_where_it_was() -> None:
     assert only(fold.follow(history), BrokerStarted).moved_from == "moved:2"
 
 
-def test_a_new_broker_comes_from_nowhere() -> None:
+def test_a_new_broker_has_no_former_address() -> None:
     """Its first registration is not a move; nor is one without an address."""
     history, fold = begun()
     registered_at(history, 7, None)

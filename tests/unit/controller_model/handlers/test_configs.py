@@ -16,7 +16,7 @@ from tests.support.histories import (
 )
 
 
-def test_min_isr_comes_from_topic_broker_default_or_us() -> None:
+def test_min_isr_comes_from_topic_broker_default_or_the_assumed_setting() -> None:
     """Kafka's order of sources, bounded by the number of replicas."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.state("t", 0, leader=0, isr=[0])

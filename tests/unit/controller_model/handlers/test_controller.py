@@ -44,7 +44,7 @@ def test_a_deleted_controller_is_reported_from_a_lost_one() -> None:
     assert fold.state.control.controller.id_changes == 0
 
 
-def test_elections_in_a_row_that_one_read_shows_are_missed_ones() -> None:
+def test_consecutive_elections_seen_in_one_read_are_missed_elections() -> None:
     """Three elections merged into one read count as three, two of them missed."""
     history = small_cluster()
     fold = Fold()
@@ -90,7 +90,7 @@ def test_elections_are_kept_with_their_own_times() -> None:
     )
 
 
-def test_an_epoch_that_a_rebuilt_cluster_begins_with_is_no_election() -> None:
+def test_the_first_epoch_of_a_rebuilt_cluster_is_not_an_election() -> None:
     """After another history's epoch, far above, there is one recent election: that of the current controller."""
     history = small_cluster()
     fold = Fold()
@@ -240,7 +240,7 @@ def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
     assert controller.vacancy_last_max_ms == history.now - held_at
 
 
-def test_an_unreadable_end_keeps_the_last_holder() -> None:
+def test_an_unreadable_controller_keeps_the_last_holder() -> None:
     """A damaged /controller that is then deleted reports no second vacancy."""
     history = small_cluster()
     history.delete("/controller")
@@ -309,7 +309,7 @@ def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
     assert fold.state.control.controller.failover is Failover.UNDER_WAY
 
 
-def test_an_end_before_the_baseline_is_no_vacancy_of_ours() -> None:
+def test_a_deleted_controller_before_the_baseline_is_not_a_counted_vacancy() -> None:
     """/controller ends during the first resync: nobody was watching yet."""
     history = small_cluster()
     history.changes.clear()
@@ -349,7 +349,7 @@ def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
     assert (controller.epoch, controller.elections, controller.missed) == (2, 1, 0)
 
 
-def test_a_registration_after_the_election_is_not_the_one_that_was_elected() -> None:
+def test_a_later_registration_does_not_replace_the_elected_holders_epoch() -> None:
     """The holder bounced while /controller still exists: when it is deleted, a session was lost."""
     history = small_cluster()
     fold = Fold()
@@ -364,7 +364,7 @@ def test_a_registration_after_the_election_is_not_the_one_that_was_elected() -> 
     assert only(fold.follow(history), ControllerElected).cause is ElectionCause.SESSION_LOST
 
 
-def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
+def test_failover_work_under_way_does_not_restart() -> None:
     """A merged election while leader writes of another broker are due; then the old holder's end."""
     history = small_cluster()
     fold = Fold()
@@ -382,7 +382,7 @@ def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
     assert (controller.failover_since, controller.failover_partitions) == (since, partitions)
 
 
-def test_a_write_that_makes_more_work_is_no_work() -> None:
+def test_a_write_that_makes_a_leader_write_due_is_not_failover_work() -> None:
     """A state whose leader is gone, written during a failover, prolongs it."""
     history = small_cluster()
     fold = Fold()
@@ -419,7 +419,7 @@ def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
     ("epochs", "elections", "missed"),
     [((2,), 2, 1), ((3,), 3, 2), ((2, 3), 3, 2), ((2, 2), 2, 1), ((1,), 1, 0), ((4, 5), 5, 4)],
 )
-def test_a_log_that_ends_with_an_epoch_has_missed_the_elections_it_tells_of(
+def test_epochs_at_the_end_of_a_log_count_as_missed_elections(
     epochs: tuple[int, ...], elections: int, missed: int
 ) -> None:
     """Whether the epoch grew in one step or in several, no creation of /controller was seen."""
@@ -467,7 +467,7 @@ def vacant_from_the_start(*, epoch: str | None) -> tuple[History, Fold]:
     return history, fold
 
 
-def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
+def test_a_vacancy_from_before_the_log_has_no_upper_bound() -> None:
     """The part that was seen is the minimum, and all that the sums count; the cause is unknown."""
     history, fold = vacant_from_the_start(epoch="3")
     history.epoch = 3
@@ -485,7 +485,7 @@ def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
     assert (controller.vacancy_total_min_ms, controller.vacancy_total_max_ms) == (51_000, 51_000)
 
 
-def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
+def test_a_vacancy_from_before_the_log_ended_by_a_resync_is_at_least_zero() -> None:
     """Nobody saw the election: during all of the watched time there may have been no controller."""
     history, fold = vacant_from_the_start(epoch="3")
     history.epoch = 3
@@ -533,7 +533,7 @@ def test_a_log_that_begins_with_an_election_does_not_call_it_the_first() -> None
 
 
 @pytest.mark.parametrize("is_swept", [True, False])
-def test_the_most_of_a_vacancy_reaches_over_a_resync(is_swept: bool) -> None:
+def test_the_upper_bound_of_a_vacancy_includes_a_resync(is_swept: bool) -> None:
     """Whether the resync sweeps /controller or its end is read inside: the vacancy may reach back to the last time held."""
     history = small_cluster()
     history.heartbeat(session=SessionState.CONNECTED)

@@ -80,7 +80,7 @@ def story(request: pytest.FixtureRequest) -> Story:
     ]
 
 
-def test_the_end_of_a_registration_is_what_it_was(
+def test_a_stopped_broker_is_reported_with_the_cause_of_its_end(
     story: Story,
 ) -> None:
     """A stop is a controlled shutdown, a kill or a lost session a crash; nothing else is an end.
@@ -100,7 +100,7 @@ def test_the_end_of_a_registration_is_what_it_was(
         assert set(ends) <= {expected, BrokerEnd.UNKNOWN}, operation
 
 
-def test_what_the_script_did_to_brokers_is_never_unknown() -> None:
+def test_each_stopped_broker_of_a_recording_has_a_known_cause() -> None:
     """If replicas are in sync and no disk fails, each end is reported as what it was."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
@@ -197,7 +197,7 @@ def test_failed_log_directories_are_reported(story: Story) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_at_rest_a_broker_runs_or_does_not(name: str) -> None:
+def test_at_quiet_points_each_broker_is_inferred_running_or_not_running(name: str) -> None:
     """A shutdown that has ended is not pending; what is registered at a quiet point is running."""
     at_rest = {BrokerState.RUNNING_AS_BROKER, BrokerState.NOT_RUNNING}
     log, fold = ZnodeLog("prod"), Fold()
@@ -209,7 +209,7 @@ def test_at_rest_a_broker_runs_or_does_not(name: str) -> None:
         assert states <= at_rest, operation
 
 
-def test_a_failed_log_directory_is_no_controlled_shutdown() -> None:
+def test_a_failed_log_directory_is_not_a_controlled_shutdown() -> None:
     """The live broker lost its leaders to an offline election; the simulator shows the same."""
     cluster, log, fold = ScriptedSimulator(), ZnodeLog("prod"), Fold()
     fold.feed(log.resync())

@@ -106,7 +106,7 @@ def came_back(broker: int, **topics: dict[int, tuple[int, ...]]) -> tuple[Histor
     return history, fold
 
 
-def test_a_controller_that_is_elected_later_takes_leaders_over_as_they_stand() -> None:
+def test_a_controller_elected_later_takes_over_leaders_unchanged() -> None:
     """All sessions lost at once: states stay as they are, and belong to the new registrations."""
     history, fold = came_back(1, t={0: (1, 2)})
     history.delete("/controller")
@@ -127,7 +127,7 @@ def test_a_resync_that_finds_a_dead_brokers_leaders_moved_calls_it_unknown() -> 
 
 
 @pytest.mark.parametrize("assignment_first", [False, True])
-def test_a_replica_that_a_reassignment_takes_away_is_not_to_blame(assignment_first: bool) -> None:
+def test_a_replica_removed_by_a_reassignment_counts_no_isr_leave(assignment_first: bool) -> None:
     """Nor if the finished assignment is read before the state, as in a resync."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.topic("t", {0: [0, 1, 2]}, removing={0: [2]})
@@ -144,7 +144,7 @@ def test_a_replica_that_a_reassignment_takes_away_is_not_to_blame(assignment_fir
     assert fold.broker_view(1).isr_leaves == 1
 
 
-def test_leaves_of_one_minute_count_once_and_those_of_an_hour_ago_not() -> None:
+def test_isr_leaves_count_once_a_minute_and_expire_after_an_hour() -> None:
     """A broker that dies with many replicas is not a flapping replica."""
     history, fold = begun(t={0: (0, 1), 1: (0, 1)})
     first = history.now // 60_000
@@ -160,7 +160,7 @@ def test_leaves_of_one_minute_count_once_and_those_of_an_hour_ago_not() -> None:
     assert fold.broker_view(1).isr_leave_minutes == (first + 60,)
 
 
-def test_a_replica_whose_assignment_is_not_known_is_to_blame() -> None:
+def test_a_replica_without_a_known_assignment_counts_an_isr_leave() -> None:
     """An unknown assignment excuses nothing."""
     history, fold = begun()
     history.state("new", 0, leader=0, isr=[0, 1])
@@ -169,7 +169,7 @@ def test_a_replica_whose_assignment_is_not_known_is_to_blame() -> None:
     assert fold.broker_view(1).isr_leaves == 1
 
 
-def test_isr_changes_tell_a_dead_follower_from_a_slow_one() -> None:
+def test_isr_changes_distinguish_a_dead_follower_from_a_slow_one() -> None:
     """The controller raises the leader epoch; a leader that removes a slow replica does not."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.state("t", 0, leader=0, isr=[0, 1])
@@ -214,14 +214,14 @@ def test_a_topics_life_is_reported() -> None:
     assert list(fold.state.topics.names()) == ["t"]
 
 
-def test_a_deletion_that_nobody_asked_for_is_reported_apart() -> None:
+def test_a_topic_deleted_by_hand_is_reported_as_not_requested() -> None:
     """A topic's znode deleted by hand."""
     history, fold = begun()
     history.topic_gone("t")
     assert not only(fold.follow(history), TopicDeleted).requested
 
 
-def test_a_deletion_done_during_an_outage_was_requested() -> None:
+def test_a_deletion_found_by_a_resync_is_reported_as_requested() -> None:
     """The sweep deletes requests of deletion last, so the topic's end still sees its request."""
     history, fold = begun()
     history.set("/admin/delete_topics/t", b"")
@@ -231,7 +231,7 @@ def test_a_deletion_done_during_an_outage_was_requested() -> None:
     assert only(fold.follow(history), TopicDeleted).requested
 
 
-def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
+def test_a_recreated_topic_is_reported_without_an_unclean_election() -> None:
     """Deleted and created again between two reads: no unclean election, no expansion."""
     history, fold = begun(t={0: (0, 1)})
     history.topic_gone("t", seen=False)
@@ -243,7 +243,7 @@ def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
     assert fold.state.control.unclean_elections == 0
 
 
-def test_a_record_without_czxid_leaves_the_one_that_is_known() -> None:
+def test_a_record_without_czxid_keeps_the_known_czxid() -> None:
     """So a topic that is created again after it is still reported as another one."""
     history, fold = begun(t={0: (0, 1)})
     history.set("/brokers/topics/t", {"version": 3, "partitions": {"0": [1, 0]}})
@@ -254,7 +254,7 @@ def test_a_record_without_czxid_leaves_the_one_that_is_known() -> None:
 
 
 @pytest.mark.parametrize("end_seen", [False, True])
-def test_a_topic_that_is_made_anew_inherits_no_leader(end_seen: bool) -> None:
+def test_a_recreated_topic_inherits_no_leader(end_seen: bool) -> None:
     """Its former states end with it, although their deletes are reported later; until then the digest holds them."""
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     history.topic_gone("t", seen=False)
@@ -373,7 +373,7 @@ def test_an_adding_replica_makes_nothing_under_replicated() -> None:
     assert (fold.counts().under_replicated, fold.counts().reassigning) == (0, 1)
 
 
-def test_a_topic_that_ends_before_the_baseline_is_no_news() -> None:
+def test_a_topic_deleted_before_the_baseline_is_not_reported() -> None:
     """Nothing is reported of it."""
     history, fold = small_cluster(), Fold()
     history.changes.pop()  # the resync continues
@@ -402,7 +402,7 @@ def test_a_reassignment_of_the_old_tools_explains_a_moved_leader() -> None:
     assert event.election is LeaderElectionKind.REASSIGNMENT
 
 
-def test_an_assignment_that_shrinks_leaves_only_states_that_stand() -> None:
+def test_an_assignment_that_shrinks_keeps_only_partitions_with_a_state() -> None:
     """Kafka never writes one; a partition without a state is dropped, another stays until its state ends."""
     history, fold = begun(t={0: (0, 1), 1: (1, 2)})
     history.topic("t", {0: (0, 1), 1: (1, 2), 2: (2, 0)})
@@ -434,7 +434,7 @@ def test_a_broker_that_was_never_registered_may_leave_an_isr() -> None:
     assert 9 not in fold.state.control.brokers
 
 
-def test_a_reassignment_is_as_old_as_zookeeper_says() -> None:
+def test_a_reassignment_starts_at_the_mtime_of_its_first_write() -> None:
     """By the time of the write that began it, whenever the watcher read it and whatever followed."""
     history, fold = begun(t={0: (0, 1)})
     history.topic("t", {0: (0, 1, 2)}, adding={0: (2,)}, seen=False)
@@ -452,7 +452,7 @@ def test_a_reassignment_is_as_old_as_zookeeper_says() -> None:
     assert fold.cluster_view().pending.oldest_reassignment_at is None
 
 
-def test_a_reassignment_without_a_time_of_zookeepers_is_as_old_as_its_record() -> None:
+def test_a_reassignment_without_an_mtime_starts_at_its_record() -> None:
     """A log without mtime gives the time at which the watcher read it."""
     history, fold = begun(t={0: (0, 1)})
     history.topic("t", {0: (0, 1, 2)}, adding={0: (2,)})

@@ -115,7 +115,7 @@ def test_notifications_are_pending_until_they_are_deleted() -> None:
     assert fold.cluster_view().pending.notifications == 1
 
 
-def test_a_reassignment_is_asked_for_once() -> None:
+def test_a_reassignment_request_is_reported_once() -> None:
     """The controller removes what is done from it; only a new znode is a new request."""
     history, fold = begun()
     both = {TopicPartition("t", 1): (0, 1), TopicPartition("t", 0): (2, 1)}
@@ -134,7 +134,7 @@ def test_a_reassignment_is_asked_for_once() -> None:
     assert not fold.cluster_view().pending.reassign_partitions
 
 
-def test_requests_that_the_baseline_finds_are_pending_and_no_news() -> None:
+def test_requests_found_by_the_baseline_are_pending_and_not_reported() -> None:
     """A request from before anybody watched is not reported as a new one."""
     history = small_cluster()
     history.set(REASSIGN, encode_reassign_partitions({}), seen=False)
@@ -148,7 +148,7 @@ def test_requests_that_the_baseline_finds_are_pending_and_no_news() -> None:
     assert (pending.reassign_partitions, pending.preferred_election) == (True, True)
 
 
-def test_a_preferred_election_tells_its_partitions() -> None:
+def test_a_preferred_election_request_is_reported_with_its_partitions() -> None:
     """In the order of the request."""
     history, fold = begun()
     asked = [TopicPartition("t", 1), TopicPartition("t", 0)]
@@ -195,7 +195,7 @@ def test_an_isr_change_moves_no_coordinator() -> None:
     assert fold.broker_view(1).coordinated == {"group": 1}
 
 
-def test_a_migration_is_a_cause_of_its_own() -> None:
+def test_a_migration_to_kraft_is_the_cause_of_an_election() -> None:
     """KRaft takes over, and a rollback returns it; what KRaft does in between is unknown."""
     history, fold = begun()
     causes = []
@@ -225,7 +225,7 @@ def test_the_kraft_controller_of_a_migration_is_shown() -> None:
     assert fold.cluster_view().kraft_controller is None
 
 
-def test_another_cluster_id_is_reported_and_the_same_one_is_not() -> None:
+def test_only_a_changed_cluster_id_is_reported() -> None:
     """Two clusters under one name: from then on the id is the new one's."""
     history, fold = begun()
     for cluster_id in ("a", "a", "b"):
@@ -236,7 +236,7 @@ def test_another_cluster_id_is_reported_and_the_same_one_is_not() -> None:
     assert fold.state.control.log.anomalies == 1
 
 
-def test_a_topic_is_asked_to_go_once_whether_it_is_there_or_not() -> None:
+def test_a_deletion_request_is_reported_once_even_for_an_unknown_topic() -> None:
     """A request for an unknown topic is a request; if it is written again, it is not a new one."""
     history, fold = begun()
     history.set("/admin/delete_topics/nowhere", b"")
@@ -250,7 +250,7 @@ def test_a_topic_is_asked_to_go_once_whether_it_is_there_or_not() -> None:
     assert fold.counts().deleting_topics == 0
 
 
-def test_a_resync_sweeps_whatever_is_left_of_a_topic() -> None:
+def test_a_resync_removes_each_remaining_znode_of_a_topic() -> None:
     """A state alone, an assignment alone, a configuration alone, and all three."""
     history = small_cluster(t={0: (0,)})
     history.set("/config/topics/t", encode_config({"min.insync.replicas": "1"}))
@@ -286,7 +286,7 @@ def test_a_broker_that_goes_before_the_baseline_ended_before_counting_began() ->
     assert (fold.broker_view(2).live, fold.broker_view(2).ends) == (False, {})
 
 
-def test_the_end_of_a_registration_that_was_never_read_is_no_end() -> None:
+def test_the_end_of_an_unreadable_registration_stops_no_broker() -> None:
     """A damaged registration makes no broker live, so the end of its znode stops none."""
     history, fold = begun()
     history.set("/brokers/ids/7", b"{")
@@ -307,7 +307,7 @@ def test_a_deletion_is_completed_when_its_request_goes_after_the_topic() -> None
 
 
 @pytest.mark.parametrize("topic", ["t", "configured"])
-def test_a_request_that_goes_alone_was_turned_down(topic: str) -> None:
+def test_a_deletion_request_removed_without_its_topic_was_refused(topic: str) -> None:
     """With delete.topic.enable=false the controller removes the request and keeps the topic."""
     history, fold = begun()
     history.set("/config/topics/configured", encode_config({}))
@@ -317,7 +317,7 @@ def test_a_request_that_goes_alone_was_turned_down(topic: str) -> None:
     assert reported.deleted is (topic == "configured")  # a configuration alone is no topic
 
 
-def test_a_request_from_before_the_baseline_is_no_news() -> None:
+def test_a_deletion_request_from_before_the_baseline_is_not_reported() -> None:
     """Nor is its end, during the first resync; its topic is being deleted."""
     history = small_cluster()
     for topic in ("t", "u"):
@@ -334,7 +334,7 @@ def test_a_request_from_before_the_baseline_is_no_news() -> None:
     assert list(fold.state.control.deleting) == ["t"]
 
 
-def test_the_end_of_a_request_that_could_not_be_taken_is_no_completion() -> None:
+def test_the_end_of_an_unreadable_deletion_request_is_not_a_completion() -> None:
     """Its payload was left out, so the request was never stored."""
     history, fold = begun()
     asked = history.set("/admin/delete_topics/t", b"")
@@ -344,7 +344,7 @@ def test_the_end_of_a_request_that_could_not_be_taken_is_no_completion() -> None
     assert kinds(fold.follow(history)) == ["Anomaly"]
 
 
-def test_a_store_may_name_a_topic_that_is_gone() -> None:
+def test_a_stored_topic_name_without_a_topic_holds_no_znodes() -> None:
     """A topic that cannot be loaded holds no znode that a resync could miss."""
     _, fold = begun()
     store = fold.state.topics
@@ -375,7 +375,7 @@ def test_a_sweep_keeps_only_the_topics_that_it_deletes() -> None:
     assert "t3" not in store.names()
 
 
-def test_what_a_broker_registered_is_shown() -> None:
+def test_a_broker_view_shows_all_registered_listeners_and_features() -> None:
     """All its listeners and features, as last registered, also when it is gone."""
     history, fold = begun()
     ends = [("CLIENT", "SSL", "h", 9093), ("PLAINTEXT", "PLAINTEXT", "i", 9092)]
@@ -392,7 +392,9 @@ def test_what_a_broker_registered_is_shown() -> None:
 @pytest.mark.parametrize(
     ("others", "end"), [((), "controlled_shutdown"), ((0,), "crashed"), ((0, 1), "crashed")]
 )
-def test_who_else_is_in_sync_tells_a_crash(others: tuple[int, ...], end: str) -> None:
+def test_another_in_sync_replica_shows_that_a_broker_crashed(
+    others: tuple[int, ...], end: str
+) -> None:
     """One other replica in an ISR is enough: a shutdown would have removed the broker from that ISR."""
     history, fold = begun(t={0: (0, 1, 2)}, last={0: (2, *others)})
     history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
