@@ -29,7 +29,7 @@ def test_facts_are_those_of_the_views() -> None:
     assert deleting
 
 
-def test_requests_that_stand_are_facts() -> None:
+def test_pending_request_znodes_are_facts() -> None:
     """While a znode of an older tool exists, and no longer."""
     history, fold = History(), Fold()
     history.resync()
@@ -46,7 +46,7 @@ def test_requests_that_stand_are_facts() -> None:
     assert facts(fold)[1].requests == ("/admin/preferred_replica_election",)
 
 
-def test_what_is_no_partition_of_a_topic_is_left_out() -> None:
+def test_states_without_an_assignment_are_not_among_the_partitions() -> None:
     """States without a known assignment: of a missing topic, and of a partition that the topic lacks."""
     history, fold = History(), Fold()
     history.resync()

@@ -63,7 +63,7 @@ def at_end(changes: Iterable[LooseChange], **options: Any) -> tuple[Snapshot, li
     return reported, [event for event in events if not isinstance(event, OF_ACCOUNTS)]
 
 
-def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
+def test_a_replayed_watcher_log_gives_the_snapshot_and_events_of_the_fold() -> None:
     """From its first resync on, the snapshot and the events are the same."""
     history = small_cluster()
     history.broker_gone(0)
@@ -76,7 +76,7 @@ def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
     assert kinds(events) == kinds(folded)
 
 
-def test_a_log_whose_first_change_says_no_time_counts_from_the_next_that_does() -> None:
+def test_a_log_starts_at_its_first_valid_timestamp() -> None:
     """No clock can show such a number: no event has it as its time."""
     history = small_cluster()
     first, *rest = history.changes
@@ -130,7 +130,7 @@ def test_a_bare_log_of_paths_and_data_is_replayed() -> None:
     assert (reported.complete, reported.incomplete_reason) == (False, CUT)
 
 
-def test_a_bare_controller_that_is_reported_again_is_no_election() -> None:
+def test_a_controller_without_czxid_reported_again_is_not_an_election() -> None:
     """Without a czxid, the same holder without a deletion in between is the same election."""
     record = {"path": "/controller", "data": json.dumps(controller_payload(0))}
     assert at_end(of(record, record))[0].controller.elections == 1
@@ -138,7 +138,7 @@ def test_a_bare_controller_that_is_reported_again_is_no_election() -> None:
     assert at_end(of(record, deleted, record))[0].controller.elections == 2
 
 
-def test_a_cut_log_counts_from_its_first_change_and_says_so() -> None:
+def test_a_cut_log_counts_from_its_first_change_and_is_incomplete() -> None:
     """Events are reported from the first change on; the first event is that the figures are incomplete."""
     history = small_cluster()
     start = len(history.changes)
@@ -151,7 +151,7 @@ def test_a_cut_log_counts_from_its_first_change_and_says_so() -> None:
     assert reported.as_of.seq == history.seq
 
 
-def test_the_first_resync_of_a_cut_log_makes_it_complete_and_tells_no_beginnings() -> None:
+def test_the_first_resync_of_a_cut_log_is_its_baseline() -> None:
     """Brokers, topics and a controller that it only finds have not started: a baseline is reported."""
     history = small_cluster()
     start = len(history.changes)
@@ -168,7 +168,7 @@ def test_the_first_resync_of_a_cut_log_makes_it_complete_and_tells_no_beginnings
     assert reported.controller.elections == 1
 
 
-def test_a_later_resync_of_a_cut_log_tells_what_went_unseen() -> None:
+def test_a_later_resync_of_a_cut_log_reports_missed_changes() -> None:
     """After its baseline a cut log is like any other: a broker that a resync finds has started."""
     history = small_cluster()
     start = len(history.changes)
@@ -228,7 +228,7 @@ def test_a_resync_with_its_count_alone_is_proved() -> None:
     assert at_end(loose(history.changes))[0].complete
 
 
-def test_the_first_cluster_is_taken_and_the_others_are_named() -> None:
+def test_without_a_choice_the_first_cluster_is_replayed_and_others_are_noted() -> None:
     """Without a chosen name the first named cluster is replayed; no change of another one is applied."""
     prod, test = small_cluster(), History(cluster="test")
     test.resync()
@@ -243,7 +243,7 @@ def test_the_first_cluster_is_taken_and_the_others_are_named() -> None:
     assert recording.cluster == "prod"
 
 
-def test_a_cluster_that_was_chosen_is_taken() -> None:
+def test_a_chosen_cluster_is_replayed_wherever_it_starts() -> None:
     """Others are noted and left out, also if they come first."""
     prod, test = small_cluster(), History(cluster="test")
     test.resync()
@@ -264,7 +264,7 @@ def test_records_without_a_name_belong_to_the_cluster() -> None:
     assert at_end(of(unnamed))[0].controller.epoch == 3
 
 
-def test_nothing_of_the_cluster_is_no_snapshot() -> None:
+def test_a_log_without_the_cluster_has_no_snapshot() -> None:
     """An empty log, and a log of other clusters, have None as their snapshot, and nothing is applied."""
     test = History(cluster="test")
     test.resync()
@@ -275,7 +275,7 @@ def test_nothing_of_the_cluster_is_no_snapshot() -> None:
     assert (recording.state.control.now, recording.state.control.stats) == (0, {})
 
 
-def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
+def test_a_replay_is_done_after_its_last_point() -> None:
     """Nothing after it is applied, counted or reported."""
     history = small_cluster()
     recording = LogReplay(points=(Point(until=Position(1, 3)),))
@@ -289,7 +289,7 @@ def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
     assert (recording.is_done, log.position.seq, log.unreadable) == (True, 3, 0)
 
 
-def test_what_cannot_be_read_is_counted_wherever_it_stands() -> None:
+def test_unreadable_records_are_counted_anywhere_in_the_log() -> None:
     """Before the first change as well; each one is reported with its reason, and the end is incomplete."""
     history = small_cluster()
     recording = LogReplay()
@@ -316,7 +316,7 @@ def doubted(changes: Iterable[LooseChange], after: int, **options: Any) -> LogRe
     return recording
 
 
-def test_what_could_not_be_read_is_in_doubt_until_the_next_change() -> None:
+def test_an_unreadable_record_is_in_doubt_until_the_next_change() -> None:
     """If the next change follows the last one, nothing was missed, and nothing is reported."""
     history = small_cluster()
     changes = loose(history.changes)
@@ -329,7 +329,7 @@ def test_what_could_not_be_read_is_in_doubt_until_the_next_change() -> None:
     assert (reported.complete, reported.incomplete_reason) == (False, UNREADABLE)
 
 
-def test_a_hole_that_follows_what_could_not_be_read_is_reported_once() -> None:
+def test_a_hole_after_an_unreadable_record_is_reported_once() -> None:
     """The log is incomplete from the damage on, and reports what is missing."""
     history = small_cluster()
     history.heartbeat()
@@ -350,7 +350,9 @@ def test_a_hole_that_follows_what_could_not_be_read_is_reported_once() -> None:
 
 
 @pytest.mark.parametrize("lacking", [("seq",), ("generation",), ("seq", "generation")])
-def test_a_change_without_a_place_of_its_own_shows_nothing(lacking: tuple[str, ...]) -> None:
+def test_a_change_without_generation_or_seq_does_not_resolve_a_doubt(
+    lacking: tuple[str, ...],
+) -> None:
     """Its position is filled in, so it would follow whatever was left out before it."""
     history = small_cluster()
     history.heartbeat()
@@ -364,7 +366,7 @@ def test_a_change_without_a_place_of_its_own_shows_nothing(lacking: tuple[str, .
         assert (reported.as_of.seq, reported.complete) == (history.seq, complete)
 
 
-def test_a_new_generation_does_not_show_that_the_old_one_was_whole() -> None:
+def test_a_new_generation_does_not_resolve_a_doubt_about_the_old_one() -> None:
     """The unreadable record may have been the old generation's last change; the new one's resync makes up for it."""
     history = small_cluster()
     before = history.seq
@@ -378,7 +380,7 @@ def test_a_new_generation_does_not_show_that_the_old_one_was_whole() -> None:
     assert kinds(recording.take(changes[before + 1 :])) == ["Verified"]
 
 
-def test_what_is_dropped_resolves_no_doubt() -> None:
+def test_dropped_changes_do_not_resolve_a_doubt() -> None:
     """A duplicate or another watcher's change shows nothing about the unreadable record."""
     history = small_cluster()
     changes = loose(history.changes)
@@ -399,7 +401,7 @@ def test_a_log_that_is_incomplete_already_keeps_its_reason() -> None:
     assert reported.incomplete_reason == CUT
 
 
-def test_what_a_replay_drops_changes_nothing_but_its_count() -> None:
+def test_dropped_changes_are_counted_and_not_applied() -> None:
     """Another watcher's end of the first resync neither starts the counting nor is applied."""
     history = small_cluster()
     changes = loose(history.changes)
@@ -420,7 +422,7 @@ def test_what_a_replay_drops_changes_nothing_but_its_count() -> None:
     assert (taken.complete, taken.as_of.seq) == (True, history.seq)
 
 
-def test_events_of_one_line_and_one_cause_are_one() -> None:
+def test_events_of_one_line_and_one_cause_are_joined() -> None:
     """A line is a message: partitions that one cause moved are reported together."""
     history = small_cluster(t={0: (0, 1), 1: (0, 1)})
     start = len(history.changes)
@@ -444,7 +446,7 @@ def test_the_assumed_options_are_used() -> None:
     )
 
 
-def test_what_a_projection_would_need_is_let_go() -> None:
+def test_a_replay_keeps_no_names_of_changed_and_removed_topics() -> None:
     """No views are made of a recording, so the names of changed and removed topics must not pile up."""
     history = small_cluster()
     recording = LogReplay()
@@ -456,7 +458,9 @@ def test_what_a_projection_would_need_is_let_go() -> None:
     assert (recording.state.changed, recording.state.removed) == ({}, {})
 
 
-def test_an_error_of_ours_costs_one_change_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_replay_is_reported_and_skips_one_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """An exception in replay does not end the replay of the recording."""
 
     def failing(state: Any, change: ZnodeChange) -> Any:
@@ -474,7 +478,7 @@ def test_an_error_of_ours_costs_one_change_and_is_reported(monkeypatch: pytest.M
     assert reported.complete is False
 
 
-def test_a_failover_ends_by_itself_after_so_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failover_ends_after_a_limited_number_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the first line after which 3 changes have been applied in it, and at the end of the log."""
     ended_at = []
 

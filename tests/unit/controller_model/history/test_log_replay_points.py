@@ -66,7 +66,7 @@ class _Moments:
             self.next_at += self._every_ms
 
 
-def test_a_sampler_sees_each_moment_once_with_all_changes_up_to_it() -> None:
+def test_a_sampler_samples_each_time_once_with_all_changes_up_to_it() -> None:
     """It sees no change from after the time, and gets the last times once the log has ended."""
     history = small_cluster()
     began = history.now + 1
@@ -84,7 +84,7 @@ def test_a_sampler_sees_each_moment_once_with_all_changes_up_to_it() -> None:
         assert seq == known[-1]
 
 
-def test_a_clock_that_steps_back_repeats_no_moment() -> None:
+def test_a_clock_that_steps_back_repeats_no_sample() -> None:
     """The times follow the log's time, which continues where a watcher's clock goes back."""
     history = small_cluster()
     began = history.now + 1
@@ -101,7 +101,7 @@ def test_a_clock_that_steps_back_repeats_no_moment() -> None:
     assert moments[-1] == recording.state.control.now // 10_000 * 10_000 + began % 10_000
 
 
-def test_a_leap_that_one_record_says_makes_no_moment() -> None:
+def test_a_clock_leap_in_a_single_record_takes_no_sample() -> None:
     """The log's time follows once a second record confirms it, and no time is left out."""
     history = small_cluster()
     began = history.now + 1
@@ -166,7 +166,7 @@ def with_late_ones() -> tuple[History, list[LooseChange]]:
     return history, [*changes[:half], deposed, foreign, again, *changes[half:]]
 
 
-def test_what_is_dropped_moves_no_place() -> None:
+def test_dropped_changes_move_no_point() -> None:
     """A deposed watcher's late write, another watcher's, a duplicate: none moves a point of the log."""
     history, changes = with_late_ones()
     last = history.changes[-1]
@@ -182,7 +182,7 @@ def test_what_is_dropped_moves_no_place() -> None:
     assert recording.state.control.log.not_newer == 3
 
 
-def test_a_place_in_what_could_not_be_read_is_incomplete() -> None:
+def test_a_point_within_unreadable_records_is_incomplete() -> None:
     """The damaged change may be from before the point; a point that was reached before is complete."""
     history = small_cluster()
     for _ in range(3):
@@ -212,7 +212,7 @@ def test_points_may_come_in_any_order_and_be_the_same() -> None:
     assert seqs(points_of(history, END, early)) == [history.seq, 3]
 
 
-def test_a_point_says_which_changes_are_after_it() -> None:
+def test_a_point_compares_with_a_change_by_position_or_time() -> None:
     """A position compares with positions, a time with times, the end with nothing."""
     (change,) = of({"path": "/a", "generation": 3, "seq": 5, "observed_at": 70, "watcher": "w"})
     assert [Point(until=Position(3, seq)).is_before(change) for seq in (4, 5)] == [True, False]

@@ -118,7 +118,7 @@ def test_a_healthy_cluster_in_full() -> None:
     }
 
 
-def test_nothing_is_null_and_not_zero() -> None:
+def test_unknown_values_are_null_and_not_zero() -> None:
     """An empty cluster has no controller, no epoch, and no election."""
     history = History()
     history.resync()
@@ -142,7 +142,7 @@ def test_a_vacancy_has_no_id_and_keeps_the_epoch() -> None:
     assert (controller["id"], controller["epoch"], controller["elections"]) == (None, 1, 1)
 
 
-def test_elections_changes_and_changes_of_the_id() -> None:
+def test_elections_changes_and_id_changes_of_the_controller_are_counted() -> None:
     """0 at the baseline, then 0 again, 1, 2: four elections, three changes, two of them to another id."""
     history = small_cluster()
     for winner in (0, 1, 2):
@@ -153,7 +153,7 @@ def test_elections_changes_and_changes_of_the_id() -> None:
     assert (controller["id_changes"], controller["missed_elections"]) == (2, 0)
 
 
-def test_elections_that_only_the_epoch_tells_of() -> None:
+def test_elections_shown_only_by_the_epoch_are_missed_elections() -> None:
     """Three elections, of which one was read: two are missed."""
     history = small_cluster()
     for winner in (1, 2):
@@ -174,7 +174,7 @@ def test_an_epoch_that_jumps_at_the_end_of_a_log_is_counted() -> None:
     assert controller["missed_elections"] == 3
 
 
-def test_before_the_baseline_a_controller_stands_for_one_election() -> None:
+def test_before_the_baseline_a_controller_counts_as_one_election() -> None:
     """In the first resync nothing is counted yet, and the snapshot is not complete."""
     history = small_cluster()
     del history.changes[-1]
@@ -277,7 +277,7 @@ def test_the_isr_keeps_its_order_and_the_recovery_state_is_reported() -> None:
     assert (facts["isr"], facts["leader_recovery_state"]) == ([2, 0], 1)
 
 
-def test_a_state_whose_version_the_log_did_not_tell_has_no_partition_epoch() -> None:
+def test_a_state_without_a_version_in_the_log_has_no_partition_epoch() -> None:
     """An absent version is not zero."""
     history = small_cluster()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
@@ -290,7 +290,7 @@ def test_a_state_whose_version_the_log_did_not_tell_has_no_partition_epoch() -> 
     assert (facts["isr"], facts["partition_epoch"]) == ([0, 1], None)
 
 
-def test_a_reassignment_shows_what_comes_and_what_goes() -> None:
+def test_a_reassignment_shows_adding_and_removing_replicas() -> None:
     """Adding and removing replicas are the partition's own, and it is counted once."""
     history = small_cluster(t={0: (0, 1), 1: (1, 2)})
     history.topic("t", {0: (2, 0, 1), 1: (1, 2)}, adding={0: (2,)}, removing={0: (1,)})
@@ -311,7 +311,7 @@ def test_a_topic_that_is_being_deleted_is_marked() -> None:
     assert (facts["counts"]["deleting_topics"], facts["counts"]["offline"]) == (1, 0)
 
 
-def test_a_topic_without_its_znode_is_none() -> None:
+def test_states_and_configs_without_a_topic_znode_are_not_a_topic() -> None:
     """States without a topic, and a configuration alone, make no topic."""
     history = small_cluster()
     history.delete("/brokers/topics/t")
@@ -320,7 +320,7 @@ def test_a_topic_without_its_znode_is_none() -> None:
     assert (facts["topics"], facts["counts"]["topics"]) == ({}, 0)
 
 
-def test_a_state_without_an_assignment_is_no_partition() -> None:
+def test_a_state_without_an_assignment_is_not_a_partition() -> None:
     """A partition exists once the topic's znode names it."""
     history = small_cluster(t={0: (0, 1)})
     history.state("t", 5, leader=0, isr=[0])

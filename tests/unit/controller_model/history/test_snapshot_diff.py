@@ -64,7 +64,7 @@ def test_a_field_that_changed_is_one_difference() -> None:
     }
 
 
-def test_what_only_one_side_has_is_one_difference() -> None:
+def test_a_topic_or_broker_on_one_side_only_is_one_difference() -> None:
     """A new topic and a deleted one are each one difference, whatever they contain."""
     history = small_cluster()
     seq = history.seq

@@ -53,7 +53,7 @@ def test_the_counts_are_the_clusters_figures() -> None:
     }
 
 
-def test_what_the_log_went_through_is_counted() -> None:
+def test_merged_stale_and_unreadable_changes_are_counted() -> None:
     """One merged update, one old value, one payload that cannot be read."""
     history = small_cluster()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
@@ -97,7 +97,7 @@ def test_pending_requests_are_there_while_their_znodes_are() -> None:
         ("blind", "the watcher had no ZooKeeper session: SUSPENDED"),
     ],
 )
-def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
+def test_figures_are_incomplete_until_a_resync_verifies_them(trouble: str, reason: str) -> None:
     """A hole in the log, a failed reconciliation, no session: reported with the reason, until it is fixed."""
     history = small_cluster()
     if trouble == "hole":
@@ -115,7 +115,7 @@ def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
     assert (facts["complete"], facts["incomplete_reason"]) == (True, None)
 
 
-def test_what_the_watcher_may_not_read_is_named() -> None:
+def test_denied_paths_are_named_and_make_the_figures_incomplete() -> None:
     """The rest continues; what depends on it is not known, so the figures are not complete."""
     history = small_cluster()
     history.start_resync()
@@ -127,7 +127,7 @@ def test_what_the_watcher_may_not_read_is_named() -> None:
     assert facts["incomplete_reason"].startswith("READ is denied on /feature: ")
 
 
-def test_what_kafkas_own_acls_deny_everybody_is_assumed_and_not_missed() -> None:
+def test_paths_denied_by_kafkas_own_acls_leave_the_figures_complete() -> None:
     """A cluster with zookeeper.set.acl=true is as complete as any other."""
     history = small_cluster()
     history.start_resync()
@@ -160,7 +160,7 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
     assert (facts["controller"]["elections"], facts["complete"]) == (1, True)
 
 
-def test_a_denied_znode_that_was_deleted_is_gone_with_the_next_resync_that_may_read() -> None:
+def test_a_deleted_znode_is_removed_by_the_next_resync_that_may_read_it() -> None:
     """It leaves no part in the digest."""
     history = small_cluster()
     del history.znodes["/brokers/ids/2"]
@@ -175,7 +175,7 @@ def test_a_denied_znode_that_was_deleted_is_gone_with_the_next_resync_that_may_r
     assert (facts["brokers"]["2"]["live"], facts["complete"]) == (False, True)
 
 
-def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
+def test_a_resync_removes_readable_znodes_next_to_a_denied_one() -> None:
     """One of three znodes that are not read is denied: that one is kept, those before and after it are deleted."""
     history = small_cluster()
     for broker in range(3):
@@ -191,7 +191,7 @@ def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
 @pytest.mark.parametrize(
     ("named", "more", "kept"), [(100, None, True), (100, 0, False), (99, None, False)]
 )
-def test_nothing_is_gone_below_a_list_that_may_be_cut(
+def test_a_denied_list_that_may_be_cut_removes_no_znodes_below_it(
     named: int, more: int | None, kept: bool
 ) -> None:
     """An older watcher names the first hundred; a newer one says how many it does not name, which covers all."""
@@ -216,7 +216,7 @@ def test_a_tree_that_is_denied_from_its_root_stays_as_it_was_read_last() -> None
 
 
 @pytest.mark.parametrize("reason", [None, "the session was lost"])
-def test_a_resync_after_a_time_out_of_sight_asks_for_no_other(reason: str | None) -> None:
+def test_a_resync_after_a_lost_session_requests_no_other_resync(reason: str | None) -> None:
     """It answers the request itself; its own reason is reported."""
     history, fold = small_cluster(), Fold()
     history.heartbeat(session=SessionState.LOST)
@@ -229,7 +229,7 @@ def test_a_resync_after_a_time_out_of_sight_asks_for_no_other(reason: str | None
 
 
 @pytest.mark.parametrize("lost", ["session", "watcher"])
-def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ended(
+def test_after_a_lost_session_figures_are_incomplete_until_the_resync_ends(
     lost: str,
 ) -> None:
     """The held values may be old; a resync without a gap before it, such as the daily one, changes nothing."""
@@ -254,7 +254,7 @@ def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ende
     assert reported(history)["complete"]
 
 
-def test_a_right_that_is_taken_between_resyncs_is_reported_by_the_next_heartbeat() -> None:
+def test_a_read_acl_revoked_between_resyncs_is_reported_by_a_heartbeat() -> None:
     """And one that is granted; within a resync the watcher does not know it yet, and the resync's end reports it."""
     history = small_cluster()
     history.heartbeat(denied=("/brokers/topics",))
@@ -271,7 +271,7 @@ def test_a_right_that_is_taken_between_resyncs_is_reported_by_the_next_heartbeat
     assert reported(history)["denied"] == []
 
 
-def test_a_bare_controller_of_old_is_read() -> None:
+def test_a_plain_number_as_controller_is_read() -> None:
     """The /controller of the 0.8 betas is an id like any other, and id 0 is an id."""
     history = small_cluster()
     history.delete("/controller")
