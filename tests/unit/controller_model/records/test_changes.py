@@ -37,7 +37,7 @@ def test_a_name_of_megabytes_is_damage(name: str) -> None:
     )
 
 
-def test_records_of_another_version_or_too_wide_are_counted() -> None:
+def test_records_of_another_version_or_with_wide_numbers_are_counted() -> None:
     """They are skipped one by one; a message that is not an array at all raises."""
     good = small_cluster().changes[1]
     wide = msgspec.json.decode(encode_changes([good]))[0] | {"mzxid": 10**30}
@@ -90,7 +90,7 @@ def test_a_fold_reads_an_older_and_a_newer_watchers_log() -> None:
         decode_message(b'{"of_a_newer_release": []}')
 
 
-def test_a_request_stands_among_changes_and_is_none() -> None:
+def test_an_election_request_among_changes_is_not_a_change() -> None:
     """It has no seq, so it leaves no hole; one of another version, or with too wide a number, is damage."""
     history = small_cluster()
     request = election_request("t", 0, 1)

@@ -75,7 +75,7 @@ def test_the_status_names_the_worst_and_the_stage(
     assert found.up == (expected[0] not in {Status.BEHIND, Status.BLIND})
 
 
-def test_an_unreadable_controller_is_never_live() -> None:
+def test_a_cluster_with_an_unreadable_controller_znode_is_never_live() -> None:
     """The figures show its last good value; another unreadable znode is reported where it is read."""
     for path in ("/controller", "/controller_epoch"):
         found = assess(cluster_view(unreadable=(path,)), FRESH, T0)
@@ -92,7 +92,7 @@ def test_an_unreadable_controller_is_never_live() -> None:
         (-3_600_000, -3_600_500, Stage.EXPORTER),
     ],
 )
-def test_clocks_that_disagree_are_a_status_of_their_own(
+def test_clocks_that_disagree_have_their_own_status(
     watcher_ms: int, fold_ms: int, blamed: Stage | None
 ) -> None:
     """The figures follow all the same; the odd clock is named, with how far each is ahead."""
@@ -109,7 +109,7 @@ def test_clocks_that_disagree_are_a_status_of_their_own(
     assert behind.status is Status.BEHIND
 
 
-def test_a_stage_without_a_sign_is_late_since_the_reader_began() -> None:
+def test_a_stage_without_a_sign_of_life_is_late_since_the_reader_began() -> None:
     """So that its alert fires; before the reader has read everything it is absent, not zero."""
     rest = {Stage.FOLD: 0, Stage.EXPORTER: 7}
     assert behind_ms(read(watcher_ms=None, read_ms=7)) == rest

@@ -46,7 +46,7 @@ def test_no_record_raises_anything_but_that_it_cannot_be_read(harm: str) -> None
     assert len(batch.changes) + batch.unreadable == 2
 
 
-def test_a_record_that_is_taken_in_can_be_read_on_any_stack() -> None:
+def test_a_record_nested_more_deeply_than_the_limit_is_refused() -> None:
     """Nested less deeply than Python's stack allows, but more deeply than the stack left in a request."""
     nested = b'{"a":' + b"[" * (MOST_NESTING + 40) + b"]" * (MOST_NESTING + 40) + b"}"
     assert anything.decode(nested)
@@ -54,7 +54,7 @@ def test_a_record_that_is_taken_in_can_be_read_on_any_stack() -> None:
         decode_record(anything, nested, "a test")
 
 
-def test_width_is_not_depth() -> None:
+def test_wide_records_are_not_deeply_nested() -> None:
     """A topic of a thousand partitions has thousands of brackets, four levels deep."""
     wide = b'{"isr":[' + b",".join([b"[1,2,3]"] * 10_000) + b"]}"
     assert not is_nested_deeply(wide)
@@ -62,14 +62,14 @@ def test_width_is_not_depth() -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 500, '\\"[' * 200, "]}" * 300])
-def test_brackets_in_texts_are_no_levels(text: str) -> None:
+def test_brackets_in_texts_are_not_nesting_levels(text: str) -> None:
     """A reason may contain a payload that was cut."""
     cited = msgspec.json.encode({"reason": text, "others": ["]", '{"', "\\"]})
     assert decode_record(anything, cited, "a test") == anything.decode(cited)
 
 
 @pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
-def test_a_number_of_more_than_64_bits_is_damage_wherever_it_stands(number: int) -> None:
+def test_a_number_of_more_than_64_bits_in_any_field_is_damage(number: int) -> None:
     """No figure, position or time of kcm is so large; a float cannot hold all of them exactly."""
     for decode, good in ((decode_view, VIEW), (decode_event, EVENT)):
         for harmful in with_a_number(good, number):
@@ -81,6 +81,6 @@ def test_a_number_of_more_than_64_bits_is_damage_wherever_it_stands(number: int)
     "text",
     ['"12345678901234567890"', "0.00012345678901234567", "-9223372036854775808", "1e300", "[1,2]"],
 )
-def test_what_64_bits_hold_and_what_is_no_number_is_none_of_these(text: str) -> None:
+def test_digits_in_texts_and_fractions_are_not_wide_numbers(text: str) -> None:
     """A topic may have such a name, and a ratio has many digits."""
     assert not has_wide_number(b'{"a":%s}' % text.encode())

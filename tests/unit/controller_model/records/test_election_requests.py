@@ -16,7 +16,7 @@ from controller_model.records.election_requests import (
 from tests.support.histories import election_request
 
 
-def test_a_request_is_a_message_of_its_own() -> None:
+def test_an_election_request_is_encoded_as_its_own_message() -> None:
     """It holds one record, whose kind distinguishes it from others."""
     request = election_request("t", 0, 7)
     assert json.loads(encode_request(request)) == [
@@ -82,6 +82,6 @@ def test_a_request_from_its_own_message_is_read_again() -> None:
     assert decode_message(encode_request(request)) == Batch((), requests=(request,))
 
 
-def test_origins_are_said_by_the_same_words_everywhere() -> None:
+def test_election_origins_have_stable_names() -> None:
     """Grades count by them and the API shows them: a change would break readers of either."""
     assert [str(origin) for origin in ElectionOrigin] == ["kcm", "znode", "rebalance", "other"]

@@ -64,7 +64,9 @@ def of(*partitions: int) -> tuple[TopicPartition, ...]:
 
 
 @pytest.mark.parametrize(("kind", "facts"), CAUSES)
-def test_events_of_one_cause_are_one(kind: type[Any], facts: dict[str, Any]) -> None:
+def test_events_of_one_cause_are_joined_for_each_kind(
+    kind: type[Any], facts: dict[str, Any]
+) -> None:
     """First time and zxid, last position, all partitions in their order."""
     first, second = (kind(**at(s, partitions=of(s), **facts)) for s in (3, 5))
     (joined,) = coalesce([first, second])
@@ -72,7 +74,7 @@ def test_events_of_one_cause_are_one(kind: type[Any], facts: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(("kind", "fact"), [(kind, f) for kind, facts in CAUSES for f in facts])
-def test_another_fact_is_another_cause(kind: type[Any], fact: str) -> None:
+def test_events_that_differ_in_one_fact_are_not_joined(kind: type[Any], fact: str) -> None:
     """Each fact of an event keeps it apart from events in which that fact differs."""
     facts = dict(CAUSES)[kind]
     reported = [
@@ -82,7 +84,7 @@ def test_another_fact_is_another_cause(kind: type[Any], fact: str) -> None:
     assert coalesce(reported) == reported
 
 
-def test_what_lists_a_topics_partitions_itself_is_never_joined() -> None:
+def test_reassignments_and_anomalies_are_never_joined() -> None:
     """Reassignments are reported per topic; anomalies have no partitions."""
     reported: list[AnyEvent] = [
         kind(**at(seq, topic="t", partitions=of(0)))
@@ -106,7 +108,7 @@ def test_a_wide_cause_is_reported_in_several(more: int, lists: list[int]) -> Non
     assert [p.partition for partitions in joined for p in partitions] == [*range(10_000 + more)]
 
 
-def test_ids_rise_whatever_positions_do() -> None:
+def test_event_ids_rise_while_positions_do_not() -> None:
     """An event that was reported late gets an id after those that were reported before it."""
     reported = [Anomaly(**at(seq, path="", reason="")) for seq in (0, 2, 2, 1, 3)]
     reported[0] = msgspec.structs.replace(reported[0], position=Position(0, 0))

@@ -27,7 +27,7 @@ def test_every_event_of_the_module_is_in_the_record() -> None:
 
 
 @pytest.mark.parametrize(("mzxid", "zxid"), [(None, 8), (5, 5), (0, 0)])
-def test_an_event_says_where_it_was_seen(mzxid: int | None, zxid: int) -> None:
+def test_an_event_has_the_position_and_zxid_of_its_change(mzxid: int | None, zxid: int) -> None:
     """The zxid of the value, or of the read if there is none."""
     change = ZnodeChange(
         v=1, cluster="c", generation=2, watcher="w", seq=3, kind=ChangeKind.DELETED, observed_at=4,

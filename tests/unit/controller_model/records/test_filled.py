@@ -8,13 +8,13 @@ from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.filled import filled
 
 
-def test_what_is_given_wins_over_what_is_held() -> None:
+def test_given_fields_win_over_fields_of_the_object() -> None:
     """And the object gives the rest."""
     made = filled(AsOf, Position(1, 7), lineage="l", seq=9)
     assert made == AsOf("l", generation=1, seq=9)
 
 
-def test_a_field_that_nobody_has_is_our_mistake() -> None:
+def test_a_field_that_is_neither_given_nor_held_raises() -> None:
     """It never uses a default silently."""
     with pytest.raises(AttributeError, match="lineage"):
         filled(AsOf, Position(1, 7))

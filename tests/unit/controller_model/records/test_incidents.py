@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller_model.records.incidents import Incident
 
 
-def test_what_follows_from_the_fields() -> None:
+def test_derived_fields_of_an_incident() -> None:
     """How long it lasted, what was offline because of it, and which brokers are still gone."""
     incident = Incident(
         number=1,
@@ -20,7 +20,7 @@ def test_what_follows_from_the_fields() -> None:
     assert (incident.lasted_ms, incident.offline, incident.missing) == (4_500, 5, (3, 2))
 
 
-def test_fewer_offline_than_before_is_none() -> None:
+def test_fewer_offline_partitions_than_before_count_as_zero() -> None:
     """Partitions that came back during it do not make a negative number."""
     incident = Incident(
         number=1,

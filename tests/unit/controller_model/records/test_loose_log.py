@@ -44,7 +44,7 @@ def test_a_complete_record_stays_the_same_object() -> None:
     assert complete(change, after=Position(9, 9), watcher="x", now=10**15) is change
 
 
-def test_a_path_is_enough() -> None:
+def test_a_record_with_only_path_and_data_follows_the_one_before() -> None:
     """Without a kind it is a set; the rest continues from the record before."""
     change = filled({"path": "/controller_epoch", "data": "3"})
     assert change.kind is ChangeKind.SET
@@ -108,7 +108,7 @@ FULL = {
 
 
 @pytest.mark.parametrize("name", [name for name in FULL if name != "path"])
-def test_null_is_as_absent(name: str) -> None:
+def test_a_null_field_counts_as_absent(name: str) -> None:
     """In each field, and in a record alone or among others; the other fields are kept."""
     null = {**FULL, name: None}
     absent = {key: value for key, value in FULL.items() if key != name}
@@ -117,20 +117,20 @@ def test_null_is_as_absent(name: str) -> None:
         assert (read.changes, read.unreadable, read.reason) == ((expected,), 0, "")
 
 
-def test_a_path_that_is_null_is_no_path() -> None:
+def test_a_null_path_is_a_missing_path() -> None:
     """The record lacks what it needs, either way."""
     read = decode_line(line({"path": None, "data": "x"}, {"path": None, "kind": "heartbeat"}))
     assert (len(read.changes), read.unreadable, read.reason) == (1, 1, "a set without a path")
 
 
-def test_all_that_can_be_null_may_be() -> None:
+def test_each_nullable_field_may_be_null() -> None:
     """A writer that always writes all fields is read like one that leaves them out."""
     nothing = dict.fromkeys(set(LooseChange.__struct_fields__) - {"path"})
     (change,) = decode_line(json.dumps({**nothing, "path": "/a"}).encode()).changes
     assert change == LooseChange(path="/a")
 
 
-def test_large_numbers_are_read_as_they_are_beside_a_null() -> None:
+def test_large_numbers_next_to_a_null_are_read_exactly() -> None:
     """Nothing is rounded."""
     (change,) = decode_line(b'{"path":"/a","seq":null,"czxid":9223372036854775807}').changes
     assert change.czxid == 2**63 - 1
@@ -155,7 +155,7 @@ def test_a_line_says_whether_it_ends_with_damage(records: tuple[Any, ...], ends:
     assert decode_line(line(*records)).ends_unreadable is ends
 
 
-def test_a_record_has_a_place_of_its_own_if_it_has_both_numbers() -> None:
+def test_a_record_has_a_position_if_it_has_generation_and_seq() -> None:
     """If only one of them is given, the other is filled in from before, and that proves nothing."""
     records: list[dict[str, int]] = [{"generation": 1, "seq": 2}, {"generation": 1}, {"seq": 2}, {}]
     read = decode_line(line(*({"path": "/a", **record} for record in records)))
@@ -211,24 +211,24 @@ def test_control_records_need_no_path(kind: str) -> None:
         b"[" * 100_000,
     ],
 )
-def test_a_line_of_which_nothing_can_be_read_is_one_unreadable_record(damaged: bytes) -> None:
+def test_an_undecodable_line_is_one_unreadable_record(damaged: bytes) -> None:
     """With the reason, and never an exception."""
     read = decode_line(damaged)
     assert (read.changes, read.unreadable, read.ends_unreadable) == ((), 1, True)
     assert read.reason.startswith("not a")
 
 
-def test_what_a_newer_release_adds_is_no_damage() -> None:
+def test_unknown_fields_of_a_newer_release_are_ignored() -> None:
     """Unknown fields are ignored."""
     assert decode_line(b'{"path": "/a", "colour": "red"}').changes[0].path == "/a"
 
 
-def test_absent_is_no_number_of_a_log() -> None:
+def test_the_marker_of_an_absent_number_is_below_all_numbers() -> None:
     """The value that marks an absent number is below every number in a log."""
     assert ABSENT < -(2**62)
 
 
-def test_a_request_is_no_change_and_no_damage() -> None:
+def test_an_election_request_is_neither_a_change_nor_damage() -> None:
     """Alone or among changes; the changes after it show that nothing is missing."""
     changes, request = small_cluster().changes, election_request("t", 0)
     record = encode_request(request)[1:-1]

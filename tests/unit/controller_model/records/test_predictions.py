@@ -74,7 +74,7 @@ def test_the_write_timeout_grows_by_a_millisecond_per_partition() -> None:
         ),
     ],
 )
-def test_the_health_by_the_evidence(
+def test_controller_health_follows_from_the_evidence(
     evidence: dict[str, object], expected: ControllerHealth
 ) -> None:
     """At the write timeout it is still working, a millisecond later it is not; a few writes make it slow."""

@@ -31,7 +31,7 @@ COLUMNS = [
 ]
 
 
-def test_each_view_has_a_key_of_its_own() -> None:
+def test_each_view_has_its_own_key() -> None:
     """`cluster/kind/id`, a topic's by chunk."""
     views = (
         cluster_view(),
@@ -62,14 +62,14 @@ def test_each_view_has_a_key_of_its_own() -> None:
         ({"verified_at": 1, "denied": ("/config/brokers/1",)}, False),
     ],
 )
-def test_figures_are_incomplete_until_a_proof_and_while_something_is_denied(
+def test_figures_are_incomplete_until_verified_and_while_a_path_is_denied(
     fields: dict[str, object], incomplete: bool
 ) -> None:
     """Options replace what Kafka's own ACLs deny to everybody."""
     assert LogView(**fields).incomplete is incomplete  # type: ignore[arg-type]  # a table of fields
 
 
-def test_a_path_is_denied_with_what_is_below_it() -> None:
+def test_a_denied_path_denies_all_paths_below_it() -> None:
     """The root denies everything; a longer path denies a part of the shorter one."""
     log = LogView(denied=("/brokers/ids/1",))
     assert log.is_denied("/brokers")
@@ -88,14 +88,14 @@ def test_a_broker_may_stop_when_nothing_is_known_to_break_and_nothing_is_open() 
     assert broker_view(0, live=False, offline_if_lost=1).safe_to_stop is None
 
 
-def test_a_beat_says_how_far_the_log_was_written() -> None:
+def test_a_heartbeat_holds_the_position_of_the_log() -> None:
     """It is read as it was written, and holds the position of the log."""
     sent = beat(7, seq=12, generation=3)
     assert decode_view(encode_view(sent)) == sent
     assert sent.position == Position(3, 12)
 
 
-def test_what_is_no_view_of_this_version_raises() -> None:
+def test_a_view_of_another_version_or_kind_raises() -> None:
     """A newer version, an unknown kind, and bytes that are not JSON."""
     view = cluster_view()
     assert decode_view(encode_view(view)) == view
@@ -105,7 +105,7 @@ def test_what_is_no_view_of_this_version_raises() -> None:
             decode_view(data)
 
 
-def test_what_is_not_known_is_left_out_for_readers_of_before() -> None:
+def test_unknown_figures_are_left_out_for_older_readers() -> None:
     """They accept no null for these numbers, and have a default; this holds whatever names and texts contain."""
     odd = '"min_isr_assumed":null,'
     view = cluster_view(
@@ -124,7 +124,7 @@ def test_what_is_not_known_is_left_out_for_readers_of_before() -> None:
 
 @pytest.mark.parametrize("column", [*COLUMNS, "partitions"])
 @pytest.mark.parametrize("entries", [0, 1, 3])
-def test_a_topic_whose_columns_differ_in_length_is_damage(column: str, entries: int) -> None:
+def test_a_topic_view_with_columns_of_different_length_is_damage(column: str, entries: int) -> None:
     """It is not known which entry belongs to which partition."""
     well = topic_view("t")
     assert decode_view(encode_view(well)) == well
