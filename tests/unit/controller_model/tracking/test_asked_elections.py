@@ -33,7 +33,7 @@ def origins(events: list[AnyEvent]) -> list[tuple[tuple[int, ...], ElectionOrigi
     ]
 
 
-def test_the_first_preferred_election_after_a_request_is_its() -> None:
+def test_a_request_is_the_origin_of_the_next_preferred_election_only() -> None:
     """For each partition by itself; the next election of the same partition is not the request's."""
     history, fold = begun(t={0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2)})
     lead(history, 1, 0, 1, 2)
@@ -62,7 +62,7 @@ def test_a_request_names_preferred_elections_alone() -> None:
 
 
 @pytest.mark.parametrize(("beats", "by"), [(8, ElectionOrigin.KCM), (9, None)])
-def test_a_request_is_held_as_long_as_it_says(beats: int, by: ElectionOrigin | None) -> None:
+def test_a_request_is_kept_for_its_own_hold_time(beats: int, by: ElectionOrigin | None) -> None:
     """By the log's clock, which may be late by a heartbeat at the request's position."""
     history, fold = begun(t={0: (0, 1, 2)})
     lead(history, 1, 0)
@@ -73,7 +73,7 @@ def test_a_request_is_held_as_long_as_it_says(beats: int, by: ElectionOrigin | N
     assert origins(fold.follow(history)) == [((0,), by)]
 
 
-def test_what_is_held_is_bounded_in_time_and_number() -> None:
+def test_kept_requests_are_limited_in_time_and_number() -> None:
     """Endless requests neither fill the state nor keep the newest one out."""
     history, fold = begun()
     for number in range(MOST_ASKED // MOST_PARTITIONS):
@@ -106,7 +106,7 @@ def test_a_request_changes_nothing_else() -> None:
     assert fold.state.control.log.holes == 0
 
 
-def test_what_stands_under_admin_is_requested_by_znode() -> None:
+def test_a_pending_znode_under_admin_is_the_origin_of_its_elections() -> None:
     """Until the controller deletes it, and a little longer, because its writes may be read after that."""
     history, fold = begun(t={0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2)})
     lead(history, 1, 0, 1, 2)
@@ -136,7 +136,7 @@ def test_the_end_of_a_request_under_admin_leaves_others_alone() -> None:
     assert origins(fold.follow(history)) == [((0,), ElectionOrigin.KCM)]
 
 
-def test_an_election_that_a_resync_finds_is_anybodys() -> None:
+def test_an_election_found_by_a_resync_has_another_origin_unless_requested() -> None:
     """When it was held, and with which others, was not seen; requested elections are known all the same."""
     history = small_cluster(t={0: (0, 1, 2), 1: (0, 1, 2)})
     fold = Fold()
@@ -151,7 +151,7 @@ def test_an_election_that_a_resync_finds_is_anybodys() -> None:
     assert origins(events) == [((0,), ElectionOrigin.OTHER), ((1,), ElectionOrigin.KCM)]
 
 
-def test_what_is_asked_for_goes_through_a_checkpoint() -> None:
+def test_kept_requests_survive_a_restart_from_a_checkpoint() -> None:
     """A fold that resumes from packed bytes attributes the same elections."""
     history, fold = small_cluster(t={0: (0, 1, 2)}), Fold(packed=True)
     lead(history, 1, 0)
@@ -162,7 +162,7 @@ def test_what_is_asked_for_goes_through_a_checkpoint() -> None:
     assert origins(fold.follow(history)) == [((0,), ElectionOrigin.KCM)]
 
 
-def test_an_end_without_a_request_is_nothing() -> None:
+def test_a_deleted_request_that_was_never_read_is_ignored() -> None:
     """The znode may have been created and deleted before anybody could read it."""
     _, fold = begun()
     asked_elections.end_znode(fold.state.control)

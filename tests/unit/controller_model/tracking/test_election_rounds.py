@@ -27,14 +27,14 @@ def elected_by(history: History, fold: Fold) -> dict[str, int]:
     return grade.elected_by
 
 
-def test_all_at_once_is_the_controllers_own_check() -> None:
+def test_a_complete_round_at_once_has_the_origin_rebalance() -> None:
     """For a broker above the threshold, with nothing left that it could get back."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3, 5, 7)
     assert elected_by(history, fold) == {"rebalance": 3}
 
 
-def test_where_the_check_is_off_nothing_is_inferred() -> None:
+def test_no_origin_is_inferred_where_auto_leader_rebalance_is_off() -> None:
     """The setting says that auto.leader.rebalance.enable is false in the brokers' files."""
     history, fold = recommended(3, 5, 7)
     fold.state.control.assumed = Assumed(auto_leader_rebalance=False)
@@ -42,7 +42,7 @@ def test_where_the_check_is_off_nothing_is_inferred() -> None:
     assert elected_by(history, fold) == {"other": 3}
 
 
-def test_a_part_of_it_is_anothers() -> None:
+def test_a_partial_round_has_the_origin_other() -> None:
     """The check would have elected the rest as well."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3, 5)
@@ -52,7 +52,7 @@ def test_a_part_of_it_is_anothers() -> None:
 @pytest.mark.parametrize(
     ("pause_ms", "origin"), [(PAUSE_MS - 100, "rebalance"), (PAUSE_MS + 100, "other")]
 )
-def test_two_runs_with_a_pause_are_anothers(pause_ms: int, origin: str) -> None:
+def test_two_partial_rounds_with_a_pause_have_the_origin_other(pause_ms: int, origin: str) -> None:
     """Between two heartbeats: the first of them elected only a part."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3, 5)
@@ -61,7 +61,7 @@ def test_two_runs_with_a_pause_are_anothers(pause_ms: int, origin: str) -> None:
     assert elected_by(history, fold) == {origin: 3}
 
 
-def test_two_runs_with_a_heartbeat_between_them_are_judged_apart() -> None:
+def test_rounds_on_either_side_of_a_heartbeat_have_separate_origins() -> None:
     """The second elects all that is left, for a broker still above the threshold: it may be the check's."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3)
@@ -70,7 +70,7 @@ def test_two_runs_with_a_heartbeat_between_them_are_judged_apart() -> None:
     assert elected_by(history, fold) == {"other": 1, "rebalance": 2}
 
 
-def test_what_brings_the_last_back_of_a_broker_below_the_threshold_is_anothers() -> None:
+def test_a_round_for_a_broker_below_the_threshold_has_the_origin_other() -> None:
     """The check does nothing for such a broker."""
     history, fold = recommended(3, 5)
     lead(history, 0, 3)
@@ -79,7 +79,7 @@ def test_what_brings_the_last_back_of_a_broker_below_the_threshold_is_anothers()
     assert elected_by(history, fold) == {"other": 2}
 
 
-def test_beside_an_election_for_a_balanced_broker_it_is_anothers() -> None:
+def test_a_round_that_includes_a_balanced_broker_has_the_origin_other() -> None:
     """A tool that elects everywhere also elects for brokers for which the check does nothing."""
     history = small_cluster(
         t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(20), (2, 1, 0))
@@ -93,7 +93,7 @@ def test_beside_an_election_for_a_balanced_broker_it_is_anothers() -> None:
     assert elected_by(history, fold) == {"other": 2}
 
 
-def test_ours_are_ours_and_what_comes_beside_them_is_anothers() -> None:
+def test_unrequested_elections_in_a_requested_round_have_the_origin_other() -> None:
     """A chunk whose request is not in the log is not attributed to the controller."""
     history, fold = recommended(3, 5, 7)
     fold.feed([election_request("t", 3, 5)])
@@ -101,7 +101,7 @@ def test_ours_are_ours_and_what_comes_beside_them_is_anothers() -> None:
     assert elected_by(history, fold) == {"kcm": 2, "other": 1}
 
 
-def test_what_the_check_elects_after_ours_is_the_checks() -> None:
+def test_a_check_after_a_requested_election_has_the_origin_rebalance() -> None:
     """`kcm elect` elected a part, and the next check the rest, because the broker was still above the threshold."""
     history, fold = recommended(3, 5, 7)
     fold.feed([election_request("t", 3)])
@@ -121,7 +121,7 @@ def test_a_request_under_admin_is_named() -> None:
     assert elected_by(history, fold) == {"znode": 2}
 
 
-def test_what_a_resync_finds_is_anothers() -> None:
+def test_elections_found_by_a_resync_have_the_origin_other() -> None:
     """All of them are elected when they are read, but it is not known when each one was."""
     history, fold = recommended(3, 5)
     for partition in (3, 5):
@@ -145,7 +145,7 @@ def test_the_counts_add_up_where_an_earlier_release_began_to_count() -> None:
     assert msgspec.convert(body, Grade).elected_by == {}
 
 
-def test_a_round_that_is_under_way_at_the_grade_is_judged_by_then() -> None:
+def test_a_round_under_way_at_the_grade_is_counted_in_it() -> None:
     """No election is missing in the counts, however late it was."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3)
@@ -156,7 +156,7 @@ def test_a_round_that_is_under_way_at_the_grade_is_judged_by_then() -> None:
     assert elected_by(history, fold) == {"other": 1, "rebalance": 2}
 
 
-def test_elections_towards_a_broker_that_nobody_recommended_are_not_counted() -> None:
+def test_elections_towards_a_broker_without_recommendation_are_not_counted() -> None:
     """They belong to no recommendation, whoever asked for them."""
     held = RecommendationState()
     event = LeadersElected(

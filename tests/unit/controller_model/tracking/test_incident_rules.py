@@ -19,7 +19,7 @@ def lose(history: History, broker: int) -> None:
     history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
 
 
-def test_a_cascade_is_one_record() -> None:
+def test_a_cascade_of_failures_is_one_incident() -> None:
     """The controller's broker crashes, another is elected, leaders move, all comes back."""
     history, fold = begun()
     began = history.now
@@ -97,7 +97,7 @@ def test_an_incident_goes_on_after_a_restart_from_the_bytes() -> None:
     assert closed(fold).number == 1
 
 
-def test_a_start_of_the_log_is_no_incident() -> None:
+def test_the_start_of_a_log_opens_no_incident() -> None:
     """What the first resync finds, and new brokers and topics, are normal."""
     history, fold = begun()
     history.broker(7)
@@ -109,7 +109,7 @@ def test_a_start_of_the_log_is_no_incident() -> None:
     assert fold.cluster_view().incidents.open is None
 
 
-def test_what_the_first_resync_finds_broken_was_so_before() -> None:
+def test_failures_found_by_the_first_resync_count_as_before_the_incident() -> None:
     """The levels for comparison are those of the baseline, before any heartbeat."""
     history = History()
     for broker in range(2):
@@ -127,7 +127,7 @@ def test_what_the_first_resync_finds_broken_was_so_before() -> None:
     assert opened(fold).still == ("nobody holds /controller",)
 
 
-def test_the_first_controller_ever_is_no_incident() -> None:
+def test_the_first_controller_election_of_a_cluster_opens_no_incident() -> None:
     """A cluster that starts elects its controller."""
     history = History()
     history.broker(0, seen=False)
@@ -138,7 +138,7 @@ def test_the_first_controller_ever_is_no_incident() -> None:
     assert fold.accounts == []
 
 
-def test_a_wanted_move_of_leaders_is_no_incident() -> None:
+def test_a_preferred_election_opens_no_incident() -> None:
     """A preferred election is intended; inside an incident it is counted."""
     history, fold = begun()
     history.state("t", 0, leader=1, isr=[0, 1, 2], leader_epoch=1)
@@ -165,7 +165,7 @@ def test_a_controlled_shutdown_begins_with_the_first_leader_that_is_moved_away()
     assert opened(fold).leaders_moved == 1
 
 
-def test_partitions_offline_open_one_and_its_peak_is_what_the_looks_counted() -> None:
+def test_offline_partitions_open_an_incident_with_the_peak_of_the_samples() -> None:
     """A partition loses its only replica: it is written leaderless, and was counted when the broker ended."""
     history, fold = begun(t={0: (0, 1, 2)}, single={0: (2,), 1: (2,)})
     history.broker_gone(2)
@@ -226,7 +226,7 @@ def test_unclean_elections_log_dirs_and_ghosts_are_reported() -> None:
         assert words in reported
 
 
-def test_slow_followers_alone_are_no_incident() -> None:
+def test_slow_followers_alone_open_no_incident() -> None:
     """A leader that removes and adds a replica again and again has an alert of its own."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1])
@@ -248,7 +248,7 @@ def test_an_election_whose_vacancy_was_not_seen_names_the_former_holder() -> Non
     assert "at most" in sentence(opened(fold))
 
 
-def test_an_event_of_no_incident_costs_nothing() -> None:
+def test_an_event_that_cannot_open_an_incident_changes_no_state() -> None:
     """An event that cannot open an incident is ignored while none is open."""
     _, fold = begun()
     preferred = LeadersElected(

@@ -17,7 +17,7 @@ from controller_model.records.incidents import (
 from tests.support.failing import BEAT_MS, beat, begun, closed, opened, quiet
 
 
-def test_what_was_wrong_before_is_not_of_the_incident() -> None:
+def test_partitions_offline_before_an_incident_do_not_keep_it_open() -> None:
     """Partitions that were offline all the time neither count nor keep it open."""
     history, fold = begun(t={0: (0, 1, 2)}, single={0: (2,)})
     history.broker_gone(2)
@@ -71,7 +71,7 @@ def test_a_new_failure_within_the_quiet_time_is_of_the_same_incident() -> None:
     )
 
 
-def test_a_vacant_controller_keeps_it_open() -> None:
+def test_a_vacant_controller_keeps_an_incident_open() -> None:
     """Nobody holds /controller: that is abnormal at every sample."""
     history, fold = begun()
     history.delete("/controller")
@@ -104,7 +104,7 @@ def test_an_incident_that_never_ends_is_cut_after_a_day() -> None:
 
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
-def test_nobody_calls_it_over_while_zookeeper_is_out_of_sight(session: SessionState) -> None:
+def test_an_incident_stays_open_while_the_zookeeper_session_is_lost(session: SessionState) -> None:
     """The quiet time starts again once ZooKeeper is seen, and the record says that it may be incomplete."""
     history, fold = begun()
     history.delete("/controller")
@@ -121,7 +121,7 @@ def test_nobody_calls_it_over_while_zookeeper_is_out_of_sight(session: SessionSt
     assert closed(fold).summary.endswith("(counts are at least).")
 
 
-def test_a_watcher_that_was_away_does_not_prove_quiet() -> None:
+def test_a_gap_between_heartbeats_does_not_count_as_quiet_time() -> None:
     """Without heartbeats nobody watched: the quiet time starts again."""
     history, fold = begun()
     history.delete("/controller")
@@ -135,7 +135,7 @@ def test_a_watcher_that_was_away_does_not_prove_quiet() -> None:
     assert closed(fold).end is IncidentEnd.RECOVERED
 
 
-def test_a_resync_in_full_sight_hides_nothing() -> None:
+def test_a_long_resync_with_timely_heartbeats_leaves_an_incident_complete() -> None:
     """However long it takes: the watcher reports while it reads, as its heartbeats prove."""
     history, fold = begun()
     history.delete("/controller")
@@ -152,7 +152,7 @@ def test_a_resync_in_full_sight_hides_nothing() -> None:
     assert closed(fold).summary == "Controller 0, 10 ms without one; over after 10 ms."
 
 
-def test_a_resync_in_which_nobody_watched_hides_what_happened() -> None:
+def test_a_late_heartbeat_in_a_resync_makes_an_incident_incomplete() -> None:
     """If a heartbeat in it is late, it counts as if there were none."""
     history, fold = begun()
     history.delete("/controller")
@@ -168,7 +168,7 @@ def test_a_resync_in_which_nobody_watched_hides_what_happened() -> None:
     assert fold.state.control.incidents.unsure_until == fold.state.control.now
 
 
-def test_what_a_resync_finds_after_a_time_out_of_sight_is_at_least() -> None:
+def test_an_incident_opened_by_a_resync_after_a_lost_session_is_incomplete() -> None:
     """An incident that it opens may lack what happened before, and the quiet time starts with it."""
     history, fold = begun()
     history.heartbeat(session=SessionState.LOST)
@@ -181,7 +181,7 @@ def test_what_a_resync_finds_after_a_time_out_of_sight_is_at_least() -> None:
     assert fold.state.control.incidents.is_unsure is False
 
 
-def test_a_hole_inside_an_incident_leaves_its_counts_at_least() -> None:
+def test_a_hole_during_an_incident_makes_its_counts_lower_bounds() -> None:
     """It does not close while the figures are incomplete."""
     history, fold = begun()
     history.delete("/controller")
@@ -197,7 +197,7 @@ def test_a_hole_inside_an_incident_leaves_its_counts_at_least() -> None:
     assert opened(fold).number == 2, "what is incomplete is not over"
 
 
-def test_a_slow_follower_does_not_keep_an_incident_alive() -> None:
+def test_a_slow_follower_does_not_keep_an_incident_open() -> None:
     """Its leaving and joining is counted, and does not restart the quiet time."""
     history, fold = begun()
     history.delete("/controller")

@@ -34,7 +34,7 @@ def standing(history: History, fold: Fold) -> Incident:
 
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
-def test_out_of_sight_is_not_well(session: SessionState) -> None:
+def test_an_open_incident_shows_since_when_the_session_is_lost(session: SessionState) -> None:
     """A lost session: since when ZooKeeper is not seen; once it is seen again, all is well."""
     history, fold = begun()
     history.delete("/controller")
@@ -52,7 +52,7 @@ def test_out_of_sight_is_not_well(session: SessionState) -> None:
     assert "; all is well again (counts" in shown(fold).summary
 
 
-def test_out_of_sight_since_a_time_that_was_not_reported_is_since_the_look() -> None:
+def test_a_lost_session_without_session_since_counts_from_the_heartbeat() -> None:
     """An older watcher reports only that its session is lost."""
     history, fold = begun()
     history.delete("/controller")
@@ -62,7 +62,7 @@ def test_out_of_sight_since_a_time_that_was_not_reported_is_since_the_look() -> 
     assert "going on: nobody holds /controller (out of sight since 1" in shown(fold).summary
 
 
-def test_a_hole_that_is_not_answered_is_not_well() -> None:
+def test_a_hole_without_a_resync_keeps_an_incident_from_being_well() -> None:
     """Until a proof covers what the log lacked."""
     history, fold = begun()
     history.delete("/controller")
@@ -75,7 +75,7 @@ def test_a_hole_that_is_not_answered_is_not_well() -> None:
     assert "well" not in shown(fold).summary
 
 
-def test_in_a_resync_what_is_missing_is_said_too() -> None:
+def test_a_hole_is_shown_in_an_incident_during_a_resync_too() -> None:
     """In it nothing is counted, but that something is missing is known at once."""
     history, fold = begun()
     history.delete("/controller")
@@ -88,7 +88,7 @@ def test_in_a_resync_what_is_missing_is_said_too() -> None:
     assert "out of sight since" in shown(fold).summary
 
 
-def test_an_incident_that_is_cut_out_of_sight_says_so() -> None:
+def test_an_incident_cut_during_a_lost_session_shows_since_when() -> None:
     """Whether something was still abnormal when it was closed cannot be known."""
     cut = Incident(
         number=1,
@@ -122,7 +122,7 @@ def test_the_time_without_a_controller_is_counted_while_it_lasts() -> None:
     )
 
 
-def test_a_vacancy_that_an_incident_ended_with_is_no_other_ones() -> None:
+def test_the_vacancy_of_a_closed_incident_is_not_counted_in_the_next_one() -> None:
     """The closed record contains it; the election that ends it opens no incident."""
     history, fold = begun()
     history.delete("/controller")
@@ -144,7 +144,7 @@ def test_a_vacancy_that_an_incident_ended_with_is_no_other_ones() -> None:
     assert closed(fold).vacancy_max_ms == 10
 
 
-def test_what_may_have_been_a_vacancy_out_of_sight_is_at_most() -> None:
+def test_a_vacancy_is_an_upper_bound_while_the_session_is_suspended() -> None:
     """Nobody saw whether /controller stayed vacant meanwhile."""
     history, fold = begun()
     history.delete("/controller")
@@ -156,7 +156,7 @@ def test_what_may_have_been_a_vacancy_out_of_sight_is_at_most() -> None:
     assert "Nobody was controller for at most 1 min 10 s" in sentence(opened(fold))
 
 
-def test_a_broker_that_comes_back_after_an_hour_is_no_incident() -> None:
+def test_a_broker_that_comes_back_after_an_hour_opens_no_incident() -> None:
     """Its partitions get their leader again: that reduces what was abnormal, and opens nothing."""
     history, fold = begun(t={0: (0, 1, 2)}, single={0: (2,), 1: (2,)})
     history.broker_gone(2)
@@ -174,7 +174,7 @@ def test_a_broker_that_comes_back_after_an_hour_is_no_incident() -> None:
     assert fold.state.control.incidents.offline_before == 0
 
 
-def test_an_unclean_election_after_an_hour_is_an_incident() -> None:
+def test_an_unclean_election_after_an_hour_opens_an_incident() -> None:
     """Records are lost now, whatever was abnormal before."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.broker_gone(0)
@@ -188,7 +188,7 @@ def test_an_unclean_election_after_an_hour_is_an_incident() -> None:
     assert opened(fold).unclean_elections == 1
 
 
-def test_an_election_away_from_a_broker_that_lives_is_an_incident() -> None:
+def test_an_election_away_from_a_live_broker_opens_an_incident() -> None:
     """A failed log directory loses its leaders, however late the controller reacts."""
     history, fold = begun()
     reported = "/log_dir_event_notification/log_dir_event_0000000001"
@@ -204,7 +204,7 @@ def test_an_election_away_from_a_broker_that_lives_is_an_incident() -> None:
     assert opened(fold).leader_elections == {"offline": 1}
 
 
-def test_partitions_that_are_offline_between_two_looks_are_counted() -> None:
+def test_partitions_that_are_offline_between_two_samples_are_counted() -> None:
     """A log directory loses them; most have a leader again before the next heartbeat."""
     history, fold = begun(t=dict.fromkeys(range(50), (0, 1)))
     for partition in range(50):
@@ -246,7 +246,7 @@ def test_partitions_that_lose_their_leader_while_fewer_are_offline_are_reported(
 
 
 @pytest.mark.parametrize("session", [SessionState.CONNECTED, SessionState.LOST])
-def test_a_vacancy_of_before_is_of_no_incident(session: SessionState) -> None:
+def test_a_vacancy_from_before_the_baseline_belongs_to_no_incident(session: SessionState) -> None:
     """Nobody held /controller at the baseline; a broker bounces during that vacancy."""
     history = History()
     history.heartbeat(session=session)
@@ -274,7 +274,7 @@ def test_a_vacancy_of_before_is_of_no_incident(session: SessionState) -> None:
     assert opened(fold).still == ("nobody holds /controller",)
 
 
-def test_a_ghost_of_before_is_of_no_incident() -> None:
+def test_a_ghost_controller_from_before_an_incident_is_not_counted_in_it() -> None:
     """Its writes were due for an hour; the next incident contains only what followed."""
     history, fold = begun()
     history.broker_gone(1)
@@ -289,7 +289,7 @@ def test_a_ghost_of_before_is_of_no_incident() -> None:
     assert opened(fold).still == ()
 
 
-def test_what_made_an_incident_last_is_reported_beside_what_opened_it() -> None:
+def test_a_summary_names_the_cause_of_an_incident_and_what_kept_it_open() -> None:
     """A controller that was gone for a moment, and a replica that stays out of the ISR for an hour."""
     history, fold = begun()
     history.delete("/controller")
@@ -303,7 +303,7 @@ def test_what_made_an_incident_last_is_reported_beside_what_opened_it() -> None:
     )
 
 
-def test_the_view_tells_the_last_closed_one_in_short() -> None:
+def test_the_view_summarizes_the_last_closed_incident() -> None:
     """For metrics, with the last abnormal moment of the newest."""
     history, fold = begun()
     assert fold.cluster_view().incidents.last_closed is None

@@ -66,7 +66,7 @@ def watchers_time(fold: Fold) -> int:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_what_was_done_to_a_real_cluster_is_in_its_incidents(name: str) -> None:
+def test_each_failure_caused_on_a_real_cluster_is_in_an_incident(name: str) -> None:
     """A broker that was killed, stopped or bounced is named; every failure is in one of the incidents."""
     fold = Fold()
     closed: list[Incident] = []
@@ -87,7 +87,7 @@ def test_what_was_done_to_a_real_cluster_is_in_its_incidents(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_real_cluster_that_is_well_again_has_no_open_incident(name: str) -> None:
+def test_a_real_cluster_that_has_recovered_has_no_open_incident(name: str) -> None:
     """An incident closed within two minutes is closed because everything is as it was before."""
     fold = Fold()
     for step in steps(name, fold):

@@ -9,7 +9,7 @@ from tests.support.failing import beat, begun, closed, opened, quiet
 from tests.support.histories import kinds
 
 
-def test_only_so_many_holders_are_kept() -> None:
+def test_the_list_of_controllers_in_an_incident_is_limited() -> None:
     """A controller that flaps all night does not make an endless record."""
     history, fold = begun()
     for turn in range(40):
@@ -20,7 +20,7 @@ def test_only_so_many_holders_are_kept() -> None:
     assert len(opened(fold).controllers) == 20
 
 
-def test_the_view_holds_the_newest_and_counts_all() -> None:
+def test_the_view_lists_the_newest_incidents_and_counts_all() -> None:
     """A limited number, newest first, the open one in front."""
     history, fold = begun()
     for _ in range(INCIDENTS_KEPT + 3):
@@ -82,7 +82,7 @@ def test_an_open_incident_is_shown_as_it_is_now() -> None:
     assert view.incidents[0].still == ("1 partition offline",), "in a resync nobody can tell"
 
 
-def test_events_say_where_they_were_reported() -> None:
+def test_incident_events_have_the_position_of_their_change_or_sample() -> None:
     """The opening has the position of the first abnormal change, the end that of the sample that found it."""
     history, fold = begun()
     history.delete("/controller")

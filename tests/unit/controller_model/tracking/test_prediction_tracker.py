@@ -139,7 +139,7 @@ def test_an_account_is_about_one_controller() -> None:
     assert len(beats(history, fold, 1)) == 1
 
 
-def test_nobody_is_judged_while_controller_is_vacant() -> None:
+def test_controller_health_is_unknown_while_controller_is_vacant() -> None:
     """Without a holder the health is unknown and no prediction fails."""
     history = small_cluster()
     fold = followed(history)
@@ -150,7 +150,7 @@ def test_nobody_is_judged_while_controller_is_vacant() -> None:
     assert due.counts == {"new_leader": 1, "isr_removal": 1}
 
 
-def test_nobody_is_judged_during_a_migration_to_kraft() -> None:
+def test_controller_health_is_unknown_during_a_migration_to_kraft() -> None:
     """For a KRaft controller other rules apply."""
     history = small_cluster()
     fold = followed(history)
@@ -161,7 +161,7 @@ def test_nobody_is_judged_during_a_migration_to_kraft() -> None:
 
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
-def test_nobody_is_judged_while_the_watcher_sees_nothing(session: SessionState) -> None:
+def test_controller_health_is_unknown_without_a_zookeeper_session(session: SessionState) -> None:
     """Silence while nobody watches proves nothing; watching again restarts the tracking."""
     history = small_cluster()
     fold = followed(history)
@@ -174,7 +174,7 @@ def test_nobody_is_judged_while_the_watcher_sees_nothing(session: SessionState) 
     assert len(beats(history, fold, 1)) == 1
 
 
-def test_nobody_is_judged_after_a_hole_or_in_a_resync() -> None:
+def test_controller_health_is_unknown_after_a_hole_and_in_a_resync() -> None:
     """Figures that may lack changes give no health."""
     history = small_cluster()
     fold = followed(history)
@@ -189,7 +189,7 @@ def test_nobody_is_judged_after_a_hole_or_in_a_resync() -> None:
     assert health(fold) is ControllerHealth.WORKING
 
 
-def test_a_divergent_view_gives_no_verdict() -> None:
+def test_controller_health_is_unknown_while_the_view_diverges() -> None:
     """Figures that a reconciliation has disproved give no health."""
     history = small_cluster()
     fold = followed(history)
@@ -199,7 +199,7 @@ def test_a_divergent_view_gives_no_verdict() -> None:
     assert health(fold) is ControllerHealth.UNKNOWN
 
 
-def test_a_log_that_slept_starts_the_account_anew() -> None:
+def test_a_gap_between_heartbeats_restarts_the_tracking_of_due_writes() -> None:
     """After a gap between heartbeats it is not known what has not been read yet."""
     history = small_cluster()
     fold = followed(history)
@@ -225,7 +225,7 @@ def test_a_heartbeat_that_is_only_late_changes_nothing() -> None:
         assert known == (first if silent_since else first + gap)
 
 
-def test_without_heartbeats_nothing_is_judged() -> None:
+def test_controller_health_is_unknown_without_heartbeats() -> None:
     """A log that holds only changes has no clock: the health stays unknown."""
     history = small_cluster()
     history.broker_gone(1)
@@ -235,7 +235,7 @@ def test_without_heartbeats_nothing_is_judged() -> None:
     assert (due.verdict, due.counts[Due.NEW_LEADER]) == (ControllerHealth.UNKNOWN, 1)
 
 
-def test_a_preferred_election_and_notifications_are_to_be_taken() -> None:
+def test_preferred_elections_and_notifications_are_due_until_deleted() -> None:
     """The controller deletes these znodes: while they exist, a write is due."""
     history = small_cluster()
     fold = followed(history)
@@ -332,7 +332,7 @@ def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
     assert fold.cluster_view().writes_due.counts == {}
 
 
-def test_only_so_many_reassigning_topics_are_looked_at() -> None:
+def test_at_most_a_hundred_reassigning_topics_are_checked_for_due_writes() -> None:
     """A hundred at each heartbeat, the first ones."""
     topics: dict[str, dict[int, tuple[int, ...]]] = {f"t{n}": {0: (0, 1)} for n in range(101)}
     history = small_cluster(**topics)
@@ -380,7 +380,7 @@ def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
     assert fold.cluster_view().writes_due.counts == {}
 
 
-def test_a_leaderless_partition_of_another_topic_is_no_deletion() -> None:
+def test_leaderless_partitions_of_other_topics_are_not_due_deletions() -> None:
     """Only partitions of topics to be deleted are counted, and of these only those with a leader."""
     history = small_cluster(t={0: (0, 1)}, u={0: (1, 0), 1: (0, 1)})
     fold = followed(history)
@@ -402,7 +402,7 @@ def test_broker_0_that_leads_alone_is_not_waited_for() -> None:
     assert fold.cluster_view().writes_due.counts == {}
 
 
-def test_a_state_without_an_assignment_is_no_reassignment() -> None:
+def test_a_state_without_an_assignment_is_not_a_due_reassignment() -> None:
     """It may be there while its topic is being created or deleted."""
     history = small_cluster(t={0: (0, 1)})
     history.topic("t", {0: (0, 1)}, adding={0: (1,), 1: (1,)})
@@ -412,7 +412,7 @@ def test_a_state_without_an_assignment_is_no_reassignment() -> None:
     assert fold.cluster_view().writes_due.counts == {"reassignment": 1}
 
 
-def test_the_newest_leaderless_state_counts_in_whatever_order_it_is_reported() -> None:
+def test_the_newest_leaderless_zxid_is_kept_in_any_order_of_reports() -> None:
     """A resync reads states by path, not by zxid."""
     history = small_cluster(t={0: (1,), 1: (0,)})
     history.state("t", 1, leader=-1, isr=(0,), leader_epoch=1, seen=False)
@@ -424,7 +424,7 @@ def test_the_newest_leaderless_state_counts_in_whatever_order_it_is_reported() -
     assert fold.state.control.predictions.leaderless_zxid == history.zxid
 
 
-def test_nobody_is_judged_without_a_controller_epoch() -> None:
+def test_controller_health_is_unknown_without_a_controller_epoch() -> None:
     """Whether a write is under an unknown epoch cannot be judged by older epochs."""
     history = History()
     history.broker(0)
@@ -438,7 +438,7 @@ def test_nobody_is_judged_without_a_controller_epoch() -> None:
     assert (due.verdict, due.counts) == (ControllerHealth.UNKNOWN, {"new_leader": 1})
 
 
-def test_what_was_owed_before_it_was_out_of_sight_is_owed_anew() -> None:
+def test_a_resync_or_lost_session_restarts_the_time_of_due_writes() -> None:
     """The tracking before a resync, or a lost session, does not continue after it."""
     for blind in ("resync", "session"):
         history = small_cluster()
@@ -456,7 +456,7 @@ def test_what_was_owed_before_it_was_out_of_sight_is_owed_anew() -> None:
         assert len(beats(history, fold, 1)) == 1
 
 
-def test_what_is_owed_after_a_pause_is_owed_since_then() -> None:
+def test_owed_since_restarts_with_the_first_failure_after_completed_work() -> None:
     """Done work ends the episode; the next failure begins another one."""
     history = small_cluster(t={0: (1, 0), 1: (2, 0)})
     fold = followed(history)
@@ -470,7 +470,7 @@ def test_what_is_owed_after_a_pause_is_owed_since_then() -> None:
     assert fold.cluster_view().writes_due.owed_since == history.now + 1 - 10_000
 
 
-def test_reassignments_are_not_shown_as_due_while_nobody_looks() -> None:
+def test_reassignments_are_not_due_while_controller_is_vacant() -> None:
     """They are counted at heartbeats of a cluster that can be judged, and dropped otherwise."""
     history = small_cluster(t={0: (2, 0, 1)})
     history.topic("t", {0: (2, 0, 1)}, adding={0: (2,)}, removing={0: (1,)})
@@ -481,7 +481,7 @@ def test_reassignments_are_not_shown_as_due_while_nobody_looks() -> None:
     assert fold.cluster_view().writes_due.counts == {}
 
 
-def test_a_stale_write_is_no_work_of_this_controller() -> None:
+def test_writes_under_an_older_epoch_are_not_work_of_this_controller() -> None:
     """Elections of a zombie under an older epoch are not work of the current holder."""
     history = small_cluster(t=dict.fromkeys(range(3), (1, 0, 2)))
     history.delete("/controller")
@@ -497,7 +497,7 @@ def test_a_stale_write_is_no_work_of_this_controller() -> None:
     assert (before.last_write_at, after.last_write_at) == (None, None)
 
 
-def test_the_account_survives_a_restart_of_the_fold() -> None:
+def test_tracked_due_writes_survive_a_restart_of_the_fold() -> None:
     """Packed and unpacked between two heartbeats, the zombie is reported once and on time."""
     history = small_cluster()
     fold = followed(history)

@@ -77,7 +77,7 @@ def test_at_the_threshold_nothing_is_reported() -> None:
     assert made(fold) == []
 
 
-def test_the_threshold_is_what_is_assumed() -> None:
+def test_the_threshold_is_the_assumed_setting() -> None:
     """The setting replaces leader.imbalance.per.broker.percentage."""
     history, fold = begun()
     fold.state.control.assumed = Assumed(leader_imbalance_per_broker_percentage=5)
@@ -87,7 +87,7 @@ def test_the_threshold_is_what_is_assumed() -> None:
     assert fold.cluster_view().rebalance.threshold_percentage == 5
 
 
-def test_what_no_election_can_mend_is_not_recommended() -> None:
+def test_blocked_partitions_are_not_recommended_for_election() -> None:
     """The preferred replica is gone, or not in the ISR: reported as blocked."""
     history, fold = begun()
     lead(history, 1, 1, 2, isr=(1, 2))
@@ -101,7 +101,7 @@ def test_what_no_election_can_mend_is_not_recommended() -> None:
     assert made(fold) == []
 
 
-def test_one_that_stands_is_not_reported_again() -> None:
+def test_a_standing_recommendation_is_not_reported_again() -> None:
     """Not after an hour, and not if more partitions of the same broker are added."""
     history, fold = recommended(3, 5)
     lead(history, 1, 7)
@@ -110,7 +110,7 @@ def test_one_that_stands_is_not_reported_again() -> None:
     assert graded(fold) == []
 
 
-def test_a_short_dip_neither_makes_nor_withdraws_one() -> None:
+def test_a_short_change_neither_makes_nor_withdraws_a_recommendation() -> None:
     """A replica that leaves the ISR for a moment changes nothing."""
     history, fold = recommended(3, 5)
     lead(history, 1, 3, 5, isr=(1, 2))
@@ -121,7 +121,7 @@ def test_a_short_dip_neither_makes_nor_withdraws_one() -> None:
     assert graded(fold) == []
 
 
-def test_one_of_which_nothing_is_left_is_withdrawn() -> None:
+def test_a_recommendation_without_remaining_partitions_is_withdrawn() -> None:
     """The replicas left the ISR; when they are back there is a new recommendation."""
     history, fold = recommended(3, 5)
     lead(history, 1, 3, 5, isr=(1, 2))
@@ -138,7 +138,7 @@ def test_one_of_which_nothing_is_left_is_withdrawn() -> None:
     assert [each.number for each in made(fold)] == [1, 2]
 
 
-def test_another_broker_that_joins_makes_another_one() -> None:
+def test_a_second_unbalanced_broker_replaces_the_recommendation() -> None:
     """The first is withdrawn; the new one contains both brokers' partitions."""
     history = small_cluster(
         t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(5), (2, 1, 0))
@@ -179,7 +179,7 @@ def test_elections_are_graded_after_they_were_watched() -> None:
     assert (shown.recommendation, shown.graded) == (None, {"mended": 1})
 
 
-def test_what_was_not_regained_makes_it_partly() -> None:
+def test_a_recommendation_with_leaders_not_regained_is_graded_partly() -> None:
     """It is repeated after an hour, if it is still needed then."""
     history, fold = recommended(1, 2, 3)
     lead(history, 0, 1)
@@ -195,7 +195,7 @@ def test_what_was_not_regained_makes_it_partly() -> None:
     assert [each.partition_count for each in made(fold)] == [3, 2]
 
 
-def test_what_stood_for_long_is_not_reported_again_right_after_its_grade() -> None:
+def test_an_old_recommendation_is_repeated_only_an_hour_after_its_grade() -> None:
     """The hour starts with the grade, however long nobody elected."""
     history, fold = recommended(1, 2, 3)
     beat(history, fold, REPEAT_MS // BEAT_MS)
@@ -205,7 +205,7 @@ def test_what_stood_for_long_is_not_reported_again_right_after_its_grade() -> No
     assert len(made(fold)) == 1
 
 
-def test_a_topic_that_is_deleted_while_it_is_watched_is_gone() -> None:
+def test_partitions_of_a_topic_deleted_while_watched_are_graded_as_gone() -> None:
     """A topic created again under the same name is another one: neither regained nor lost again."""
     history, fold = recommended(3, 5)
     lead(history, 0, 3, 5)
@@ -222,7 +222,7 @@ def test_a_topic_that_is_deleted_while_it_is_watched_is_gone() -> None:
     assert fold.state.control.recommendations.gone == 0
 
 
-def test_partitions_of_another_preferred_replica_are_gone() -> None:
+def test_partitions_with_a_new_preferred_replica_are_graded_as_gone() -> None:
     """A reassignment to another preferred replica lost no leader; neither did a pending deletion."""
     history = small_cluster(
         t=dict.fromkeys(range(5), (0, 1, 2)), u={0: (0, 1, 2)}, v={0: (0, 1, 2)}
@@ -244,7 +244,7 @@ def test_partitions_of_another_preferred_replica_are_gone() -> None:
     assert grade.gone == 2
 
 
-def test_leaders_that_are_lost_again_make_it_a_relapse() -> None:
+def test_leaders_that_are_lost_again_are_graded_as_a_relapse() -> None:
     """To another broker, or to none; partitions that are not watched do not count."""
     history, fold = recommended(1, 2, 3, 4)
     lead(history, 0, 1, 2, 3)
@@ -260,7 +260,7 @@ def test_leaders_that_are_lost_again_make_it_a_relapse() -> None:
     assert grade.lost_again_within_ms == WATCH_MS
 
 
-def test_elections_towards_other_brokers_are_not_of_it() -> None:
+def test_elections_towards_other_brokers_do_not_count_for_a_recommendation() -> None:
     """Only elections for its own brokers start the watching."""
     history = small_cluster(
         t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(20), (2, 1, 0))
@@ -277,7 +277,9 @@ def test_elections_towards_other_brokers_are_not_of_it() -> None:
     assert standing.elected_at is None
 
 
-def test_a_list_is_bounded_and_the_number_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_partition_list_is_limited_and_the_partition_count_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A limited number of partitions is listed and watched, from a limited number of topics."""
     monkeypatch.setattr(recommendation_tracker, "MOST_PARTITIONS", 2)
     monkeypatch.setattr(recommendation_tracker, "TOPICS_LOOKED_AT", 1)
@@ -312,7 +314,7 @@ def test_topics_that_go_and_new_partitions_are_not_listed() -> None:
     assert {name for name, _ in reported.partitions} == {"t"}
 
 
-def test_nothing_is_recommended_out_of_sight() -> None:
+def test_nothing_is_recommended_while_the_log_has_a_hole() -> None:
     """Figures that may lack changes are no basis for an election."""
     history, fold = begun()
     lead(history, 1, 3, 5)
@@ -338,7 +340,7 @@ def test_a_command_of_several_brokers_asks_for_all_and_quotes_the_cluster() -> N
     assert command.startswith("kcm recommend --cluster 'a b' --json > election.json && kafka-")
 
 
-def test_the_view_holds_the_one_that_stands_and_the_newest_grades() -> None:
+def test_the_view_holds_the_standing_recommendation_and_the_newest_grades() -> None:
     """The newest first, up to a limit."""
     history, fold = begun()
     for _ in range(GRADES_KEPT + 2):
@@ -411,7 +413,7 @@ def broken(
     return batch, incident_tracker.take_sample(state)  # as a heartbeat does
 
 
-def test_a_mistake_of_ours_in_an_account_is_reported_and_stops_nothing() -> None:
+def test_an_exception_in_a_tracker_is_reported_and_events_go_on() -> None:
     """It is counted; the events of replay are published all the same."""
     batch, sample = broken(ValueError("no such thing"))
     batch.add([], sample)
