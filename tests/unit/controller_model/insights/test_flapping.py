@@ -42,7 +42,7 @@ def test_a_partition_flaps_from_the_third_shrink_in_the_window_on() -> None:
     assert isr_flapping(events, now=200, window_ms=99).blames == ()
 
 
-def test_a_replica_that_leaves_under_many_leaders_is_to_blame() -> None:
+def test_a_replica_that_leaves_many_leaders_is_blamed() -> None:
     """Broker 3 leaves under 1 and 2, nobody else does."""
     events = [shrink(at, leader, 3, partition=leader) for at in (1, 2, 3) for leader in (1, 2)]
     found = isr_flapping(events, now=3, window_ms=10)
@@ -53,7 +53,7 @@ def test_a_replica_that_leaves_under_many_leaders_is_to_blame() -> None:
     assert Blame(broker=3, as_replica=6, as_leader=1).leaves == 7
 
 
-def test_a_leader_that_many_leave_is_to_blame() -> None:
+def test_a_leader_that_loses_many_followers_is_blamed() -> None:
     """2 and 3 leave under 1 and under nobody else."""
     events = [shrink(at, 1, 2, 3) for at in (1, 2, 3)]
     assert isr_flapping(events, now=3, window_ms=10).blames == (Blame(broker=1, as_leader=6),)
@@ -65,7 +65,7 @@ def test_one_follower_of_one_leader_is_the_slow_one() -> None:
     assert isr_flapping(events, now=3, window_ms=10).blames == (Blame(broker=2, as_replica=3),)
 
 
-def test_many_to_many_is_not_explained() -> None:
+def test_shrinks_between_many_leaders_and_followers_stay_unexplained() -> None:
     """Everybody leaves everybody's ISR: perhaps a network problem; nobody is blamed."""
     events = [
         shrink(at, leader, *({1, 2, 3} - {leader}), partition=leader)
@@ -77,7 +77,7 @@ def test_many_to_many_is_not_explained() -> None:
     assert [(isr.blames, isr.unexplained) for isr in found.partitions] == 3 * [((), 6)]
 
 
-def test_what_the_controller_removed_was_dead() -> None:
+def test_replicas_removed_by_the_controller_are_blamed_as_dead() -> None:
     """A broker that dies again and again is to blame, whoever led; its deaths show nothing about leaders."""
     events = [shrink(at, 1, 2, 3, by_controller=True) for at in (1, 2, 3)]
     events += [shrink(at, 1, 4, partition=1) for at in (1, 2, 3)]
@@ -85,7 +85,7 @@ def test_what_the_controller_removed_was_dead() -> None:
     assert found.blames == tuple(Blame(broker=broker, as_replica=3) for broker in (2, 3, 4))
 
 
-def test_the_worst_comes_first() -> None:
+def test_the_worst_partitions_and_brokers_are_first() -> None:
     """Partitions by how often, then by name; suspects by leaves, then by id."""
     events = [shrink(at, 1, 2, partition=2) for at in (1, 2, 3)]
     events += [shrink(at, 3, 4, partition=0) for at in (1, 2, 3)]
@@ -95,7 +95,7 @@ def test_the_worst_comes_first() -> None:
     assert [blame.broker for blame in found.blames] == [6, 2, 4]
 
 
-def test_only_flapping_partitions_are_blamed_for_but_all_shrinks_are_evidence() -> None:
+def test_blame_counts_flapping_partitions_and_uses_all_shrinks_as_evidence() -> None:
     """Shrinks of stable partitions show that a leader loses many followers, and are blamed on nobody."""
     events = [shrink(at, 1, 2) for at in (1, 2, 3)] + [shrink(3, 1, 3, partition=1)]
     found = isr_flapping(events, now=3, window_ms=10)

@@ -45,7 +45,7 @@ def test_a_real_controller_is_never_called_a_ghost(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_lost_broker_of_a_real_cluster_left_what_was_foretold(name: str) -> None:
+def test_a_lost_broker_of_a_real_cluster_left_the_predicted_leaders(name: str) -> None:
     """Killed or stopped: leaders and offline partitions are those of the insight before.
 
     Failed log directories are not visible, and a reassignment continues meanwhile: those are left out.

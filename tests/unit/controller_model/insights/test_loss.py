@@ -23,7 +23,7 @@ def test_a_lost_leader_goes_to_the_first_in_sync_replica() -> None:
     assert settled(part(leader=None, isr=()), ALL, {2, 3}) == (-1, (), False)
 
 
-def test_what_a_loss_does_is_reported_partition_by_partition() -> None:
+def test_a_loss_is_reported_partition_by_partition() -> None:
     """One partition for each kind of effect."""
     partitions = [
         part(0),
@@ -93,7 +93,7 @@ def test_a_rack_and_a_pair_are_lost_together() -> None:
     assert lose(partitions, racks, {1, 2}) == both
 
 
-def test_a_broker_without_a_part_in_a_partition_is_not_blamed_for_it() -> None:
+def test_the_loss_of_a_broker_affects_only_its_own_partitions() -> None:
     """A member that died before leaves the ISR anyway: that is not an effect of another loss."""
     dying = part(replicas=(1, 9, 2), isr=(1, 9), min_isr=2)
     assert lose([dying], ALL, {3}) == Loss(brokers=(3,), leaders_after={1: 1})
@@ -119,7 +119,7 @@ def test_the_new_leaders_own_min_isr_decides() -> None:
     assert lose([part()], cluster, {3}).under_min_isr == ()
 
 
-def test_without_the_setting_nobody_knows_whether_it_falls() -> None:
+def test_without_min_insync_replicas_safe_to_stop_is_unknown() -> None:
     """A topic's own value, a single replica, what becomes offline: those are known all the same."""
     cluster = up(1, 2, 3, min_isr_assumed=None)
     judged = safety(lose([part()], cluster, {3}), cluster)
@@ -140,7 +140,7 @@ def test_without_the_setting_nobody_knows_whether_it_falls() -> None:
     assert lose([out_of_sync], cluster, {3}).min_isr_unknown == ()
 
 
-def test_safe_to_stop_says_yes_with_what_will_happen() -> None:
+def test_safe_to_stop_is_true_with_notes_of_its_effects() -> None:
     """Without a reason against it: yes. That it is the controller, and who leads then, are notes."""
     cluster = up(1, 2, 3, controller=1)
     judged = safety(lose([part(), part(1)], cluster, {1}), cluster)
@@ -152,7 +152,7 @@ def test_safe_to_stop_says_yes_with_what_will_happen() -> None:
     assert safety(lose([part()], cluster, {3}), cluster).notes == ()
 
 
-def test_safe_to_stop_says_no_and_why() -> None:
+def test_safe_to_stop_is_false_with_reasons() -> None:
     """Every reason with its number and examples, the worst first."""
     partitions = [
         *(part(n, isr=(1,)) for n in range(5)),

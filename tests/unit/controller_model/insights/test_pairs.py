@@ -7,7 +7,7 @@ from controller_model.insights.pairs import lose_pairs
 from tests.support.partition_facts import ALL, T0, T1, part, up
 
 
-def test_a_pair_counts_for_what_neither_breaks_alone() -> None:
+def test_a_pair_counts_effects_that_neither_loss_has_alone() -> None:
     """Two replicas of one partition: each may be lost, both take it offline."""
     partitions = [part(0, replicas=(1, 2), isr=(1, 2)), part(1, replicas=(3,), leader=3, isr=(3,))]
     found = lose_pairs(lambda: partitions, ALL, most=5)

@@ -31,7 +31,7 @@ def test_two_or_more_replicas_in_a_rack_that_is_known(
     assert in_one_rack(replicas, RACKS) is expected
 
 
-def test_there_are_racks_to_spread_over_where_live_brokers_are_in_two() -> None:
+def test_racks_to_spread_over_need_live_brokers_in_two_racks() -> None:
     """A rack whose brokers are all gone does not count, nor does an unknown one."""
     assert has_racks_to_spread_over(up(1, 2, 3, racks=RACKS))
     assert not has_racks_to_spread_over(up(1, 2, racks=RACKS))

@@ -37,7 +37,7 @@ def test_the_threshold_is_exceeded_strictly() -> None:
     )
 
 
-def test_what_is_blocked_is_reported_with_its_reason() -> None:
+def test_blocked_partitions_are_reported_with_their_reason() -> None:
     """Not live, not in sync, newer epoch, deleted; a reassignment blocks old controllers only."""
     partitions = [
         part(0, leader=2),
@@ -90,7 +90,7 @@ def test_no_check_comes_where_rebalancing_is_off() -> None:
     assert next_check_at(0, 5_001, every_10) == 15_000
 
 
-def test_a_recommendation_goes_worst_broker_first_in_chunks() -> None:
+def test_a_recommendation_lists_the_worst_broker_first_in_chunks() -> None:
     """Broker 2 leads none of its partitions, broker 1 half: 2 is the first; the JSON is the tool's."""
     partitions = [
         part(0),

@@ -15,20 +15,20 @@ from controller_model.insights.recent_elections import (
 LONGEST_MS = WINDOWS_MS["6h"]
 
 
-def test_an_election_that_is_read_late_stands_at_its_own_time() -> None:
+def test_an_election_read_late_is_sorted_by_its_own_time() -> None:
     """Before later elections, and added to those of the same time."""
     elections = noted(noted(noted((), 9_000), 5_000, 3), 9_000)
     assert elections == ((5_000, 3), (9_000, 1), (9_000, 1))
 
 
-def test_what_is_out_of_the_longest_window_is_dropped() -> None:
+def test_elections_older_than_the_longest_window_are_dropped() -> None:
     """Whether the newest or the old one is added last; at the window's edge it is out."""
     assert noted(((1, 1),), LONGEST_MS) == ((1, 1), (LONGEST_MS, 1))
     assert noted(((0, 1),), LONGEST_MS) == ((LONGEST_MS, 1),)
     assert noted(((LONGEST_MS, 1),), 0) == ((LONGEST_MS, 1),)
 
 
-def test_of_many_elections_none_is_lost() -> None:
+def test_beyond_the_limit_the_oldest_elections_are_merged() -> None:
     """The two oldest entries count at the older time: never too recent, and the newest stay separate."""
     elections: Elections = ()
     for at in range(MOST_KEPT + 3):

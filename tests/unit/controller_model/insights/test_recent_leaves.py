@@ -13,7 +13,7 @@ def test_a_minute_counts_once_and_at_its_own_time() -> None:
     assert minutes == (4, 5)
 
 
-def test_what_is_older_than_the_window_is_dropped() -> None:
+def test_leaves_older_than_the_window_are_dropped() -> None:
     """Whether it is added before or after the newest: no more than the window is ever held."""
     minutes: tuple[int, ...] = ()
     for minute in range(100):

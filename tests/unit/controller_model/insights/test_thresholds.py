@@ -35,7 +35,7 @@ def test_a_time_is_written_as_prometheus_reads_it(hold_s: int, text: str) -> Non
     assert Threshold(Severity.WARNING, hold_s=hold_s).hold == text
 
 
-def test_what_must_hold_longer_is_worse() -> None:
+def test_the_alert_with_the_longer_hold_is_critical() -> None:
     """Where two alerts share a figure, the later one is critical and the earlier one a warning."""
     for sooner, later in (("KcmBehind", "KcmBehindForLong"), ("KafkaBrokerGone", "KafkaBrokerGoneAtMinIsr")):  # fmt: skip
         first, then = THRESHOLDS[sooner], THRESHOLDS[later]

@@ -20,7 +20,7 @@ def due(*partitions: PartitionFacts, cluster: ClusterFacts = ALL) -> list[WriteD
     return list(due_writes(partitions, cluster))
 
 
-def test_each_due_write_says_what_would_be_written() -> None:
+def test_each_due_write_has_the_state_to_be_written() -> None:
     """A new leader, none, an ISR removal, a leader that is back, a first state."""
     cluster = up(1, 2, 3, gone_since={8: None, 9: 50, 7: 40})
     assert due(part(leader=9, isr=(9, 3, 2)), cluster=cluster) == [
@@ -44,7 +44,7 @@ def test_each_due_write_says_what_would_be_written() -> None:
     assert due(part()) == []
 
 
-def test_broker_0_leads_like_any_other() -> None:
+def test_broker_0_leads_like_any_other_broker() -> None:
     """Its id does not mean "no leader": if it is dead, a new leader is due; in a deletion, its leadership ends."""
     (write,) = due(part(replicas=(0, 1), leader=0, isr=(0, 1)))
     assert (write.kind, write.leader, write.sure) == (Due.NEW_LEADER, 1, True)
@@ -84,7 +84,7 @@ def test_a_deletion_is_due_unless_any_partition_halts_it() -> None:
     assert due(part(deleting=True), part(1, deleting=True, adding=(2,)), other) == reported
 
 
-def test_a_reader_of_old_figures_gives_no_verdict() -> None:
+def test_controller_health_is_unknown_unless_figures_are_live() -> None:
     """Unless the figures are live, the controller's health is unknown."""
     history = small_cluster()
     history.heartbeat()

@@ -30,6 +30,8 @@ def test_numbers_and_names_are_kafkas() -> None:
         (False, True, S.NOT_RUNNING),
     ],
 )
-def test_what_is_inferred(registered: bool, drained: bool, state: BrokerState) -> None:
+def test_a_broker_state_is_inferred_from_registration_and_drained_isrs(
+    registered: bool, drained: bool, state: BrokerState
+) -> None:
     """Registered and emptied by the controller: about to stop. Otherwise it runs while it is registered."""
     assert infer_state(registered=registered, drained=drained) is state

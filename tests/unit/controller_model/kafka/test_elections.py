@@ -91,7 +91,7 @@ KAFKAS_OWN_CASES = {
 
 
 @pytest.mark.parametrize("case", KAFKAS_OWN_CASES)
-def test_kafkas_own_cases_end_as_in_kafka(case: str) -> None:
+def test_kafkas_own_election_cases_end_as_in_kafka(case: str) -> None:
     """Every case of Kafka's own unit test gives here what it gives there."""
     got, expected = KAFKAS_OWN_CASES[case]
     assert got == expected
@@ -191,7 +191,7 @@ OTHER_CASES = {
 
 
 @pytest.mark.parametrize("case", OTHER_CASES)
-def test_what_kafkas_cases_leave_out(case: str) -> None:
+def test_election_rules_that_kafkas_cases_leave_out(case: str) -> None:
     """The remaining rules, each by the smallest case that distinguishes it from similar ones."""
     got, expected = OTHER_CASES[case]
     assert got == expected
@@ -211,7 +211,7 @@ def test_outcomes_cannot_be_changed() -> None:
         won(2, 2, 4).unclean = True  # type: ignore[misc] # that is the test
 
 
-def test_a_new_epoch_changes_nothing_else() -> None:
+def test_new_epoch_raises_only_the_leader_epoch() -> None:
     """LeaderAndIsr.newEpoch: the leader epoch grows by one, everything else stays."""
     assert LeaderAndIsr(1, (2, 1), 4, RECOVERING).new_epoch() == LeaderAndIsr(
         1, (2, 1), 5, RECOVERING
@@ -318,13 +318,13 @@ def test_an_unclean_election_is_needed_without_a_live_leader() -> None:
 
 
 @pytest.mark.parametrize("strategy", [Strategy.REASSIGN, Strategy.CONTROLLED_SHUTDOWN])
-def test_nobody_asks_for_other_elections(strategy: Strategy) -> None:
+def test_only_preferred_and_unclean_elections_can_be_requested(strategy: Strategy) -> None:
     """The admin API has preferred and unclean elections only."""
     with pytest.raises(ModelError, match=f"of kind '{strategy}'"):
         is_election_needed(strategy, replicas=(2,), leader=2, live={2})
 
 
-def test_nobody_is_elected_uncleanly_unless_it_is_allowed() -> None:
+def test_an_unclean_leader_is_elected_only_if_allowed() -> None:
     """Unless it is allowed, a partition whose ISR is dead stays without a leader."""
     current = LeaderAndIsr(1, (1,), 3)
     assert leader_for_offline(current, [1, 2], {2}) is None

@@ -71,7 +71,7 @@ def numbers(topic: str, *partitions: int) -> list[int]:
     return [tp.partition for tp in partition_order(TopicPartition(topic, p) for p in partitions)]
 
 
-def test_partitions_stand_by_bucket() -> None:
+def test_partitions_are_ordered_by_hash_bucket() -> None:
     """Hashes of a-0, a-1 and a-2 are 1058, 1089 and 1120: buckets 2, 1 and 0 of 16."""
     assert numbers("a", 0, 1, 2) == [2, 1, 0]
     assert numbers("b", 0, 1) == [1, 0]

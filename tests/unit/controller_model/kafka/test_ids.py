@@ -28,13 +28,13 @@ def test_a_replica_names_its_partition() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "prod-eu.1", "A_b", "0", "x" * 64])
-def test_a_name_that_is_a_key_a_label_and_a_file_name(name: str) -> None:
+def test_a_valid_cluster_name_is_accepted(name: str) -> None:
     """Letters, digits and three more characters."""
     assert check_cluster_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", ".a", "-a", "_a", "a b", "a/b", "a\n", "\u00fc", "x" * 65])
-def test_another_name_is_refused(name: str) -> None:
+def test_an_invalid_cluster_name_is_refused(name: str) -> None:
     """The message says what may be used."""
     with pytest.raises(ModelError, match="use 1 to 64 of letters"):
         check_cluster_name(name)

@@ -36,7 +36,7 @@ def test_a_new_target_adds_and_removes() -> None:
         ((1, 2), (), A((1, 2), (), (1, 2))),
     ],
 )
-def test_where_a_target_leads(
+def test_reassign_to_puts_the_target_before_the_removing_replicas(
     replicas: tuple[int, ...], target: tuple[int, ...], expected: ReplicaAssignment
 ) -> None:
     """The target first, in its order, then the replicas that stay until it is reached."""
@@ -55,7 +55,7 @@ def test_a_replica_is_removed_everywhere() -> None:
     assert A((1,)).remove_replica(9) == A((1,))
 
 
-def test_differences_are_one_for_one() -> None:
+def test_diff_removes_one_occurrence_for_each_one_given() -> None:
     """As Scala's Seq.diff: for each one occurrence, the first."""
     assert diff((1, 2, 1, 1), (1, 1, 5)) == (2, 1)
     assert diff((1, 2), ()) == (1, 2)

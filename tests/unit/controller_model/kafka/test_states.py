@@ -62,20 +62,20 @@ def test_every_step_of_a_replica() -> None:
         assert is_valid(ReplicaState(previous), ReplicaState(target)) is legal
 
 
-def test_what_is_not_known_yet_does_not_exist() -> None:
+def test_an_unknown_state_counts_as_non_existent() -> None:
     """None stands for NonExistent: only New can follow."""
     assert [is_valid(None, target) for target in PartitionState] == [True, False, False, False]
     assert [target for target in ReplicaState if is_valid(None, target)] == [ReplicaState.NEW]
 
 
-def test_partitions_and_replicas_never_mix() -> None:
+def test_partition_states_never_follow_replica_states() -> None:
     """A state of the one kind never follows a state of the other."""
     for partition, replica in itertools.product(PartitionState, ReplicaState):
         assert not is_valid(partition, replica)
         assert not is_valid(replica, partition)
 
 
-def test_names_are_as_good_as_members() -> None:
+def test_state_names_are_accepted_like_members() -> None:
     """Every pair of names, and of a name and a member, gives the same as the pair of members."""
     states: list[PartitionState | ReplicaState] = [*PartitionState, *ReplicaState]
     for previous, target in itertools.product(states, states):
@@ -89,7 +89,7 @@ def test_names_are_as_good_as_members() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Online", "ONLINE", "onlinepartition", "NewPartition "])
-def test_what_is_no_state_is_a_mistake(name: str) -> None:
+def test_an_unknown_state_name_raises(name: str) -> None:
     """Neither as the previous state nor as the target: the error names it, and it is not an invalid step."""
     said = f"{name!r} is no state of a partition or a replica"
     for pair in ((name, "NewPartition"), ("NewPartition", name), (None, name)):
@@ -117,7 +117,7 @@ def test_the_values_are_kafkas_names() -> None:
     ]
 
 
-def test_the_states_before_stand_in_kafkas_order() -> None:
+def test_previous_states_are_listed_in_kafkas_order() -> None:
     """Kafka's messages list them in this order."""
     assert ",".join(valid_previous_states(ReplicaState.DELETION_INELIGIBLE)) == (
         "OfflineReplica,ReplicaDeletionStarted"

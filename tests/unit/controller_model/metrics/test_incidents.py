@@ -7,7 +7,7 @@ from tests.support.failing import begun, closed, quiet
 from tests.support.metric_samples import of_cluster
 
 
-def test_the_last_closed_one_is_a_sample_and_its_figures_are_samples_of_their_own() -> None:
+def test_the_last_closed_incident_and_each_of_its_figures_are_samples() -> None:
     """One at a time, so that dashboards can show it; no figure is a label; none before the first."""
     history, fold = begun()
     last = INCIDENTS["kafka_cluster_incident_last_timestamp_seconds"]

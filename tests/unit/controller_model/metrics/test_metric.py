@@ -19,7 +19,7 @@ from tests.support.samples import cluster_view, log_view
         (("/",), 0, 0),
     ],
 )
-def test_what_the_watcher_may_not_read_has_no_sample(
+def test_metrics_that_depend_on_denied_paths_have_no_sample(
     denied: tuple[str, ...], controller: int, offline: int
 ) -> None:
     """An id of -1, or partitions offline because no registration was read, would be wrong figures."""
@@ -43,7 +43,9 @@ def test_what_the_watcher_may_not_read_has_no_sample(
         ("kafka_broker_imbalance_ratio", "gauge", "kafka_broker_imbalance_ratio", "ratio"),
     ],
 )
-def test_a_name_says_type_family_and_unit(name: str, kind: str, family: str, unit: str) -> None:
+def test_type_family_and_unit_follow_from_a_metric_name(
+    name: str, kind: str, family: str, unit: str
+) -> None:
     """As OpenMetrics declares them: a unit ends the family's name, a type's suffix is not part of it."""
     metric: Metric[object] = Metric(name=name, help="", labels=(), read=lambda _: ())
     assert (metric.type.value, metric.family, metric.unit) == (kind, family, unit)

@@ -64,7 +64,7 @@ def test_an_absent_version_misses_no_update() -> None:
     assert fold.state.control.log.anomalies == 0
 
 
-def test_an_absent_version_is_no_partition_epoch() -> None:
+def test_an_absent_version_gives_no_partition_epoch() -> None:
     """In the view it is not known; with the next version it is."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
@@ -80,7 +80,7 @@ def test_an_absent_version_is_no_partition_epoch() -> None:
     assert view.partition_epoch == (2, 0)
 
 
-def test_an_absent_version_is_no_sign_of_a_missing_step() -> None:
+def test_an_absent_version_does_not_count_as_a_missed_step() -> None:
     """A leader that was not in the ISR, one leader epoch later, was elected uncleanly."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0], leader_epoch=1, seen=False)
@@ -103,7 +103,9 @@ def test_an_absent_version_is_no_sign_of_a_missing_step() -> None:
         ({"znodes": 9, "digest": None}, False),
     ],
 )
-def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], proved: bool) -> None:
+def test_a_resync_is_verified_by_its_count_and_without_a_wrong_digest(
+    fields: dict[str, Any], proved: bool
+) -> None:
     """A digest may be absent, because it is kcm's own; a given one must match, or nothing is deleted."""
     history, fold = begun()
     history.broker_gone(2, seen=False)
@@ -127,7 +129,7 @@ def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], pr
         ({"znodes": 7, "digest": None}, ["Divergent"]),
     ],
 )
-def test_a_reconciliation_without_a_count_says_nothing(
+def test_a_reconciliation_without_a_count_neither_verifies_nor_diverges(
     fields: dict[str, Any], reported: list[str]
 ) -> None:
     """It neither proves nor disproves the figures."""
@@ -156,7 +158,7 @@ def test_a_controller_without_a_czxid_is_reported_again() -> None:
 
 
 @pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
-def test_the_same_controller_reported_again_without_a_czxid_is_no_other_election(
+def test_the_same_controller_reported_without_a_czxid_is_not_an_election(
     lacks: tuple[str, ...],
 ) -> None:
     """An absent field is not checked: the known value stays."""
@@ -175,7 +177,7 @@ def test_the_same_controller_reported_again_without_a_czxid_is_no_other_election
     assert (controller.seen, *account(controller)) == (1, 2, 0)
 
 
-def test_without_a_czxid_the_payloads_time_tells_another_election() -> None:
+def test_without_a_czxid_another_payload_timestamp_is_another_election() -> None:
     """Kafka writes the payload once; the same holder with another timestamp was elected again."""
     history, fold = begun()
     controller = fold.state.control.controller
@@ -187,7 +189,7 @@ def test_without_a_czxid_the_payloads_time_tells_another_election() -> None:
         assert controller.seen == seen
 
 
-def test_a_controller_that_is_reported_with_more_is_known_by_more() -> None:
+def test_a_later_report_of_a_controller_adds_its_missing_fields() -> None:
     """First a bare id, then everything: one election, and the next one is distinguished from it."""
     history, fold = begun()
     controller = fold.state.control.controller
@@ -269,7 +271,7 @@ def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
         fold.follow(history)
 
 
-def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
+def test_a_state_without_an_mzxid_is_not_older_than_its_topic() -> None:
     """Nor is anything older than a topic without a czxid: an absent field is not checked."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
@@ -284,7 +286,7 @@ def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
     assert topic.partitions[0].leader == 0
 
 
-def test_the_account_at_the_end_of_a_log_takes_the_epoch_at_its_word() -> None:
+def test_at_the_end_of_a_log_the_epoch_counts_unseen_elections() -> None:
     """An epoch without a later record shows elections that nobody saw; the controller stays as it is."""
     controller = ControllerState(
         id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,

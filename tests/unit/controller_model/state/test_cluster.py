@@ -61,7 +61,7 @@ def test_a_partition_moves_the_totals_as_its_topic_would() -> None:
     assert nonzero(state.control.totals.shapes) == nonzero(other.control.totals.shapes)
 
 
-def test_many_kinds_of_moves_are_added_up_before_anybody_asks(
+def test_pending_moves_are_added_up_at_their_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The number of held moves is limited, and the figures are the same."""
@@ -78,7 +78,7 @@ def test_many_kinds_of_moves_are_added_up_before_anybody_asks(
     assert nonzero(state.control.totals.shapes) == nonzero(other.control.totals.shapes)
 
 
-def test_a_topic_without_anything_left_is_let_go() -> None:
+def test_a_topic_without_znodes_is_removed() -> None:
     """The end of its last partition removes a topic that has no znode."""
     state = empty()
     state.put_partition("t", 0, PartitionRecord(stat=STAT))

@@ -76,7 +76,7 @@ def test_a_topic_that_is_being_deleted_counts_by_its_size_and_leaders_alone() ->
     )
 
 
-def test_without_a_min_isr_of_its_own_a_topic_says_so_in_every_key() -> None:
+def test_a_topic_without_min_isr_has_the_marker_in_every_key() -> None:
     """The default is applied when totals are read."""
     topic = one(min_isr=NO_MIN_ISR)
     assert {key[1] for key in topic.sizes} == {NO_MIN_ISR}
@@ -125,7 +125,7 @@ def test_odd_states_count_without_harm() -> None:
     assert topic.reassigning == 1
 
 
-def test_partitions_alike_add_up() -> None:
+def test_equal_partitions_add_up() -> None:
     """Two without a state, two led by broker 0: an id that is false in Python is still an id."""
     alike = CountedState((0, 1), 0, (0, 1), (), 1, deleting=False)
     stateless = CountedState((0,), None, (), (), 1, deleting=False)
@@ -142,7 +142,7 @@ def test_partitions_alike_add_up() -> None:
 
 
 @pytest.mark.parametrize("deleting", [False, True])
-def test_what_is_counted_out_leaves_nothing_behind(*, deleting: bool) -> None:
+def test_subtracting_all_partitions_leaves_empty_totals(*, deleting: bool) -> None:
     """Not even zeros; a state without a leader counts nowhere in a topic that is being deleted."""
     totals = one(deleting=deleting)
     states = [state._replace(deleting=deleting) for state in STATES]

@@ -14,7 +14,7 @@ def control_plane() -> ControlPlane:
     return ControlPlane("prod", assumed=Assumed(min_insync_replicas=2), counters_since=0)
 
 
-def test_totals_hold_what_waits_to_be_added_up() -> None:
+def test_totals_include_pending_moves_once() -> None:
     """Once: what was added up is no longer held."""
     control = control_plane()
     control.moves[LED] = 2
@@ -23,7 +23,7 @@ def test_totals_hold_what_waits_to_be_added_up() -> None:
     assert control.moves == {}
 
 
-def test_what_waits_belongs_to_one_cluster() -> None:
+def test_pending_moves_belong_to_one_cluster() -> None:
     """Two control planes share nothing."""
     first, second = control_plane(), control_plane()
     first.moves[LED] = 1

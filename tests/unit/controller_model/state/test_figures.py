@@ -6,7 +6,7 @@ from controller_model.state.control_plane import Assumed
 from tests.support.histories import begun
 
 
-def test_losing_a_broker_is_foretold() -> None:
+def test_the_loss_of_a_broker_is_predicted() -> None:
     """Partitions with no other replica in the ISR, and those that would be under their min ISR."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0])
@@ -32,7 +32,7 @@ def test_a_partition_at_min_isr_counts_as_a_loss_only_while_it_lacks_a_replica()
     assert (counts.under_replicated, counts.under_replicated_reassigning) == (1, 0)
 
 
-def test_what_depends_on_a_setting_that_nobody_said_is_not_known() -> None:
+def test_figures_without_a_known_min_insync_replicas_are_unknown() -> None:
     """min.insync.replicas in the brokers' own files: no figure is computed from an assumed value."""
     history, fold = begun(t={0: (0, 1)}, s={0: (0,)})
     fold.state.control.assumed = Assumed()
@@ -49,7 +49,7 @@ def test_what_depends_on_a_setting_that_nobody_said_is_not_known() -> None:
     assert (view.under_min_isr_if_lost, view.safe_to_stop) == (0, True)
 
 
-def test_what_breaks_whatever_the_setting_is_known() -> None:
+def test_a_sure_loss_is_known_without_min_insync_replicas() -> None:
     """A broker that is the only ISR member of a partition is not safe to stop, even if more is not known."""
     history, fold = begun(t={0: (0, 1), 1: (0, 1)})
     fold.state.control.assumed = Assumed()

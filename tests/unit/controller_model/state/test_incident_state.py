@@ -8,7 +8,7 @@ from controller_model.state.incident_state import HealthSample, IncidentState
 
 
 @pytest.mark.parametrize(("unsure_since", "is_sure"), [(None, True), (0, False), (7, False)])
-def test_a_sample_is_sure_while_nothing_is_out_of_sight(
+def test_a_health_sample_is_sure_without_an_unsure_since(
     unsure_since: int | None, is_sure: bool
 ) -> None:
     """A time of 0 is a time, too."""
@@ -26,7 +26,7 @@ def test_a_sample_is_sure_while_nothing_is_out_of_sight(
     assert sample.is_sure is is_sure
 
 
-def test_accounts_of_two_clusters_share_nothing() -> None:
+def test_incident_states_of_two_clusters_share_nothing() -> None:
     """A worker holds several clusters: each cluster's incidents are in its own list."""
     one, other = IncidentState(), IncidentState()
     one.closed.append(b"{}")

@@ -31,7 +31,7 @@ def test_a_state_of_another_format_is_refused() -> None:
     assert pack_topic(topic, 250)["t"][:1] == data[:1]
 
 
-def test_a_state_of_before_elections_had_origins_is_read() -> None:
+def test_a_state_packed_before_elections_had_origins_is_read() -> None:
     """Fields appended since then have their defaults; the layout's version is the same, so the fold resumes from its checkpoint."""
     _, fold = begun()
     data = pack_control(fold.state.control)

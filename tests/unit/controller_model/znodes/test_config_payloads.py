@@ -52,13 +52,13 @@ def test_names_of_users_clients_and_hosts_stay_in_the_watcher(kind: str) -> None
     assert published_data("/config/changes/config_change_0000000001", topic) == topic
 
 
-def test_a_damaged_notification_leaves_as_nothing() -> None:
+def test_a_damaged_config_notification_is_published_empty() -> None:
     """An unreadable payload may contain any name."""
     assert reduce_config_change(b'{"version":2,"entity_path":"alice') == b"{}"
     assert refuses(config_payloads.decode_config_change, b"{}")
 
 
-def test_configurations_are_reduced_to_what_is_needed() -> None:
+def test_configurations_are_reduced_to_the_needed_keys() -> None:
     """A needed value must be text; all others are not examined."""
     assert sorted(CONFIG_KEYS) == ["min.insync.replicas", "unclean.leader.election.enable"]
     config = {"version": 1, "config": {**dict.fromkeys(CONFIG_KEYS, "x"), "ssl.key.password": 1}}

@@ -28,7 +28,7 @@ def test_each_kind_that_is_published_has_a_decoder() -> None:
     assert set(DECODERS) == set(ZnodeKind) - {ZnodeKind.OTHER}
 
 
-def test_where_kafka_reads_no_payload_none_is_damaged() -> None:
+def test_payloads_that_kafka_does_not_read_are_never_damaged() -> None:
     """Requests of deletion and the sequence of broker ids have their meaning by existing."""
     for kind in (ZnodeKind.DELETE_TOPIC, ZnodeKind.BROKER_SEQUENCE):
         assert DECODERS[kind] is decode_nothing
@@ -185,7 +185,7 @@ def test_a_migration_is_read() -> None:
 
 
 @pytest.mark.parametrize("version", ["1", 1, None])
-def test_a_cluster_id_is_text_whatever_its_version(version: Any) -> None:
+def test_a_cluster_id_is_text_with_any_version(version: Any) -> None:
     """Kafka writes the version as text and never reads it."""
     assert payloads.decode_cluster_id(encoded({"version": version, "id": "x"})) == "x"
     assert refuses(payloads.decode_cluster_id, {"version": version, "id": 1})
@@ -202,14 +202,14 @@ def test_numbers_end_where_java_ints_end() -> None:
     assert not is_int32("\u0661")  # a digit, but not one of 0 to 9
 
 
-def test_a_key_that_is_there_twice_counts_as_kafka_counts_it() -> None:
+def test_the_last_of_duplicate_keys_counts_as_in_kafka() -> None:
     """The last value counts; both must be readable."""
     state = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[0],"leader":%s}'
     assert payloads.decode_partition_state(state % b"2").leader == 2
     assert refuses(payloads.decode_partition_state, state % b"true")
 
 
-def test_what_surrounds_a_payload_is_damage() -> None:
+def test_bytes_around_a_payload_are_damage() -> None:
     """A byte order mark, a second value, a NUL; surrounding blanks are allowed."""
     good = b'{"version":"1","id":"x"}'
     for bad in (b"\xef\xbb\xbf" + good, good + good, good + b"\0", good[:-1] + b",}", good[1:]):
@@ -217,7 +217,7 @@ def test_what_surrounds_a_payload_is_damage() -> None:
     assert payloads.decode_cluster_id(b" \n" + good + b"\t") == "x"
 
 
-def test_half_a_character_is_damage() -> None:
+def test_a_lone_surrogate_is_damage() -> None:
     """Lone surrogates, escaped or as bytes, could not be written again by a reader."""
     in_a_skipped_key = b'{"\x80":1,"id":"x"}'
     for bad in (
@@ -247,7 +247,7 @@ WITHOUT_A_VERSION: dict[ZnodeKind, Any] = {
 
 
 @pytest.mark.parametrize("kind", WITHOUT_A_VERSION)
-def test_a_payload_without_a_version_is_read_where_kafka_asks_for_none(kind: ZnodeKind) -> None:
+def test_a_payload_without_a_version_is_read_where_kafka_needs_none(kind: ZnodeKind) -> None:
     """It is read as with version 1; a version that no Kafka wrote is unreadable all the same."""
     decode, content = DECODERS[kind], WITHOUT_A_VERSION[kind]
     assert decode(encoded(content)) == decode(encoded({"version": 1, **content}))
@@ -271,7 +271,9 @@ def test_a_log_directory_event_needs_its_broker_only() -> None:
                                "kraft_metadata_offset": 1, "kraft_metadata_epoch": 1}),
     ],
 )  # fmt: skip
-def test_where_kafka_asks_for_a_version_it_must_be_there(kind: ZnodeKind, content: Any) -> None:
+def test_a_payload_without_a_version_is_refused_where_kafka_needs_one(
+    kind: ZnodeKind, content: Any
+) -> None:
     """The version decides over the layout: without it nothing is read."""
     assert refuses(DECODERS[kind], content)
 
