@@ -25,7 +25,7 @@ from tests.support.scripted_simulator import ScriptedSimulator
 from tests.support.simulated_cluster import T0, T1, TOPIC, cluster_of, state, written_by
 
 
-def test_a_preferred_election_outlives_its_controller() -> None:
+def test_a_new_controller_runs_a_pending_preferred_election() -> None:
     """A new controller does what a legacy tool asked the old one for, and deletes the request."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), StopBroker(1), StartBroker(1))
     for broker in cluster.brokers.values():
@@ -39,7 +39,7 @@ def test_a_preferred_election_outlives_its_controller() -> None:
     assert state(cluster)[0] == 1
 
 
-def test_a_controller_that_was_replaced_behind_its_back_writes_nothing() -> None:
+def test_a_controller_with_an_outdated_epoch_writes_nothing() -> None:
     """The epoch was raised by hand: its next write is refused, and it reads who the controller is."""
     cluster = cluster_of(TOPIC)
     cluster.tree.write(SetZnode("/controller_epoch", "9"))

@@ -14,7 +14,7 @@ from tests.support.scripted_simulator import served
 from tests.support.simulated_cluster import T0, cluster_of
 
 
-def test_a_request_of_an_old_controller_is_refused_whole() -> None:
+def test_a_request_with_an_older_controller_epoch_is_refused_as_a_whole() -> None:
     """A broker that knows a newer epoch does not obey an older one, and its answer has no results."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), DeleteController())
     run = cluster.brokers[1]

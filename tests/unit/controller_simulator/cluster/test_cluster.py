@@ -62,7 +62,7 @@ def test_a_leader_may_miss_a_dead_follower_before_zookeeper_does(
     ]
 
 
-def test_nobody_alters_an_isr_while_the_controller_is_stalled() -> None:
+def test_no_isr_is_altered_while_the_controller_is_stalled() -> None:
     """Since 2.7 the controller writes it, so a stalled controller remains in the ISR."""
     cluster = cluster_of(CreateTopic("t", ((1, 0),)))
     assert written_by(cluster, StallBroker(0, ("t",))) == []
@@ -115,7 +115,7 @@ def test_before_alter_partition_a_late_fetch_brings_a_stopping_follower_back() -
     assert state(cluster) == (1, [1, 0], 2, 3)
 
 
-def test_a_late_fetch_brings_nobody_back_where_the_controller_writes() -> None:
+def test_with_alter_partition_a_late_fetch_does_not_restore_a_stopping_follower() -> None:
     """Since 2.7 it refuses an ISR with a follower that shuts down."""
     cluster = cluster_of(CreateTopic("t", ((1, 0, 2),)))
     cluster.choices = LateFetch(T0)
@@ -133,7 +133,7 @@ def test_before_alter_partition_a_state_watch_ends_a_reassignment() -> None:
     assert (topic["partitions"], topic["adding_replicas"]) == ({"0": [2, 1]}, {})
 
 
-def test_a_leader_whose_state_moved_on_is_refused() -> None:
+def test_an_isr_write_with_an_outdated_version_is_refused() -> None:
     """Its write carries a version; another write in between makes it fail."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), alter_partition=False)
     path = "/brokers/topics/t/partitions/0/state"

@@ -50,6 +50,6 @@ def test_watches_make_events_of_writes(write: Committed, event: ControllerEvent)
         Changed("/config/topics/t"),
     ],
 )
-def test_other_writes_wake_nobody(write: Committed) -> None:
+def test_unwatched_writes_make_no_event(write: Committed) -> None:
     """The deletion of a request, the creation of a state, and writes that no controller watches."""
     assert event_of(write) is None

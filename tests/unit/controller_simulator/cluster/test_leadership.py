@@ -52,7 +52,7 @@ def test_only_known_partitions_are_elected() -> None:
     assert state(cluster) == (1, [2, 1], 2, 3)
 
 
-def test_a_request_that_is_gone_before_its_turn_asks_for_nothing() -> None:
+def test_a_request_deleted_before_its_event_has_no_effect() -> None:
     """An event says that something happened; what is true is read when its turn comes."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), StopBroker(1), StartBroker(1))
     before = len(cluster.commits)
@@ -61,7 +61,7 @@ def test_a_request_that_is_gone_before_its_turn_asks_for_nothing() -> None:
     assert state(cluster)[0] == 2
 
 
-def test_leaders_go_back_by_themselves_above_the_allowed_ratio() -> None:
+def test_auto_leader_rebalance_elects_above_the_allowed_imbalance_ratio() -> None:
     """Exactly at the percentage nothing happens; above it every electable one is elected."""
     ten = CreateTopic("t", tuple((1, 2) if p == 0 else (2, 1) for p in range(10)))
     stays = cluster_of(ten, StopBroker(2), StartBroker(2), ElectPreferred())
@@ -75,7 +75,7 @@ def test_leaders_go_back_by_themselves_above_the_allowed_ratio() -> None:
     assert {state(all_off, TopicPartition("t", p))[0] for p in range(10)} == {2}
 
 
-def test_who_cannot_lead_is_not_rebalanced() -> None:
+def test_replicas_that_cannot_lead_are_not_rebalanced() -> None:
     """A preferred replica that is dead, or whose topic is being deleted, is not elected."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), KillBroker(1), auto_leader_rebalance=True)
     assert state(cluster) == (2, [2], 1, 1)
@@ -177,7 +177,7 @@ def test_a_failed_log_directory_is_announced_once() -> None:
     assert state(cluster, T1) == (2, [2, 0], 0, 0)
 
 
-def test_a_broker_that_cannot_delete_says_so() -> None:
+def test_a_stop_replica_error_halts_a_deletion() -> None:
     """The disk failed without an announcement: the answer to StopReplica halts the deletion."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)))
     run = cluster.brokers[2]

@@ -42,7 +42,7 @@ def test_loading_writes_nothing() -> None:
     assert taken.brokers[2].session > cluster.brokers[2].session
 
 
-def test_without_a_controller_there_is_none() -> None:
+def test_a_tree_without_a_controller_loads_without_one() -> None:
     """/controller is gone and no broker has noticed yet: the next broker that starts takes it."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)))
     tree = copy_of(cluster.tree)
@@ -64,7 +64,7 @@ def test_without_a_controller_there_is_none() -> None:
         ((CreateTopic("t", ((1,),)), KillBroker(1)), StartBroker(1)),
     ],
 )
-def test_what_waits_goes_on(
+def test_pending_work_continues_after_loading(
     script: tuple[ScriptedOperation, ...], operation: ScriptedOperation
 ) -> None:
     """A halted deletion, a reassignment, a partition without a leader: each continues as in the original."""
@@ -78,7 +78,7 @@ def test_what_waits_goes_on(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_random_life_can_be_taken_over(seed: int) -> None:
+def test_a_random_history_can_be_loaded_and_continued(seed: int) -> None:
     """Whatever happened to the cluster, a simulator can continue from a copy of its znodes."""
     dice = random.Random(seed).choice  # noqa: S311  # a simulation, not a secret
     settings = SimulatorSettings(alter_partition=seed % 2 == 0)

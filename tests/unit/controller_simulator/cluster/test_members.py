@@ -7,7 +7,7 @@ from tests.support.scripted_operations import CreateTopic
 from tests.support.simulated_cluster import cluster_of, paths, state, written_by
 
 
-def test_a_leader_that_no_broker_can_replace_stops_at_last() -> None:
+def test_a_leader_that_no_broker_can_replace_stops_after_three_attempts() -> None:
     """Asked three times, the controller cannot move the leader. Then the broker ends, and the leader is -1."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)), KillBroker(1))
     assert state(cluster) == (2, [2], 1, 1)
@@ -27,7 +27,7 @@ def test_without_controlled_shutdown_a_stop_is_a_death() -> None:
     assert state(cluster) == (1, [1], 1, 1)
 
 
-def test_the_last_broker_stops_without_being_asked() -> None:
+def test_the_last_broker_stops_without_a_state_write() -> None:
     """A controller that shuts down handles its own controlled shutdown first."""
     cluster = cluster_of(CreateTopic("t", ((0,),)), brokers=1)
     assert paths(written_by(cluster, StopBroker(0))) == [
@@ -36,7 +36,7 @@ def test_the_last_broker_stops_without_being_asked() -> None:
     ]
 
 
-def test_a_restart_that_nobody_saw_is_a_bounce() -> None:
+def test_an_unseen_restart_is_a_bounce() -> None:
     """A larger czxid for the same id is a failure and a start: its partitions get other leaders."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)))
     run = cluster.brokers[2]

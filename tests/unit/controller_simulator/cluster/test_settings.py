@@ -50,7 +50,7 @@ def test_without_choices_the_lowest_broker_wins() -> None:
         ),
     ],
 )
-def test_what_a_release_and_its_protocol_decide(
+def test_settings_follow_from_the_release_and_its_protocol_version(
     kafka: tuple[int, int], protocol: tuple[int, int] | None, settings: SimulatorSettings
 ) -> None:
     """/controller follows the release; everything else follows inter.broker.protocol.version."""

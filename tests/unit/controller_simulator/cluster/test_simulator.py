@@ -8,7 +8,7 @@ from tests.support.scripted_operations import CreateTopic, ExpireSession
 from tests.support.simulated_cluster import T0, T1, cluster_of, paths, state, written_by
 
 
-def test_a_broker_that_loses_its_session_registers_anew() -> None:
+def test_a_broker_that_loses_its_session_registers_again() -> None:
     """Its partitions get other leaders, and it returns under a new broker epoch without a start."""
     cluster = cluster_of(CreateTopic("t", ((2, 1), (1, 2))))
     before = cluster.tree.at("/brokers/ids/2").czxid

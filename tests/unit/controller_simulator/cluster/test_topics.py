@@ -15,7 +15,7 @@ from tests.support.scripted_operations import CreateTopic, ReassignByZnode
 from tests.support.simulated_cluster import T0, TOPIC, cluster_of, state
 
 
-def test_a_topic_without_any_live_replica_waits_for_one() -> None:
+def test_a_topic_without_live_replicas_gets_a_state_when_one_starts() -> None:
     """It has no state until a replica's broker starts; then it gets its first one."""
     cluster = cluster_of(CreateTopic("t", ((7, 8),)))
     assert cluster.tree.find("/brokers/topics/t/partitions") is None
@@ -34,7 +34,7 @@ def test_deletion_can_be_forbidden() -> None:
         assert cluster.tree.find("/brokers/topics/t") is not None
 
 
-def test_a_request_to_delete_nothing_is_deleted() -> None:
+def test_a_deletion_request_for_an_unknown_topic_is_deleted() -> None:
     """An unknown topic under /admin/delete_topics is deleted there."""
     cluster = cluster_of(TOPIC)
     cluster.tree.write(CreateZnode("/admin/delete_topics/x"))
@@ -54,7 +54,7 @@ def test_a_topic_that_is_reassigned_waits_to_be_deleted() -> None:
     assert cluster.tree.find("/admin/reassign_partitions") is not None
 
 
-def test_partitions_that_come_while_a_topic_is_deleted_are_taken_back() -> None:
+def test_partitions_added_to_a_topic_under_deletion_are_removed_again() -> None:
     """The controller writes the assignment again, with only those partitions that have a container."""
     cluster = cluster_of(TOPIC, KillBroker(2), DeleteTopic("t"))
     before = cluster.tree.data("/brokers/topics/t")

@@ -27,14 +27,14 @@ def state(leader: int, *isr: int, epoch: int = 0) -> LeaderIsrAndControllerEpoch
     return LeaderIsrAndControllerEpoch(LeaderAndIsr(leader, isr, epoch), 5)
 
 
-def test_who_is_live() -> None:
+def test_live_brokers_are_registered_and_not_shutting_down() -> None:
     """A broker that is shutting down is registered but not live; the order of registration is kept."""
     memory = context()
     assert memory.live_brokers == (3, 1)
     assert memory.live_or_shutting_down_brokers == (3, 1, 2)
 
 
-def test_who_is_online_for_a_partition() -> None:
+def test_a_replica_is_online_on_a_live_broker_with_a_working_log_directory() -> None:
     """It is registered, not shutting down unless that is asked for, and its log directory works."""
     memory = context()
     memory.replicas_on_offline_dirs = {1: {T0}, 2: {T1}}
@@ -44,7 +44,7 @@ def test_who_is_online_for_a_partition() -> None:
     assert both == [True, False]
 
 
-def test_what_is_assigned() -> None:
+def test_assigned_replicas_by_topic_partition_and_broker() -> None:
     """Partitions and replicas by topic, by partition and by broker; nothing for what is unknown."""
     memory = context()
     assert list(memory.all_partitions()) == [T0, T1, U0]
@@ -68,7 +68,7 @@ def test_what_is_assigned() -> None:
     )
 
 
-def test_who_leads() -> None:
+def test_partitions_with_leaders_and_with_offline_leaders() -> None:
     """Leaders that are offline, or on a given broker, except of topics to be deleted; a lone replica cannot move."""
     memory = context()
     memory.leadership = {T0: state(2, 2), T1: state(4, 4), U0: state(1, 1)}

@@ -19,7 +19,7 @@ from tests.support.controllers import Play, in_short, unfenced
 PARTITION = TopicPartition("t", 0)
 
 
-def test_what_is_taken_is_taken_once() -> None:
+def test_take_returns_each_effect_once() -> None:
     """A Transition holds all since the last one; then nothing is left."""
     play = Play(1)
     play.io.write(DeleteZnode("/a"))
@@ -34,7 +34,7 @@ def test_what_is_taken_is_taken_once() -> None:
     assert (empty.writes, empty.requests, empty.failed, empty.aborted) == ((), (), (), None)
 
 
-def test_only_what_kafka_does_not_handle_aborts_an_event() -> None:
+def test_only_errors_that_kafka_does_not_handle_abort_an_event() -> None:
     """Any other error is raised: a controller that was replaced must resign."""
     play = Play(1)
     with pytest.raises(ControllerMovedError), play.io.event():
@@ -42,7 +42,7 @@ def test_only_what_kafka_does_not_handle_aborts_an_event() -> None:
     assert play.io.take().aborted is None
 
 
-def test_a_state_that_was_written_is_read_back_until_it_is_taken() -> None:
+def test_a_written_state_is_read_back_until_take() -> None:
     """Within a step its own writes count; after that ZooKeeper does."""
     play = Play(1)
     state = play.io.create_state(PARTITION, LeaderAndIsr(1, (1,)))
@@ -55,7 +55,7 @@ def test_a_state_that_was_written_is_read_back_until_it_is_taken() -> None:
     assert play.io.partition_state(PARTITION) is None
 
 
-def test_nothing_is_written_or_remembered_after_another_controller() -> None:
+def test_a_fenced_write_is_neither_made_nor_remembered() -> None:
     """The fence is checked before each write, and a refused write leaves no trace."""
     play = Play(1)
     play.zookeeper.epoch_version = 48
@@ -82,7 +82,7 @@ def test_a_topics_assignment_as_it_is_written() -> None:
     )
 
 
-def test_a_tree_is_deleted_from_below() -> None:
+def test_delete_recursive_deletes_children_before_their_parent() -> None:
     """Children before their parent, each in a transaction of its own."""
     play = Play(1)
     for path in ("/t", "/t/a", "/t/b", "/t/a/x"):
@@ -96,7 +96,7 @@ def test_a_tree_is_deleted_from_below() -> None:
     ]
 
 
-def test_metadata_alone() -> None:
+def test_update_metadata_is_sent_once_for_each_registered_broker() -> None:
     """One request for each registered broker, in a batch of its own."""
     play = Play(1, 2)
     play.io.send_update_metadata([PARTITION], brokers=[2, 1, 9])
@@ -106,7 +106,7 @@ def test_metadata_alone() -> None:
     ]
 
 
-def test_names() -> None:
+def test_state_path_and_topic_partition_of_a_replica() -> None:
     """A replica names its partition; a partition its state's path."""
     replica = PartitionAndReplica("t", 0, 4)
     assert replica.topic_partition == PARTITION

@@ -129,7 +129,9 @@ def test_a_new_replica_leads_or_follows() -> None:
         ({"broker_epoch": UNKNOWN_BROKER_EPOCH}, Errors.NONE),
     ],
 )
-def test_a_request_is_judged_whole_first(fields: dict[str, Any], error: Errors) -> None:
+def test_an_older_controller_or_broker_epoch_refuses_the_whole_request(
+    fields: dict[str, Any], error: Errors
+) -> None:
     """Under an older controller epoch, or meant for an earlier run of the broker, nothing is done."""
     replica = StopReplicaPartition(partition=T0, leader_epoch=3, delete=True)
     ways: list[tuple[ReplicaManager, Response]] = [
@@ -193,7 +195,7 @@ def test_a_replica_in_a_failed_log_directory_is_refused() -> None:
         (None, None, Errors.NONE),
     ],
 )
-def test_a_topic_of_another_id_is_refused(
+def test_a_topic_with_another_topic_id_is_refused(
     have: str | None, named: str | None, error: Errors
 ) -> None:
     """The topic was deleted and created again. Without an id on either side nothing is compared."""
@@ -244,7 +246,7 @@ def test_an_older_partition_epoch_is_skipped_without_an_error(
     assert after.partitions[T0].leader_epoch == (4 if is_taken else 3)
 
 
-def test_a_leader_that_is_not_known_to_live_is_not_followed() -> None:
+def test_a_replica_does_not_follow_a_leader_that_is_not_known_to_be_live() -> None:
     """The answer has no error; only the log is created, and gets its id."""
     after, response = receive(
         hosting(), request(asked(leader=9, leader_epoch=4, partition_epoch=6),
@@ -295,7 +297,7 @@ def test_a_replica_that_is_not_there_is_stopped_without_an_error() -> None:
     assert after == hosting()
 
 
-def test_metadata_replace_who_lives_and_raise_the_epoch() -> None:
+def test_update_metadata_replaces_the_live_brokers_and_raises_the_epoch() -> None:
     """The partitions that a broker hosts are not touched."""
     after, response = receive(hosting(), metadata(3, controller_epoch=6))
     assert response == Response()
@@ -303,7 +305,7 @@ def test_metadata_replace_who_lives_and_raise_the_epoch() -> None:
     assert after.partitions == hosting().partitions
 
 
-def test_sentinels_are_kafkas() -> None:
+def test_sentinel_epochs_equal_kafkas() -> None:
     """LeaderAndIsr.NoEpoch, EpochDuringDelete, AbstractControlRequest.UNKNOWN_BROKER_EPOCH."""
     assert (NO_EPOCH, EPOCH_DURING_DELETE, UNKNOWN_BROKER_EPOCH) == (-1, -2, -1)
     assert HostedPartition().partition_epoch == 0  # LeaderAndIsr.InitialPartitionEpoch

@@ -82,7 +82,7 @@ def test_the_first_controller_makes_the_epoch(tree: ZnodeTree) -> None:
     assert (epoch.czxid, epoch.version) == (3, 1)
 
 
-def test_who_comes_second_watches(tree: ZnodeTree) -> None:
+def test_a_broker_that_finds_a_controller_goes_to_standby(tree: ZnodeTree) -> None:
     """It sees who holds /controller and writes nothing."""
     elected(tree)
     written = len(tree.commits)
@@ -91,7 +91,7 @@ def test_who_comes_second_watches(tree: ZnodeTree) -> None:
     assert len(tree.commits) == written
 
 
-def test_who_loses_the_race_at_the_last_moment_is_refused_whole(tree: ZnodeTree) -> None:
+def test_a_broker_that_loses_the_race_changes_neither_znode(tree: ZnodeTree) -> None:
     """Its transaction changes neither /controller nor the epoch, and takes a zxid."""
     elected(tree)
     with pytest.raises(ControllerMovedError, match="broker 1 did not get /controller: NODEEXISTS"):
@@ -111,7 +111,9 @@ def test_each_election_raises_the_epoch_by_one(tree: ZnodeTree) -> None:
 
 
 @pytest.mark.parametrize("payload", ["", "{", '{"brokerid":"0"}', "null"])
-def test_an_unreadable_controller_is_nobody(tree: ZnodeTree, payload: str) -> None:
+def test_an_unreadable_controller_znode_counts_as_no_controller(
+    tree: ZnodeTree, payload: str
+) -> None:
     """A broker that stands for election finds the znode in its way, and continues to watch."""
     tree.write(CreateZnode("/controller", payload))
     assert controller_id(tree) == NO_CONTROLLER
@@ -122,7 +124,7 @@ def test_an_unreadable_controller_is_nobody(tree: ZnodeTree, payload: str) -> No
 # --- becoming the controller ----------------------------------------------------------------
 
 
-def test_the_steps_are_done_one_by_one(tree: ZnodeTree) -> None:
+def test_failover_steps_are_done_one_by_one(tree: ZnodeTree) -> None:
     """The broker is active when the last one is done, and not before."""
     life = elected(tree)
     seen = []
@@ -138,7 +140,7 @@ def test_the_steps_are_done_one_by_one(tree: ZnodeTree) -> None:
 # --- ceasing to be it -----------------------------------------------------------------------
 
 
-def test_a_change_makes_it_read_the_controller_again(tree: ZnodeTree) -> None:
+def test_a_controller_change_makes_a_broker_read_controller_again(tree: ZnodeTree) -> None:
     """It continues if it still holds /controller; otherwise it resigns and forgets its epoch."""
     life = active(tree)
     same = handle(life, LifecycleEvent.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
@@ -156,7 +158,9 @@ def test_a_deletion_starts_an_election(tree: ZnodeTree) -> None:
     assert outcome == Lifecycle(0, Phase.FAILOVER, 0, epoch=2, epoch_zk_version=2)
 
 
-def test_a_lost_session_ends_it_and_a_new_one_is_elected(tree: ZnodeTree) -> None:
+def test_a_controller_resigns_on_expiry_and_stands_again_with_a_new_session(
+    tree: ZnodeTree,
+) -> None:
     """On expiry it resigns without reading; with the new session it stands again."""
     life = active(tree)
     expired = handle(life, LifecycleEvent.EXPIRE, tree, session=SESSIONS[0])
@@ -167,7 +171,7 @@ def test_a_lost_session_ends_it_and_a_new_one_is_elected(tree: ZnodeTree) -> Non
     assert (back.phase, back.epoch) == (Phase.FAILOVER, 2)
 
 
-def test_while_expired_nothing_else_counts(tree: ZnodeTree) -> None:
+def test_while_expired_all_other_events_are_ignored(tree: ZnodeTree) -> None:
     """Neither a change nor a deletion of /controller makes it stand."""
     expired = after(active(tree), tree, LifecycleEvent.EXPIRE)
     tree.write(DeleteZnode("/controller"))
@@ -194,7 +198,7 @@ def test_a_newer_epoch_ends_a_failover_at_any_step(tree: ZnodeTree, done: int) -
     assert outcome == Lifecycle(0, Phase.STANDBY, active_controller_id=1)
 
 
-def test_an_epoch_raised_by_hand_leaves_a_controller_half_done(tree: ZnodeTree) -> None:
+def test_an_epoch_raised_by_hand_stops_a_failover_half_done(tree: ZnodeTree) -> None:
     """No other broker holds /controller, so it takes itself for the controller but does no more steps."""
     life = after(elected(tree), tree, LifecycleEvent.STEP_DONE)
     tree.write(SetZnode("/controller_epoch", "9"))
@@ -211,7 +215,7 @@ def test_an_active_controller_that_is_fenced_resigns(tree: ZnodeTree) -> None:
 
 
 @pytest.mark.parametrize("done", [0, 5, STEPS])
-def test_an_error_gives_the_controller_away(tree: ZnodeTree, done: int) -> None:
+def test_a_controller_resigns_on_an_error_and_deletes_its_znode(tree: ZnodeTree, done: int) -> None:
     """It resigns and deletes /controller, fenced by its epoch, so that another one is elected."""
     life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * done)
     outcome = handle(life, LifecycleEvent.FAILED, tree, session=SESSIONS[0])
@@ -219,7 +223,7 @@ def test_an_error_gives_the_controller_away(tree: ZnodeTree, done: int) -> None:
     assert tree.find("/controller") is None
 
 
-def test_an_error_of_a_controller_of_old_touches_nobody_else(tree: ZnodeTree) -> None:
+def test_an_error_of_a_former_controller_does_not_delete_controller(tree: ZnodeTree) -> None:
     """Another broker holds /controller: it is not deleted, and Kafka's machines are not shut down."""
     life = active(tree)
     replaced_by(tree, 1)
@@ -267,7 +271,7 @@ def test_the_end_of_a_session_clears_the_queue(
     assert after(life, tree, end).phase is phase
 
 
-def test_a_failover_that_follows_another_keeps_the_rest_waiting(tree: ZnodeTree) -> None:
+def test_a_second_failover_keeps_the_remaining_events_queued(tree: ZnodeTree) -> None:
     """The deletion is handled first and the broker wins again; the change behind it waits once more."""
     life = after(elected(tree), tree, LifecycleEvent.REELECT, LifecycleEvent.CONTROLLER_CHANGE)
     tree.write(DeleteZnode("/controller"))

@@ -152,7 +152,7 @@ def test_a_new_partition_with_a_state_stays_new() -> None:
     assert controller.written(PARTITION) == (6, (6,), 0, 0)
 
 
-def test_the_containers_of_a_topic_are_asked_for_once() -> None:
+def test_the_container_znodes_of_a_topic_are_created_once() -> None:
     """Containers first, a topic's once and then each partition's, then all the states."""
     controller = Play(5)
     partitions = controller.topic("t", (5,), (5,))
@@ -200,7 +200,7 @@ def test_an_election_over_a_leader_that_leads_raises_the_epoch() -> None:
     assert controller.take().requests[0].broker == 5
 
 
-def test_controlled_shutdown_tells_the_broker_that_stops_too() -> None:
+def test_controlled_shutdown_sends_the_state_to_the_stopping_broker_too() -> None:
     """Kafka's OnlinePartitionToOnlineForControlledShutdown."""
     controller = play(5, 6, state=PartitionState.ONLINE, replicas=(5, 6))
     controller.context.shutting_down.add(5)
@@ -247,7 +247,7 @@ def test_leader_recovery_is_not_marked_before_3_2() -> None:
     assert online(controller, allow_unclean=True) == LeaderAndIsr(5, (5,), 1)
 
 
-def test_a_failed_log_directory_costs_the_leadership() -> None:
+def test_a_replica_in_a_failed_log_directory_is_not_elected() -> None:
     """A live broker that holds the partition in a failed log directory is not elected."""
     controller = play(5, 6, state=PartitionState.OFFLINE, replicas=(5, 6))
     controller.context.replicas_on_offline_dirs[5] = {PARTITION}
@@ -284,7 +284,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
     assert controller.take().writes == ()
 
 
-def test_a_state_of_this_epoch_is_written_over() -> None:
+def test_a_state_of_the_same_controller_epoch_is_overwritten() -> None:
     """The controller's own epoch is not a newer one."""
     controller = play(5, state=PartitionState.OFFLINE)
     controller.state(PARTITION, -1, 5, controller_epoch=50)
@@ -313,7 +313,7 @@ def test_an_election_reads_zookeeper_again() -> None:
     assert online(controller) == LeaderAndIsr(6, (6,), 1)
 
 
-def test_an_election_sees_what_the_same_step_wrote() -> None:
+def test_an_election_reads_the_state_written_in_the_same_step() -> None:
     """Two elections in one step: the second starts from the state that the first one wrote."""
     controller = play(5, state=PartitionState.OFFLINE)
     controller.state(PARTITION, -1, 5, version=7)
@@ -323,7 +323,7 @@ def test_an_election_sees_what_the_same_step_wrote() -> None:
     assert controller.written(PARTITION) == (5, (5,), 2, 9)
 
 
-def test_who_is_reported_of_a_new_leader() -> None:
+def test_leader_and_isr_recipients_depend_on_the_election_strategy() -> None:
     """Offline: live replicas; preferred: all; reassign: the target, dead or alive."""
     expected = {Strategy.OFFLINE: [5, 7], Strategy.PREFERRED: [5, 6, 7], Strategy.REASSIGN: [5, 6]}
     for strategy, recipients in expected.items():
@@ -357,7 +357,7 @@ def test_a_controller_that_was_replaced_writes_nothing() -> None:
     assert state_of(controller) is PartitionState.OFFLINE
 
 
-def test_no_partitions_are_no_step() -> None:
+def test_a_step_without_partitions_does_nothing() -> None:
     """Nothing is asked for, so nothing is done."""
     controller = Play(5)
     assert controller.partitions.handle_state_changes([], PartitionState.ONLINE) == {}
@@ -396,7 +396,7 @@ def test_startup_gives_every_partition_its_state() -> None:
     assert controller.written(led) == (5, (5,), 0, 0)
 
 
-def test_a_trigger_leaves_topics_alone_that_are_deleted() -> None:
+def test_trigger_online_skips_topics_to_be_deleted() -> None:
     """triggerOnlinePartitionStateChange: new and offline partitions, but not those of queued topics."""
     controller = Play(5)
     (kept,) = controller.topic("kept", (5,))
@@ -409,7 +409,7 @@ def test_a_trigger_leaves_topics_alone_that_are_deleted() -> None:
     assert controller.context.partition_states[going] is PartitionState.NEW
 
 
-def test_a_trigger_for_one_topic_leaves_others_alone() -> None:
+def test_trigger_online_for_one_topic_skips_others() -> None:
     """Only the topic's own new and offline partitions."""
     controller = Play(5)
     first, second = controller.topic("t", (5,), (5,))
@@ -443,7 +443,7 @@ def test_the_gauge_follows_partitions_down_and_up() -> None:
     assert offline_partition_count(controller.context) == 0
 
 
-def test_the_gauge_leaves_topics_out_that_are_deleted() -> None:
+def test_the_gauge_leaves_out_topics_that_are_deleted() -> None:
     """Kafka's testNoOfflinePartitionsChangeForTopicsBeingDeleted, and ...DuringTopicDeletion."""
     controller = Play(5)
     partitions = controller.created("t", *[(5,)] * 4)

@@ -53,7 +53,7 @@ BY_HAND = """
 """
 
 
-def test_the_table_is_what_is_written_here() -> None:
+def test_the_transition_table_equals_the_one_written_by_hand() -> None:
     """Every phase meets every event; a pair that is not in the list has no target."""
     by_hand: dict[tuple[str, str], list[str]] = {}
     for line in BY_HAND.strip().splitlines():

@@ -93,7 +93,7 @@ def test_a_clean_reassignment_takes_three_leader_epochs() -> None:
     }
 
 
-def test_one_replica_for_another_takes_exactly_three() -> None:
+def test_replacing_one_replica_takes_three_leader_epochs() -> None:
     """{1,2} to {3,2}: A1, B3 and B4 raise the leader epoch by one each."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
@@ -124,7 +124,7 @@ def test_a_leader_that_stays_gets_a_new_epoch() -> None:
     ]
 
 
-def test_a_new_preferred_replica_costs_one_epoch() -> None:
+def test_a_new_preferred_replica_takes_one_leader_epoch() -> None:
     """The same replicas in another order: done at once, with the same leader and ISR."""
     controller, partition = cluster(1, 2, 3)
     controller.reassignments.alter({partition: (3, 1, 2)})
@@ -153,7 +153,7 @@ def test_a_dead_leader_in_the_target_is_replaced() -> None:
     assert controller.written(partition)[:3] == (2, (1, 2), 12)
 
 
-def test_a_replaced_reassignment_gives_up_what_it_was_adding() -> None:
+def test_a_replaced_reassignment_stops_and_deletes_its_adding_replicas() -> None:
     """Kafka's phase U3: replicas that only the first target wanted are stopped and deleted."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
@@ -180,7 +180,7 @@ def test_a_cancelled_reassignment_goes_back() -> None:
     assert controller.context.being_reassigned == {}
 
 
-def test_nothing_is_cancelled_where_nothing_moves() -> None:
+def test_cancelling_without_a_reassignment_is_refused() -> None:
     """NO_REASSIGNMENT_IN_PROGRESS, also for an unknown partition."""
     controller, partition = cluster(1, 2)
     assert controller.reassignments.alter({partition: None, OTHER: None}) == {
@@ -204,7 +204,7 @@ def test_nothing_is_cancelled_where_nothing_moves() -> None:
         ((2, 1), True),
     ],
 )
-def test_targets_are_checked(target: tuple[int, ...], *, valid: bool) -> None:
+def test_reassignment_targets_are_validated(target: tuple[int, ...], *, valid: bool) -> None:
     """Not empty, no id twice or below 0, *new* replicas live and not shutting down."""
     controller, partition = cluster(1, 2, 3)
     del controller.context.live_broker_epochs[3]
@@ -215,7 +215,7 @@ def test_targets_are_checked(target: tuple[int, ...], *, valid: bool) -> None:
     assert error in {None, "INVALID_REPLICA_ASSIGNMENT"}
 
 
-def test_all_live_brokers_may_be_new() -> None:
+def test_a_target_of_only_new_live_replicas_is_valid() -> None:
     """Only the new replica lives: that is enough."""
     controller, partition = cluster(1, 2)
     controller.context.live_broker_epochs = {3: 103}
@@ -235,7 +235,7 @@ def test_unknown_and_deleted_partitions_are_refused() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["no state", "newer epoch", "no leadership"])
-def test_a_reassignment_that_breaks_off_leaves_what_was_done(trouble: str) -> None:
+def test_a_reassignment_that_fails_leaves_its_assignment_written(trouble: str) -> None:
     """UNKNOWN_SERVER_ERROR: the assignment is written (U1), and a new controller will continue."""
     controller, partition = cluster(1, 2)
     target = (3, 2)
@@ -253,7 +253,7 @@ def test_a_reassignment_that_breaks_off_leaves_what_was_done(trouble: str) -> No
     assert partition in controller.context.being_reassigned
 
 
-def test_going_on_where_another_controller_wrote_ends_the_event() -> None:
+def test_resuming_over_a_newer_controller_epoch_aborts_the_event() -> None:
     """A newer controller epoch in the state aborts the event, with the reason."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
@@ -268,7 +268,7 @@ def test_going_on_where_another_controller_wrote_ends_the_event() -> None:
         controller.reassignments.resume(lambda *_: True)
 
 
-def test_a_new_controller_goes_on() -> None:
+def test_a_new_controller_resumes_reassignments() -> None:
     """Resumed by the caller's choice: A1 again, or B when the target is in sync."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
@@ -317,7 +317,7 @@ def test_a_reassignment_makes_a_queued_topic_ineligible() -> None:
 # --- /admin/reassign_partitions --------------------------------------------------------------
 
 
-def test_a_request_by_znode_is_carried_through() -> None:
+def test_a_completed_reassignment_request_is_removed_from_its_znode() -> None:
     """Done at once: B7 removes the partition from the znode, and an empty znode is deleted."""
     controller, partition = cluster(1, 2)
     controller.zookeeper.reassignments = {partition: (2, 1)}
@@ -325,7 +325,7 @@ def test_a_request_by_znode_is_carried_through() -> None:
     assert writes(controller)[-2:] == ["topic", "delete /admin/reassign_partitions"]
 
 
-def test_requests_that_are_not_done_stay_in_the_znode() -> None:
+def test_incomplete_reassignment_requests_stay_in_the_znode() -> None:
     """Only the partition whose target was reached is removed; one with another target is kept."""
     controller = Play(1, 2, 3)
     first, second = controller.topic("t", (1, 2), (1, 2))
@@ -348,7 +348,7 @@ def test_requests_that_are_not_done_stay_in_the_znode() -> None:
     )
 
 
-def test_requests_that_fail_leave_the_znode() -> None:
+def test_failed_reassignment_requests_are_removed_from_the_znode() -> None:
     """Unknown partitions are removed; the result of the same step is read, not the old znode."""
     controller, partition = cluster(1, 2)
     controller.zookeeper.reassignments = {partition: (2, 1), OTHER: (1,)}
@@ -363,7 +363,7 @@ def test_requests_that_fail_leave_the_znode() -> None:
     assert controller.io.reassign_partitions() is None
 
 
-def test_the_admin_api_takes_requests_over() -> None:
+def test_the_admin_api_removes_its_partitions_from_the_znode() -> None:
     """A partition that the API reassigns is removed from the znode first; without a znode nothing is set."""
     controller, partition = cluster(1, 2)
     controller.zookeeper.reassignments = {partition: (3, 1)}

@@ -59,7 +59,7 @@ def test_a_step_from_no_state_is_illegal() -> None:
     assert state_of(controller) is ReplicaState.NON_EXISTENT
 
 
-def test_no_replicas_are_no_step() -> None:
+def test_a_step_without_replicas_does_nothing() -> None:
     """Nothing is asked for, so nothing is done."""
     controller = Play(5)
     controller.replicas.handle_state_changes([], ReplicaState.OFFLINE)
@@ -82,7 +82,7 @@ def test_a_new_replica_follows_the_leader() -> None:
     ]
 
 
-def test_a_new_replica_of_a_partition_without_leader_waits() -> None:
+def test_a_new_replica_without_a_leader_gets_no_request() -> None:
     """Without a leader no request is sent: the first election will send it."""
     controller = play(5, state=ReplicaState.NON_EXISTENT)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
@@ -90,7 +90,7 @@ def test_a_new_replica_of_a_partition_without_leader_waits() -> None:
     assert state_of(controller) is ReplicaState.NEW
 
 
-def test_a_new_replica_is_not_asked_to_lead() -> None:
+def test_a_replica_that_leads_cannot_become_new() -> None:
     """A replica that leads already cannot be new: it does not change."""
     controller = play(5, state=ReplicaState.NON_EXISTENT)
     controller.state(PARTITION, 5, 5)
@@ -108,7 +108,7 @@ def test_a_new_replica_is_not_asked_to_lead() -> None:
     assert state_of(controller) is ReplicaState.NON_EXISTENT
 
 
-def test_a_new_replica_that_may_not_lead_keeps_no_other_from_starting() -> None:
+def test_a_refused_new_replica_does_not_stop_other_replicas() -> None:
     """Each replica makes its step independently."""
     controller = Play(5)
     first, second = controller.topic("t", (5,), (5,))
@@ -124,7 +124,7 @@ def test_a_new_replica_that_may_not_lead_keeps_no_other_from_starting() -> None:
 @pytest.mark.parametrize(
     "previous", [ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE]
 )
-def test_a_replica_that_comes_online_is_reported_the_state(previous: ReplicaState) -> None:
+def test_a_replica_that_comes_online_is_sent_the_state(previous: ReplicaState) -> None:
     """Online, Offline or Ineligible to Online: it gets the state in memory, not marked as new."""
     controller = play(5, state=previous)
     controller.state(PARTITION, 5, 5, leader_epoch=3)
@@ -143,7 +143,7 @@ def test_a_replica_comes_online_without_a_leader_too() -> None:
     assert state_of(controller) is ReplicaState.ONLINE
 
 
-def test_a_new_replica_that_comes_online_is_reported_nothing() -> None:
+def test_a_new_replica_that_comes_online_is_sent_nothing() -> None:
     """New to Online is a mark: the replica got the state when it was new."""
     controller = play(5, state=ReplicaState.NEW)
     controller.state(PARTITION, 5, 5)
@@ -152,7 +152,7 @@ def test_a_new_replica_that_comes_online_is_reported_nothing() -> None:
     assert controller.context.replicas_of(PARTITION) == (5,)
 
 
-def test_a_new_replica_that_nobody_assigned_is_assigned() -> None:
+def test_a_new_replica_outside_the_assignment_is_added_to_it() -> None:
     """New to Online: a replica outside the assignment is added at its end, in memory."""
     controller = play(5, state=ReplicaState.NEW)
     controller.context.assign(PARTITION, ReplicaAssignment((6, 7), (7,), (6,)))
@@ -188,7 +188,7 @@ def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
     assert controller.written(PARTITION) == (-1, (6,), 1, 4)
 
 
-def test_a_live_replica_that_goes_offline_is_reported_to_stop() -> None:
+def test_a_live_replica_that_goes_offline_is_sent_stop_replica() -> None:
     """StopReplica without delete is sent to a registered broker, after the requests to the others."""
     controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, 5, leader_epoch=2)
@@ -220,7 +220,7 @@ def test_the_isr_keeps_its_order() -> None:
     assert controller.written(PARTITION) == (6, (7, 6), 1, 1)
 
 
-def test_a_replica_outside_the_isr_costs_no_write() -> None:
+def test_a_replica_outside_the_isr_goes_offline_without_a_write() -> None:
     """Nothing is written; the state in memory counts as this controller's, and is sent as such."""
     controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, leader_epoch=2, controller_epoch=49, version=8)
@@ -273,7 +273,7 @@ def test_a_state_that_is_gone_fails_the_step() -> None:
     assert state_of(controller) is ReplicaState.ONLINE
 
 
-def test_a_deleted_topic_without_a_state_is_passed_over() -> None:
+def test_a_replica_of_a_topic_under_deletion_without_a_state_is_skipped() -> None:
     """For a topic that is being deleted no failure is recorded, and the replica does not change."""
     controller = play(6, state=ReplicaState.ONLINE)
     controller.context.topics_to_be_deleted["t"] = None
@@ -296,7 +296,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
         assert [failure.error for failure in done.failed] == ["StateChangeFailedException"]
 
 
-def test_others_are_not_reported_of_a_topic_that_is_deleted() -> None:
+def test_no_leader_and_isr_is_sent_for_a_topic_under_deletion() -> None:
     """The ISR is written, but no LeaderAndIsr is sent: the topic is being deleted."""
     controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.context.topics_to_be_deleted["t"] = None

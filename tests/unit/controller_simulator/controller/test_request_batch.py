@@ -79,7 +79,7 @@ def test_one_request_of_a_kind_for_a_broker() -> None:
     assert request.live_leaders == (1, 2)
 
 
-def test_a_leader_that_is_gone_is_no_live_leader() -> None:
+def test_a_dead_leader_is_not_among_the_live_leaders() -> None:
     """Only registered brokers are named as leaders."""
     memory = context()
     memory.leadership[FOO] = LeaderIsrAndControllerEpoch(LeaderAndIsr(9, (9,)), 30)
@@ -117,7 +117,7 @@ def test_metadata_of_a_topic_that_is_deleted() -> None:
     )
 
 
-def test_metadata_without_partitions_tells_who_lives() -> None:
+def test_metadata_without_partitions_names_the_live_brokers() -> None:
     """A request without partitions is still sent; ids only of topics that have one."""
     batch = RequestBatch(context())
     batch.add_update_metadata([2], [])
@@ -135,7 +135,7 @@ def test_a_topic_without_an_id_is_reported_without() -> None:
     assert request.topic_ids == {}
 
 
-def test_replicas_to_stop() -> None:
+def test_stop_replica_requests_are_grouped_by_broker() -> None:
     """By broker in one request; if deletion was asked for once, it deletes. Unregistered brokers get nothing."""
     batch = RequestBatch(context())
     batch.add_stop_replica([2, 9, -1], FOO, delete=True)
@@ -153,7 +153,7 @@ def test_replicas_to_stop() -> None:
     )
 
 
-def test_later_deletion_counts_too() -> None:
+def test_a_later_delete_turns_stop_replica_into_a_deletion() -> None:
     """First stop, then delete: delete."""
     batch = RequestBatch(context())
     batch.add_stop_replica([2], FOO, delete=False)
@@ -163,7 +163,7 @@ def test_later_deletion_counts_too() -> None:
     assert request.partitions == (StopReplicaPartition(FOO, 6, True),)
 
 
-def test_what_goes_out_first() -> None:
+def test_requests_are_sent_in_kafkas_order() -> None:
     """LeaderAndIsr, then UpdateMetadata, then StopReplica, whatever was added first."""
     batch = RequestBatch(context())
     batch.add_stop_replica([2], FOO, delete=False)

@@ -131,7 +131,7 @@ def test_a_dead_replica_halts_a_deletion() -> None:
     assert not any("foo" in path for path in controller.zookeeper.znodes)
 
 
-def test_a_broker_that_dies_meanwhile_halts_a_deletion() -> None:
+def test_a_broker_that_dies_during_a_deletion_halts_it() -> None:
     """Kafka's testBrokerFailureAfterDeletionStarted: tried again when the others are done."""
     controller = two_topics()
     controller.deletion.enqueue(["foo"])
@@ -164,7 +164,7 @@ def test_a_deletion_begins_once() -> None:
     assert lists(controller) == (["foo", "bar"], ["bar", "foo"], [])
 
 
-def test_an_ineligible_topic_is_queued_and_waits() -> None:
+def test_an_ineligible_topic_stays_queued_for_deletion() -> None:
     """A topic that is being reassigned waits; nothing is written or sent."""
     controller = two_topics()
     controller.deletion.init(["foo"], ["foo"])

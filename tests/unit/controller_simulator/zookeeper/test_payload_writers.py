@@ -87,7 +87,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def test_nothing_that_kafka_printed_is_left_out() -> None:
+def test_every_payload_printed_by_kafka_has_a_writer() -> None:
     """Each line of the oracle has its writer here, and the other way round."""
     assert PRINTED.keys() == WRITTEN.keys()
 
@@ -99,7 +99,7 @@ def test_a_payload_is_kafkas_to_the_byte(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_what_is_written_is_read(name: str) -> None:
+def test_every_written_payload_is_decoded(name: str) -> None:
     """Each decoder reads what Kafka writes there; a configuration change has its own kind."""
     kind = KINDS[name.partition("-")[0]]
     kind = ZnodeKind.CONFIG_CHANGE if name == "config-change" else kind
@@ -108,7 +108,7 @@ def test_what_is_written_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("since", [(2, "rack"), (3, "listener_security_protocol_map"),
                                    (4, "features")])  # fmt: skip
-def test_a_registration_says_what_its_version_knows(since: tuple[int, str]) -> None:
+def test_a_registration_has_the_fields_of_its_version(since: tuple[int, str]) -> None:
     """Version 3 added the rack, 4 the map of listeners, 5 features."""
     version, key = since
     assert f'"{key}"' not in _broker(version, "r1").decode()
@@ -121,14 +121,14 @@ def test_control_characters_are_escaped_as_jackson_does() -> None:
     assert write.encode_cluster_id("\\u00ab") == b'{"version":"1","id":"\\\\u00ab"}'
 
 
-def test_hashes_are_javas() -> None:
+def test_java_hash_equals_javas_string_hash() -> None:
     """String.hashCode wraps at 32 bits, and reads characters beyond 16 bits as two."""
     assert java_hash("polygenelubricants") == 1 << 31
     assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
     assert java_hash("\ud800") == 0xD800
 
 
-def test_a_table_grows_when_three_quarters_are_taken() -> None:
+def test_a_hash_table_grows_at_three_quarters() -> None:
     """Twelve keys need 32 buckets, in Scala's map and in Properties; eleven fit into 16."""
     keys = [str(n) for n in range(12)]
     assert scala_order(keys[:11]) == properties_order(keys[:11]) == keys[:11]

@@ -57,7 +57,7 @@ def test_a_znode_remembers_its_transactions(tree: ZnodeTree) -> None:
     assert (znode.mzxid, znode.children) == (105, {})
 
 
-def test_reads_of_what_is_not_there(tree: ZnodeTree) -> None:
+def test_reads_of_a_missing_znode(tree: ZnodeTree) -> None:
     """A missing znode is None for find, has no children, and is an error for other reads."""
     assert tree.find("/x") is None
     assert tree.children("/x") == ()
@@ -123,7 +123,7 @@ def test_later_parts_see_the_earlier_ones(
     assert tuple(done.path for done in answer.writes) == paths
 
 
-def test_the_end_of_a_session_takes_what_it_held(tree: ZnodeTree) -> None:
+def test_the_end_of_a_session_deletes_its_ephemeral_znodes(tree: ZnodeTree) -> None:
     """In one transaction, in order of creation; znodes that were deleted before are not listed."""
     tree.write(CreateZnode("/f", "", SESSION), session=SESSION)
     tree.write(CreateZnode("/g", "", SESSION), session=SESSION)
