@@ -26,7 +26,7 @@ def _work(took_ms: int, partitions: int) -> FailoverWork:
         (LogDirFailed(**HEAD, broker=3), None),
     ],
 )
-def test_only_a_failover_with_a_leader_to_write_is_one_to_measure_by(
+def test_only_a_failover_that_wrote_a_leader_is_used_as_a_measure(
     event: AnyEvent, last: LastFailover | None
 ) -> None:
     """If no leader write was due, nothing shows how long one takes."""
@@ -37,7 +37,7 @@ def test_only_a_failover_with_a_leader_to_write_is_one_to_measure_by(
     ("partitions", "bounds"),
     [(0, (0, 800)), (50, (400, 800)), (100, (800, 800)), (250, (800, 2000))],
 )
-def test_the_bounds_are_all_reading_and_all_writing(
+def test_failover_bounds_assume_all_time_for_reads_or_all_for_writes(
     partitions: int, bounds: tuple[int, int]
 ) -> None:
     """Reading takes as long as last time, writing a time for each leader; the smaller is the minimum."""
@@ -47,7 +47,7 @@ def test_the_bounds_are_all_reading_and_all_writing(
 
 
 @pytest.mark.parametrize("last", [None, LastFailover(partitions=0, took_ms=800)])
-def test_without_a_last_one_no_time_is_named(last: LastFailover | None) -> None:
+def test_without_a_last_failover_no_duration_is_estimated(last: LastFailover | None) -> None:
     """Nor by a failover that wrote no leader; the work is known all the same."""
     work = failover_work(50, 100, last)
     assert (work.at_least_ms, work.at_most_ms) == (None, None)

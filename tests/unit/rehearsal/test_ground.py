@@ -10,7 +10,7 @@ from tests.support.partition_facts import T0, part, up
 from tests.support.rehearsing import names, one, rehearsed
 
 
-def test_what_zookeeper_holds_is_put_there() -> None:
+def test_the_rehearsed_tree_holds_the_znodes_of_the_facts() -> None:
     """Assignments and states in every field, and the configurations on which elections depend."""
     facts = up(
         2, 3, controller=2, controller_epoch=7, broker_unclean={"2": True, "<default>": False}
@@ -47,7 +47,7 @@ def test_what_zookeeper_holds_is_put_there() -> None:
     assert tree.children("/admin/delete_topics") == ()
 
 
-def test_a_broker_that_starts_finds_what_others_made_before_it() -> None:
+def test_a_starting_broker_writes_only_its_own_registration() -> None:
     """It writes its own registration, and not the znodes that a cluster has once."""
     cluster = lay_ground(up(1, controller=1, controller_epoch=1), [])
     assert cluster.perform(StartBroker(2)) is None
@@ -92,7 +92,7 @@ def test_lagging_followers_stay_out() -> None:
     assert "followers out of the ISR" in {each.what for each in said.unknown}
 
 
-def test_what_the_controller_owes_comes_first() -> None:
+def test_due_leaders_are_elected_before_the_first_step() -> None:
     """A due leader is elected before the first step."""
     said = rehearsed(
         "delete-topic:u",
@@ -103,7 +103,7 @@ def test_what_the_controller_owes_comes_first() -> None:
     assert said.outages.count == 0
 
 
-def test_a_topic_that_goes_or_is_not_there_yet_is_taken_as_it_is() -> None:
+def test_topics_under_deletion_or_without_a_state_are_loaded_unchanged() -> None:
     """A deletion that waits for a dead broker still waits; a partition without a state has none."""
     said = one("start-broker:9", partitions=[part(replicas=(1, 9), deleting=True)])
     assert [change.deleted for change in said.changes.partitions] == [True]

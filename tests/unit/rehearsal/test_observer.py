@@ -65,14 +65,14 @@ def test_isr_changes_that_leaders_ask_for_are_counted() -> None:
     } == dict.fromkeys((1, 2, 3, 9), 2)
 
 
-def test_nobody_is_elected_without_a_failover() -> None:
+def test_leaders_moved_by_the_same_controller_are_not_failover_work() -> None:
     """Leaders that move under the same controller are not part of a failover."""
     observer = observed(KillBroker(3), partitions=(part(leader=3),))
     assert observer.elections == {"offline": 1}
     assert observer.failover(LAST, set()) is None
 
 
-def test_a_failover_is_due_what_the_dead_controller_led() -> None:
+def test_failover_work_counts_the_partitions_led_by_the_dead_controller() -> None:
     """Partitions that get a leader and those that get none; not those that had none before."""
     led = part()
     alone = part(1, replicas=(1,), isr=(1,))
@@ -88,7 +88,7 @@ def test_a_failover_is_due_what_the_dead_controller_led() -> None:
     assert less.zookeeper_writes == work.zookeeper_writes > 0
 
 
-def test_a_failover_that_ends_a_reassignment_writes_what_is_no_state() -> None:
+def test_a_failover_that_ends_a_reassignment_also_writes_the_topic_znode() -> None:
     """The topic's znode: a write of the failover, but not a due leader."""
     moved = part(replicas=(2, 3, 1), leader=2, isr=(2, 3), adding=(3,), removing=(1,))
     plain = observed(KillBroker(1), partitions=(part(1, leader=2),)).failover(LAST, set())
@@ -99,7 +99,7 @@ def test_a_failover_that_ends_a_reassignment_writes_what_is_no_state() -> None:
     assert work.zookeeper_writes > plain.zookeeper_writes
 
 
-def test_of_several_failovers_the_last_one_counts() -> None:
+def test_the_last_of_several_failovers_counts() -> None:
     """The first one's leaders are already written when the second begins."""
     observer = observed(KillBroker(1), DeleteController(), partitions=(part(), part(1)))
     last = observer.failover(LAST, set())

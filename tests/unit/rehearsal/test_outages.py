@@ -33,7 +33,7 @@ def test_outages_are_counted_in_steps() -> None:
     assert names(said.steps[0].went_under_min_isr) == (T2,)
 
 
-def test_an_outage_of_before_is_one() -> None:
+def test_an_outage_from_before_begins_at_step_0() -> None:
     """It begins at step 0, before the first; one that ends holds its last step."""
     said = rehearsed(
         "start-broker:4",
@@ -45,7 +45,7 @@ def test_an_outage_of_before_is_one() -> None:
     ]
 
 
-def test_what_is_deleted_ends_its_outage_and_is_not_online() -> None:
+def test_a_deleted_partition_ends_its_outage_and_is_not_back_online() -> None:
     """A partition that goes offline also ends its time under min.insync.replicas: it is not reported as well."""
     said = rehearsed(
         "kill-broker:3",

@@ -44,7 +44,9 @@ def test_a_killed_broker_is_missed_only_when_its_session_ends() -> None:
     ("operation", "waits"),
     [(StartBroker(3), "followers catch up"), (Reassign(()), "the copies take as long")],
 )
-def test_who_catches_up_when_is_a_race_where_an_isr_changes(operation: Act, waits: str) -> None:
+def test_the_order_of_catching_up_is_a_race_where_an_isr_changes(
+    operation: Act, waits: str
+) -> None:
     """Copies of a reassignment take as long as their data needs; followers that had a copy are faster."""
     (race,) = races_of(operation, (), None, _observer(isr_changes=1))
     assert race.race is Race.CATCH_UP

@@ -86,7 +86,7 @@ def test_a_rolling_restart_brings_everything_back() -> None:
     assert said.outages.count == 0
 
 
-def test_a_reassignment_is_carried_through() -> None:
+def test_a_reassignment_is_completed() -> None:
     """The leader that is no longer a replica hands over; a move that is not possible is named."""
     said = one(
         'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[2,3]},'
@@ -126,7 +126,7 @@ def test_preferred_elections_give_leaders_back() -> None:
     assert [change.partition for change in some.changes.partitions] == [1]
 
 
-def test_what_does_not_run_cannot_be_stopped() -> None:
+def test_a_step_that_stops_a_dead_broker_is_refused() -> None:
     """The step is refused, in words, and the next one continues."""
     said = rehearsed("stop-broker:9", "kill-broker:1", "start-broker:2", partitions=[part()])
     assert [step.refused for step in said.steps] == [
@@ -146,7 +146,7 @@ def test_the_last_broker_leaves_no_controller() -> None:
     assert names(step.went_offline) == (T0,)
 
 
-def test_without_a_controller_there_is_no_rehearsal() -> None:
+def test_a_rehearsal_without_a_controller_raises() -> None:
     """The error says to try again later."""
     with pytest.raises(NoControllerError, match="no live broker is the controller"):
         rehearsed("delete-controller", facts=up(1, 2, controller=3))

@@ -44,7 +44,7 @@ def _collected(play: Callable[[], object]) -> list[int]:
     return seen
 
 
-def test_what_others_leave_behind_is_collected_meanwhile() -> None:
+def test_garbage_of_other_requests_is_collected_during_a_rehearsal() -> None:
     """A cycle that another request of the process left is collected, and no collection examined everything."""
 
     class Left:
@@ -70,7 +70,7 @@ def _unreadable() -> Iterator[PartitionFacts]:
     raise ZeroDivisionError
 
 
-def test_the_collector_is_as_it_was_afterwards() -> None:
+def test_the_garbage_collectors_settings_are_restored_afterwards() -> None:
     """Also if the rehearsal ends with an error."""
     rehearsed("stop-broker:2", partitions=CLUSTER)
     assert gc.get_threshold() == OWN_THRESHOLDS

@@ -13,7 +13,7 @@ REBALANCED = "real_kafka_3_9_rebalance"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != REBALANCED])
-def test_a_real_cluster_did_what_was_rehearsed(name: str) -> None:
+def test_a_real_cluster_behaved_as_rehearsed(name: str) -> None:
     """Leaders, ISRs and replicas of all partitions, the controller's epoch, and who could be controller."""
     found = compare(load_recording(name))
     assert found.differences == []

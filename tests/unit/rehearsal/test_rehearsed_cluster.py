@@ -32,7 +32,7 @@ class Followed:
         return self.watch.look()
 
 
-def test_a_look_takes_in_what_was_written_since_the_last_one() -> None:
+def test_a_look_returns_the_changes_since_the_last_one() -> None:
     """A second look returns nothing new."""
     followed = Followed(part(replicas=(3, 2), leader=3, isr=(3, 2)), part(1))
     seen = followed.after(KillBroker(3))
@@ -48,7 +48,7 @@ def test_a_look_takes_in_what_was_written_since_the_last_one() -> None:
     assert followed.watch.look().changes == ()
 
 
-def test_a_leader_that_is_written_away_and_elected_anew_was_missing_meanwhile() -> None:
+def test_a_partition_written_leaderless_before_its_election_is_reported() -> None:
     """A failover writes that first for what the dead controller led; for others it need not."""
     alone = part(2, replicas=(1,), isr=(1,))
     seen = Followed(part(), part(1, leader=2), alone).after(KillBroker(1))
@@ -68,7 +68,7 @@ def test_the_controller_and_its_epoch_are_as_of_the_look() -> None:
     assert (facts.controller, facts.controller_epoch, facts.live) == (-1, 9, frozenset())
 
 
-def test_partitions_go_and_come_with_their_leader_without_a_write() -> None:
+def test_partitions_go_offline_and_online_without_a_write() -> None:
     """The last broker ends and returns: nobody can write the one, and nothing needs to be written for the other."""
     followed = Followed(part())
     followed.after(KillBroker(3), KillBroker(2))
@@ -78,7 +78,7 @@ def test_partitions_go_and_come_with_their_leader_without_a_write() -> None:
     assert (back.offline_ended, back.went_offline, back.changes) == ((T0,), (), ())
 
 
-def test_crossing_min_isr_is_said_once_each_way() -> None:
+def test_crossing_min_isr_is_reported_once_each_way() -> None:
     """Falling below, and back; a partition that only shrinks above it is neither."""
     followed = Followed(part(min_isr=3), part(1, min_isr=2))
     down = followed.after(KillBroker(3))
@@ -88,7 +88,7 @@ def test_crossing_min_isr_is_said_once_each_way() -> None:
     assert (up_again.went_under_min_isr, up_again.under_min_isr_ended) == ((), (T0,))
 
 
-def test_what_loses_its_leader_is_under_its_min_isr_no_more() -> None:
+def test_an_offline_partition_is_no_longer_under_min_isr() -> None:
     """Without a leader no ISR is too small: now it is offline, not both, and has not got a leader again."""
     followed = Followed(part(replicas=(3, 2), leader=3, isr=(3,), min_isr=2))
     seen = followed.after(KillBroker(3))
@@ -97,7 +97,7 @@ def test_what_loses_its_leader_is_under_its_min_isr_no_more() -> None:
     assert followed.watch.led(seen.under_min_isr_ended) == ()
 
 
-def test_what_a_reassignment_did_not_reach_is_named() -> None:
+def test_partitions_not_on_their_reassignment_target_are_named() -> None:
     """Missing, still moving, or with other replicas; the order counts, because the first is preferred."""
     watch = Followed(part(), part(1, adding=(3,)), part(2)).watch
     unknown = TopicPartition("u", 0)
@@ -114,7 +114,7 @@ def test_only_a_live_replica_could_be_an_unclean_leader() -> None:
     assert watch.unclean_unknown((T0, T1, T2)) == (T0,)
 
 
-def test_what_has_no_state_or_is_gone_has_no_leader_epoch() -> None:
+def test_new_and_deleted_partitions_have_no_leader_epoch() -> None:
     """A new partition, and a deleted one."""
     new = part(replicas=(9,), leader=None, isr=())
     followed = Followed(new, part(topic="u"))
@@ -126,7 +126,7 @@ def test_what_has_no_state_or_is_gone_has_no_leader_epoch() -> None:
     assert followed.watch.partitions.keys() == {T0}
 
 
-def test_what_is_written_to_a_topic_changes_all_its_partitions() -> None:
+def test_a_topic_deletion_marks_all_its_partitions_as_deleting() -> None:
     """A deletion that waits for a dead replica writes no state; then Kafka does not count an offline partition."""
     waits = part(replicas=(9,), leader=9, isr=(9,))
     followed = Followed(waits, part(1), part(topic="u"))
@@ -149,7 +149,7 @@ def test_topics_with_the_names_of_other_znodes_are_followed() -> None:
         ]
 
 
-def test_an_election_out_of_the_isr_is_said_or_not_known() -> None:
+def test_an_unclean_election_is_reported_or_unknown() -> None:
     """The topic's value counts, then the brokers' in ZooKeeper; without either it is not known."""
     lone = part(isr=(1,))
     for may in (part(isr=(1,), unclean=True), lone):

@@ -73,7 +73,7 @@ def test_a_step_is_read(text: str, step: Step) -> None:
         ('preferred-election:{"partitions":[]}', "no partition stands in it"),
     ],
 )
-def test_what_is_no_step_is_refused(text: str, why: str) -> None:
+def test_a_text_that_is_not_a_step_is_refused(text: str, why: str) -> None:
     """The message says what is wrong with it."""
     with pytest.raises(StepError, match=r".") as refused:
         read_step(text)

@@ -7,7 +7,7 @@ from tests.support.partition_facts import part
 from tests.support.rehearsing import rehearsed
 
 
-def test_what_zookeeper_does_not_hold_is_listed() -> None:
+def test_settings_that_are_not_in_zookeeper_are_listed_as_unknown() -> None:
     """Settings in the brokers' files, if an answer depends on them, and no others."""
     plain = {
         each.what for each in rehearsed("kill-broker:1", partitions=[part(unclean=False)]).unknown
@@ -28,7 +28,7 @@ def test_what_zookeeper_does_not_hold_is_listed() -> None:
     }
 
 
-def test_requests_of_older_tools_are_listed_and_not_played() -> None:
+def test_pending_znode_requests_are_listed_and_not_simulated() -> None:
     """Those that exist, by their paths: the elections and moves that they request are not in the answer."""
     asked = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
     said = rehearsed("kill-broker:3", partitions=[part()], requests=asked)
