@@ -80,7 +80,7 @@ def test_batches_restarts_and_repetitions_change_no_account(seed: int) -> None:
     7320
 )  # a partition that is reassigned before it has a state is no debt of its controller's
 @settings(max_examples=40)
-def test_ends_always_come(seed: int) -> None:
+def test_every_incident_closes_within_an_hour_of_the_last_failure(seed: int) -> None:
     """An hour after the last thing that happened no incident is open, whatever is left of it."""
     watched = play(seed)
     for _ in range(STANDING_MS // BEAT_MS + 1):
@@ -107,7 +107,7 @@ def test_ends_always_come(seed: int) -> None:
 
 @given(SEEDS)
 @settings(max_examples=40)
-def test_nothing_that_a_failure_does_escapes_the_incidents(seed: int) -> None:
+def test_every_election_by_failure_is_counted_in_one_incident(seed: int) -> None:
     """Elections by failure are all in one, and none is counted twice."""
     watched = play(seed)
     control = watched.fold.state.control

@@ -43,7 +43,7 @@ def take(held: dict[str, AnyView], fold: Fold) -> None:
 
 
 @given(SEEDS)
-def test_what_is_published_is_what_is_true_of_each_broker(seed: int) -> None:
+def test_published_broker_views_equal_views_computed_from_scratch(seed: int) -> None:
     """After each batch, whatever it touched: registrations, leaders, ISRs, settings, proofs, denials."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history, fold = small_cluster(), Fold()

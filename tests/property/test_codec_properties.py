@@ -103,7 +103,7 @@ def test_every_path_is_classified(path: str | list[str]) -> None:
 
 
 @given(st.binary(max_size=60) | ALMOST.map(str.encode))
-def test_a_configuration_leaves_with_known_keys_only(data: bytes) -> None:
+def test_only_known_keys_of_a_configuration_leave_the_watcher(data: bytes) -> None:
     """Whatever stands in a configuration, what is published holds no other key of it."""
     published = json.loads(znode_kinds.published_data("/config/brokers/1", data))
     assert set(published) <= {"version", "config"}
@@ -144,7 +144,7 @@ def test_payloads_round_trip(change: ZnodeChange, data: bytes) -> None:
 
 
 @given(st.binary(max_size=80) | JSON.map(json.dumps).map(str.encode))
-def test_garbage_is_logged_as_such(data: bytes) -> None:
+def test_garbage_bytes_raise_only_the_unreadable_record_error(data: bytes) -> None:
     """What is not ours raises UnreadableRecordError and nothing else, or is counted."""
     reasons: list[str] = []
     for decode in (decode_message, decode_event, decode_view):

@@ -29,7 +29,9 @@ COUNTED_ELSE = {Condition.ON_GONE_BROKERS, Condition.ONE_RACK, Condition.DELETIN
 
 
 @given(st.integers(0, 2**32), st.integers(0, 12))
-def test_a_list_is_as_long_as_the_number_that_led_to_it(seed: int, partitions: int) -> None:
+def test_each_condition_holds_for_as_many_partitions_as_the_view_counts(
+    seed: int, partitions: int
+) -> None:
     """Each condition holds for as many partitions as the cluster's view counts."""
     _, fold = random_cluster(seed, partitions)
     now = seen(fold)

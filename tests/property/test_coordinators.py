@@ -45,7 +45,7 @@ def happen(history: History, fold: Fold, step: tuple[str, str, int, int, bool]) 
 
 
 @given(STEPS)
-def test_coordinators_are_the_leaders_that_are_held(
+def test_coordinators_are_the_held_leaders_of_internal_topics(
     steps: list[tuple[str, str, int, int, bool]],
 ) -> None:
     """Whatever was seen, missed, deleted or packed: the counts are those of the states held."""

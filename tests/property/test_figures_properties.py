@@ -255,7 +255,7 @@ def test_figures_follow_every_step(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 5))
-def test_what_is_known_without_the_setting_is_so_whatever_it_is(
+def test_figures_known_without_min_insync_replicas_hold_for_any_value(
     seed: int, partitions: int, min_isr: int
 ) -> None:
     """No figure is made of a min.insync.replicas that nobody said: it is right for any, or None."""

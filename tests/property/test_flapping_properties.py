@@ -67,7 +67,7 @@ def test_flapping_partitions_are_those_with_enough_shrinks(
 
 
 @given(st.integers(0, 2**32), st.sampled_from(BROKERS), st.booleans())
-def test_a_planted_culprit_is_found(seed: int, culprit: int, leads: bool) -> None:
+def test_a_planted_flapping_broker_is_found(seed: int, culprit: int, leads: bool) -> None:
     """One slow broker leaves under several leaders; one bad leader loses several followers."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     others = draws.sample([b for b in BROKERS if b != culprit], draws.randint(2, 4))
@@ -123,7 +123,7 @@ def test_the_controller_flaps_by_count(
 
 
 @given(st.integers(0, 10_000), st.integers(0, 100_000), st.integers(1, 20))
-def test_the_next_check_is_the_first_of_the_series_that_is_not_over(
+def test_the_next_rebalance_check_is_the_first_that_is_not_in_the_past(
     elected_at: int, now: int, interval_seconds: int
 ) -> None:
     """5 s after the election, then every interval: the first one that is not before now."""

@@ -41,7 +41,7 @@ def lived(draws: random.Random, *, auto_leader_rebalance: bool | None = None) ->
 
 @given(st.integers(0, 2**32), st.sampled_from(BROKERS), st.sampled_from([KillBroker, StopBroker]))
 @settings(max_examples=60)
-def test_a_lost_broker_leaves_what_was_foretold(
+def test_a_lost_broker_leaves_the_predicted_leaders_and_offline_partitions(
     seed: int, broker: int, how: type[KillBroker | StopBroker]
 ) -> None:
     """Killed or stopped: the leaders, and the partitions without one, are those of the insight."""
@@ -69,7 +69,7 @@ def test_a_lost_broker_leaves_what_was_foretold(
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=30)
-def test_recommended_elections_do_what_was_promised(seed: int) -> None:
+def test_recommended_elections_reach_the_predicted_imbalance(seed: int) -> None:
     """Chunk by chunk: every partition is elected, and the imbalance is the one that was reported."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = lived(draws, auto_leader_rebalance=False)

@@ -234,7 +234,7 @@ def test_pairs_are_those_that_break_more_together_than_apart(
 
 
 @given(some_partitions(), brokers(), st.permutations(list(BROKERS)), st.integers(1, 4))
-def test_a_rack_lost_at_once_or_broker_by_broker_ends_alike(
+def test_losing_a_rack_at_once_or_broker_by_broker_has_the_same_result(
     partitions: list[PartitionFacts], cluster: ClusterFacts, order: list[int], count: int
 ) -> None:
     """Without unclean elections, the order in which brokers go does not matter for what is left."""
@@ -311,7 +311,7 @@ def test_the_next_rebalance_is_that_of_kafkas_loop(
 
 
 @given(some_partitions(), brokers(), st.integers(1, 5))
-def test_a_recommendation_holds_all_that_can_be_elected_and_nothing_else(
+def test_a_recommendation_holds_exactly_the_electable_partitions(
     partitions: list[PartitionFacts], cluster: ClusterFacts, size: int
 ) -> None:
     """Worst broker first, in chunks of the size, in the tool's JSON; the promise comes true."""

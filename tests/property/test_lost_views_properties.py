@@ -195,7 +195,7 @@ def _wide_topics() -> Iterator[None]:
 
 @settings(max_examples=150)
 @given(STEPS, st.integers(0, 2**32))
-def test_an_exporter_says_that_it_lacks_views_if_it_does_and_only_then(
+def test_an_exporter_reports_lost_views_exactly_when_it_lacks_some(
     steps: list[str], seed: int
 ) -> None:
     """At each commit; and a whole resync, which touches everything, makes every exporter whole."""
@@ -231,7 +231,7 @@ def deny(line: Line, topic: str) -> None:
     line.read()
 
 
-def test_a_topic_that_a_resync_was_denied_is_held_like_in_the_fold() -> None:
+def test_a_topic_denied_to_a_resync_is_held_as_in_the_fold() -> None:
     """Nobody knows whether it is there; nothing is missing, and the status says what is denied."""
     line = Line(1)
     line.fold()

@@ -24,7 +24,7 @@ QUIET_HEARTBEATS = 12
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=40)
-def test_no_healthy_run_holds_a_ghost(seed: int) -> None:
+def test_no_healthy_run_reports_a_ghost_controller(seed: int) -> None:
     """At every quiet point nothing is due for long, and no prediction fails, ever."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
@@ -41,7 +41,7 @@ def test_no_healthy_run_holds_a_ghost(seed: int) -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=20)
-def test_no_slow_run_holds_a_ghost(seed: int) -> None:
+def test_no_slow_run_reports_a_ghost_controller(seed: int) -> None:
     """Ten seconds between any two transactions: slow at times, and never a ghost."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
@@ -55,7 +55,7 @@ def test_no_slow_run_holds_a_ghost(seed: int) -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=40)
-def test_nothing_is_due_by_name_at_a_quiet_point(seed: int) -> None:
+def test_no_sure_partition_write_is_due_at_a_quiet_point(seed: int) -> None:
     """Partition by partition, too, a healthy controller owes nothing that is sure."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
@@ -73,7 +73,7 @@ def test_nothing_is_due_by_name_at_a_quiet_point(seed: int) -> None:
 
 @given(st.integers(0, 2**32), st.sampled_from(BROKERS))
 @settings(max_examples=40)
-def test_a_silent_controller_that_owes_something_is_logged_once(seed: int, victim: int) -> None:
+def test_a_silent_controller_with_writes_due_is_reported_once(seed: int, victim: int) -> None:
     """A follower or leader dies and no state is written: one ghost, with what is due."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)

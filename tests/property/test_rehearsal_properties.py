@@ -87,7 +87,7 @@ def _agree(facts: ClusterFacts, partitions: list[PartitionFacts], broker: int, h
 
 @given(clusters_at_rest(), st.data(), st.sampled_from(["stop-broker", "kill-broker"]))
 @settings(max_examples=150)
-def test_a_rehearsal_is_what_a_what_if_says(
+def test_a_rehearsal_agrees_with_the_what_if(
     cluster: tuple[ClusterFacts, list[PartitionFacts]], data: st.DataObject, how: str
 ) -> None:
     """Offline, unclean, under min.insync.replicas or perhaps so, and who leads instead."""
@@ -98,7 +98,9 @@ def test_a_rehearsal_is_what_a_what_if_says(
 
 @given(st.integers(0, 2**32), st.sampled_from(["stop-broker", "kill-broker"]))
 @settings(max_examples=40)
-def test_so_it_is_over_the_views_of_a_cluster_with_a_past(seed: int, how: str) -> None:
+def test_a_rehearsal_agrees_with_the_what_if_over_views_of_a_used_cluster(
+    seed: int, how: str
+) -> None:
     """What operators and fate do before makes no difference; moving replicas and deletions apart."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = lived(draws, auto_leader_rebalance=False)

@@ -180,7 +180,7 @@ def test_the_ends_of_batches_change_nothing(seed: int) -> None:
 
 
 @given(STEPS)
-def test_a_restart_anywhere_changes_nothing(seed: int) -> None:
+def test_a_restart_at_any_change_gives_the_same_state(seed: int) -> None:
     """Packed, unpacked and gone on with, a fold reports and holds what it would have."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history = lived(seed)
@@ -231,7 +231,7 @@ def test_a_history_and_a_resync_of_its_end_agree(seed: int) -> None:
 
 
 @given(STEPS)
-def test_a_reconciliation_of_what_was_reported_is_equal(seed: int) -> None:
+def test_a_reconciliation_of_a_fully_reported_tree_verifies(seed: int) -> None:
     """As long as every change is reported, the digest follows the tree, and each reconciliation verifies."""
     history = small_cluster()
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
@@ -301,7 +301,7 @@ def test_counters_never_fall(seed: int) -> None:
 
 
 @given(STEPS)
-def test_elections_are_what_the_epoch_grew_by(seed: int) -> None:
+def test_the_number_of_elections_equals_the_growth_of_the_epoch(seed: int) -> None:
     """However elections are merged or unseen, once both znodes are read the count is exact.
 
     And wherever the log ends before: those that were not seen are missed, and none is forgotten.

@@ -26,7 +26,7 @@ SHARES = [
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", SHARES)
-def test_every_invariant_holds_whatever_goes_wrong(first: int) -> None:
+def test_every_invariant_holds_under_all_faults(first: int) -> None:
     """No seed breaks an invariant; each has enough changes and faults to mean something."""
     for seed in range(first, first + SHARE):
         outcome = play(seed)
@@ -65,7 +65,7 @@ def test_a_seed_plays_the_same_again(seed: int) -> None:
     assert len(stories[0]) > LEAST_CHANGES / 2
 
 
-def test_a_broken_seed_is_logged_with_the_command_that_replays_it(
+def test_a_failed_seed_is_printed_with_the_command_that_replays_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Exit code 1, the invariant, and the command."""

@@ -163,7 +163,7 @@ class Truth:
 
 
 @given(seed=SEEDS)
-def test_after_a_resync_a_snapshot_is_what_zookeeper_holds(seed: int) -> None:
+def test_after_a_resync_a_snapshot_equals_the_znode_tree(seed: int) -> None:
     """Every fact and every figure, whatever went unseen before."""
     history = undamaged(seed)
     history.resync()
@@ -209,7 +209,7 @@ def test_elections_are_those_that_were_held(seed: int) -> None:
 
 
 @given(seed=SEEDS)
-def test_a_recording_gives_what_the_fold_gives(seed: int) -> None:
+def test_a_replayed_log_gives_the_snapshot_of_the_fold(seed: int) -> None:
     """Damage, holes, duplicates and resyncs included."""
     history = plays.lived(seed)
     fold = Fold()
@@ -275,7 +275,7 @@ def test_facts_need_no_positions(seed: int) -> None:
 
 
 @given(line=st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
-def test_no_line_whatever_raises_anything(line: bytes) -> None:
+def test_no_line_of_a_log_raises_an_exception(line: bytes) -> None:
     """It is changes, or it is unreadable, or (an empty array) nothing."""
     replay = LogReplay(assumed=lambda _: Assumed(min_insync_replicas=1))
     loose = decode_line(line)

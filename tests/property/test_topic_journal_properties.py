@@ -46,7 +46,7 @@ def stored(topics: TopicsInMemory) -> Any:
 
 
 @given(LIMITS, BATCHES, st.data())
-def test_every_worker_finds_what_was_written(
+def test_every_worker_finds_all_written_topics(
     limits: JournalLimits, batches: list[dict[str, bytes | None]], data: st.DataObject
 ) -> None:
     """One that ran all batches, one that comes new after any of them, and one that walks over all."""
@@ -84,7 +84,7 @@ def test_a_batch_writes_the_same_on_every_worker(
 
 
 @given(LIMITS, BATCHES)
-def test_a_topic_stands_in_one_chunk_and_the_place_says_how_large_all_are(
+def test_a_topic_is_in_one_chunk_and_base_bytes_is_the_size_of_all(
     limits: JournalLimits, batches: list[dict[str, bytes | None]]
 ) -> None:
     """However the base has grown and shrunk."""

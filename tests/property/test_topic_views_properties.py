@@ -64,7 +64,7 @@ def begun() -> tuple[History, Fold]:
 
 
 @given(SEEDS)
-def test_what_is_published_is_what_is_true_of_each_topic(seed: int) -> None:
+def test_published_topic_views_equal_views_computed_from_scratch(seed: int) -> None:
     """After each batch, whatever it touched: states, assignments, configurations, deletions, proofs, denials."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history, fold = begun()
@@ -100,7 +100,7 @@ def test_one_state_writes_the_view_of_its_partition_alone(partition: int, leader
     ]
 
 
-def test_another_number_of_views_writes_them_all() -> None:
+def test_a_changed_number_of_chunks_writes_all_views_of_a_topic() -> None:
     """Each says how many there are."""
     history, fold = begun()
     fold.follow(history)

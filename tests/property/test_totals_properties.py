@@ -101,7 +101,7 @@ def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: se
 
 
 @given(st.lists(PUTS, max_size=12), st.integers(0, 3))
-def test_totals_are_right_however_much_waits(puts: list[Put], most: int) -> None:
+def test_totals_are_right_for_any_number_of_pending_moves(puts: list[Put], most: int) -> None:
     """What waits to be added up is bounded, and where the bound lies changes no number."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     state = ClusterState(control, MemoryTopicStore())
@@ -147,7 +147,7 @@ def test_a_change_that_fails_half_way_keeps_the_totals(failing: int, every: int)
         replay_module.__dict__["keep"] = kept
 
 
-def test_what_is_held_cannot_be_changed_in_place() -> None:
+def test_held_topics_and_partitions_are_immutable() -> None:
     """A topic and a partition are values: only a put moves them, and the totals with them."""
     fold = Fold()
     fold.follow(small_cluster())

@@ -71,7 +71,7 @@ def test_a_compacted_topic_shows_the_same(steps: list[str]) -> None:
     assert shown(store) == present
 
 
-def test_a_cluster_that_is_deleted_by_hand_stays_gone() -> None:
+def test_a_cluster_deleted_by_hand_stays_deleted() -> None:
     """A null under its view's key, read once or twice; one that is older than the view is of before."""
     store = ViewStore()
     first, null = record(cluster_view(at=as_of(1))), raw(b"prod/cluster", None)

@@ -177,7 +177,7 @@ def test_no_number_is_read_that_was_not_written(kind: ZnodeKind, data: st.DataOb
 
 @pytest.mark.parametrize("kind", WRITTEN)
 @given(data=st.data())
-def test_what_kafka_writes_is_read(kind: ZnodeKind, data: st.DataObject) -> None:
+def test_every_payload_that_kafka_writes_is_decoded(kind: ZnodeKind, data: st.DataObject) -> None:
     """No payload of Kafka's own is refused, whatever the numbers in it."""
     DECODERS[kind](data.draw(WRITTEN[kind]))
 
@@ -207,7 +207,7 @@ def test_topics_round_trip(
 
 
 @given(st.sampled_from(["users", "clients", "ips"]), NAMES, st.data())
-def test_no_name_of_a_user_leaves_the_watcher(kind: str, name: str, data: st.DataObject) -> None:
+def test_user_names_do_not_leave_the_watcher(kind: str, name: str, data: st.DataObject) -> None:
     """Whatever is damaged in a notification, who it names stays inside."""
     secret = f"S3cret{name}"
     payload = encode_config_change(f"{kind}/{secret}")
