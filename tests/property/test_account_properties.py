@@ -1,4 +1,4 @@
-"""Incidents and recommendations over whatever operators and fate do to a cluster.
+"""Incidents and recommendations over random operations and failures of a cluster.
 
 The clusters are those of the miniature controller: the writes are Kafka's, complete and in order.
 """
@@ -35,7 +35,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 def play(seed: int, *, beats: int = 12) -> Watched:
-    """Return a cluster with a life behind it, and heartbeats now and then."""
+    """Return a cluster after random operations, with heartbeats in between."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
     for _ in range(draws.randint(1, 25)):
@@ -59,7 +59,7 @@ def cut(changes: Sequence[LogRecord], draws: random.Random) -> Iterator[Sequence
 @given(SEEDS)
 @settings(max_examples=40)
 def test_batches_restarts_and_repetitions_change_no_account(seed: int) -> None:
-    """However the log is cut, wherever a fold goes on from bytes, whatever is delivered again."""
+    """For any batches, any restart from a packed state and any redelivery of changes."""
     watched = play(seed)
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     other = Fold(packed=True)
@@ -76,12 +76,10 @@ def test_batches_restarts_and_repetitions_change_no_account(seed: int) -> None:
 
 
 @given(SEEDS)
-@example(
-    7320
-)  # a partition that is reassigned before it has a state is no debt of its controller's
+@example(7320)  # a partition that is reassigned before it has a state is not a due write
 @settings(max_examples=40)
 def test_every_incident_closes_within_an_hour_of_the_last_failure(seed: int) -> None:
-    """An hour after the last thing that happened no incident is open, whatever is left of it."""
+    """An hour after the last operation no incident is open, even if something is still abnormal."""
     watched = play(seed)
     for _ in range(STANDING_MS // BEAT_MS + 1):
         watched.history.heartbeat()
@@ -108,7 +106,7 @@ def test_every_incident_closes_within_an_hour_of_the_last_failure(seed: int) -> 
 @given(SEEDS)
 @settings(max_examples=40)
 def test_every_election_by_failure_is_counted_in_one_incident(seed: int) -> None:
-    """Elections by failure are all in one, and none is counted twice."""
+    """The counts of all incidents add up to the reported elections; none is counted twice."""
     watched = play(seed)
     control = watched.fold.state.control
     assert control.log.errors == 0
@@ -132,7 +130,7 @@ def test_every_election_by_failure_is_counted_in_one_incident(seed: int) -> None
 @given(SEEDS)
 @settings(max_examples=40)
 def test_a_recommendation_is_graded_before_the_next_is_made(seed: int) -> None:
-    """Made and graded take turns under one number, and the grade's counts add up."""
+    """The two events alternate under one number, and the grade's counts add up."""
     watched = play(seed, beats=40)
     reported = [
         event
@@ -153,7 +151,7 @@ def test_a_recommendation_is_graded_before_the_next_is_made(seed: int) -> None:
 
 
 def with_requests(changes: Sequence[ZnodeChange], draws: random.Random) -> list[LogRecord]:
-    """Return a log with requests anywhere in it: early, late, repeated, of what is not there, or wide."""
+    """Return a log with requests at any place: early, late, repeated, wide, or for unknown partitions."""
     records: list[LogRecord] = []
     last = election_request("none", 0)
     for change in changes:
@@ -169,7 +167,7 @@ def with_requests(changes: Sequence[ZnodeChange], draws: random.Random) -> list[
 
 
 def but_for_origins(fold: Fold) -> object:
-    """Return all that a fold holds and has reported, but for who asked for elections."""
+    """Return all state and events of a fold, except the origins of elections."""
     control = copy.deepcopy(fold.state.control)
     control.elections = ElectionState()
     control.published.recommendation = 0
@@ -191,7 +189,7 @@ def but_for_origins(fold: Fold) -> object:
 @given(SEEDS)
 @settings(max_examples=40)
 def test_requests_change_nothing_but_the_origin_of_elections(seed: int) -> None:
-    """Whatever is asked for, wherever it stands in the log, however often: all else is as without it."""
+    """Any requests, at any place in the log, in any number: everything else is as without them."""
     watched = play(seed, beats=40)
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     other = Fold()
@@ -202,7 +200,7 @@ def test_requests_change_nothing_but_the_origin_of_elections(seed: int) -> None:
 @given(SEEDS)
 @settings(max_examples=40)
 def test_origins_do_not_depend_on_batches_and_restarts(seed: int) -> None:
-    """However the log is cut, and wherever a fold goes on from bytes; requests are of the log as changes are."""
+    """For any batches and any restart from a packed state; requests are part of the log like changes."""
     watched = play(seed, beats=40)
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     records = with_requests(watched.history.changes, draws)

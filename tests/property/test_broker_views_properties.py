@@ -1,4 +1,4 @@
-"""The views of brokers, made of what a batch has touched, are those that all brokers have."""
+"""Views of the brokers that a batch touched equal views computed from scratch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SEEDS = st.integers(0, 2**32)
 
 
 def all_views(control: ControlPlane) -> tuple[dict[str, AnyView], int]:
-    """Return the views of all brokers, made of nothing but the state, and their digest."""
+    """Return the views of all brokers, computed from the state alone, and their digest."""
     new = BrokerViews()
     made: dict[str, AnyView] = {key: view for key, view, _ in new.changed(control, NOWHERE)}
     return made, new.digest
 
 
 def without_place(view: AnyView) -> AnyView:
-    """Return a view as if it had been made nowhere."""
+    """Return a view without its position in the log."""
     return msgspec.structs.replace(view, as_of=NOWHERE)
 
 
@@ -44,7 +44,7 @@ def take(held: dict[str, AnyView], fold: Fold) -> None:
 
 @given(SEEDS)
 def test_published_broker_views_equal_views_computed_from_scratch(seed: int) -> None:
-    """After each batch, whatever it touched: registrations, leaders, ISRs, settings, proofs, denials."""
+    """After each batch that touches any of registrations, leaders, ISRs, settings, proofs, denials."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history, fold = small_cluster(), Fold()
     held: dict[str, AnyView] = {}
@@ -65,8 +65,8 @@ def test_published_broker_views_equal_views_computed_from_scratch(seed: int) -> 
 
 
 @given(SEEDS)
-def test_a_batch_that_touches_one_partition_looks_at_its_brokers_alone(seed: int) -> None:
-    """The others' views are neither made nor sent: what a batch costs does not grow with them."""
+def test_a_batch_that_touches_one_partition_checks_only_its_brokers(seed: int) -> None:
+    """Other views are neither computed nor sent: the cost of a batch does not grow with their number."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     brokers = range(draws.randint(4, 9))
     history = small_cluster(t={0: (0, 1, 2), 1: (2, 3, 0)})

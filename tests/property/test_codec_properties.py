@@ -1,4 +1,4 @@
-"""Truths about what is written and read: the records round-trip, decoders raise their own error."""
+"""Properties of encoders and decoders: records round-trip, decoders raise only their own error."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_every_path_is_classified(path: str | list[str]) -> None:
 
 @given(st.binary(max_size=60) | ALMOST.map(str.encode))
 def test_only_known_keys_of_a_configuration_leave_the_watcher(data: bytes) -> None:
-    """Whatever stands in a configuration, what is published holds no other key of it."""
+    """For any content of a configuration the published data holds no other key."""
     published = json.loads(znode_kinds.published_data("/config/brokers/1", data))
     assert set(published) <= {"version", "config"}
     assert set(published.get("config", {})) <= config_payloads.CONFIG_KEYS
@@ -130,14 +130,14 @@ CHANGES = st.builds(
 
 @given(st.lists(CHANGES, max_size=5))
 def test_changes_round_trip(changes: list[ZnodeChange]) -> None:
-    """A message gives back the changes that went in, encoded at once or one by one."""
+    """A decoded message equals the encoded changes, encoded at once or one by one."""
     assert decode_message(encode_changes(changes)) == Batch(tuple(changes))
     assert decode_message(join_changes(map(encode_change, changes))) == Batch(tuple(changes))
 
 
 @given(CHANGES, st.binary(max_size=40))
 def test_payloads_round_trip(change: ZnodeChange, data: bytes) -> None:
-    """A znode's bytes come out of the log as they went in, UTF-8 or not."""
+    """A znode's bytes are the same after the log, UTF-8 or not."""
     fields = {name: getattr(change, name) for name in change.__struct_fields__}
     reported = ZnodeChange(**{**fields, "data": None, **data_fields(data)})
     assert decode_message(encode_changes([reported])).changes[0].payload() == data
@@ -145,7 +145,7 @@ def test_payloads_round_trip(change: ZnodeChange, data: bytes) -> None:
 
 @given(st.binary(max_size=80) | JSON.map(json.dumps).map(str.encode))
 def test_garbage_bytes_raise_only_the_unreadable_record_error(data: bytes) -> None:
-    """What is not ours raises UnreadableRecordError and nothing else, or is counted."""
+    """Bytes of no record of kcm raise only UnreadableRecordError, or are counted."""
     reasons: list[str] = []
     for decode in (decode_message, decode_event, decode_view):
         try:

@@ -1,4 +1,4 @@
-"""What the API lists is what the figures count, on any cluster."""
+"""The API's partition lists agree with the view's counts, on any cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COUNTED_ELSE = {Condition.ON_GONE_BROKERS, Condition.ONE_RACK, Condition.DELETIN
 def test_each_condition_holds_for_as_many_partitions_as_the_view_counts(
     seed: int, partitions: int
 ) -> None:
-    """Each condition holds for as many partitions as the cluster's view counts."""
+    """The condition's list is as long as the figure that links to it."""
     _, fold = random_cluster(seed, partitions)
     now = seen(fold)
     counts = now.cluster.counts

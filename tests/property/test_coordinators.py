@@ -1,4 +1,4 @@
-"""Coordinators are counted as the log goes; a count from scratch finds the same."""
+"""Coordinators are counted incrementally; a count from scratch gives the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = st.lists(
 
 
 def happen(history: History, fold: Fold, step: tuple[str, str, int, int, bool]) -> None:
-    """Let one thing happen to the cluster, or to the fold."""
+    """Apply one step to the cluster or to the fold."""
     way, topic, partition, leader, seen = step
     match way:
         case "state":
@@ -48,7 +48,7 @@ def happen(history: History, fold: Fold, step: tuple[str, str, int, int, bool]) 
 def test_coordinators_are_the_held_leaders_of_internal_topics(
     steps: list[tuple[str, str, int, int, bool]],
 ) -> None:
-    """Whatever was seen, missed, deleted or packed: the counts are those of the states held."""
+    """After any reported, missed, deleted or packed states the counts equal those of the held states."""
     history, fold = small_cluster(), Fold(packed=True)
     fold.follow(history)
     for step in steps:

@@ -32,7 +32,7 @@ BROKERS = range(5)
 
 
 class Seen(NamedTuple):
-    """What a reader of all views holds."""
+    """The views as a reader holds them."""
 
     cluster: ClusterView
     brokers: dict[int, BrokerView]
@@ -59,7 +59,7 @@ def seen(fold: Fold) -> Seen:
 
 
 def random_cluster(seed: int, partitions: int) -> tuple[History, Fold]:
-    """Return a cluster of this size with every kind of trouble, some of it folded late."""
+    """Return a cluster of this size with every kind of failure, some of it folded late."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     assignment = {
         name: {
@@ -108,7 +108,7 @@ def _trouble(
 
 
 def check(fold: Fold) -> None:
-    """Hold every figure against its definition."""
+    """Compare every figure with its definition."""
     now = seen(fold)
     _check_cluster(now)
     _check_brokers(now)
@@ -204,11 +204,11 @@ def _check_brokers(now: Seen) -> None:
 
 
 def _check_safety(view: BrokerView, loss: Loss, now: Seen, *, uniform: bool) -> None:
-    """A yes and a no are what a look at each partition says; otherwise nothing is said."""
+    """True and False follow from every single partition; otherwise the answer is None."""
     breaks = (*loss.offline, *loss.under_min_isr, *loss.unclean)
     if view.safe_to_stop:
         assert not breaks
-        # Totals do not know who is out of sync: only an unclean election could choose such a one.
+        # Totals do not know replicas out of sync: only an unclean election could choose one of them.
         stranded = [p for p in now.partitions if p.id in loss.stranded]
         assert all(now.facts.unclean_of(p) for p in stranded)
     elif view.safe_to_stop is False and uniform:
@@ -228,7 +228,7 @@ def _check_recommendation(now: Seen) -> None:
 
 @given(st.integers(0, 2**32), st.integers(0, 12))
 def test_figures_equal_a_count_over_partitions(seed: int, partitions: int) -> None:
-    """After any history the views' figures are what their own partitions give."""
+    """After any history the views' figures equal a count over their own partitions."""
     _, fold = random_cluster(seed, partitions)
     check(fold)
 
@@ -258,7 +258,7 @@ def test_figures_follow_every_step(seed: int) -> None:
 def test_figures_known_without_min_insync_replicas_hold_for_any_value(
     seed: int, partitions: int, min_isr: int
 ) -> None:
-    """No figure is made of a min.insync.replicas that nobody said: it is right for any, or None."""
+    """If min.insync.replicas is unknown, a figure is right for any value of it, or None."""
     _, fold = random_cluster(seed, partitions)
     control = fold.state.control
     control.assumed = Assumed()

@@ -1,4 +1,4 @@
-"""Flapping is what the events in the window add up to, and a planted culprit is found."""
+"""Flapping is a count of the events in the window, and a planted flapping broker is found."""
 
 from __future__ import annotations
 

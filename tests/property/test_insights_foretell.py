@@ -1,7 +1,7 @@
-"""What insights foretell is what the miniature controller then does.
+"""The simulated controller then does what insights predict.
 
-A broker is lost, or stopped, or preferred elections are held, and the cluster that comes of it is
-the one that was foretold: leaders, offline partitions, imbalance.
+A broker is killed or stopped, or preferred elections are held, and the resulting cluster is
+the predicted one: leaders, offline partitions, imbalance.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.watched import BROKERS, Watched, cluster, facts, operation
 
 
 def lived(draws: random.Random, *, auto_leader_rebalance: bool | None = None) -> Watched:
-    """Return a cluster with a past, at rest; without failed log directories, which do not show."""
+    """Return a quiet cluster after random operations, without failed log directories."""
     watched = cluster(draws)
     if auto_leader_rebalance is not None:
         watched.simulator.settings = msgspec.structs.replace(
@@ -44,7 +44,7 @@ def lived(draws: random.Random, *, auto_leader_rebalance: bool | None = None) ->
 def test_a_lost_broker_leaves_the_predicted_leaders_and_offline_partitions(
     seed: int, broker: int, how: type[KillBroker | StopBroker]
 ) -> None:
-    """Killed or stopped: the leaders, and the partitions without one, are those of the insight."""
+    """After a kill or a stop the leaders and the offline partitions are those of the insight."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = lived(draws, auto_leader_rebalance=False)
     before, brokers = facts(watched.fold)

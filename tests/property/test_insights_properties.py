@@ -99,7 +99,7 @@ def unclean(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
 
 
 def elected(partition: PartitionFacts, cluster: ClusterFacts, live: frozenset[int]) -> int | None:
-    """Elect an offline partition's leader, written again from Kafka's words."""
+    """Elect an offline partition's leader by a second implementation of Kafka's rules."""
     for replica in partition.replicas:
         if replica in live and replica in partition.isr:
             return replica
@@ -124,7 +124,7 @@ def after(partition: PartitionFacts, cluster: ClusterFacts, live: frozenset[int]
 
 
 def under_min_isr(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
-    """Return it by the definition of facts.md."""
+    """Return whether a partition is under its min ISR, by the definition of facts.md."""
     least = partition.min_isr
     if least is None:
         least = cluster.broker_min_isr.get(str(partition.leader))
@@ -197,7 +197,7 @@ def test_losing_each_broker_in_one_walk_equals_losing_them_one_by_one(
 def test_losing_groups_in_one_walk_equals_losing_them_one_by_one(
     partitions: list[PartitionFacts], cluster: ClusterFacts, groups: dict[int, frozenset[int]]
 ) -> None:
-    """Racks, pairs, any sets that may overlap: each as if it had been asked about alone."""
+    """For racks, pairs and any sets that overlap: each gives the same as if computed alone."""
     found = lose_groups(partitions, cluster, groups)
     assert found == {name: lose(partitions, cluster, lost) for name, lost in groups.items()}
 
@@ -214,7 +214,7 @@ def beyond(pair: Loss, *alone: Loss) -> tuple[int, ...]:
 def test_pairs_are_those_that_break_more_together_than_apart(
     partitions: list[PartitionFacts], cluster: ClusterFacts, most: int
 ) -> None:
-    """Found in one walk, they are the same as by asking about each pair, the worst in front."""
+    """One walk finds the same pairs as a computation of each pair, the worst first."""
     each = {broker: lose(partitions, cluster, {broker}) for broker in cluster.live}
     pairs = {
         pair: lose(partitions, cluster, pair)
@@ -255,7 +255,7 @@ def test_losing_a_rack_at_once_or_broker_by_broker_has_the_same_result(
 def test_a_broker_is_safe_to_stop_exactly_if_nothing_gets_worse(
     partitions: list[PartitionFacts], cluster: ClusterFacts, broker: int
 ) -> None:
-    """Yes, no and why: each reason has its partitions, and no reason means yes."""
+    """Each reason against a stop has its partitions; without a reason the broker is safe to stop."""
     loss = lose(partitions, cluster, {broker})
     verdict = safety(loss, cluster)
     worse = (*loss.offline, *loss.stranded, *loss.unclean, *loss.under_min_isr)
@@ -277,7 +277,7 @@ def test_the_next_rebalance_is_that_of_kafkas_loop(
     enabled: bool,
     old: bool,
 ) -> None:
-    """checkAndTriggerAutoLeaderRebalance, written again as it stands, elects the same."""
+    """A copy of checkAndTriggerAutoLeaderRebalance elects the same partitions."""
     assumed = AutoRebalance(
         auto_leader_rebalance_enable=enabled,
         leader_imbalance_per_broker_percentage=percentage,
@@ -314,7 +314,7 @@ def test_the_next_rebalance_is_that_of_kafkas_loop(
 def test_a_recommendation_holds_exactly_the_electable_partitions(
     partitions: list[PartitionFacts], cluster: ClusterFacts, size: int
 ) -> None:
-    """Worst broker first, in chunks of the size, in the tool's JSON; the promise comes true."""
+    """Worst broker first, in chunks of the size, in the tool's JSON; the predicted imbalance is reached."""
     wanted = recommend(partitions, cluster, partitions_per_chunk=size)
     by_id = {p.id: p for p in partitions}
     ordered = [tp for chunk in wanted.chunks for tp in chunk.partitions]

@@ -1,6 +1,6 @@
-"""Whatever becomes of the topic of views: a reader says that it lacks some if, and only if, it does.
+"""A reader of the topic of views reports lost views if, and only if, it lacks some.
 
-The fold's processor and the exporter's store are the real ones; Kafka and Spark are played.
+The fold's processor and the exporter's store are the real ones; Kafka and Spark are simulated.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ class Line:
             self.views.append(0, key.encode(), value)
 
     def go_back(self) -> None:
-        """Go on from an older checkpoint."""
+        """Resume from an older checkpoint."""
         self.kept = self.kept[: self.draws.randint(1, len(self.kept))]
 
     def replace_worker(self) -> None:
-        """End Spark's Python worker, and with it what it knew was sent."""
+        """End Spark's Python worker, and with it its record of sent views."""
         processor_module._remembered.clear()
 
     def lose_changes(self) -> None:
@@ -116,18 +116,18 @@ class Line:
     # --- the topic of views -----------------------------------------------------------------
 
     def cut(self) -> None:
-        """Lose the last records, whose offsets are given again; a reader that was beyond reads all again."""
+        """Lose the last records, so that their offsets are used again; a reader after them reads all again."""
         lost = self.draws.randint(0, MOST_LOST)
         self.views.cut(max(self.views.start, self.views.end - lost))
         if self.next_offset > self.views.end:
             self.next_offset = 0
 
     def compact(self) -> None:
-        """Keep of each key the newest record, up to anywhere."""
+        """Keep only the newest record of each key, up to a random offset."""
         self.views.compact(self.draws.randint(0, self.views.end))
 
     def write_late(self) -> None:
-        """Let a task that was given up write what it had once more."""
+        """Let an abandoned Spark task write its records again."""
         self._write(self.draws.choice(self.written[-10:]))
 
     # --- the exporter -----------------------------------------------------------------------
@@ -138,15 +138,15 @@ class Line:
         self.next_offset = 0
 
     def read_again(self) -> None:
-        """Read the topic from its beginning, over what is held."""
+        """Read the topic from its beginning, over the held views."""
         self.next_offset = 0
 
     def read_a_part(self) -> None:
-        """Stop anywhere."""
+        """Read up to a random offset."""
         self.read(self.draws.randint(0, 20))
 
     def read(self, most: int = 10**9) -> None:
-        """Read on, and check what is shown at each commit."""
+        """Continue to read, and check the shown views at each commit."""
         for each in self.views.read(self.next_offset, most):
             self.next_offset = each.offset + 1
             self.store.apply(Record("views", 0, each.offset, each.key, each.value, 0))
@@ -159,7 +159,7 @@ class Line:
         return self.store.clusters["prod"]
 
     def check(self, shown: ClusterSnapshot) -> None:
-        """The cluster is incomplete for what it lacks if that is so, and not otherwise."""
+        """Check that the cluster is incomplete for lost views exactly when some are missing."""
         view, lacks = shown.view, self.published.is_other(shown)
         assert shown.lacks_views == lacks
         if lacks:
@@ -198,7 +198,7 @@ def _wide_topics() -> Iterator[None]:
 def test_an_exporter_reports_lost_views_exactly_when_it_lacks_some(
     steps: list[str], seed: int
 ) -> None:
-    """At each commit; and a whole resync, which touches everything, makes every exporter whole."""
+    """Checked at each commit; after a whole resync, which touches everything, no exporter lacks views."""
     line = Line(seed)
     line.fold()
     for step in steps:
@@ -232,7 +232,7 @@ def deny(line: Line, topic: str) -> None:
 
 
 def test_a_topic_denied_to_a_resync_is_held_as_in_the_fold() -> None:
-    """Nobody knows whether it is there; nothing is missing, and the status says what is denied."""
+    """It may be deleted or not; no view is missing, and the status names the denied path."""
     line = Line(1)
     line.fold()
     deny(line, "a")

@@ -1,4 +1,4 @@
-"""What is in one rack is counted again or carried over, and is always the same."""
+"""Partitions in one rack are counted again or incrementally, with the same result."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ def _one_by_one(brokers: dict[int, BrokerView], topics: dict[str, TopicView]) ->
 
 
 @given(st.lists(TOPICS | REGISTRATIONS | st.sampled_from("abc"), max_size=12))
-def test_a_count_goes_along_with_each_change(changes: list[TopicView | BrokerView | str]) -> None:
-    """Topics come, change and go, brokers come, move and die: the count is that from scratch."""
+def test_the_incremental_one_rack_count_equals_a_count_from_scratch(
+    changes: list[TopicView | BrokerView | str],
+) -> None:
+    """After any change of topics and brokers the count equals a count from scratch."""
     count = OneRackCount()
     brokers: dict[int, BrokerView] = {}
     topics: dict[str, TopicView] = {}

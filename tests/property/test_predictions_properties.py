@@ -1,6 +1,6 @@
-"""No healthy controller is ever called a ghost, and every silent one that owes something is.
+"""No healthy controller is ever reported as a ghost, and every silent one with writes due is.
 
-The clusters are those of the miniature controller: whatever operators and fate do to them, the
+The clusters are those of the simulated controller: under all operations and failures the
 writes are Kafka's, complete and in order.
 """
 
@@ -56,7 +56,7 @@ def test_no_slow_run_reports_a_ghost_controller(seed: int) -> None:
 @given(st.integers(0, 2**32))
 @settings(max_examples=40)
 def test_no_sure_partition_write_is_due_at_a_quiet_point(seed: int) -> None:
-    """Partition by partition, too, a healthy controller owes nothing that is sure."""
+    """Also partition by partition, a healthy controller has no sure write due."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
     done: list[ScriptedOperation] = []

@@ -23,7 +23,7 @@ BROKERS = range(6)
 
 @st.composite
 def clusters_at_rest(draw: st.DrawFn) -> tuple[ClusterFacts, list[PartitionFacts]]:
-    """Any cluster whose controller owes nothing: dead brokers, followers behind, settings or none."""
+    """Return any cluster without due writes, with dead brokers, lagging followers and settings."""
     live = draw(st.frozensets(st.sampled_from(BROKERS), min_size=1))
     facts = ClusterFacts(
         live=live,
@@ -57,7 +57,7 @@ def clusters_at_rest(draw: st.DrawFn) -> tuple[ClusterFacts, list[PartitionFacts
 def _at_rest(
     partition: PartitionFacts, facts: ClusterFacts, draws: random.Random
 ) -> PartitionFacts:
-    """Return it with a leader and an ISR that the controller would leave as they are."""
+    """Return a partition with a leader and an ISR that the controller would not change."""
     online = [replica for replica in partition.replicas if replica in facts.live]
     isr = tuple(replica for replica in online if draws.random() < 0.7)
     if isr:
@@ -90,7 +90,7 @@ def _agree(facts: ClusterFacts, partitions: list[PartitionFacts], broker: int, h
 def test_a_rehearsal_agrees_with_the_what_if(
     cluster: tuple[ClusterFacts, list[PartitionFacts]], data: st.DataObject, how: str
 ) -> None:
-    """Offline, unclean, under min.insync.replicas or perhaps so, and who leads instead."""
+    """In offline and unclean partitions, in those under min.insync.replicas, and in new leaders."""
     facts, partitions = cluster
     broker = data.draw(st.sampled_from(sorted(facts.live)))
     _agree(facts, partitions, broker, how)
@@ -101,7 +101,7 @@ def test_a_rehearsal_agrees_with_the_what_if(
 def test_a_rehearsal_agrees_with_the_what_if_over_views_of_a_used_cluster(
     seed: int, how: str
 ) -> None:
-    """What operators and fate do before makes no difference; moving replicas and deletions apart."""
+    """Earlier operations and failures make no difference, except reassignments and deletions."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = lived(draws, auto_leader_rebalance=False)
     partitions, facts = facts_of(watched.fold)

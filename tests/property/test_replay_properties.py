@@ -1,4 +1,4 @@
-"""Truths about the fold that hold for every history of a cluster."""
+"""Properties of the fold that hold for every history of a cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = st.integers(0, 2**32)
 
 
 def play(history: History, draws: random.Random, steps: int, *, all_seen: bool = False) -> None:
-    """Let a cluster live: anything that Kafka, tools or a bad day may write, some of it unseen."""
+    """Write random changes of Kafka, of tools and of failures to a cluster, some of them unseen."""
     actions: list[Callable[[History, random.Random, bool], None]] = [
         _broker, _broker, _controller, _topic, _state, _state, _state, _config, _deletion,
         _damage, _time,
@@ -167,7 +167,7 @@ def test_totals_equal_a_count_from_scratch(seed: int) -> None:
 
 @given(STEPS)
 def test_the_ends_of_batches_change_nothing(seed: int) -> None:
-    """However the log is cut, the events, the counters and the figures are the same."""
+    """In batches of any size the events, the counters and the figures are the same."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history = lived(seed)
     one, many = Fold(), Fold()
@@ -181,7 +181,7 @@ def test_the_ends_of_batches_change_nothing(seed: int) -> None:
 
 @given(STEPS)
 def test_a_restart_at_any_change_gives_the_same_state(seed: int) -> None:
-    """Packed, unpacked and gone on with, a fold reports and holds what it would have."""
+    """A fold that resumes from its packed state has the same events and the same state."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history = lived(seed)
     steady, restarted = Fold(), Fold(packed=True)
@@ -196,7 +196,7 @@ def test_a_restart_at_any_change_gives_the_same_state(seed: int) -> None:
 
 @given(STEPS)
 def test_redelivery_changes_nothing(seed: int) -> None:
-    """Changes that come again are dropped and counted; nothing else moves."""
+    """Redelivered changes are dropped and counted; nothing else changes."""
     history = lived(seed)
     fold = Fold()
     fold.feed(history.changes)
@@ -244,7 +244,7 @@ def test_a_reconciliation_of_a_fully_reported_tree_verifies(seed: int) -> None:
 
 
 def play_reported(history: History, draws: random.Random) -> None:
-    """Let a cluster live for a while, all of it seen."""
+    """Write random changes to a cluster, all of them seen."""
     for _ in range(10):
         draws.choice([_broker, _topic, _state, _config, _deletion, _damage])(history, draws, True)
 
@@ -282,7 +282,7 @@ def test_a_stale_value_never_wins(seed: int) -> None:
 
 @given(STEPS)
 def test_counters_never_fall(seed: int) -> None:
-    """Whatever happens, elections, missed elections and the vacancy's sums only grow."""
+    """In any history elections, missed elections and the vacancy's sums only grow."""
     fold = Fold()
     last = (0, 0, 0, 0, 0)
     for change in lived(seed).changes:
@@ -302,9 +302,9 @@ def test_counters_never_fall(seed: int) -> None:
 
 @given(STEPS)
 def test_the_number_of_elections_equals_the_growth_of_the_epoch(seed: int) -> None:
-    """However elections are merged or unseen, once both znodes are read the count is exact.
+    """For any merged or unseen elections the count is exact once both znodes are read.
 
-    And wherever the log ends before: those that were not seen are missed, and none is forgotten.
+    If the log ends before that, unseen elections count as missed, and none is lost.
     """
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history = small_cluster()

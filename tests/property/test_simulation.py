@@ -1,4 +1,4 @@
-"""The simulation holds over many seeds, plays them alike, and catches planted bugs."""
+"""The simulation keeps its invariants over many seeds, is repeatable, and finds planted bugs."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_a_planted_bug_is_caught_by_its_seeds(name: str, seed: int) -> None:
 @pytest.mark.parametrize(
     "seed", [3, 14, 10], ids=["plain", "with the fold's service", "with kcm elect"]
 )
-def test_a_seed_plays_the_same_again(seed: int) -> None:
-    """Two runs of a seed are the same story, to the last line; in that of `kcm elect` a thread takes part."""
+def test_a_seed_gives_the_same_run_again(seed: int) -> None:
+    """Two runs of a seed give the same trace, to the last line; `kcm elect` runs in a thread."""
     assert is_electing(seed) is (seed == 10)
     stories: list[list[str]] = [[], []]
     for story in stories:
@@ -77,7 +77,7 @@ def test_a_failed_seed_is_printed_with_the_command_that_replays_it(
     assert "--trace" in reported
 
 
-def test_a_run_is_written_as_a_page(tmp_path: Path) -> None:
+def test_a_run_is_written_as_a_markdown_page(tmp_path: Path) -> None:
     """With its figures, what went wrong in it, and all that is planted."""
     page = tmp_path / "simulation.md"
     assert main(["9+1", "--report", str(page)]) == 0

@@ -1,4 +1,4 @@
-"""Truths about simulated clusters, and about a fold that follows one through a bad connection."""
+"""Properties of simulated clusters, and of a fold that follows one over a lossy connection."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def brute_force(tree: ZnodeTree) -> dict[str, int]:
 
 
 class FollowedCluster(RuleBasedStateMachine):
-    """A cluster lives; one fold hears everything, one hears what a bad connection lets through."""
+    """A simulated cluster with two folds: one gets every change, one those of a lossy connection."""
 
     @initialize(settings=SETTINGS, data=st.data())
     def begin(self, settings: SimulatorSettings, data: st.DataObject) -> None:
@@ -72,7 +72,7 @@ class FollowedCluster(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def live(self, data: st.DataObject) -> None:
-        """Let something happen; the exact fold hears of it at once."""
+        """Run a random operation; the exact fold gets its changes at once."""
 
         def dice(options: Sequence[Any]) -> Any:
             return data.draw(st.sampled_from(options))
@@ -88,7 +88,7 @@ class FollowedCluster(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def deliver(self, data: st.DataObject) -> None:
-        """Deliver what is left of the changes: merged, late, twice, and some of long ago again."""
+        """Deliver the remaining changes: merged, late, twice, and some old ones again."""
         kept = self._merged(self.undelivered, data)
         late = self._late(kept, data)
         old = data.draw(st.lists(st.sampled_from(self.log.changes), max_size=3))
@@ -125,7 +125,7 @@ class FollowedCluster(RuleBasedStateMachine):
         ]
 
     def _late(self, changes: list[ZnodeChange], data: st.DataObject) -> list[ZnodeChange]:
-        """Take out some last values; a read at the end finds them, in whatever order."""
+        """Take out some last values; a read at the end finds them, in any order."""
         last = {change.path: change for change in changes}
         paths = data.draw(st.permutations(sorted(last)))[: data.draw(st.integers(0, 5))]
         late = [replaced(last[path], read_zxid=self.log.tree.zxid) for path in paths]
@@ -153,7 +153,7 @@ class FollowedCluster(RuleBasedStateMachine):
 
     @invariant()
     def totals_equal_brute_force(self) -> None:
-        """What the exact fold counts is what ZooKeeper holds."""
+        """The exact fold's counts equal a count over ZooKeeper's znodes."""
         if hasattr(self, "cluster"):
             counts = self.exact.counts()
             expected = brute_force(self.cluster.tree)
@@ -161,7 +161,7 @@ class FollowedCluster(RuleBasedStateMachine):
 
     @invariant()
     def every_leader_is_live_and_in_sync(self) -> None:
-        """While there is a controller that can work, nobody leads who is dead or out of the ISR."""
+        """While there is a working controller, no leader is dead or out of the ISR."""
         if not hasattr(self, "cluster") or self.cluster.controller is None:
             return
         for state in _states(self.cluster):

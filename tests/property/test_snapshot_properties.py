@@ -1,4 +1,4 @@
-"""Truths about snapshots that hold for every history, by a count that knows nothing of the fold."""
+"""Properties of snapshots for every history, by a count that does not use the fold."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plain(reported: Snapshot) -> dict[str, Any]:
 
 
 class Truth:
-    """What ZooKeeper holds, read by Kafka's definitions, without the model."""
+    """ZooKeeper's znodes, read by Kafka's definitions, without the model."""
 
     def __init__(self, history: History) -> None:
         self.znodes = history.znodes
@@ -92,7 +92,7 @@ class Truth:
         return replicas
 
     def min_isr(self, topic: str, leader: int) -> int:
-        """Return min.insync.replicas: the topic's, the leader's, the default one, ours."""
+        """Return min.insync.replicas: the topic's, the leader's, the default or the assumed one."""
         for path in (f"topics/{topic}", f"brokers/{leader}", "brokers/<default>"):
             held = self.znodes.get(f"/config/{path}")
             config = {} if held is None else json.loads(held.data)["config"]
@@ -164,7 +164,7 @@ class Truth:
 
 @given(seed=SEEDS)
 def test_after_a_resync_a_snapshot_equals_the_znode_tree(seed: int) -> None:
-    """Every fact and every figure, whatever went unseen before."""
+    """Every fact and every figure agrees, although changes before it were unseen."""
     history = undamaged(seed)
     history.resync()
     truth = Truth(history)
@@ -197,8 +197,8 @@ def test_after_a_resync_a_snapshot_equals_the_znode_tree(seed: int) -> None:
 
 
 @given(seed=SEEDS)
-def test_elections_are_those_that_were_held(seed: int) -> None:
-    """Each raises the epoch by one, so none is lost, seen or not; one stands for the baseline."""
+def test_a_snapshot_counts_all_controller_elections(seed: int) -> None:
+    """Each raises the epoch by one, so none is lost, seen or not; the baseline counts as one."""
     history = undamaged(seed)
     history.resync()
     controller = plain(recorded(history)[0])["controller"]
@@ -218,8 +218,8 @@ def test_a_replayed_log_gives_the_snapshot_of_the_fold(seed: int) -> None:
 
 
 @given(seed=SEEDS, at=st.integers(1, 60))
-def test_a_snapshot_at_a_place_is_that_of_a_log_that_ends_there(seed: int, at: int) -> None:
-    """What follows changes nothing of it, and the end is none the worse for it."""
+def test_a_snapshot_at_a_position_equals_that_of_a_log_that_ends_there(seed: int, at: int) -> None:
+    """Later changes do not affect it, and it does not affect the snapshot at the end."""
     history = undamaged(seed)
     place = Point(until=Position(1, at))
     both = recorded(history, place, END)
@@ -230,8 +230,8 @@ def test_a_snapshot_at_a_place_is_that_of_a_log_that_ends_there(seed: int, at: i
 
 
 @given(seed=SEEDS, at=st.integers(1, 60))
-def test_differences_lead_from_one_snapshot_to_the_other(seed: int, at: int) -> None:
-    """Put into the first one, they give the second; there and back."""
+def test_differences_applied_to_one_snapshot_give_the_other(seed: int, at: int) -> None:
+    """Applied to the first snapshot they give the second, in both directions."""
     history = undamaged(seed)
     first, second = recorded(history, Point(until=Position(1, at)), END)
     for before, after in ((first, second), (second, first)):
@@ -276,7 +276,7 @@ def test_facts_need_no_positions(seed: int) -> None:
 
 @given(line=st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
 def test_no_line_of_a_log_raises_an_exception(line: bytes) -> None:
-    """It is changes, or it is unreadable, or (an empty array) nothing."""
+    """It holds changes, or unreadable records, or (an empty array) nothing."""
     replay = LogReplay(assumed=lambda _: Assumed(min_insync_replicas=1))
     loose = decode_line(line)
     assert loose.changes or loose.unreadable or json.loads(line) == []

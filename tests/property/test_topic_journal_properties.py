@@ -1,4 +1,4 @@
-"""Base and journal of a cluster's topics, whatever is written in which batches by which workers."""
+"""Base and journal of a cluster's topics, written in any batches by any workers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stored(topics: TopicsInMemory) -> Any:
 def test_every_worker_finds_all_written_topics(
     limits: JournalLimits, batches: list[dict[str, bytes | None]], data: st.DataObject
 ) -> None:
-    """One that ran all batches, one that comes new after any of them, and one that walks over all."""
+    """A worker that ran all batches, a new one after any batch, and one that reads all topics."""
     topics = TopicsInMemory(limits)
     written: dict[str, bytes] = {}
     for batch in batches:
@@ -87,7 +87,7 @@ def test_a_batch_writes_the_same_on_every_worker(
 def test_a_topic_is_in_one_chunk_and_base_bytes_is_the_size_of_all(
     limits: JournalLimits, batches: list[dict[str, bytes | None]]
 ) -> None:
-    """However the base has grown and shrunk."""
+    """After any growth and shrinking of the base."""
     topics = TopicsInMemory(limits)
     for batch in batches:
         topics.packed.write(batch)
@@ -113,7 +113,7 @@ def test_topics_in_pieces_are_found_as_they_were_put(
     batches: list[list[tuple[str, dict[int, int] | None]]],
     data: st.DataObject,
 ) -> None:
-    """However wide they are and become, and a batch that runs on a new worker writes the same."""
+    """For topics of any width; a batch that runs on a new worker writes the same."""
     store = TopicsInMemory(limits)
     expected: dict[str, TopicState] = {}
     for batch in batches:

@@ -1,4 +1,4 @@
-"""The views of topics, of which a batch makes those whose partitions changed, are those that all topics have."""
+"""Views of the topics that a batch changed equal views computed from scratch."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def narrow_views() -> Iterator[None]:
 
 
 def without_place(view: AnyView) -> AnyView:
-    """Return a view as if it had been made nowhere."""
+    """Return a view without its position in the log."""
     return msgspec.structs.replace(view, as_of=NOWHERE)
 
 
 def published(fold: Fold) -> dict[str, AnyView]:
-    """Return what a fold publishes of topics."""
+    """Return the topic views that a fold publishes."""
     views = fold.views().items()
     return {key: v for key, v in views if isinstance(v, TopicView | Deleted)}
 
 
 def all_views(fold: Fold) -> tuple[dict[str, AnyView], int]:
-    """Return the views of all topics, made of nothing but the state, and the digest over them."""
+    """Return the views of all topics, computed from the state alone, and the digest over them."""
     control = repacked(fold.state.control)
     control.published.topics = 0
     new = ClusterState(control, MemoryTopicStore())
@@ -65,7 +65,7 @@ def begun() -> tuple[History, Fold]:
 
 @given(SEEDS)
 def test_published_topic_views_equal_views_computed_from_scratch(seed: int) -> None:
-    """After each batch, whatever it touched: states, assignments, configurations, deletions, proofs, denials."""
+    """After each batch that touches any of states, assignments, configurations, deletions, proofs, denials."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history, fold = begun()
     held: dict[str, AnyView] = {}
@@ -89,7 +89,7 @@ def test_published_topic_views_equal_views_computed_from_scratch(seed: int) -> N
 
 @given(partition=st.integers(0, 6), leader=st.integers(0, 2))
 def test_one_state_writes_the_view_of_its_partition_alone(partition: int, leader: int) -> None:
-    """A topic of 10,000 partitions has ten views: nine are as they were."""
+    """A topic of 10,000 partitions has ten views: nine do not change."""
     history, fold = begun()
     fold.follow(history)
     fold.views()
@@ -101,7 +101,7 @@ def test_one_state_writes_the_view_of_its_partition_alone(partition: int, leader
 
 
 def test_a_changed_number_of_chunks_writes_all_views_of_a_topic() -> None:
-    """Each says how many there are."""
+    """Each view holds the number of chunks."""
     history, fold = begun()
     fold.follow(history)
     fold.views()

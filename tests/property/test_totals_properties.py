@@ -1,4 +1,4 @@
-"""The totals are the sum of what is held, whatever is put, in whatever order, and whatever fails."""
+"""The totals are the sum over the held partitions, after any puts in any order and any failure."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ PUTS = st.one_of(
 
 @given(st.lists(PUTS, max_size=12))
 def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
-    """After each call, not only at an end of anything, totals and what follows from them are right."""
+    """After each call, not only at the end of a batch, totals and derived figures are right."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     state = ClusterState(control, MemoryTopicStore())
     for put in puts:
@@ -89,7 +89,7 @@ def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
 
 @given(st.lists(PUTS, max_size=12), st.sets(st.integers(0, 11)))
 def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: set[int]) -> None:
-    """What was put counts although nobody read the totals meanwhile, and in a packed state as well."""
+    """Puts count without a read of the totals in between, and in a packed state as well."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     state = ClusterState(control, MemoryTopicStore())
     for number, put in enumerate(puts):
@@ -102,7 +102,7 @@ def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: se
 
 @given(st.lists(PUTS, max_size=12), st.integers(0, 3))
 def test_totals_are_right_for_any_number_of_pending_moves(puts: list[Put], most: int) -> None:
-    """What waits to be added up is bounded, and where the bound lies changes no number."""
+    """The number of pending moves is limited, and the limit does not change the totals."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     state = ClusterState(control, MemoryTopicStore())
     bound, cluster_module._MOST_MOVES = cluster_module._MOST_MOVES, most
@@ -117,7 +117,7 @@ def test_totals_are_right_for_any_number_of_pending_moves(puts: list[Put], most:
 
 @given(st.sampled_from(range(40)), st.integers(1, 4))
 def test_a_change_that_fails_half_way_keeps_the_totals(failing: int, every: int) -> None:
-    """Whichever change meets a mistake of ours, and wherever in it, the totals are those of what is held."""
+    """If an exception stops a change at any place, the totals are those of the held partitions."""
     history = small_cluster(t={0: (0, 1), 1: (1, 2)})
     history.broker_gone(1)
     for partition in (0, 1):

@@ -1,4 +1,4 @@
-"""Views may be read again from anywhere, compacted or not: what is shown stays what it was."""
+"""Views may be read again from any offset, compacted or not: the shown views do not change."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_reading_again_from_anywhere_changes_nothing(steps: list[str], data: st.
 
 @given(STEPS)
 def test_a_compacted_topic_shows_the_same(steps: list[str]) -> None:
-    """Of each key the newest record alone."""
+    """Only the newest record of each key is left."""
     records, present = written(steps)
     newest = {each.key: each for each in records}
     store = ViewStore()
@@ -72,7 +72,7 @@ def test_a_compacted_topic_shows_the_same(steps: list[str]) -> None:
 
 
 def test_a_cluster_deleted_by_hand_stays_deleted() -> None:
-    """A null under its view's key, read once or twice; one that is older than the view is of before."""
+    """A null under its view's key, read once or twice; a null that is older than the view has no effect."""
     store = ViewStore()
     first, null = record(cluster_view(at=as_of(1))), raw(b"prod/cluster", None)
     again = record(cluster_view(at=as_of(2)))

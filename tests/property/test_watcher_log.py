@@ -1,4 +1,4 @@
-"""Whatever happens to the cluster, the connection and the pipeline: the log ends equal to the tree.
+"""After any events of the cluster, the connection and the pipeline the log equals the tree.
 
 The reader of the log follows the fold's rules in their plainest form and checks, on the way, that
 seqs have no hole, that a generation begins with a resync, and every digest.
@@ -119,7 +119,7 @@ DEEDS: dict[str, Callable[[Play, str], object]] = {
 
 
 def played(steps: list[tuple[str, str]], watches: Watches) -> Play:
-    """Let a story happen, then let it come to rest on a live connection."""
+    """Run the steps of a story, then let everything settle on a live connection."""
     play = Play(Intervals(reconciliation_ms=30_000, resync_ms=10**12), watches=watches)
     play.zk.put("/brokers/ids")
     play.connect()
@@ -167,7 +167,7 @@ def test_a_reconciliation_at_the_end_confirms_the_log(
 def test_on_a_live_connection_events_alone_report_everything(
     steps: list[tuple[str, str]], watches: Watches
 ) -> None:
-    """Without an outage no reconciliation ever finds what events had not reported, or were about to."""
+    """Without an outage no reconciliation finds a change that events do not report."""
     play = played(steps, watches)
     assert play.watcher.resyncs == 1
     play.pass_time(40_000)

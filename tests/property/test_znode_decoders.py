@@ -1,4 +1,4 @@
-"""Whatever stands in a znode: it is read as it was written, or its decoder says that it cannot."""
+"""For any payload of a znode: it is read as it was written, or its decoder raises its own error."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ DEFAULTS = {
     ZnodeKind.PARTITION_STATE: {0, 1},
     ZnodeKind.LOG_DIR_EVENT: {1},
 }
-"""Numbers that stand where a layout says nothing: the first version, a leader that recovered, and
+"""Numbers at places that a layout does not define: the first version, a leader that recovered, and
 the only event that there is."""
 
 
@@ -178,7 +178,7 @@ def test_no_number_is_read_that_was_not_written(kind: ZnodeKind, data: st.DataOb
 @pytest.mark.parametrize("kind", WRITTEN)
 @given(data=st.data())
 def test_every_payload_that_kafka_writes_is_decoded(kind: ZnodeKind, data: st.DataObject) -> None:
-    """No payload of Kafka's own is refused, whatever the numbers in it."""
+    """No payload of Kafka's own is refused, with any numbers in it."""
     DECODERS[kind](data.draw(WRITTEN[kind]))
 
 
@@ -196,7 +196,7 @@ def test_topics_round_trip(
     removing: dict[int, list[int]],
     topic_id: str | None,
 ) -> None:
-    """Whatever the order of Kafka's hash map, partitions come back sorted, replicas as they were."""
+    """In any order of Kafka's hash map, partitions are returned sorted, replicas in their order."""
     data = write.encode_topic(partitions, adding=adding, removing=removing, topic_id=topic_id)
     read = payloads.decode_topic(data)
     assert [*read.partitions] == sorted(partitions)
@@ -208,7 +208,7 @@ def test_topics_round_trip(
 
 @given(st.sampled_from(["users", "clients", "ips"]), NAMES, st.data())
 def test_user_names_do_not_leave_the_watcher(kind: str, name: str, data: st.DataObject) -> None:
-    """Whatever is damaged in a notification, who it names stays inside."""
+    """For any damage of a notification, the user's name is not published."""
     secret = f"S3cret{name}"
     payload = encode_config_change(f"{kind}/{secret}")
     at = data.draw(st.integers(0, len(payload)))
@@ -233,7 +233,7 @@ def happenings(draw: st.DrawFn) -> tuple[str, bytes | None]:
 
 @given(st.lists(happenings(), max_size=12), st.booleans())
 def test_no_payload_breaks_the_fold(written: list[tuple[str, bytes | None]], resync: bool) -> None:
-    """Whatever is written: it is folded, reported, packed and shown, and the digest proves it."""
+    """Any payload is folded, reported, packed and shown, and the digest agrees."""
     history, fold = small_cluster(), Fold(packed=True)
     fold.follow(history)
     for path, payload in written:
