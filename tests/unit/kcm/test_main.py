@@ -126,14 +126,14 @@ def test_bash_completes_verbs_and_options(line: str, offered: list[str]) -> None
     assert completed(line) == offered
 
 
-def test_zsh_is_reported_what_a_verb_does() -> None:
+def test_zsh_completion_shows_the_description_of_a_verb() -> None:
     """Shells that show descriptions get the first line of the help."""
     reported = run(_KCM_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="kcm stat")
     assert '"status":"Show the state of a cluster' in reported
 
 
 @_needs_bash
-def test_bash_takes_the_script_that_is_shown(tmp_path: Path) -> None:
+def test_the_printed_completion_script_works_in_bash(tmp_path: Path) -> None:
     """Sourced in a real bash, the script completes through the program itself."""
     script = tmp_path / "completion.sh"
     script.write_text(run("--show-completion", "bash", shell=IN_BASH))
@@ -164,7 +164,7 @@ def test_completion_is_installed_for_the_users_shell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_list_of_verbs_says_what_each_verb_says(verb: str) -> None:
+def test_a_verb_has_the_same_summary_in_the_list_and_in_its_own_help(verb: str) -> None:
     """The line that is read from the source is the first of the verb's own help."""
     assert summary(verb)
     assert command_of(verb).help.splitlines()[0] == summary(verb)
@@ -183,7 +183,7 @@ def test_nothing_is_completed_unless_a_shell_asks() -> None:
 
 
 @pytest.mark.parametrize("verb", ["status", "events", "recommend", "what-if"])
-def test_a_command_that_asks_loads_nothing_heavy(verb: str) -> None:
+def test_a_query_command_loads_no_heavy_package(verb: str) -> None:
     """It must answer at once, so it needs no Kafka client, no logging and no metrics."""
     code = (
         "import sys; from kcm.__main__ import main; "

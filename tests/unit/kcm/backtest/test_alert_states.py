@@ -25,7 +25,7 @@ MOMENTS = range(0, 200, 10)
     ],
     ids=str,
 )
-def test_an_alert_fires_as_prometheus_has_it(
+def test_for_and_keep_firing_for_delay_the_begin_and_the_end_of_an_alert(
     active: set[int], hold_ms: int, keep_ms: int, expected: list[Firing]
 ) -> None:
     """An alert is pending for `for`, kept for `keep_firing_for`, and a gap while pending restarts it."""

@@ -31,7 +31,7 @@ def test_bad_use_is_one_line(
     assert complaint(capsys, "backtest", "rules.yaml", "log.jsonl", *arguments).startswith(reported)
 
 
-def test_without_promtool_it_says_how_to_get_it(
+def test_a_missing_promtool_is_one_line_with_how_to_install_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exit code says that the machine lacks something."""

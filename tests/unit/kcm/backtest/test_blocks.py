@@ -17,7 +17,7 @@ def made(blocks: Path) -> list[str]:
     return [path.read_text() for path in sorted(blocks.iterdir())]
 
 
-def test_a_text_ends_at_two_hours(tmp_path: Path, blocks: Path) -> None:
+def test_samples_are_split_into_blocks_of_two_hours(tmp_path: Path, blocks: Path) -> None:
     """The moments of one block are in one text, which ends as OpenMetrics requires."""
     assert BLOCK_MS == 2 * 60 * 60 * 1000
     with BlockWriter(tmp_path, blocks) as writer:
@@ -32,7 +32,7 @@ def test_a_text_ends_at_two_hours(tmp_path: Path, blocks: Path) -> None:
     assert not (tmp_path / "samples.om").exists()
 
 
-def test_nothing_written_makes_no_block(tmp_path: Path, blocks: Path) -> None:
+def test_no_samples_make_no_block(tmp_path: Path, blocks: Path) -> None:
     """Prometheus's program would refuse an empty text."""
     with BlockWriter(tmp_path, blocks) as writer:
         assert writer.samples == 0
@@ -62,7 +62,7 @@ def test_after_an_error_no_more_block_is_made(tmp_path: Path, blocks: Path) -> N
         ("exit 3", "it printed nothing"),
     ],
 )
-def test_why_no_block_could_be_made_is_said(
+def test_an_error_of_promtool_is_reported_with_its_last_line(
     script: str, said: str, programs: Path, tmp_path: Path, blocks: Path
 ) -> None:
     """The error has promtool's last line and the folder; the text is deleted all the same."""
@@ -75,7 +75,7 @@ def test_why_no_block_could_be_made_is_said(
     assert not (tmp_path / "samples.om").exists()
 
 
-def test_promtool_is_asked_for_before_it_is_needed(
+def test_a_missing_promtool_is_reported_before_the_log_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A missing program is reported before a long log is read."""

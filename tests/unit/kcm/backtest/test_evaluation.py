@@ -161,7 +161,7 @@ def test_a_rule_that_prometheus_refuses_is_named(bench: Bench) -> None:
     assert [each.rule for each in found.fired] == [good]
 
 
-def test_what_is_recorded_is_there_before_it_is_asked_for(bench: Bench) -> None:
+def test_recording_rules_are_evaluated_before_the_rules_that_query_them(bench: Bench) -> None:
     """The order in the file does not matter; the server is restarted between the two."""
     found = bench(
         Rule(alert="A", expr="a:b > 0"),
@@ -177,7 +177,7 @@ def test_what_is_recorded_is_there_before_it_is_asked_for(bench: Bench) -> None:
     assert [each.labels for each in found.fired] == [{"broker": '1"'}]
 
 
-def test_what_is_recorded_stands_until_the_next_evaluation(bench: Bench) -> None:
+def test_a_recorded_value_is_in_each_scrape_until_the_next_evaluation(bench: Bench) -> None:
     """The value is in each scrape in between, and not after the end of the history."""
     rules = (Rule(record="r", expr="m"), Rule(alert="A", expr="r"))
     bench(*rules, answers={"m": series(30_000, 90_000), "r": {}}, interval="1m")
@@ -191,14 +191,14 @@ def test_an_evaluation_between_two_scrapes_is_seen_by_the_next(bench: Bench) -> 
     assert bench.recorded() == ["r{} 1 40.000", "r{} 1 45.000"]
 
 
-def test_what_nobody_asks_for_makes_no_block(bench: Bench) -> None:
+def test_a_recording_rule_that_no_rule_queries_makes_no_block(bench: Bench) -> None:
     """A rule that records nothing makes no block, either."""
     bench(Rule(record="r", expr="m"), answers={"m": series(15_000)})
     assert bench.server.did == ["m"]
     assert bench.recorded() == []
 
 
-def test_rules_that_need_each_other_are_named(bench: Bench) -> None:
+def test_rules_that_depend_on_each_other_are_named(bench: Bench) -> None:
     """All rules that depend on them are named, and none of them is queried."""
     rules = [
         Rule(record="a", expr="b + m"),

@@ -147,7 +147,7 @@ def test_an_incident_outside_of_the_window_is_not_reported(
 
 
 @pytest.mark.parametrize("window", [Window(10**12, None), Window(None, 5)])
-def test_a_window_outside_of_the_log_has_nothing_to_say(
+def test_a_window_outside_of_the_log_is_bad_use(
     window: Window, story: History, recorder: Recorder
 ) -> None:
     """This is bad use, not a result without alerts."""

@@ -42,7 +42,7 @@ def played(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> PlayedServer:
     return handler
 
 
-def test_it_serves_the_blocks_and_nothing_else(
+def test_prometheus_serves_the_blocks_on_loopback_and_scrapes_nothing(
     server: HistoryServer, programs: Path, tmp_path: Path
 ) -> None:
     """It listens on this machine only, looks back less than a scrape interval, and drops no old block."""
@@ -73,7 +73,7 @@ def test_an_answer_becomes_values_by_labels_and_milliseconds(
     ]
 
 
-def test_many_moments_are_asked_for_in_parts(
+def test_a_long_range_is_queried_in_parts(
     server: HistoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each part ends one step before the next; a series continues across them."""
@@ -93,7 +93,7 @@ def test_many_moments_are_asked_for_in_parts(
     ]
 
 
-def test_no_moment_is_not_asked_about(
+def test_no_query_is_sent_for_an_empty_range(
     server: HistoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group whose interval is longer than the history is never evaluated."""
@@ -111,7 +111,7 @@ def test_no_moment_is_not_asked_about(
         (b"\xff", "\N{REPLACEMENT CHARACTER}"),
     ],
 )
-def test_what_prometheus_refuses_is_said_in_its_words(
+def test_a_query_error_has_the_message_of_prometheus(
     body: bytes, said: str, server: HistoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is in Prometheus's words, whether it answers with JSON or not."""
@@ -130,7 +130,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("answer", UNREADABLE)
-def test_a_server_that_has_ended_is_why_it_does_not_answer(
+def test_an_unanswered_query_reports_that_the_server_has_ended(
     answer: Any, server: HistoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of its process says more than a socket's error."""
@@ -152,7 +152,7 @@ def test_a_server_that_runs_and_does_not_answer_is_named(
     server.kill()
 
 
-def test_a_restart_serves_what_came_meanwhile(
+def test_a_restart_waits_until_a_new_prometheus_is_ready(
     server: HistoryServer, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits for a new process: Prometheus looks for new blocks when it starts."""
@@ -169,12 +169,12 @@ def test_a_restart_serves_what_came_meanwhile(
     server.kill()
 
 
-def test_an_error_of_an_expression_is_one_of_ours() -> None:
+def test_a_query_error_is_a_kcm_error() -> None:
     """It is a KcmError: an unhandled one ends a command in one line."""
     assert issubclass(QueryError, KcmError)
 
 
-def test_prometheus_is_asked_for_before_it_is_needed(
+def test_a_missing_prometheus_is_reported_before_the_log_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A missing program is reported before a long log is read."""

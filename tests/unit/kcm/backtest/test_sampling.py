@@ -61,7 +61,7 @@ def lost_and_found() -> History:
     return history
 
 
-def test_moments_are_multiples_of_the_interval_and_hold_what_was_then() -> None:
+def test_scrapes_are_at_multiples_of_the_interval_with_the_values_of_that_time() -> None:
     """Scrapes go from the end of the first resync to the end of the log, however the log is cut in lines."""
     history = lost_and_found()
     scrapes = Scrapes(history)
@@ -87,7 +87,7 @@ def test_a_series_that_is_not_served_has_no_sample() -> None:
     assert vacant == [vacant[0] + 15 * n for n in range(len(vacant))]
 
 
-def test_all_that_is_served_belongs_to_the_catalogue() -> None:
+def test_every_scraped_series_is_a_metric_of_the_catalogue() -> None:
     """Each scrape also has `up`, as Prometheus adds it."""
     scrapes = Scrapes(lost_and_found())
     names = {re.split(r"[{]", series)[0] for samples in scrapes.at.values() for series in samples}
@@ -96,7 +96,7 @@ def test_all_that_is_served_belongs_to_the_catalogue() -> None:
     assert len(names) > len(CATALOGUE) / 2
 
 
-def test_a_watcher_that_is_silent_is_behind() -> None:
+def test_cluster_up_is_0_while_the_watcher_sends_no_heartbeat() -> None:
     """It is behind after 25 s without a record, and up again with the next record."""
     history = small_cluster()
     history.heartbeat()
@@ -107,7 +107,7 @@ def test_a_watcher_that_is_silent_is_behind() -> None:
     assert 0 in up
 
 
-def test_a_watcher_without_zookeeper_is_blind() -> None:
+def test_the_status_is_blind_while_the_zookeeper_session_is_suspended() -> None:
     """Its heartbeats say so."""
     history = small_cluster()
     for _ in range(3):
@@ -115,7 +115,7 @@ def test_a_watcher_without_zookeeper_is_blind() -> None:
     assert Scrapes(history).values('kcm_cluster_status{,status="blind"}')[-1] == 1
 
 
-def test_a_window_is_kept() -> None:
+def test_scrapes_stay_within_the_window() -> None:
     """No moment is before its start or after its end."""
     history = lost_and_found()
     begin, end = 1_030_000, 1_050_000

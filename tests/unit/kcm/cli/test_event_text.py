@@ -5,13 +5,13 @@ from __future__ import annotations
 from kcm.cli.event_text import event_text
 
 
-def test_a_reason_is_reported_whole() -> None:
+def test_a_long_reason_is_printed_whole() -> None:
     """A path or a reason that was cut would be a different one."""
     reason = "the payload of /brokers/topics/orders/partitions/17/state is no JSON: " + "x" * 200
     assert reason in event_text({"kind": "Anomaly", "reason": reason})
 
 
-def test_a_grade_says_who_elected() -> None:
+def test_a_grade_names_the_origins_of_the_elections() -> None:
     """Grades of earlier releases do not hold it, and print nothing about it."""
     grade = {
         "number": 3,

@@ -150,7 +150,7 @@ def test_an_election_is_asked_for_until_each_partition_is_led(
         (KafkaException(error(KafkaError._TIMED_OUT)), "not elected: Local: Timed out, for 0 s"),
     ],
 )
-def test_an_election_that_does_not_come_is_named(
+def test_an_election_that_times_out_is_reported_with_kafkas_error(
     answer: Any,
     named: str,
     watched: WatchedCluster,

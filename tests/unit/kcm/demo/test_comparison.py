@@ -50,7 +50,7 @@ def _settle(truth: _Side, monitor: _Side, kafka: TrueFigures | None = KAFKA) -> 
     return comparison.settle("done", lambda now: now.controller == 0)
 
 
-def test_equal_and_quiet_is_good() -> None:
+def test_equal_and_stable_figures_pass() -> None:
     """Equal figures that no longer change pass; the delay is the time between the two sides."""
     outcome = _settle(_Side((LONG_AGO_S, FIGURES)), _Side((LONG_AGO_S - 2, FIGURES)))
     assert outcome.ok
@@ -70,13 +70,13 @@ def test_figures_that_have_just_changed_are_not_quiet() -> None:
     assert "quiet" in _settle(_Side((9, FIGURES)), _Side((0.1, FIGURES))).problem
 
 
-def test_a_cluster_that_did_nothing_is_a_failure() -> None:
+def test_a_truth_without_the_expected_change_is_a_failure() -> None:
     """A truth that is not what the step is about fails, even if the monitor shows the same."""
     vacant = replace(FIGURES, controller=-1)
     assert "did not come to" in _settle(_Side((9, vacant)), _Side((8, vacant))).problem
 
 
-def test_brokers_must_say_the_same() -> None:
+def test_figures_of_the_brokers_must_match_zookeeper() -> None:
     """Brokers that contradict ZooKeeper, or do not answer, are a failure."""
     sides = (_Side((9, FIGURES)), _Side((8, FIGURES)))
     late = replace(KAFKA, under_replicated=2)
@@ -84,7 +84,7 @@ def test_brokers_must_say_the_same() -> None:
     assert "no broker answered" in _settle(*sides, None).problem
 
 
-def test_figures_that_the_monitor_disowns_do_not_count() -> None:
+def test_figures_with_an_incomplete_status_fail() -> None:
     """Correct figures that the monitor itself reports as not live are a failure."""
     outcome = _settle(_Side((9, FIGURES)), _Side((8, FIGURES), status="incomplete"))
     assert "incomplete" in outcome.problem

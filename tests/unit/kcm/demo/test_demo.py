@@ -21,7 +21,7 @@ def _signals() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_signals")
-def test_without_java_there_is_one_line_and_nothing_left(
+def test_a_missing_java_is_one_line_and_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Standard error says what is missing, the exit code is 1, and no folder is left."""

@@ -1,4 +1,4 @@
-"""The demo's load: every partition gets records, whatever happens to them."""
+"""The demo's load: every partition gets records, also while its brokers fail."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_partition_is_written_to_again_and_again(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "error", [BufferError(), KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))]
 )
-def test_what_cannot_be_written_is_counted_and_the_rest_is_written(
+def test_failed_writes_are_counted_and_other_partitions_are_written(
     error: Exception, bench: Bench
 ) -> None:
     """A full queue, or a partition that is not known yet, does not stop the load."""
@@ -122,7 +122,7 @@ def test_what_cannot_be_written_is_counted_and_the_rest_is_written(
     assert bench.load.failed == failed
 
 
-def test_what_is_not_delivered_has_failed(bench: Bench) -> None:
+def test_undelivered_records_count_as_failed(bench: Bench) -> None:
     """A dead broker takes nothing; what other brokers take counts as delivered."""
     bench.errors["a"] = KafkaError(KafkaError._MSG_TIMED_OUT)
     bench.load.write_to("a", 1)

@@ -32,7 +32,7 @@ something_else{cluster="demo"} 4
 """
 
 
-def test_the_served_figures_are_read() -> None:
+def test_figures_are_read_from_the_metrics() -> None:
     """Each figure comes from its metric, of the demo's cluster only; brokers with 0 are left out."""
     assert figures_of_scrape(parse_scrape(SCRAPE, "demo"), base_elections=1) == TrueFigures(
         controller=0,
@@ -63,7 +63,7 @@ def test_a_missing_sample_is_no_zero() -> None:
     assert figures.epoch is None
 
 
-def test_the_status_is_the_one_that_is_1() -> None:
+def test_the_status_is_the_label_of_the_sample_with_value_1() -> None:
     """The status is the state whose sample is 1; empty when there is none."""
     assert status_of_scrape(parse_scrape(SCRAPE, "demo")) == "live"
     assert status_of_scrape({}) == ""

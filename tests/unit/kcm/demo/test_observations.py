@@ -10,7 +10,7 @@ from tests.unit.kcm.demo.figures import HEALTHY
 AWAY = replace(HEALTHY, offline=1)
 
 
-def test_the_same_figures_keep_their_first_moment() -> None:
+def test_unchanged_figures_keep_the_time_of_their_first_poll() -> None:
     """A poll that sees what the last one saw changes nothing."""
     observations = Observations()
     assert observations.latest is None
@@ -19,7 +19,7 @@ def test_the_same_figures_keep_their_first_moment() -> None:
     assert observations.latest == Observation(1.0, HEALTHY)
 
 
-def test_figures_that_came_back_have_their_latest_moment_before_a_bound() -> None:
+def test_became_returns_the_latest_time_of_the_figures_before_a_bound() -> None:
     """Of two times at which the figures arrived, the later counts, unless it is after the bound."""
     observations = Observations()
     for at, figures in ((1.0, HEALTHY), (2.0, AWAY), (3.0, HEALTHY)):

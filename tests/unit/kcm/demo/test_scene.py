@@ -50,7 +50,7 @@ def test_the_pipeline_watches_the_storys_cluster(described: Scene) -> None:
     assert described.pipeline.bootstrap_servers not in described.cluster.bootstrap_servers
 
 
-def test_places_are_all_that_people_may_look_at(described: Scene, owner: Supervisor) -> None:
+def test_places_list_the_addresses_of_all_servers(described: Scene, owner: Supervisor) -> None:
     """Prometheus is listed only where it runs."""
     url = described.pipeline.exporter_url
     places = described.places()
@@ -116,7 +116,7 @@ def waits(described: Scene, owner: Supervisor, monkeypatch: pytest.MonkeyPatch) 
     return Waits(described, owner, described._story)
 
 
-def test_each_is_ready_in_its_own_time(waits: Waits) -> None:
+def test_components_become_ready_independently(waits: Waits) -> None:
     """A component that is not ready is asked again; all are ready before it continues."""
     asked = iter(["not yet", "not yet", None])
     waits.for_("slow", lambda: next(asked))
@@ -128,7 +128,7 @@ def test_each_is_ready_in_its_own_time(waits: Waits) -> None:
     assert [line.split()[0] for line in lines[2:]] == ["fast", "slow"]
 
 
-def test_what_is_never_ready_is_named_with_what_was_seen_last(
+def test_a_component_that_is_never_ready_is_named_with_its_last_answer(
     waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error comes at the deadline, with the name that was shown."""
@@ -142,7 +142,7 @@ def test_what_is_never_ready_is_named_with_what_was_seen_last(
     assert waits.ready() == {"fast": True, "the pipeline's own Kafka": False}
 
 
-def test_what_dies_while_others_are_waited_for_is_an_error_at_once(waits: Waits) -> None:
+def test_a_component_that_dies_during_the_wait_is_an_error_at_once(waits: Waits) -> None:
     """The error has its exit code, and comes long before the deadline."""
     waits.for_("slow", lambda: "not yet")
     waits.for_("dies", lambda: "not yet", [sys.executable, "-c", "raise SystemExit(9)"])

@@ -25,7 +25,7 @@ STORY_LINE = (EMPTY, HEALTHY, TWO, ONE, DEPOSED, BACK, STALLED, BACK, HEALTHY)
     list(zip(STORY, STORY_LINE, STORY_LINE[1:], strict=False)),
     ids=BY_TITLE,
 )
-def test_a_step_is_content_with_what_it_is_about_and_with_nothing_else(
+def test_a_step_expects_its_own_change_and_nothing_else(
     step: StoryStep, before: TrueFigures, after: TrueFigures
 ) -> None:
     """The figures after the step pass; those before it, in which nothing happened, do not."""
@@ -33,7 +33,7 @@ def test_a_step_is_content_with_what_it_is_about_and_with_nothing_else(
     assert not step.expected(before, before)
 
 
-def test_every_step_was_asked() -> None:
+def test_the_figures_of_the_test_cover_every_step() -> None:
     """The figures above cover the whole story and the topics that it creates."""
     assert len(STORY_LINE) == len(STORY) + 1
     assert (HEALTHY.topics, HEALTHY.partitions) == (

@@ -12,7 +12,7 @@ def _words(story: StoryState) -> list[str]:
     return [re.sub(r"^\[ *\d+\.\d s\] ", "", line) for line in story.lines]
 
 
-def test_the_story_says_what_starts_and_what_each_step_came_to() -> None:
+def test_the_story_has_a_line_for_each_start_and_each_outcome() -> None:
     """Each start, its end, each step and its outcome is a line; a failure names its problem."""
     story = StoryState(steps=2)
     component = story.starting("ZooKeeper 3.8")
@@ -32,7 +32,7 @@ def test_the_story_says_what_starts_and_what_each_step_came_to() -> None:
     ]
 
 
-def test_the_delay_is_the_last_one_and_the_median() -> None:
+def test_the_last_delay_and_the_median_delay_are_shown() -> None:
     """Steps without a delay count for neither."""
     story = StoryState()
     assert story.delay_words == "not measured yet"

@@ -90,7 +90,7 @@ def step(title: str, act: Act, **fields: Any) -> StoryStep:
     return StoryStep(title=title, act=play, **{"expected": lambda _before, _now: True, **fields})
 
 
-class Told:
+class StoryRun:
     """A story that was run."""
 
     def __init__(self) -> None:
@@ -119,56 +119,63 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
+def story_run() -> StoryRun:
     """A story that begins with a healthy cluster."""
-    return Told()
+    return StoryRun()
 
 
-def test_a_story_begins_with_what_the_cluster_is(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+def test_a_story_begins_with_a_baseline_of_the_cluster(
+    story_run: StoryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both sides count elections from there, and there is no delay to measure."""
-    told.run(monkeypatch)
-    assert told.scene.did == [
+    story_run.run(monkeypatch)
+    assert story_run.scene.did == [
         "compared after 0 s, within 0.2 s",
         f"truth begins at {EPOCH}",
         "monitor begins",
     ]
-    assert told.outcomes == [("nothing yet", "")]
-    assert told.state.outcomes[0].delay_ms is None
-    assert told.state.outcomes[0].truth == replace(HEALTHY, elections=0, epoch=EPOCH)
-    assert (told.state.steps, told.state.title) == (1, BASELINE_TITLE)
+    assert story_run.outcomes == [("nothing yet", "")]
+    assert story_run.state.outcomes[0].delay_ms is None
+    assert story_run.state.outcomes[0].truth == replace(HEALTHY, elections=0, epoch=EPOCH)
+    assert (story_run.state.steps, story_run.state.title) == (1, BASELINE_TITLE)
 
 
-def test_steps_come_in_their_order_and_each_sees_what_the_last_came_to(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+def test_steps_run_in_order_and_a_failed_one_does_not_end_the_story(
+    story_run: StoryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step whose figures differ is a failure, and the story continues."""
     base = replace(HEALTHY, elections=0, epoch=EPOCH)
     wrong = replace(base, offline=3)
-    told.run(
+    story_run.run(
         monkeypatch,
         step("first", lambda scene: scene.set(replace(base, offline=1))),
         step("second", lambda scene: scene.set(replace(base, offline=2), shown=wrong)),
         step("third", lambda scene: scene.set(base)),
     )
-    assert told.outcomes[1:] == [
+    assert story_run.outcomes[1:] == [
         ("first done", ""),
         ("second done", "DIFFERENT: offline"),
         ("third done", ""),
     ]
-    assert told.state.steps == 4
-    assert [each.delay_ms is None for each in told.state.outcomes] == [True, False, True, False]
-    assert told.state.lines[-2].endswith("step 4/4: third")
+    assert story_run.state.steps == 4
+    assert [each.delay_ms is None for each in story_run.state.outcomes] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert story_run.state.lines[-2].endswith("step 4/4: third")
 
 
-def test_a_step_is_judged_by_what_it_was_about(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_without_its_expected_change_fails(
+    story_run: StoryRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is compared with the figures before it; a cluster that did nothing is a failure."""
-    told.run(
+    story_run.run(
         monkeypatch,
         step("nothing", lambda _: None, expected=lambda before, now: now.offline > before.offline),
     )
-    assert told.outcomes[1:] == [
+    assert story_run.outcomes[1:] == [
         ("nothing done", "the cluster did not come to what this step is about")
     ]
 
@@ -182,20 +189,20 @@ def test_a_step_is_judged_by_what_it_was_about(told: Told, monkeypatch: pytest.M
     ],
 )
 def test_a_step_that_could_not_be_done_ends_the_story(
-    error: Exception, told: Told, monkeypatch: pytest.MonkeyPatch
+    error: Exception, story_run: StoryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The steps after it would start from a different cluster."""
 
     def fail(_scene: PlayedScene) -> None:
         raise error
 
-    told.run(monkeypatch, step("bad", fail), step("never", lambda _: None))
-    assert told.outcomes[1:] == [("bad", f"it could not be done: {error}")]
-    assert told.state.step == 2
+    story_run.run(monkeypatch, step("bad", fail), step("never", lambda _: None))
+    assert story_run.outcomes[1:] == [("bad", f"it could not be done: {error}")]
+    assert story_run.state.step == 2
 
 
-def test_a_mistake_of_ours_is_none_of_the_storys(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+def test_an_unexpected_exception_is_raised_unchanged(
+    story_run: StoryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exception is raised unchanged."""
 
@@ -203,21 +210,21 @@ def test_a_mistake_of_ours_is_none_of_the_storys(
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        told.run(monkeypatch, step("bad", fail))
+        story_run.run(monkeypatch, step("bad", fail))
 
 
 def test_a_cluster_that_cannot_be_read_has_no_story(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    story_run: StoryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No step is run, and elections are not counted."""
-    told.scene.truth = Observations()
-    told.run(monkeypatch, step("never", lambda _: None))
-    assert told.outcomes == [("nothing yet", "ZooKeeper could not be read")]
-    assert told.scene.did == ["compared after 0 s, within 0.2 s"]
+    story_run.scene.truth = Observations()
+    story_run.run(monkeypatch, step("never", lambda _: None))
+    assert story_run.outcomes == [("nothing yet", "ZooKeeper could not be read")]
+    assert story_run.scene.did == ["compared after 0 s, within 0.2 s"]
 
 
-def test_while_a_broker_hangs_nobody_waits_for_it(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+def test_a_step_with_a_stalled_broker_does_not_wait_for_it(
+    story_run: StoryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step uses another quiet time, does not ask the brokers, and is followed by no pause."""
     monkeypatch.setattr(storyteller, "STALL_QUIET_S", 0.01)
@@ -230,14 +237,16 @@ def test_while_a_broker_hangs_nobody_waits_for_it(
 
     pace = replace(AT_ONCE, quiet_s=0.1, deadline_s=5.0)
     began = time.monotonic()
-    told.run(monkeypatch, step("stall", stall, stalls=True), step("wake", check_asked), pace=pace)
-    assert [problem for _, problem in told.outcomes] == ["", "", ""]
-    assert told.scene.asked_kafka > 0
+    story_run.run(
+        monkeypatch, step("stall", stall, stalls=True), step("wake", check_asked), pace=pace
+    )
+    assert [problem for _, problem in story_run.outcomes] == ["", "", ""]
+    assert story_run.scene.asked_kafka > 0
     assert time.monotonic() - began < 5.0
 
 
-def test_what_dies_while_the_viewer_looks_ends_the_demo(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_dies_in_the_pause_ends_the_demo(
+    story_run: StoryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two steps a death is an error at once; after a step that stalls there is no such pause."""
     monkeypatch.setattr(storyteller, "POLL_S", 0.001)
@@ -251,9 +260,9 @@ def test_what_dies_while_the_viewer_looks_ends_the_demo(
         scene.set(replace(scene.figures, offline=1))
         scene.supervisor.check = end
 
-    told.run(monkeypatch, step("stall", die, stalls=True), pace=pace)
-    assert told.outcomes[1:] == [("stall done", "")]
-    other = Told()
+    story_run.run(monkeypatch, step("stall", die, stalls=True), pace=pace)
+    assert story_run.outcomes[1:] == [("stall done", "")]
+    other = StoryRun()
     with pytest.raises(EnvironmentProblemError, match="dead"):
         other.run(monkeypatch, step("dies", die), pace=pace)
     assert other.outcomes[1:] == [("dies done", "")]

@@ -124,7 +124,7 @@ def _metadata(partitions: dict[int, tuple[int, list[int], list[int]]]) -> Any:
     )
 
 
-def test_brokers_that_say_the_same_agree() -> None:
+def test_metadata_agrees_with_znodes_apart_from_the_epoch() -> None:
     """They agree when all is equal except the epoch, which brokers do not report."""
     znodes = {
         "/controller": b'{"version":1,"brokerid":0}',

@@ -63,7 +63,7 @@ def seen(reader: ZooKeeperTruth, holds: Callable[[TrueFigures], bool]) -> TrueFi
     return latest.figures
 
 
-def test_everything_that_counts_is_read_at_the_start(truth: ZooKeeperTruth) -> None:
+def test_all_figures_are_read_at_the_start(truth: ZooKeeperTruth) -> None:
     """Elections are not known until the epoch from which they count is set."""
     latest = truth.observations.latest
     assert latest is not None
@@ -120,7 +120,7 @@ def test_an_empty_ensemble_is_watched_until_something_comes(
 
 
 @pytest.mark.parametrize("path", ["/controller", "/brokers/ids"])
-def test_what_comes_between_two_questions_is_read_again(
+def test_a_znode_created_before_its_watch_is_set_is_read_again(
     path: str, truth: ZooKeeperTruth, ensemble: KazooInMemory
 ) -> None:
     """It is missing when it is read, and there when its watch is set, so no event will come."""
@@ -146,7 +146,7 @@ def test_what_comes_between_two_questions_is_read_again(
     seen(truth, wanted.get(path, lambda now: now.brokers == (5,)))
 
 
-def test_a_change_has_the_moment_of_its_watch(
+def test_a_change_has_the_time_of_its_watch_event(
     truth: ZooKeeperTruth, ensemble: KazooInMemory
 ) -> None:
     """This also holds where the reading fails at first or takes long: the monitor gets no advantage."""
@@ -180,7 +180,7 @@ def test_closing_ends_the_reading_and_the_connection(
     ZooKeeperTruth("zk:2181").close()
 
 
-def test_clients_complain_to_nobody() -> None:
+def test_log_lines_of_the_clients_are_dropped() -> None:
     """Lost connections are part of the story; a second call returns the same logger, with one handler."""
     logger = quiet_logger()
     assert quiet_logger() is logger
@@ -203,7 +203,7 @@ class Admin:
         return self.answer
 
 
-def test_brokers_that_do_not_answer_know_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_broker_gives_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is None, not an error; otherwise it is the answer of one of them."""
     asked: dict[str, Any] = {}
     admin = Admin(SimpleNamespace(controller_id=1, brokers={1: None}, topics={}))

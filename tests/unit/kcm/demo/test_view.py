@@ -26,7 +26,7 @@ def _row(text: str, start: str) -> list[str]:
     return line.strip("│ ").removeprefix(start).split()
 
 
-def test_what_starts_is_shown_until_the_first_step() -> None:
+def test_starting_servers_are_shown_until_the_first_step() -> None:
     """Each server is either ready, with the seconds it took, or starting."""
     story = StoryState(steps=9)
     story.ready(story.starting("ZooKeeper 3.8"))

@@ -59,7 +59,7 @@ def test_another_interval_is_reported() -> None:
     assert "leader.imbalance.check.interval.seconds=60" in line.text
 
 
-def test_a_broker_that_does_not_say_is_not_counted() -> None:
+def test_a_broker_whose_file_lacks_the_setting_is_not_counted() -> None:
     """An older release may lack a setting; where no broker reports it, it is not measured."""
     files = {1: file(min_insync_replicas=None), 2: file(min_insync_replicas="2")}
     (first, *_) = findings_of("prod", files, {})

@@ -12,7 +12,7 @@ from kcm.queries.api_client import ExporterApi
 from pipeline.settings import load
 
 
-def test_lines_stand_in_columns_and_are_counted() -> None:
+def test_findings_are_printed_in_columns_and_counted_by_level() -> None:
     """Each line has the level first and what to do last; colours are only for a terminal."""
     findings = [ok("kcm", "0.1"), warn("java", "old", "install 17"), unknown("x", "away")]
     findings.append(fail("zookeeper", "down", "start it"))
@@ -27,7 +27,7 @@ def test_lines_stand_in_columns_and_are_counted() -> None:
 
 
 class UnaskedExporter(ExporterApi):
-    """An exporter that must not be asked: whoever answers in its place could name any address."""
+    """An exporter that must get no request: a program that answers in its place could name any address."""
 
     def open(self, request: str | Request) -> Any:
         """Fail."""

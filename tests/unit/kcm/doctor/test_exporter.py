@@ -34,7 +34,7 @@ def levels(answer: Any, now: int = T0) -> dict[str, str]:
     }
 
 
-def test_figures_in_good_order_are_ok() -> None:
+def test_live_figures_of_a_healthy_cluster_are_ok() -> None:
     """A live cluster whose last change was read at once has only ok lines."""
     assert levels(reported(last_change_mtime=T0 - 3)) == {}
 
@@ -70,7 +70,7 @@ def test_figures_that_are_not_live_name_the_stage() -> None:
         ({"verified_at": None}, T0 + 16 * 60_000, "proof", "16 min ago"),
     ],
 )
-def test_what_is_not_well_is_reported_by_its_part(
+def test_each_problem_is_reported_under_its_part(
     fields: dict[str, Any], now: int, about: str, words: str
 ) -> None:
     """Each problem has its own line that says what was seen."""
@@ -150,7 +150,7 @@ def test_zookeepers_clock_is_as_the_exporter_reports_it() -> None:
         ((-9600, -8500), Level.WARN, "8 s ahead of the exporter's"),
     ],
 )
-def test_this_machines_clock_is_judged_within_what_http_says(
+def test_a_clock_offset_is_reported_only_beyond_the_precision_of_http_dates(
     ahead: tuple[int, int] | None, level: Level, words: str
 ) -> None:
     """Date counts whole seconds, so only a difference that is certain is reported."""

@@ -8,7 +8,7 @@ from kcm.doctor.findings import Level
 from kcm.doctor.kafka import same_cluster, shown_cluster
 
 
-def test_the_pipeline_should_not_live_on_what_it_watches() -> None:
+def test_a_pipeline_on_the_watched_kafka_is_a_warning() -> None:
     """Equal ids are a warning; a missing id is not measured."""
     assert same_cluster("a", "b").level is Level.OK
     assert same_cluster("a", "a").level is Level.WARN
@@ -26,7 +26,7 @@ def test_the_pipeline_should_not_live_on_what_it_watches() -> None:
         (None, {"prod": "a"}, Level.UNKNOWN, "/cluster/id"),
     ],
 )
-def test_the_exporter_should_show_the_cluster_of_this_zookeeper(
+def test_an_exporter_that_shows_another_cluster_fails(
     watched: str | None, shown: dict[str, str | None], level: Level, words: str
 ) -> None:
     """The ZooKeeper of one cluster with the exporter of another must not pass."""

@@ -19,7 +19,7 @@ def _no_jars_and_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
-def test_what_the_fold_lacks_is_a_warning_with_what_to_do() -> None:
+def test_missing_requirements_of_the_fold_are_warnings_with_what_to_do() -> None:
     """It is only a warning because the fold may run on another machine."""
     kcm, *others = check_machine(None)
     assert (kcm.level, kcm.about) == (Level.OK, "kcm")

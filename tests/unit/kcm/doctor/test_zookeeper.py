@@ -23,7 +23,9 @@ from kcm.doctor.zookeeper import server_answer
         ("HTTP/1.1 400 Bad Request\r\n", Level.FAIL, "not ZooKeeper"),
     ],
 )
-def test_a_server_is_judged_by_what_it_says(answer: str, level: Level, words: str) -> None:
+def test_an_answer_to_srvr_decides_the_level_of_a_zookeeper_server(
+    answer: str, level: Level, words: str
+) -> None:
     """A version that is not reported is no problem; a missing quorum is one, as is another program."""
     finding = server_answer("zk1:2181", answer, 1.0)
     assert finding.level is level

@@ -16,7 +16,7 @@ from kcm.elect.elect import Plan, plan_lines
         (None, None, "imbalance   5"),
     ],
 )
-def test_a_plan_says_whose_imbalance_it_gives(
+def test_a_plan_names_the_broker_whose_imbalance_it_shows(
     broker: int | None, after: int | None, reported: str
 ) -> None:
     """It also gives the imbalance afterwards, where that is known."""

@@ -38,7 +38,9 @@ class Desk:
         self.writer = RequestWriter(settings, "prod", holds_s=60.5, warn=self.warnings.append)
 
 
-def test_a_request_stands_where_the_clusters_changes_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_goes_to_the_key_and_partition_of_its_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It has the cluster's key and partition, so that it comes before the changes of the elections."""
     desk = Desk(monkeypatch)
     desk.writer.write(PARTITIONS)
@@ -60,7 +62,7 @@ def test_a_request_stands_where_the_clusters_changes_stand(monkeypatch: pytest.M
         ("", KafkaError._TRANSPORT, "does not answer"),
     ],
 )
-def test_what_the_log_does_not_take_is_said_once(
+def test_a_failed_write_of_a_request_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, refused: str, metadata_error: int | None, why: str
 ) -> None:
     """The elections continue, and no chunk waits for the log again."""
@@ -73,7 +75,9 @@ def test_what_the_log_does_not_take_is_said_once(
     assert len(desk.producer.written) <= 1
 
 
-def test_the_pipeline_is_where_the_users_own_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pipelines_kafka_comes_from_the_option_or_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """They are an option, or the environment and the file of all parts; without them no request is written."""
     nothing: dict[str, str | None] = {"bootstrap_servers": None, "topic_prefix": None}
     assert read_pipeline(None, nothing) is None

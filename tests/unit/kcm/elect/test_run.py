@@ -43,7 +43,7 @@ def run_on(
     return run, said
 
 
-def test_each_chunk_is_elected_and_its_effect_is_seen(cluster: Cluster) -> None:
+def test_each_chunk_is_elected_and_its_effect_is_checked(cluster: Cluster) -> None:
     """They run in order, with a line each; a partition that is already led as preferred is counted apart."""
     cluster.leaders[3] = cluster.leaders[4] = 1
     run, said = run_on(cluster, [0, 1, 3], [2, 4])
@@ -82,7 +82,7 @@ def test_an_effect_that_comes_late_is_waited_for(
     assert run.summary() == ["done        2 of 2 elected, 0 did not need it"]
 
 
-def test_the_first_surprise_ends_it_and_the_end_accounts_for_every_partition(
+def test_the_first_failure_ends_the_run_and_the_summary_counts_every_partition(
     cluster: Cluster,
 ) -> None:
     """One partition is refused, the effect of two is not seen, one is not tried."""
@@ -101,7 +101,7 @@ def test_the_first_surprise_ends_it_and_the_end_accounts_for_every_partition(
     ]
 
 
-def test_a_refusal_ends_it_after_the_others_of_its_chunk(cluster: Cluster) -> None:
+def test_a_refused_partition_ends_the_run_after_its_chunk(cluster: Cluster) -> None:
     """The errors are counted, the most frequent first."""
     cluster.refuses |= {
         1: "NOT_CONTROLLER",
@@ -134,7 +134,7 @@ def test_a_request_without_an_answer_may_have_elected_all(cluster: Cluster) -> N
     ]
 
 
-def test_a_leader_that_is_lost_again_ends_it(cluster: Cluster) -> None:
+def test_a_partition_that_loses_its_preferred_leader_again_ends_the_run(cluster: Cluster) -> None:
     """Whether elected or not needed, such a partition is counted as lost only."""
 
     def loses() -> None:
@@ -154,7 +154,7 @@ def test_a_leader_that_is_lost_again_ends_it(cluster: Cluster) -> None:
     ]
 
 
-def test_nothing_is_asked_of_a_cluster_that_is_not_well(cluster: Cluster) -> None:
+def test_a_cluster_without_a_controller_gets_no_election_request(cluster: Cluster) -> None:
     """The cluster is checked before the first election."""
     cluster.controller = -1
     cluster.show()
@@ -188,7 +188,7 @@ class Late:
         return sample._replace(status=Status.BEHIND)
 
 
-def test_figures_that_are_behind_for_a_moment_are_waited_for(
+def test_an_election_waits_while_the_figures_are_behind(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is elected meanwhile, and afterwards everything is."""
@@ -200,7 +200,9 @@ def test_figures_that_are_behind_for_a_moment_are_waited_for(
     assert cluster.asked == [[0], [1]]
 
 
-def test_figures_that_stay_behind_end_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_that_stay_behind_end_the_run(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the time that an effect may take, this is a surprise like any other."""
     Late(cluster, monkeypatch, looks=1000)
     run, _ = run_on(cluster, [0])
@@ -208,7 +210,7 @@ def test_figures_that_stay_behind_end_it(cluster: Cluster, monkeypatch: pytest.M
     assert cluster.asked == []
 
 
-def test_what_happens_in_the_pause_ends_it_before_the_next_chunk(
+def test_a_broker_that_dies_in_the_pause_ends_the_run_before_the_next_chunk(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cluster is checked after the pause, so that a broker that dies in it stops the run."""

@@ -30,7 +30,7 @@ CALM = ClusterSample(
         {"under_min_isr": 0},
     ],
 )
-def test_what_gets_better_is_no_surprise(change: dict[str, Any]) -> None:
+def test_an_improvement_of_the_cluster_does_not_end_the_run(change: dict[str, Any]) -> None:
     """Examples are a broker that starts and a partition that is online again."""
     assert surprise(CALM, CALM._replace(**change)) is None
     unknown = CALM._replace(under_min_isr=None)
@@ -48,6 +48,8 @@ def test_what_gets_better_is_no_surprise(change: dict[str, Any]) -> None:
         ({"under_min_isr": None}, "what is known of min.insync.replicas changed"),
     ],
 )
-def test_what_elections_do_not_do_is_a_surprise(change: dict[str, Any], reported: str) -> None:
+def test_a_change_that_elections_do_not_cause_ends_the_run(
+    change: dict[str, Any], reported: str
+) -> None:
     """This includes a restart between two samples, and one offline partition in place of another."""
     assert reported in str(surprise(CALM, CALM._replace(**change)))

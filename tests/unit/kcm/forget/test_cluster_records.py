@@ -32,7 +32,7 @@ def stored(*keys_and_values: tuple[bytes | None, bytes | None]) -> list[Message]
     ]
 
 
-def test_what_stands_there_is_what_no_null_took_back(
+def test_keys_with_a_tombstone_are_not_among_the_published_views(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
     """The result is by cluster; a foreign key, or a cluster without its own view, does not show a watcher."""
@@ -69,7 +69,7 @@ def test_what_stands_there_is_what_no_null_took_back(
         (Message(LOG, 5, key=b"prod", value=None), False),
     ],
 )
-def test_a_watcher_is_heard_by_its_log_and_its_beats(
+def test_records_of_the_log_and_heartbeats_are_signs_of_a_watcher(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings, message: Message, *, heard: bool
 ) -> None:
     """The fold's records, other clusters' records, nulls and earlier records are no sign of a watcher."""
@@ -84,7 +84,7 @@ def test_a_watcher_is_heard_by_its_log_and_its_beats(
         assert not signs.heard(), "the same record counts once"
 
 
-def test_the_log_comes_first_and_then_the_clusters_own_view(
+def test_tombstones_go_to_the_log_first_and_then_to_the_cluster_view(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
     """A fold that has not read the null would write the removed views again."""
@@ -100,7 +100,7 @@ def test_the_log_comes_first_and_then_the_clusters_own_view(
     ]
 
 
-def test_nothing_is_written_to_the_views_that_the_log_did_not_take(
+def test_a_refused_write_to_the_log_leaves_the_views_unchanged(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
     """The error is one line; the command can be run again."""

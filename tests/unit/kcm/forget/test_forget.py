@@ -44,14 +44,16 @@ class Clock:
 
 
 @pytest.mark.parametrize(("within_s", "ends_at_s"), [(25.0, 25.0), (0.5, 0.5), (0.0, 0.0)])
-def test_silence_counts_after_the_whole_time(within_s: float, ends_at_s: float) -> None:
+def test_a_cluster_is_unwatched_only_after_the_whole_time_without_a_sign(
+    within_s: float, ends_at_s: float
+) -> None:
     """The last check is after that time."""
     clock = Clock()
     check_unwatched(Signs().heard, "prod", within_s=within_s, clock=clock, sleep=clock.sleep)
     assert clock.now_s == ends_at_s
 
 
-def test_a_watcher_ends_it_at_once() -> None:
+def test_the_first_sign_of_a_watcher_ends_the_check() -> None:
     """The first sign is enough."""
     clock = Clock()
     with pytest.raises(ConflictError, match="a watcher of prod still writes: stop all"):
@@ -75,7 +77,7 @@ def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])
-def test_without_a_yes_nothing_is_done(
+def test_an_unconfirmed_forget_changes_nothing(
     producer: FakeProducer,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -91,7 +93,7 @@ def test_without_a_yes_nothing_is_done(
 
 
 @pytest.mark.parametrize("arguments", [(), ("--yes",)])
-def test_a_yes_forgets_this_cluster_alone(
+def test_a_confirmed_forget_removes_this_cluster_alone(
     producer: FakeProducer,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -107,7 +109,7 @@ def test_a_yes_forgets_this_cluster_alone(
     assert "forgotten: old, 1 view\n" in capsys.readouterr().out
 
 
-def test_a_name_that_nobody_has_is_refused_with_those_there_are(
+def test_an_unknown_cluster_is_refused_with_the_known_names(
     producer: FakeProducer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The error is one line with exit code 2."""
@@ -117,7 +119,7 @@ def test_a_name_that_nobody_has_is_refused_with_those_there_are(
     assert producer.written == []
 
 
-def test_a_watcher_that_writes_is_in_the_way(
+def test_a_running_watcher_prevents_the_forget(
     producer: FakeProducer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The error is one line with exit code 4."""
@@ -128,7 +130,7 @@ def test_a_watcher_that_writes_is_in_the_way(
     assert producer.written == []
 
 
-def test_a_watcher_that_came_while_it_asked_is_in_the_way(
+def test_a_watcher_that_starts_during_the_confirmation_prevents_the_forget(
     producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer to the question may take an hour."""

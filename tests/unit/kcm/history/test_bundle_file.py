@@ -76,7 +76,7 @@ def test_a_damaged_manifest_is_no_bundle(tmp_path: Path, compression: int) -> No
             assert read_manifest(path) == manifest()  # an entry that a zip has twice is read once
 
 
-def test_what_is_not_there_is_no_bundle(tmp_path: Path) -> None:
+def test_a_missing_file_is_no_bundle(tmp_path: Path) -> None:
     """A missing file is reported elsewhere."""
     assert not is_bundle(tmp_path / "nothing")
 

@@ -82,7 +82,7 @@ def test_a_resync_that_ends_later_is_not_the_beginning() -> None:
     log.close()
 
 
-def test_a_resync_that_was_in_vain_is_not_the_beginning() -> None:
+def test_a_resync_with_a_gap_is_not_the_beginning() -> None:
     """A resync with a gap proves nothing."""
     history, started, finished = two_resyncs()
     changes = [change for change in history.changes if change.seq != started.seq + 2]
@@ -145,7 +145,7 @@ def with_late_ones(history: History, started: ZnodeChange) -> list[ZnodeChange]:
     return [*history.changes[:middle], deposed, foreign, again, in_time, *history.changes[middle:]]
 
 
-def test_what_replay_drops_neither_ends_nor_begins_anything(disk: Path) -> None:
+def test_records_that_replay_drops_do_not_move_the_begin_or_end_of_the_log(disk: Path) -> None:
     """It is kept, so that the bundle's replay also counts it; the rest is as without it."""
     history, started, finished = two_resyncs()
     begin = finished.observed_at
@@ -203,7 +203,7 @@ def test_damage_is_kept_as_it_is_and_counted() -> None:
     log.close()
 
 
-def test_nothing_is_nothing() -> None:
+def test_an_incident_log_without_changes_is_empty() -> None:
     """Before the first change nothing is kept."""
     log = IncidentLog(None, from_ms=1, to_ms=2)
     assert (log.first, log.last, log.changes, list(log.lines())) == (None, None, 0, [])

@@ -46,7 +46,7 @@ def test_files_and_bundles_are_one_log_in_their_order(tmp_path: Path) -> None:
         (["/no/such/file"], False, "/no/such/file"),
     ],
 )
-def test_a_log_is_named_once(files: list[str], from_topic: bool, said: str) -> None:
+def test_a_log_needs_exactly_one_source(files: list[str], from_topic: bool, said: str) -> None:
     """Nothing is read until the source is clear."""
     with pytest.raises(UsageError) as caught:
         open_log(load_replay(None, {}), files, None, from_topic=from_topic)
@@ -61,7 +61,7 @@ def test_the_topic_is_read_when_its_lines_are_asked_for() -> None:
     assert source.settings is settings
 
 
-def test_what_a_bundle_misses_is_said_once(
+def test_each_missing_part_of_a_bundle_is_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each line has the bundle's name; a complete bundle prints nothing."""
@@ -72,7 +72,7 @@ def test_what_a_bundle_misses_is_said_once(
     )
 
 
-def test_what_a_bundle_was_made_with_is_assumed_of_its_cluster(tmp_path: Path) -> None:
+def test_settings_recorded_in_a_bundle_are_assumed_of_its_cluster(tmp_path: Path) -> None:
     """Settings of the command win, first a cluster's, then those for all; other clusters get no assumption."""
     name = bundle(tmp_path / "b.zip", assumed_min_insync_replicas=2)
     assert opened(name).assumed("prod") == Assumed(min_insync_replicas=2)

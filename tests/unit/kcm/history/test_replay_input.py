@@ -186,7 +186,7 @@ DAMAGED_ENDS = [b"x", b"{", b'{"v":2,"path":"/a"}', b'[{"path":1}]']
 def test_damage_at_the_end_leaves_the_end_open(
     damaged: bytes, failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody can know what it held; in the middle of a log, the change after it can show that."""
+    """The records it held are unknown; in the middle of a log, the change after it can show that."""
     content = lines(failover.changes)
     end = write(tmp_path / "end.jsonl", content + damaged)
     run = Run(capsys, end, "--json")
@@ -224,7 +224,7 @@ def test_a_gzip_by_name_alone_is_damage(
     assert run.err.splitlines()[-1] == "kcm: nothing in the log is a readable change"
 
 
-def test_damage_in_another_clusters_message_is_not_ours(
+def test_damage_in_a_message_of_another_cluster_is_not_counted(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A message belongs to one cluster: its readable changes show which."""

@@ -43,7 +43,7 @@ def test_events_as_json_are_records_and_the_snapshot_is_the_last_line(
     assert json.loads(snapshot)["controller"]["id"] == 1
 
 
-def test_events_for_the_eye_are_a_line_each(
+def test_events_as_text_are_one_line_each(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A line has the time, the place in the log and the event, with partitions by name; the summary follows."""
@@ -56,7 +56,7 @@ def test_events_for_the_eye_are_a_line_each(
     assert "cluster     prod" in out
 
 
-def test_what_cannot_be_read_is_an_event_too(
+def test_an_unreadable_line_is_printed_as_an_anomaly(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An Anomaly names the line."""
@@ -181,7 +181,7 @@ def test_a_diff_says_what_changed(
     assert "topic n: gone (1 partition)" in back
 
 
-def test_nothing_that_is_shown_can_steer_a_terminal(
+def test_control_characters_never_reach_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Names come from znodes, which anybody may have written."""
@@ -196,7 +196,7 @@ def test_nothing_that_is_shown_can_steer_a_terminal(
         assert "a?[2J" in run.out
 
 
-def test_a_diff_of_nothing_says_so(
+def test_an_empty_diff_is_reported(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No difference is a valid result."""
@@ -205,10 +205,10 @@ def test_a_diff_of_nothing_says_so(
     assert out[1:] == ["nothing differs"]
 
 
-def test_a_long_diff_is_cut_for_the_eye_and_whole_as_json(
+def test_a_long_diff_is_cut_as_text_and_whole_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Text is cut because nobody reads a thousand lines; JSON is not."""
+    """Text has a limit on its lines; JSON has none."""
     history = small_cluster()
     seq = history.seq
     for number in range(MOST_DIFFERENCES + 5):
@@ -241,7 +241,7 @@ def test_events_of_a_diff_are_those_between(
     assert next(type(record.event).__name__ for record in reported) == "BrokerStopped"
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(failover: History, tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_command_without_an_error(failover: History, tmp_path: Path) -> None:
     """`kcm replay … | head` ends without a message."""
     failover.heartbeat()
     for number in range(2000):

@@ -22,7 +22,7 @@ def settings() -> PipelineSettings:
     return load(PipelineSettings)
 
 
-def test_every_line_says_where_it_stands(
+def test_every_line_has_its_topic_partition_and_offset(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
     """The place is topic, partition and offset; an empty value is a line, a null (a forgotten cluster) is not."""
@@ -38,7 +38,7 @@ def test_every_line_says_where_it_stands(
         assert not lines.is_cut
 
 
-def test_a_cluster_stands_in_one_partition(
+def test_only_the_partition_of_the_cluster_is_read(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
     """No other partition is read."""

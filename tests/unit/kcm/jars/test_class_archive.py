@@ -32,7 +32,7 @@ def no_java(tmp_path: Path) -> Java:
     return Java(path, "17.0.1")
 
 
-def test_an_archive_is_of_one_java_and_one_set_of_jars(no_java: Java) -> None:
+def test_each_java_and_set_of_jars_has_its_own_archive(no_java: Java) -> None:
     """Another release of Java or of the jars never uses an old archive."""
     ways = [
         archive_path(JARS, no_java),
@@ -43,7 +43,7 @@ def test_an_archive_is_of_one_java_and_one_set_of_jars(no_java: Java) -> None:
     assert len(set(ways)) == len(ways)
 
 
-def test_a_java_that_makes_none_is_asked_once(no_java: Java) -> None:
+def test_a_java_that_cannot_make_an_archive_is_tried_once(no_java: Java) -> None:
     """An empty file records it: the next start loses no time, and Spark starts without an archive."""
     assert ensure_class_archive(JARS, no_java) is None
     remembered = archive_path(JARS, no_java)
@@ -53,7 +53,7 @@ def test_a_java_that_makes_none_is_asked_once(no_java: Java) -> None:
     assert remembered.stat().st_mtime_ns == made_at
 
 
-def test_one_that_takes_too_long_is_given_up(
+def test_an_archive_that_takes_too_long_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Spark starts without an archive, an incomplete one is never used, and no process is left."""
@@ -64,7 +64,7 @@ def test_one_that_takes_too_long_is_given_up(
     assert not [line for line in command_lines().values() if os.fsencode(java) in line]
 
 
-def test_what_a_killed_process_left_goes(no_java: Java) -> None:
+def test_leftovers_of_a_killed_process_are_deleted(no_java: Java) -> None:
     """It may be as large as an archive, and nobody completes it."""
     made = archive_path(JARS, no_java)
     left = made.parent / f"{made.stem}.part-x"
@@ -74,7 +74,7 @@ def test_what_a_killed_process_left_goes(no_java: Java) -> None:
     assert not left.exists()
 
 
-def test_the_newest_stay(no_java: Java) -> None:
+def test_only_the_newest_archives_are_kept(no_java: Java) -> None:
     """Each has 150 MB, so older ones are deleted when one is made."""
     folder = archive_path(JARS, no_java).parent
     folder.mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_the_newest_stay(no_java: Java) -> None:
     assert sorted(folder.glob("*.jsa")) == sorted([archive_path(JARS, no_java), *older[: KEPT - 1]])
 
 
-def test_a_cache_that_may_not_be_written_costs_nothing_but_time(cache: Path, no_java: Java) -> None:
+def test_a_read_only_cache_makes_no_archive_and_no_error(cache: Path, no_java: Java) -> None:
     """Spark starts without an archive, as with an empty one."""
     (cache / "kcm").write_text("no folder")
     assert ensure_class_archive(JARS, no_java) is None

@@ -68,7 +68,7 @@ def test_a_damaged_manifest_makes_the_folder_incomplete(tmp_path: Path, text: st
 
 
 def test_the_manifest_holds_hashes(tmp_path: Path) -> None:
-    """The manifest has each file's size and SHA-256, for whoever wants to compare."""
+    """The manifest has each file's size and SHA-256, so that a user can compare them."""
     path = fill(tmp_path)[0]
     entries = json.loads((tmp_path / "manifest.json").read_text())["files"]
     entry = next(e for e in entries if e["name"] == path.relative_to(tmp_path).as_posix())

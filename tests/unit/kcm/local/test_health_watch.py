@@ -56,7 +56,7 @@ def part() -> Iterator[Part]:
         made.watch.forget()
 
 
-def test_a_part_that_takes_connections_and_says_nothing_hangs(part: Part) -> None:
+def test_a_part_that_accepts_connections_without_an_answer_hangs(part: Part) -> None:
     """The kernel accepts connections for a stopped process; each new request stays unanswered."""
     part.pass_time(HANGS_AFTER_S - STEP_S)
     assert part.watch.silent_s < HANGS_AFTER_S
@@ -67,7 +67,7 @@ def test_a_part_that_takes_connections_and_says_nothing_hangs(part: Part) -> Non
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\n\r\n", b"\x15\x03\x03\x00\x02", b""])
-def test_any_answer_shows_that_a_part_works(part: Part, answer: bytes) -> None:
+def test_any_answer_of_a_part_resets_its_silence(part: Part, answer: bytes) -> None:
     """TLS's refusal of a plain request counts, and so does a connection closed without a byte."""
     part.pass_time(10)
     assert part.watch.silent_s == 10
@@ -81,7 +81,7 @@ def test_any_answer_shows_that_a_part_works(part: Part, answer: bytes) -> None:
     assert part.watch.silent_s == STEP_S
 
 
-def test_an_answer_to_a_later_question_counts(part: Part) -> None:
+def test_an_answer_to_a_later_request_resets_the_silence(part: Part) -> None:
     """The first request may have been lost to a bug."""
     part.pass_time(ANSWER_WITHIN_S + 1)
     part.accept()
@@ -90,7 +90,7 @@ def test_an_answer_to_a_later_question_counts(part: Part) -> None:
     assert part.watch.silent_s == 0
 
 
-def test_time_in_which_nobody_looked_is_no_silence(part: Part) -> None:
+def test_time_in_which_the_watch_was_paused_is_no_silence(part: Part) -> None:
     """The machine or this program stood still: the part had no time to answer, or its answer is there."""
     part.pass_time(2)
     part.pass_time(3600, step_s=3600)
@@ -111,7 +111,7 @@ def test_a_part_that_does_not_listen_is_not_silent(host: str) -> None:
     watch.forget()
 
 
-def test_no_part_is_killed_that_comes_back_by_itself() -> None:
+def test_the_silence_limit_exceeds_the_longest_pause_of_a_part() -> None:
     """The page about reliability has each part's pauses: each must be shorter than the limit."""
     pauses = {part.name: part.pause_s for part in PARTS}
     assert max(pauses[name] for name in ("watcher", "driver", "exporter")) < HANGS_AFTER_S - EVERY_S

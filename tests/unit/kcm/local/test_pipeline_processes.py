@@ -46,7 +46,7 @@ def test_each_part_is_a_verb_with_all_settings(tmp_path: Path) -> None:
         assert process.log_path == tmp_path / "logs" / f"{process.name}.log"
 
 
-def test_our_own_settings_do_not_reach_the_parts(
+def test_kcm_variables_of_the_supervisor_do_not_reach_the_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A KCM_ variable of this process is empty for the parts, in whatever case it is written."""
@@ -67,7 +67,7 @@ def test_a_part_that_listens_everywhere_is_asked_on_loopback(tmp_path: Path) -> 
     assert addresses == ["10.0.0.7:9641", "10.0.0.7:9642", "127.0.0.1:9640"]
 
 
-def test_who_has_a_kafka_gets_no_other(tmp_path: Path) -> None:
+def test_no_broker_is_started_where_the_user_names_one(tmp_path: Path) -> None:
     """The user's brokers are used, and no server is started for the topics."""
     pipeline = described(tmp_path)
     assert pipeline.broker is None
@@ -76,7 +76,7 @@ def test_who_has_a_kafka_gets_no_other(tmp_path: Path) -> None:
 
 
 @NEEDS_OPENSSL
-def test_a_secured_exporter_is_asked_as_the_file_says_and_not_without_one(tmp_path: Path) -> None:
+def test_a_secured_exporter_needs_an_http_config_file(tmp_path: Path) -> None:
     """Nothing is started if its figures could not be read: its health would never be known."""
     make_authority(tmp_path)
     make_certificate(tmp_path, "server", "localhost")

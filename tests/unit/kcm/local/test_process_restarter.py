@@ -35,7 +35,9 @@ DISK_FULL = ["sh", "-c", "echo 'kcm stream: no space left' >&2; exit 5"]
         ("", ""),
     ],
 )
-def test_the_last_line_of_ours_says_why_a_part_ended(tmp_path: Path, log: str, line: str) -> None:
+def test_the_last_kcm_line_of_the_log_is_the_reason_for_an_exit(
+    tmp_path: Path, log: str, line: str
+) -> None:
     """Only a line that begins with kcm is for the user, without the text before its colon."""
     process = Process(Supervisor(tmp_path), "watcher")
     process.log_path.parent.mkdir()
@@ -66,7 +68,7 @@ def ended(process: Process) -> None:
     wait_until(lambda: process.running, lambda running: not running)
 
 
-def test_a_full_disk_ends_what_has_never_worked(supervisor: Supervisor) -> None:
+def test_a_full_disk_during_startup_is_fatal(supervisor: Supervisor) -> None:
     """The user who started it is still there to read the error."""
     process = Process(supervisor, "stream", DISK_FULL)
     ended(process)
@@ -74,7 +76,7 @@ def test_a_full_disk_ends_what_has_never_worked(supervisor: Supervisor) -> None:
         list(restarter_of(process).step())
 
 
-def test_once_all_has_worked_no_end_of_a_part_is_final(supervisor: Supervisor) -> None:
+def test_a_part_that_ends_after_startup_is_restarted(supervisor: Supervisor) -> None:
     """It is restarted, so that the other parts continue, above all the exporter."""
     process = Process(supervisor, "stream", DISK_FULL)
     restarter = restarter_of(process)
@@ -96,7 +98,7 @@ class Unwritable(Process):
 
 
 @pytest.mark.parametrize("has_worked", [True, False])
-def test_what_cannot_be_started_is_tried_again_once_all_has_worked(
+def test_a_failed_start_is_retried_only_after_startup(
     supervisor: Supervisor, has_worked: bool
 ) -> None:
     """A full disk is no reason to stop the parts that work."""
@@ -160,7 +162,7 @@ def test_a_part_that_hangs_is_killed_and_started_again(
     restarter.close()
 
 
-def test_a_part_that_was_asked_when_all_ends_leaves_no_connection(supervisor: Supervisor) -> None:
+def test_closing_the_restarter_closes_its_health_connections(supervisor: Supervisor) -> None:
     """The listener sees the end of the connection at once, not at the next garbage collection."""
     process = Process(supervisor, "watcher", ["sleep", "60"])
     process.start()

@@ -28,7 +28,7 @@ def test_the_parts_get_what_the_user_gave_and_the_ports() -> None:
 
 
 def test_a_kafka_is_the_users_only_if_it_was_named() -> None:
-    """Nobody chose the default address: with it a broker is started."""
+    """The default address is not the user's choice: with it a broker is started."""
     assert own_servers(load_all(None, NEEDED)) is None
     named = load_all(None, {**NEEDED, "bootstrap_servers": "k1:9092"})
     assert own_servers(named) == "k1:9092"

@@ -37,7 +37,9 @@ def test_an_archive_that_was_made_for_the_jars_is_used(
     assert with_connector_jars(other).class_archive == Path("/other.jsa")
 
 
-def test_else_they_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_come_from_the_cache_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The fold gets all jars of the connector, and none of the servers'."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     fill(OURS.folder(tmp_path / "kcm"))

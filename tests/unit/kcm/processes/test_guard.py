@@ -73,7 +73,7 @@ def test_a_crash_of_the_program_ends_its_family(owner: Supervisor, tmp_path: Pat
 
 
 def test_a_paused_process_does_nothing_until_resumed(owner: Supervisor, tmp_path: Path) -> None:
-    """A paused process lives; it can be resumed, and also stopped while paused."""
+    """A paused process still exists; it can be resumed, and also stopped while paused."""
     process = started(owner, "family", [*python(FAMILY), tmp_path])
     pids = pids_in(tmp_path, ALL_PIDS)
 

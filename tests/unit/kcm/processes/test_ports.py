@@ -21,7 +21,7 @@ def test_ports_are_given_once() -> None:
 
 
 def test_ports_of_another_process_are_not_given() -> None:
-    """A port that another process has reserved is not returned while that process lives."""
+    """A port that another process has reserved is not returned while that process runs."""
     code = "from kcm.processes.ports import *; from kcm.processes import ports; import sys\nports.FIRST_PORT, ports.LAST_PORT = 16990, 16991\n"
     hold = code + "print(free_port(), flush=True); sys.stdin.read()"
     ask = code + "print(free_port())"

@@ -39,7 +39,7 @@ def test_an_empty_log_is_named(process: Process) -> None:
     assert error.exit_code == 3
 
 
-def test_what_was_never_started_is_no_failure_to_end(process: Process) -> None:
+def test_a_process_that_was_never_started_can_be_stopped(process: Process) -> None:
     """It can be stopped, killed and paused without effect; only a check reports that it does not run."""
     assert process.stop() is None
     process.kill()

@@ -47,7 +47,7 @@ def shell(script: str) -> list[str | Path]:
     return ["/bin/sh", "-c", f"{script}\necho up\nwhile :; do sleep 0.01; done"]
 
 
-def test_the_last_that_started_ends_first(tmp_path: Path) -> None:
+def test_processes_end_in_the_reverse_order_of_their_start(tmp_path: Path) -> None:
     """A process may need those started before it until it has ended."""
     ended = tmp_path / "ended"
     with Supervisor(tmp_path) as supervisor:
@@ -58,7 +58,9 @@ def test_the_last_that_started_ends_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kill_on_exit", "code"), [(True, 137), (False, 3)])
-def test_what_is_thrown_away_is_killed(tmp_path: Path, *, kill_on_exit: bool, code: int) -> None:
+def test_kill_on_exit_kills_without_waiting_for_a_clean_end(
+    tmp_path: Path, *, kill_on_exit: bool, code: int
+) -> None:
     """Where nothing is kept, a clean end is not waited for."""
     with Supervisor(tmp_path, kill_on_exit=kill_on_exit) as supervisor:
         process = started(supervisor, "polite", shell("trap 'exit 3' TERM"))
@@ -66,7 +68,7 @@ def test_what_is_thrown_away_is_killed(tmp_path: Path, *, kill_on_exit: bool, co
     assert process.exit_code == code
 
 
-def test_several_are_asked_to_stop_before_one_is_waited_for(tmp_path: Path) -> None:
+def test_stop_signals_all_processes_before_it_waits(tmp_path: Path) -> None:
     """Brokers that end together need not wait for each other: here the first ends after the second."""
     asked = tmp_path / "asked"
     with Supervisor(tmp_path) as supervisor:

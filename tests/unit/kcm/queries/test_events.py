@@ -16,7 +16,7 @@ def test_the_newest_events_come_oldest_first(served: Served) -> None:
     assert newer == "L1/1/30/0"
 
 
-def test_what_happens_is_followed_from_a_place_on(served: Served) -> None:
+def test_events_are_followed_from_a_position(served: Served) -> None:
     """Nothing is repeated or left out."""
     happening = following(api_of(served), PATH, "L1/1/28/0")
     assert [next(happening)["epoch"] for _ in range(2)] == [29, 30]

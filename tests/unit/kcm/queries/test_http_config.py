@@ -61,7 +61,7 @@ TLS = f"tls_config: {{ca_file: ca.pem, server_name: kcm.example.com, {CERTIFICAT
 USER = "basic_auth: {username: alice, password_file: password}"
 
 
-def test_who_has_the_file_is_answered(folder: Path, url: str) -> None:
+def test_an_http_config_file_opens_a_secured_exporter(folder: Path, url: str) -> None:
     """The API, /readyz and /metrics answer, on each of several requests."""
     path = config(folder, f"{TLS}\n{USER}")
     api = ExporterApi(url, path)
@@ -82,7 +82,9 @@ def test_who_has_the_file_is_answered(folder: Path, url: str) -> None:
         ("tls_config: {insecure_skip_verify: true}", "(?i)certificate required|closed|reset"),
     ],
 )
-def test_tls_that_does_not_fit_is_said(folder: Path, url: str, text: str, why: str) -> None:
+def test_a_tls_failure_is_reported_with_its_reason(
+    folder: Path, url: str, text: str, why: str
+) -> None:
     """Examples are an unknown CA, another name, and a missing client certificate."""
     with pytest.raises(UnreachableError, match=why):
         ExporterApi(url, config(folder, text)).cluster_names()
@@ -124,11 +126,11 @@ def test_a_bad_file_is_one_line(folder: Path, text: str, why: str) -> None:
 
 def test_the_password_goes_to_the_named_exporter_alone(folder: Path) -> None:
     """A redirect to another server does not carry the password."""
-    heard: list[tuple[str, str | None]] = []
+    requests: list[tuple[str, str | None]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            heard.append((self.path, self.headers.get("Authorization")))
+            requests.append((self.path, self.headers.get("Authorization")))
             if self.path.startswith("/api"):
                 self.send_response(302)
                 self.send_header("Location", elsewhere)
@@ -137,7 +139,7 @@ def test_the_password_goes_to_the_named_exporter_alone(folder: Path) -> None:
             self.end_headers()
 
         def log_message(self, *_given: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         elsewhere = f"http://localhost:{server.server_port}/elsewhere"
@@ -150,7 +152,7 @@ def test_the_password_goes_to_the_named_exporter_alone(folder: Path) -> None:
         finally:
             server.shutdown()
             thread.join()
-    assert [(path, header is not None) for path, header in heard] == [
+    assert [(path, header is not None) for path, header in requests] == [
         ("/api/v1/clusters", True),
         ("/elsewhere", False),
     ]

@@ -40,7 +40,7 @@ def test_an_exporter_that_goes_away_is_waited_for_and_reported_once() -> None:
     answers: Iterator[int | Exception] = iter(
         [1, UnreachableError("away"), UsageError("no such cluster"), 2, UnreachableError("x"), 3]
     )
-    heard: list[str] = []
+    errors: list[str] = []
 
     def ask() -> int:
         answer = next(answers)
@@ -48,9 +48,9 @@ def test_an_exporter_that_goes_away_is_waited_for_and_reported_once() -> None:
             raise answer
         return answer
 
-    seen = poll(ask, every_s=0, on_unreachable=lambda error: heard.append(str(error)))
+    seen = poll(ask, every_s=0, on_unreachable=lambda error: errors.append(str(error)))
     assert list(itertools.islice(seen, 3)) == [1, 2, 3]
-    assert heard == ["away", "x"]
+    assert errors == ["away", "x"]
 
 
 def test_an_exporter_that_was_never_there_is_not_waited_for() -> None:

@@ -33,7 +33,7 @@ TOOL = "kafka-leader-election.sh --bootstrap-server k:9092 --path-to-json-file e
         (9, None, ["--broker", "3"], "kcm elect --bootstrap-servers k:9092 --broker 3"),
     ],
 )
-def test_the_command_does_what_was_asked_about(
+def test_the_printed_command_repeats_the_options(
     chunks: int, chunk: int | None, given: list[str], run: str
 ) -> None:
     """It repeats the options that were given, quoted; several chunks are run by kcm elect."""

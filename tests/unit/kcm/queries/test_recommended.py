@@ -29,14 +29,14 @@ def test_all_that_is_recommended_is_read(cluster: Cluster) -> None:
     assert found.election()["partitions"][0] == {"topic": "t", "partition": 0}
 
 
-def test_a_broker_that_is_to_lead_nothing_has_nothing_recommended(cluster: Cluster) -> None:
+def test_a_broker_without_recommended_elections_has_none(cluster: Cluster) -> None:
     """Only elections that make it a leader are requested."""
     api = api_of(cluster.served)
     assert read_recommended(api, PATH, 2).partitions == []
     assert len(read_recommended(api, PATH, 1).partitions) == 7
 
 
-def test_a_chunk_that_there_is_not_is_refused(cluster: Cluster) -> None:
+def test_a_chunk_number_beyond_the_last_is_refused(cluster: Cluster) -> None:
     """The error says how many chunks there are."""
     api = api_of(cluster.served)
     assert len(read_recommended(api, PATH, None, 1).chunks) == 1

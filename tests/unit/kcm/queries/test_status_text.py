@@ -37,7 +37,7 @@ def test_a_screen_has_the_head_the_figures_the_brokers_what_is_wrong_and_the_eve
     assert text.count("ControllerElected") == MOST_EVENTS
 
 
-def test_figures_that_are_not_live_say_since_when_and_why(served: Served) -> None:
+def test_the_status_says_since_when_and_why_figures_are_not_live(served: Served) -> None:
     """This is printed before all figures."""
     blind = log_view(session=SessionState.SUSPENDED, session_since=T0)
     served.write(cluster_view(at=as_of(31), log=blind))

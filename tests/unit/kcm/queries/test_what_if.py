@@ -34,7 +34,9 @@ def reported(*safe: bool | None, status: str = "live", unknown: int = 0) -> dict
         (reported(None, unknown=1, status="blind"), 6),
     ],
 )
-def test_safe_is_what_live_figures_prove(answer: dict[str, Any], code: int) -> None:
+def test_the_exit_code_is_0_only_for_a_safe_stop_by_live_figures(
+    answer: dict[str, Any], code: int
+) -> None:
     """No broker, an unknown verdict, and figures that are not live prove nothing.
 
     There is a separate code for when only min.insync.replicas is not known.

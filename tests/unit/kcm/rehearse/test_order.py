@@ -57,7 +57,7 @@ def test_options_that_are_no_steps_are_passed_over() -> None:
     ) == ["kill-broker:3", "delete-controller", "kill-broker:1"]
 
 
-def test_an_order_is_that_of_the_rolling_restart() -> None:
+def test_the_order_option_applies_to_the_rolling_restart() -> None:
     """Its place does not matter; without it the step has no order."""
     assert texts("--order", "3,1", "--rolling-restart") == ["rolling-restart:3,1"]
     assert texts("--rolling-restart") == ["rolling-restart"]
@@ -76,7 +76,7 @@ def test_a_preferred_election_needs_no_file() -> None:
     ]
 
 
-def test_a_file_goes_into_the_text_without_blanks(tmp_path: Path) -> None:
+def test_a_json_file_becomes_a_compact_step_text(tmp_path: Path) -> None:
     """The files of two options are not mixed up."""
     moves = {"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}
     elected = {"partitions": [{"topic": "t", "partition": 1}]}
@@ -88,7 +88,7 @@ def test_a_file_goes_into_the_text_without_blanks(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_to_rehearse_is_bad_use() -> None:
+def test_a_rehearsal_without_a_step_is_bad_use() -> None:
     """The error names all kinds of steps."""
     with pytest.raises(UsageError, match="--kill-broker, --rolling-restart, --delete-controller"):
         texts("--limit", "3")

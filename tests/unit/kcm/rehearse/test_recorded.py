@@ -73,7 +73,7 @@ def test_the_answer_has_the_fields_of_the_apis(failover: History) -> None:
     assert found["steps"][0]["refused"] is None
 
 
-def test_a_failover_of_the_log_tells_how_long_the_next_one_takes(failover: History) -> None:
+def test_the_last_failover_of_the_log_bounds_the_duration_of_the_next(failover: History) -> None:
     """That failover wrote one leader, and two are due now; before it no time is known."""
     (work,) = [step["failover"] for step in on_log(failover.changes, "kill-broker:1")["steps"]]
     assert work["partitions"] == 2

@@ -62,7 +62,7 @@ def test_steps_keep_their_order(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 
 @pytest.mark.usefixtures("exporter")
-def test_a_table_says_it_to_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_steps_outages_requests_and_races(capsys: pytest.CaptureFixture[str]) -> None:
     """It has steps, partitions, outages, requests, races, and what is not known."""
     assert main(["rehearse", "--kill-broker", "0", "--stop-broker", "7"]) == 0
     out = capsys.readouterr().out

@@ -26,7 +26,7 @@ def shown(said: Rehearsal) -> list[str]:
     return [" ".join(line.split()) for line in file.getvalue().splitlines()]
 
 
-def test_a_step_is_a_row() -> None:
+def test_each_step_is_one_row() -> None:
     """It has the elections by kind, and who raced for the controllership."""
     partitions = [part(), part(1, leader=3), part(2, replicas=(1,), isr=(1,))]
     lines = shown(rehearsed("stop-broker:3", "kill-broker:1", partitions=partitions))
@@ -46,7 +46,7 @@ def test_a_step_is_a_row() -> None:
         ((1,), "kill-broker:1", "1 -> none"),
     ],
 )
-def test_who_is_controller_and_who_raced_for_it(
+def test_a_row_shows_the_new_controller_and_the_candidates_of_the_race(
     brokers: tuple[int, ...], step: str, controller: str
 ) -> None:
     """A single candidate is no race; without any there is no controller, which is known."""
@@ -54,13 +54,13 @@ def test_who_is_controller_and_who_raced_for_it(
     assert shown(said)[1].startswith(f"1 {step} {controller} - 0 ")
 
 
-def test_what_is_not_known_stands_beside_the_count() -> None:
+def test_unknown_partitions_are_counted_beside_the_known_ones() -> None:
     """This concerns min.insync.replicas and unclean elections."""
     said = rehearsed("kill-broker:1", partitions=[part(isr=(1,)), part(1)], min_isr_assumed=None)
     assert " 1 0 (1 not known) 0 (1 not known) 1 " in shown(said)[1]
 
 
-def test_partitions_say_what_moved() -> None:
+def test_a_partition_row_shows_the_leader_and_the_isr_before_and_after() -> None:
     """What did not change is written once; a partition that is gone has no further text."""
     said = rehearsed(
         "kill-broker:1", "delete-topic:u", partitions=[part(), part(1, isr=(1,)), part(topic="u", replicas=(2,), leader=2, isr=(2,))],
@@ -92,7 +92,7 @@ def test_broker_0_is_a_broker() -> None:
     assert [line.split(" - ")[0] for line in lines[2:3]] == ["2 kill-broker:1 1 -> none"]
 
 
-def test_what_there_is_nothing_of_has_no_title() -> None:
+def test_an_empty_table_is_left_out() -> None:
     """Only the steps are always printed."""
     lines = shown(rehearsed("stop-broker:9"))
     assert not {"Partitions", "Requests of the controller"} & set(lines)
@@ -130,7 +130,7 @@ def test_what_was_cut_is_counted() -> None:
     assert not any("more" in line for line in shown(said))
 
 
-def test_outages_say_from_when_to_when() -> None:
+def test_outages_show_their_first_and_last_step() -> None:
     """An outage from before has no step that began it; one that lasts has none that ends it."""
     said = rehearsed(
         "start-broker:4", "kill-broker:3",
@@ -162,7 +162,9 @@ def test_requests_are_a_row_a_broker() -> None:
         (LastFailover(2, 400), "200 ms to 400 ms, by this cluster's last failover"),
     ],
 )
-def test_a_failover_is_said_with_its_work(last: LastFailover | None, time: str) -> None:
+def test_a_failover_is_printed_with_its_writes_and_its_duration(
+    last: LastFailover | None, time: str
+) -> None:
     """It has the time, as far as one was measured."""
     said = rehearsed("kill-broker:1", partitions=[part()], last_failover=last)
     writes = said.steps[0].failover
@@ -173,7 +175,7 @@ def test_a_failover_is_said_with_its_work(last: LastFailover | None, time: str) 
     ) in shown(said)
 
 
-def test_what_came_before_and_what_was_refused_is_said() -> None:
+def test_refused_steps_and_earlier_due_writes_are_printed() -> None:
     """A refused step is named by its number."""
     lines = shown(
         rehearsed(

@@ -61,7 +61,7 @@ def handle(ensemble: Ensemble) -> ControllerHandle:
     return ControllerHandle(ensemble, PORT, poll_s=0.001)
 
 
-def test_the_holder_is_a_broker_since_a_transaction(
+def test_the_holder_has_its_broker_id_and_the_czxid_of_its_znode(
     handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
     """There is no holder while /controller does not exist."""
@@ -71,7 +71,9 @@ def test_the_holder_is_a_broker_since_a_transaction(
     assert handle.holder() is None
 
 
-def test_all_live_brokers_watch_it_or_not(handle: ControllerHandle, ensemble: Ensemble) -> None:
+def test_watched_by_all_needs_a_watch_of_every_live_broker(
+    handle: ControllerHandle, ensemble: Ensemble
+) -> None:
     """Other sessions may watch it, too; watches on other paths do not count."""
     assert handle.watched_by_all()
     assert ensemble.asked == [("127.0.0.1", PORT, "wchp")]
@@ -84,10 +86,10 @@ def test_all_live_brokers_watch_it_or_not(handle: ControllerHandle, ensemble: En
 
 
 @pytest.mark.parametrize("gone", ["/controller", "/brokers/ids/2"])
-def test_what_goes_between_two_questions_is_not_watched(
+def test_a_znode_deleted_between_two_reads_counts_as_not_watched(
     gone: str, handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
-    """The server is not even asked for watches."""
+    """No request for the server's watches is sent."""
 
     def go(path: str) -> None:
         if path == gone:
@@ -99,7 +101,7 @@ def test_what_goes_between_two_questions_is_not_watched(
     assert ensemble.asked == []
 
 
-def test_it_is_deleted_and_the_new_holder_returned(
+def test_depose_deletes_the_znode_and_returns_the_new_holder(
     handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
     """This also holds where the same broker takes it again, in another transaction."""
@@ -113,7 +115,7 @@ def test_it_is_deleted_and_the_new_holder_returned(
     assert ensemble.did == ["delete /controller"] * 2
 
 
-def test_it_is_not_deleted_before_all_watch_it(
+def test_depose_waits_until_all_brokers_watch_the_znode(
     handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
     """Kafka would stay without a controller; the deadline's error says what is missing."""
@@ -128,14 +130,18 @@ def test_it_is_not_deleted_before_all_watch_it(
     later.join()
 
 
-def test_nobody_takes_it(handle: ControllerHandle, ensemble: Ensemble) -> None:
+def test_depose_times_out_when_no_broker_takes_the_znode(
+    handle: ControllerHandle, ensemble: Ensemble
+) -> None:
     """The deadline's error says that it was deleted and is still missing."""
     with pytest.raises(TimeoutError, match=r"nobody takes /controller, for 0\.05 s"):
         handle.depose(SOON_S)
     assert ensemble.did == ["delete /controller"]
 
 
-def test_one_who_was_faster_is_no_error(handle: ControllerHandle, ensemble: Ensemble) -> None:
+def test_depose_accepts_a_znode_that_is_already_deleted(
+    handle: ControllerHandle, ensemble: Ensemble
+) -> None:
     """It may disappear before it is deleted; a new holder is waited for all the same."""
     plain = ensemble.get
 
@@ -154,7 +160,7 @@ def test_one_who_was_faster_is_no_error(handle: ControllerHandle, ensemble: Ense
     assert ensemble.did == []
 
 
-def test_a_holder_that_is_not_wanted_is_passed_over(
+def test_await_holder_passes_over_other_holders(
     handle: ControllerHandle, ensemble: Ensemble
 ) -> None:
     """It waits for one that is wanted."""

@@ -11,7 +11,7 @@ from kcm.stack.zookeeper import ZooKeeper
 JARS = Jars(connector=[], broker=[Path("/zk.jar")])
 
 
-def test_properties_win_over_ours(java: str, tmp_path: Path) -> None:
+def test_given_properties_override_the_defaults(java: str, tmp_path: Path) -> None:
     """zoo.cfg has the port, the folder, and the given properties in place of the defaults."""
     server = ZooKeeper(
         Supervisor(tmp_path), JARS, tmp_path, port=2181, properties={"maxSessionTimeout": "120000"}
