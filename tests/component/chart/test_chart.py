@@ -59,7 +59,7 @@ each_set = pytest.mark.parametrize("values", VALUE_SETS, ids=lambda path: path.s
 
 @NEEDS_HELM
 @each_set
-def test_helm_finds_nothing_to_complain_of(values: Path) -> None:
+def test_helm_lint_finds_nothing(values: Path) -> None:
     """`helm lint --strict` passes with each value set."""
     done = helm("lint", "--strict", str(CHART), "--values", str(values))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -89,7 +89,7 @@ def test_long_names_stay_apart_and_short_enough() -> None:
 
 @NEEDS_HELM
 @each_set
-def test_kubernetes_takes_every_manifest(values: Path) -> None:
+def test_every_manifest_is_valid_for_kubernetes(values: Path) -> None:
     """Each manifest is valid by the schemas of the oldest Kubernetes that is allowed and the newest."""
     validator: Any = pytest.importorskip(
         "kubernetes_validate", reason="kubernetes-validate is not installed"
@@ -102,7 +102,7 @@ def test_kubernetes_takes_every_manifest(values: Path) -> None:
 
 @NEEDS_HELM
 @pytest.mark.parametrize("name", NOT_TEXTS)
-def test_a_name_stays_a_text(name: str, tmp_path: Path) -> None:
+def test_a_name_that_yaml_reads_as_another_type_stays_a_string(name: str, tmp_path: Path) -> None:
     """Names that YAML would read as something else are labels and names as they were given."""
     validator: Any = pytest.importorskip(
         "kubernetes_validate", reason="kubernetes-validate is not installed"
@@ -175,7 +175,7 @@ def test_a_pod_that_serves_nobody_keeps_no_node_from_being_drained() -> None:
 
 @NEEDS_HELM
 def test_a_fold_that_never_becomes_ready_can_be_replaced() -> None:
-    """The StatefulSet does not wait for a broken pod before it puts the mended one in its place."""
+    """The StatefulSet does not wait for a broken pod before it starts a repaired one."""
     (fold,) = [each for each in render(LEAST) if each["kind"] == "StatefulSet"]
     assert fold["spec"]["podManagementPolicy"] == "Parallel"
     assert fold["spec"].get("updateStrategy", {}).get("type", "RollingUpdate") == "RollingUpdate"
@@ -198,7 +198,7 @@ def test_an_exporter_serves_once_it_has_caught_up() -> None:
 
 
 @NEEDS_HELM
-def test_with_a_web_configuration_probes_and_prometheus_ask_as_it_wants() -> None:
+def test_probes_and_service_monitors_follow_the_web_configuration() -> None:
     """Every part has the file, knows the names of its service, and is probed by a path without password."""
     manifests = render(CHART / "ci" / "web-values.yaml")
     for workload in workloads(manifests):
@@ -276,8 +276,8 @@ def test_pods_take_more_labels_and_containers_and_are_spread() -> None:
 
 @NEEDS_HELM
 @each_set
-def test_a_network_policy_admits_only_who_is_named(values: Path) -> None:
-    """No rule opens a port to everybody; where nobody is named there is none but for Spark's own pods."""
+def test_a_network_policy_admits_only_the_given_peers(values: Path) -> None:
+    """No rule opens a port to all peers; without a given peer only Spark's own pods have a rule."""
     given = yaml.safe_load(values.read_text()).get("networkPolicy", {})
     policies = [each["spec"] for each in render(values) if each["kind"] == "NetworkPolicy"]
     assert len(policies) == given.get("enabled", True)
@@ -306,7 +306,7 @@ def test_scrapes_have_limits_and_relabelings() -> None:
 
 
 @NEEDS_HELM
-def test_the_schemas_refuse_what_kubernetes_would() -> None:
+def test_the_schemas_refuse_manifests_that_kubernetes_refuses() -> None:
     """The check can fail: a misspelled field of a rendered pod is refused."""
     validator: Any = pytest.importorskip(
         "kubernetes_validate", reason="kubernetes-validate is not installed"
@@ -409,7 +409,7 @@ def test_the_service_monitor_finds_all_three_parts() -> None:
 
 @NEEDS_HELM
 @each_set
-def test_what_the_parts_connect_to_may_be_reached(values: Path) -> None:
+def test_the_egress_rules_allow_dns_zookeeper_and_kafka(values: Path) -> None:
     """A value set's own rules for egress let names be resolved, and ZooKeeper and Kafka be reached."""
     given = yaml.safe_load(values.read_text())
     rules = given.get("networkPolicy", {}).get("egress", [])

@@ -47,16 +47,16 @@ def _notes(folder: Path, values: Path, *arguments: str) -> str:
         ("existing-claim", "watches no cluster from here", "0 cluster(s)"),
     ],
 )
-def test_helm_says_what_is_left_to_do(
+def test_the_install_notes_show_the_steps_for_these_values(
     tmp_path: Path, values: str, expected: str, unnamed: str
 ) -> None:
-    """After an install only what holds for these values is said."""
+    """After an install the notes have only the steps for these values."""
     notes = _notes(tmp_path, CHART / "ci" / f"{values}-values.yaml")
     assert expected in notes
     assert unnamed not in notes
 
 
 @NEEDS_HELM
-def test_helm_says_what_an_upgrade_may_bring(tmp_path: Path) -> None:
-    """After an upgrade one hears why figures may stand still for a while."""
+def test_the_upgrade_notes_show_what_may_change(tmp_path: Path) -> None:
+    """After an upgrade the notes say why figures may be stale for a while."""
     assert "new lineage" in _notes(tmp_path, LEAST, "--is-upgrade")

@@ -54,8 +54,8 @@ def test_a_link_leads_to_the_page_where_people_reach_it(values: list[str], link:
 
 
 @pytest.mark.parametrize("base", ["docs/runbooks", "https://a b", "javascript:x"])
-def test_what_is_no_address_is_refused(base: str) -> None:
-    """A link that nobody could follow is not installed."""
+def test_a_runbook_base_that_is_no_url_is_refused(base: str) -> None:
+    """A runbook link that is no URL is not installed."""
     done = template("--values", str(LEAST), "--set", f"prometheusRule.runbookBaseUrl={base}")
     assert done.returncode != 0
     assert "runbookBaseUrl" in done.stderr
@@ -91,14 +91,14 @@ def test_each_alert_can_be_disabled(name: str) -> None:
         ("KcmBlind.treshold=2", "additional properties"),
     ],
 )
-def test_what_would_have_no_effect_is_refused(value: str, why: str) -> None:
+def test_an_alert_setting_without_effect_is_refused(value: str, why: str) -> None:
     """A mistyped name is not an alert that stays silent."""
     done = template("--values", str(EVERYTHING), "--set", f"prometheusRule.alerts.{value}")
     assert done.returncode != 0
     assert why in done.stderr
 
 
-def test_alerts_about_what_is_not_installed_are_left_out() -> None:
+def test_alerts_about_parts_that_are_not_installed_are_left_out() -> None:
     """One watcher has no standby, and a fold without a volume fills none."""
     left = _alerts("watcher.replicas=1", "stream.persistence.enabled=false")
     assert NAMES - set(left) == {"KcmStandbyMissing", "KcmCheckpointFull"}
@@ -146,7 +146,7 @@ def _play(folder: Path, series: dict[str, str], fire: list[tuple[str, str, list[
 
 
 @NEEDS_PROMTOOL
-def test_a_cluster_that_the_chart_knows_is_missed_as_long_as_nobody_serves_it(
+def test_kcm_not_served_fires_for_each_cluster_of_the_chart_without_series(
     tmp_path: Path,
 ) -> None:
     """One was served 7 hours ago, one never, one is; watchers are counted against their replicas."""
@@ -168,7 +168,7 @@ def test_a_cluster_that_the_chart_knows_is_missed_as_long_as_nobody_serves_it(
 
 
 @NEEDS_PROMTOOL
-def test_watchers_of_a_cluster_that_the_chart_knows_are_missed_as_long_as_none_leads(
+def test_kcm_no_watcher_leads_fires_for_each_cluster_of_the_chart_without_a_leader(
     tmp_path: Path,
 ) -> None:
     """Both died 7 hours ago, or were never scraped; a lead that is handed over within minutes is none."""
@@ -196,7 +196,7 @@ def test_watchers_of_a_cluster_that_the_chart_knows_are_missed_as_long_as_none_l
     )
 
 
-def test_watchers_that_nobody_is_asked_to_scrape_are_missed_only_once_they_were_seen() -> None:
+def test_unscraped_watchers_are_missed_only_after_their_series_existed() -> None:
     """Without a ServiceMonitor, or with watchers elsewhere, the rule is as it is shipped."""
     at = "KcmNoWatcherLeads"
     for values in ("serviceMonitor.enabled=false", "watcher.enabled=false"):

@@ -98,7 +98,7 @@ def ca_certificate(folder: Path) -> str:
 
 
 @pytest.mark.full
-def test_kcm_takes_all_that_the_chart_can_give_it(tmp_path: Path, jars: Jars) -> None:
+def test_each_part_starts_with_every_value_of_the_chart(tmp_path: Path, jars: Jars) -> None:
     """With everything turned on, each part starts, and its one complaint is that no Kafka answers."""
     nobody = f"127.0.0.1:{free_port()}"
     overrides = {
@@ -133,10 +133,12 @@ def test_kcm_takes_all_that_the_chart_can_give_it(tmp_path: Path, jars: Jars) ->
 
 
 @pytest.mark.full
-def test_who_waits_is_alive_and_ends_when_asked(tmp_path: Path, jars: Jars) -> None:
+def test_parts_stay_alive_without_kafka_and_zookeeper_and_stop_on_sigterm(
+    tmp_path: Path, jars: Jars
+) -> None:
     """Without Kafka and ZooKeeper no part is restarted: each waits, says so, and ends in good time.
 
-    Nobody is sent to the exporter then, because it has nothing to show: it has not started up.
+    The exporter gets no traffic then, because it has nothing to show: it has not started up.
     """
     nobody = f"127.0.0.1:{free_port()}"
     overrides = {

@@ -182,7 +182,7 @@ def _optional(schema: Any, values: Any, path: str = "") -> Iterator[str]:
             yield from _optional(schema["properties"][name], value, f"{path}/{name}")
 
 
-def test_what_has_a_default_must_be_there() -> None:
+def test_every_value_with_a_default_is_required() -> None:
     """Templates rely on every value of values.yaml; settings, resources and the pods' user may be left out."""
     free = re.compile(r"(^|/)settings/|/resources/|^/podSecurityContext$")
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())

@@ -37,7 +37,7 @@ def test_the_images_copy_every_package_that_the_wheel_needs() -> None:
     assert all(f"--extra {part.verb}" in text for part in (WATCH, STREAM, EXPORT))
 
 
-def test_what_is_installed_is_pinned_and_listed() -> None:
+def test_packages_of_the_image_are_pinned_and_in_the_sbom() -> None:
     """The base by its digest, each package of Debian with its release; each image has its bill of materials."""
     text = DOCKERFILE.read_text()
     installed = re.findall(r"apt-get install -y --no-install-recommends (\S+)", text)
@@ -77,7 +77,7 @@ def test_an_edit_of_a_source_downloads_nothing_again() -> None:
 
 
 def test_the_jars_are_fetched_by_what_is_copied_for_it(tmp_path: Path) -> None:
-    """The stage that fetches them holds every module that this needs, and nothing else of ours."""
+    """The stage that fetches them holds every module it needs, and no other module of kcm."""
     for line in re.findall(
         r"^COPY (.+)$", stages()["jars"].partition("requirements.lock")[2], re.MULTILINE
     ):

@@ -96,7 +96,7 @@ def test_status_shows_the_cluster_on_one_screen(shown: Shown) -> None:
     assert "\x1b" not in out
 
 
-def test_what_is_not_known_is_never_reported_as_none(shown: Shown) -> None:
+def test_an_unknown_figure_is_never_printed_as_none(shown: Shown) -> None:
     """A vacancy whose beginning nobody saw, an epoch that was not read, a proof that never was."""
     nobody = ControllerView(id=-1, epoch=None)
     shown.served.write(
@@ -112,7 +112,7 @@ def test_what_is_not_known_is_never_reported_as_none(shown: Shown) -> None:
     assert "None" not in out + shown.run("status")
 
 
-def test_status_as_json_is_what_the_api_tells(shown: Shown) -> None:
+def test_status_as_json_has_the_fields_of_the_api(shown: Shown) -> None:
     """Programs get the API's names, with the brokers' safety and the abnormal partitions."""
     answer = json.loads(shown.run("status", "--json"))
     assert answer["counts"]["under_replicated"] == 1
@@ -130,7 +130,7 @@ def test_status_of_several_clusters_is_a_line_each_worst_first(shown: Shown) -> 
     assert line.endswith("name one with --cluster: b, prod")
 
 
-def test_what_a_cluster_calls_itself_cannot_steer_the_terminal(shown: Shown) -> None:
+def test_control_characters_in_broker_fields_never_reach_the_terminal(shown: Shown) -> None:
     """Escape sequences in a rack or host are shown as question marks."""
     shown.served.write(
         broker_view(0, as_of(31), rack="\x1b[2J", host="\x1b]0;x\x07"), cluster_view(at=as_of(31))
@@ -153,8 +153,8 @@ def test_events_are_the_newest_with_the_newest_last(shown: Shown) -> None:
     assert shown.run("events", "--kind", "BrokerStopped") == ""
 
 
-def test_events_follow_what_happens(shown: Shown) -> None:
-    """What happens later is printed as it is reported, until somebody ends it."""
+def test_follow_prints_later_events(shown: Shown) -> None:
+    """Later events are printed as they are reported, until the command is interrupted."""
     command = [sys.executable, "-m", "kcm", "events", "--follow", "--limit", "1"]
     with subprocess.Popen(
         [*command, "--exporter", shown.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -201,7 +201,7 @@ def test_recommend_prints_the_file_of_kafkas_tool(
     ("session", "later_ms", "status"),
     [(SessionState.LOST, 0, "blind"), (SessionState.CONNECTED, 15 * 3_600_000, "behind for ")],
 )
-def test_nothing_is_called_safe_by_figures_that_are_not_live(
+def test_no_stop_is_called_safe_by_figures_that_are_not_live(
     shown: Shown,
     capsys: pytest.CaptureFixture[str],
     session: SessionState,

@@ -78,7 +78,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[Shown]:
         yield Shown(server.url, served, capsys)
 
 
-def test_events_tell_what_sums_up_others_in_words(shown: Shown) -> None:
+def test_incidents_recommendations_and_grades_are_printed_in_words(shown: Shown) -> None:
     """An incident by its sentence, a recommendation by its number, a grade by its counts."""
     lines = shown.run("events").splitlines()
     assert lines[0].endswith("IncidentOpened, number 8, opened by BrokerStopped")
@@ -93,7 +93,7 @@ def test_events_tell_what_sums_up_others_in_words(shown: Shown) -> None:
     )
 
 
-def test_status_tells_the_incident_that_is_open(shown: Shown) -> None:
+def test_status_shows_the_open_or_the_last_incident(shown: Shown) -> None:
     """Or, when none is, the last one."""
     assert "incident    number 8, open for " in shown.run("status")
     assert ", since BrokerStopped" in shown.run("status")
@@ -104,7 +104,7 @@ def test_status_tells_the_incident_that_is_open(shown: Shown) -> None:
     assert "incident" not in shown.run("status").split("Incident")[0]
 
 
-def test_recommend_tells_what_was_triggered_and_how_the_last_one_did(shown: Shown) -> None:
+def test_recommend_shows_the_open_recommendation_and_the_last_grade(shown: Shown) -> None:
     """Beside what can be elected now."""
     out = shown.run("recommend")
     assert "recommended 2026-11-" in out
@@ -120,7 +120,7 @@ def test_recommend_says_where_the_controller_elects_nothing_by_itself(shown: Sho
     assert "rebalance   the controller elects nothing by itself" in shown.run("recommend")
 
 
-def test_a_replay_tells_incidents_out_of_any_log(
+def test_a_replay_reports_the_incidents_of_a_log(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """With --events, in words and as JSON."""

@@ -25,7 +25,7 @@ Answers = Callable[[str], tuple[int, bytes]]
 def other_server(answers: Answers, version: str | None = API_VERSION) -> Iterator[str]:
     """Serve what answers to a path with a status and a body, and yield its address.
 
-    `version`: of the API that it claims to speak; None: it claims nothing.
+    `version`: of the API that it claims to serve; None: it claims nothing.
     """
 
     class Other(BaseHTTPRequestHandler):
@@ -51,7 +51,7 @@ def other_server(answers: Answers, version: str | None = API_VERSION) -> Iterato
 
 
 def test_another_server_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:
-    """What answers but is no exporter of ours is named, whatever it says."""
+    """A server that answers but is not kcm's exporter is reported as such."""
 
     def answers(path: str) -> tuple[int, bytes]:
         return 200 if path.endswith("clusters") else 404, b"<html>hello</html>"
@@ -85,7 +85,7 @@ def test_json_of_another_server_is_reported_as_such(
 def test_an_exporter_of_another_release_is_reported_as_such(
     verb: str, body: bytes, answer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An answer that lacks what is read from it is one line with its address, no fault of ours."""
+    """An answer that lacks what is read from it is one line with its address, not a stack trace."""
     with other_server(lambda _: (200, body)) as url:
         line = Shown(url, Served(), capsys).complaint(verb, "--cluster", "prod", code=3)
     assert answer in line
@@ -95,7 +95,7 @@ def test_an_exporter_of_another_release_is_reported_as_such(
 def test_a_path_that_an_older_exporter_does_not_serve_is_reported_as_such(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Not as a mistake of whoever asks."""
+    """It is not reported as a mistake of the user."""
     with other_server(lambda _: (404, b'{"status":404,"detail":"Not Found"}')) as url:
         line = Shown(url, Served(), capsys).complaint("what-if", "--cluster", "prod", code=3)
     assert "serves no /api/v1/clusters/prod/what-if" in line

@@ -48,20 +48,20 @@ def on_terminal(columns: int, *arguments: str) -> str:
     return b"".join(chunks).decode().replace("\r\n", "\n")
 
 
-class Heard:
+class OutputReader:
     """What a process writes, as it comes: lines, or (with a size) pieces of a terminal's screen."""
 
     def __init__(self, stream: IO[bytes], size: int | None = None) -> None:
         self.chunks: list[bytes] = []
         self._stream = stream
         self._read = stream.readline if size is None else lambda: stream.read(size)
-        self._thread = threading.Thread(target=self._hear)
+        self._thread = threading.Thread(target=self._collect)
         self._thread.start()
 
-    def _hear(self) -> None:
+    def _collect(self) -> None:
         with suppress(OSError):  # a terminal whose other side is closed
             for chunk in iter(self._read, b""):
-                self.chunks.append(chunk)  # as it comes, for whoever waits for it
+                self.chunks.append(chunk)  # as it comes, for a test that waits for it
 
     def wait_for(self, text: bytes) -> None:
         """Wait until it was written."""
@@ -73,7 +73,7 @@ class Heard:
         self._stream.close()
 
 
-def test_a_name_that_the_terminal_cannot_show_ends_nothing(shown: Shown) -> None:
+def test_a_name_outside_of_the_terminals_encoding_is_no_error(shown: Shown) -> None:
     """Its letters are question marks where the locale has none for them."""
     shown.served.write(broker_view(0, as_of(31), rack="zürich"), cluster_view(at=as_of(31)))
     ended = subprocess.run(
@@ -116,7 +116,7 @@ def test_a_screen_is_watched_over_a_restart_of_the_exporter(shown: Shown) -> Non
             env={**os.environ, "COLUMNS": "80", "LINES": "40", "TERM": "xterm"},
         )
         os.close(theirs)
-        terminal = Heard(os.fdopen(ours, "rb", buffering=0), size=4096)
+        terminal = OutputReader(os.fdopen(ours, "rb", buffering=0), size=4096)
         try:
             terminal.wait_for(b"figures are ")
             first.__exit__(None, None, None)
@@ -172,19 +172,19 @@ def test_status_is_watched_over_a_restart_of_the_exporter(shown: Shown) -> None:
         url = first.url
         command = [sys.executable, "-m", "kcm", "status", "--watch", "--json", "--exporter", url]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        heard = {name: Heard(getattr(process, name)) for name in ("stdout", "stderr")}
+        outputs = {name: OutputReader(getattr(process, name)) for name in ("stdout", "stderr")}
         try:
-            wait_until(lambda: len(heard["stdout"].chunks), lambda n: n == 1, deadline_s=20)
+            wait_until(lambda: len(outputs["stdout"].chunks), lambda n: n == 1, deadline_s=20)
             first.__exit__(None, None, None)
-            wait_until(lambda: len(heard["stderr"].chunks), lambda n: n == 1, deadline_s=20)
+            wait_until(lambda: len(outputs["stderr"].chunks), lambda n: n == 1, deadline_s=20)
             served.write(cluster_view(at=as_of(40), counts=Counts(offline=7)))
             with HttpServer(served.app, "127.0.0.1", int(url.rpartition(":")[2])):
-                wait_until(lambda: len(heard["stdout"].chunks), lambda n: n == 2, deadline_s=20)
+                wait_until(lambda: len(outputs["stdout"].chunks), lambda n: n == 2, deadline_s=20)
         finally:
             process.terminate()
             process.wait(20)
-            for each in heard.values():
+            for each in outputs.values():
                 each.end()
-    assert json.loads(heard["stdout"].chunks[1])["counts"]["offline"] == 7
-    (line,) = heard["stderr"].chunks
+    assert json.loads(outputs["stdout"].chunks[1])["counts"]["offline"] == 7
+    (line,) = outputs["stderr"].chunks
     assert line.endswith(b"; waiting for it\n")

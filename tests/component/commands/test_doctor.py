@@ -168,10 +168,10 @@ def test_a_path_that_may_not_be_read_is_named(
 
 
 @pytest.mark.full
-def test_what_is_not_there_is_one_line_each(
+def test_each_unreachable_server_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each server that is away has its line with what to do, and the exit code says it."""
+    """Each unreachable server has its line with what to do; the exit code reports a failure."""
     found = Findings(capsys, "--zookeeper", f"127.0.0.1:{free_port()}", *nowhere())
     assert found.code == 6
     assert {
@@ -238,7 +238,7 @@ def test_brokers_that_differ_are_reported(
 def test_topics_are_checked_as_the_parts_check_them(
     pipeline_broker: KraftBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Missing ones and wrong settings fail; a size of somebody's choice is a warning."""
+    """Missing ones and wrong settings fail; another size is a warning."""
     settings = make_settings(pipeline_broker.bootstrap_servers)
     names = topic_names(settings.topic_prefix)
     options = (
@@ -270,7 +270,7 @@ def test_topics_are_checked_as_the_parts_check_them(
     assert "retention.ms=1000" in chosen["text"]
 
 
-def test_what_stands_in_the_brokers_files_is_printed_as_settings(
+def test_settings_of_the_brokers_files_are_printed_as_options(
     pipeline_broker: KraftBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By DescribeConfigs: the file's value, under what was set dynamically; its lack of topics is no fault."""

@@ -26,7 +26,7 @@ def first(url: str) -> Finding:
     return next(iter(check_exporter(ExporterApi(url))))
 
 
-def test_an_exporter_that_is_ready_tells_its_lag_and_its_clusters() -> None:
+def test_a_ready_exporter_reports_its_lag_and_its_clusters() -> None:
     """The figures of each cluster follow it, by the exporter's own clock."""
     served = Served()
     served.write(cluster_view("a"), cluster_view("b"))
@@ -54,7 +54,7 @@ def test_an_exporter_without_clusters_is_a_warning() -> None:
         assert first(server.url).level is Level.WARN
 
 
-def test_the_clocks_difference_is_bounded_by_what_http_tells() -> None:
+def test_the_clock_offset_is_bounded_by_the_http_date() -> None:
     """This machine's clock is its own: zero lies within the bounds, which are a second or so apart."""
     with HttpServer(Served().app, "127.0.0.1", 0) as server:
         bounds = ask_ready(ExporterApi(server.url)).clock_ahead_ms
@@ -64,7 +64,7 @@ def test_the_clocks_difference_is_bounded_by_what_http_tells() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]"])
 def test_another_server_is_reported_as_such(body: bytes) -> None:
-    """What answers and is no exporter of ours is a failure, not a stack trace."""
+    """An answer of a program other than kcm's exporter is a failure, not a stack trace."""
 
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -97,10 +97,10 @@ def test_an_exporter_that_is_away_fails_with_what_to_do() -> None:
 
 
 @pytest.mark.full
-def test_an_exporter_that_hangs_holds_up_no_other_check(
+def test_an_exporter_that_hangs_delays_no_other_check(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes connections and says nothing: only its own line fails because of it."""
+    """It accepts connections without an answer: only its own line fails because of it."""
     away = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("KCM_ZOOKEEPER", away)
     monkeypatch.delenv("KCM_BOOTSTRAP_SERVERS", raising=False)
@@ -113,10 +113,10 @@ def test_an_exporter_that_hangs_holds_up_no_other_check(
     assert not [each for each in found.values() if "did not end" in each["text"]]
 
 
-def test_the_timeout_holds_for_whoever_waits_for_another_check(
+def test_the_timeout_also_bounds_a_check_that_waits_for_another(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that is silent is late by its own line; what could not be compared is not measured."""
+    """A silent server is late on its own line; a comparison with it is not measured."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("KCM_ZOOKEEPER", address)

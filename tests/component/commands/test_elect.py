@@ -29,7 +29,9 @@ from tests.support.elections import Cluster
 from tests.support.samples import T0, broker_view, cluster_view, topic_view
 
 
-def test_a_plan_knows_that_a_reassigned_partition_counts_on(cluster: Cluster, url: str) -> None:
+def test_a_plan_counts_a_reassigned_partition_as_still_imbalanced(
+    cluster: Cluster, url: str
+) -> None:
     """What is left afterwards is what the exporter computes; of a part of it, it is not claimed."""
     cluster.adding = {4}
     cluster.show()
@@ -77,7 +79,7 @@ def test_partitions_of_many_topics_are_asked_for_together() -> None:
         }
 
 
-def test_only_what_can_be_elected_now_is_taken_of_a_file(cluster: Cluster, url: str) -> None:
+def test_partitions_of_a_file_that_need_no_election_are_skipped(cluster: Cluster, url: str) -> None:
     """A file may be old: what is led right already, or does not exist, is skipped and answer."""
     cluster.leaders[0] = 1
     cluster.show()
@@ -114,14 +116,14 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) ->
     return line
 
 
-def test_kafka_that_is_away_is_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_kafka_is_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is planned before it is known to be the same cluster."""
     away = f"127.0.0.1:{free_port()}"
     line = complaint(capsys, "--exporter", url, "--bootstrap-servers", away, code=3)
     assert away in line
 
 
-def test_an_election_that_nobody_answers_ends_in_time() -> None:
+def test_an_unanswered_election_request_times_out() -> None:
     """Kafka may go between the plan and the election: the request ends, and says that it failed."""
     kafka = Elections(f"127.0.0.1:{free_port()}", None, within_s=1.0)
     began = time.monotonic()

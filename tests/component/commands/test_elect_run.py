@@ -38,7 +38,7 @@ def test_all_that_is_recommended_is_elected_in_chunks(cluster: Cluster, url: str
     assert ran.summary == "done        7 of 7 elected, 0 did not need it"
 
 
-def test_a_partition_that_is_led_right_meanwhile_is_no_surprise(cluster: Cluster, url: str) -> None:
+def test_election_not_needed_is_counted_and_the_run_continues(cluster: Cluster, url: str) -> None:
     """Kafka's ELECTION_NOT_NEEDED is counted apart, and all goes on."""
 
     def meanwhile() -> None:
@@ -63,7 +63,7 @@ def test_a_partition_that_is_led_right_meanwhile_is_no_surprise(cluster: Cluster
         ({"epochs": {0: 40, 1: 41, 2: 99}}, "broker 2 was gone and is back"),
     ],
 )
-def test_what_elections_do_not_do_ends_the_run(
+def test_a_change_that_elections_do_not_cause_ends_the_run(
     cluster: Cluster, url: str, change: dict[str, Any], answer: str
 ) -> None:
     """After a surprise nothing more is asked for, and what is open is reported as such."""
@@ -99,10 +99,10 @@ def test_an_effect_that_is_not_seen_ends_the_run(cluster: Cluster, url: str) -> 
     assert "not seen    1 were asked for" in ran.summary
 
 
-def test_a_partition_that_goes_before_it_was_elected_is_not_claimed(
+def test_a_partition_deleted_before_its_election_is_not_counted_as_elected(
     cluster: Cluster, url: str
 ) -> None:
-    """What is not listed any more is not led by its preferred replica, whatever Kafka answered."""
+    """A partition that is not listed any more does not count as elected, also if Kafka says so."""
 
     def deleted() -> None:
         cluster.there = range(3)
@@ -161,8 +161,8 @@ def test_a_kafka_that_does_not_answer_leaves_its_chunk_open(cluster: Cluster, ur
     assert "not tried   4" in ran.summary
 
 
-def test_an_exporter_that_goes_ends_the_run(cluster: Cluster, url: str) -> None:
-    """What cannot be seen is not gone on with."""
+def test_an_exporter_without_the_cluster_ends_the_run(cluster: Cluster, url: str) -> None:
+    """Without figures the run does not continue."""
     cluster.after[1] = lambda: cluster.served.collector.update([], {})
     cluster.show = lambda: None  # type: ignore[method-assign]  # nothing is shown any more
     ran = Ran(cluster, url)
@@ -170,10 +170,10 @@ def test_an_exporter_that_goes_ends_the_run(cluster: Cluster, url: str) -> None:
     assert len(cluster.asked) == 1
 
 
-def test_ctrl_c_tells_what_was_done(
+def test_ctrl_c_prints_the_summary(
     cluster: Cluster, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever interrupts it still learns what was elected and what is open."""
+    """After an interrupt the summary shows what was elected and what is open."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -197,10 +197,10 @@ def test_ctrl_c_tells_what_was_done(
     assert "not tried   1" in answer
 
 
-def test_an_output_that_nobody_reads_stops_the_run_and_reports_on_standard_error(
+def test_a_closed_output_stops_the_run_and_reports_on_standard_error(
     cluster: Cluster, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever pipes it into head learns what was done, and the code says that it is not all."""
+    """After a closed pipe the summary is on standard error, and the exit code shows an early end."""
     api = ExporterApi(url)
     chunks = [[TopicPartition("t", number)] for number in range(3)]
     run = ElectionRun(

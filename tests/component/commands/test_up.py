@@ -140,7 +140,7 @@ def watched(zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker) 
     return connect
 
 
-def test_the_whole_line_is_ready_is_looked_after_and_stops(
+def test_the_pipeline_starts_restarts_a_killed_part_and_stops(
     watched: str, pipeline_broker: KraftBroker, tmp_path: Path
 ) -> None:
     """One command shows the cluster; a killed part comes back; a second one on its data is refused."""
@@ -212,7 +212,7 @@ def _is_new(old: set[int | None], pid: int | None) -> bool:
 
 
 @pytest.mark.full
-def test_nothing_survives_the_kill_of_up_and_its_data_goes_on(watched: str, tmp_path: Path) -> None:
+def test_a_killed_up_leaves_no_process_and_keeps_its_data(watched: str, tmp_path: Path) -> None:
     """After a kill -9 no process is left, and the next start has the same topics and figures."""
     with running(tmp_path, "--zookeeper", watched) as command:
         command.says("ready: controller is broker 0, epoch 7")
@@ -231,7 +231,7 @@ def test_nothing_survives_the_kill_of_up_and_its_data_goes_on(watched: str, tmp_
         assert again.family() == {}
 
 
-def test_a_part_that_cannot_work_ends_it_all(
+def test_a_part_with_a_permanent_error_ends_the_pipeline(
     watched: str, pipeline_broker: KraftBroker, tmp_path: Path
 ) -> None:
     """A part's final error is shown in one line that names the part, with its exit code."""
@@ -248,7 +248,7 @@ def test_a_part_that_cannot_work_ends_it_all(
 
 
 def test_a_port_in_use_is_named_before_anything_is_started(watched: str, tmp_path: Path) -> None:
-    """A port that somebody else has is one line with the part and the port."""
+    """A port that another program uses is one line with the part and the port."""
     port = free_port()
     with (
         socket.create_server((HOST, port)),

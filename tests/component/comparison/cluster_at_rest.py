@@ -1,4 +1,4 @@
-"""Whether a real cluster has come to rest, asked of its ZooKeeper."""
+"""Whether a real cluster is quiet, as its ZooKeeper shows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A real Kafka cluster that plays a script, and ZooKeeper's own record of what came of it.
 
-After every operation the cluster is let come to rest: nothing has been written for a while and each
+After every operation the script waits until nothing has been written for a while and each
 leader has every live replica in its ISR. That moment is a quiet point; it is known by the zxid of
 the last commit before it.
 """
@@ -71,7 +71,7 @@ from zk_source.zookeeper.four_letter_words import four_letter_word
 BROKER_IDS = (0, 1, 2)
 SESSION_TIMEOUT_MS = 9000  # what each kill and each bounce waits for
 STALLED_SESSION_TIMEOUT_MS = 21_000
-"""Of a broker that the script freezes: a session lives two thirds of it at least without a ping."""
+"""Of a broker that the script freezes: without a ping a session lasts at least two thirds of it."""
 REPLICA_LAG_MS = (
     3000  # a follower that stalls leaves the ISR 3-4.5 s later; less flaps on busy cores
 )
@@ -79,7 +79,7 @@ QUIET_S = 1.5  # nothing written for so long: longer than a leader's checks of i
 REST_DEADLINE_S = 60.0  # a session's end, a start on busy cores, and the replicas' way back
 REST_POLL_S = 0.1
 EXPIRY_S = 20.0  # a session's end on busy cores, and a registration
-STALL_DEADLINE_S = 12.0  # far longer than a follower is waited for; its session lives for 14 s
+STALL_DEADLINE_S = 12.0  # far longer than a follower is waited for; its session lasts 14 s
 NOT_ELECTED = {
     KafkaError.ELECTION_NOT_NEEDED,
     KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -306,7 +306,7 @@ class ScriptedCluster(ClusterAtRest):
     def _stall(self, operation: StallBroker) -> None:
         """Freeze a follower until its leaders have dropped it, then let it come back.
 
-        It is frozen once the leaders have taken a record of ours. A client that has yet to find
+        It is frozen once the leaders have taken a record of the script. A client that has yet to find
         them may ask the frozen broker for them, and waits for its answer for ten seconds.
         """
         broker = self._brokers[operation.broker]

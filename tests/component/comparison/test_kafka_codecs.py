@@ -83,7 +83,7 @@ def _java() -> str:
     return java
 
 
-def test_the_unit_tests_hold_what_kafka_prints(classpath: str) -> None:
+def test_the_stored_payloads_are_those_that_kafka_prints(classpath: str) -> None:
     """The file that the writers are tested by is what the oracle prints now."""
     printed = subprocess.run([_java(), "-cp", classpath, "ZnodeOracle", "encode"],
                              check=True, capture_output=True)  # fmt: skip
@@ -196,7 +196,9 @@ def _edited(text: str, chance: random.Random) -> str:
 
 
 @pytest.mark.parametrize("kind", OURS)
-def test_whatever_we_read_kafka_reads_alike(kind: str, oracle: Oracle) -> None:
+def test_every_payload_that_kcm_decodes_is_decoded_alike_by_kafka(
+    kind: str, oracle: Oracle
+) -> None:
     """On valid and on damaged payloads: we may be stricter than Kafka, never of another mind."""
     chance = random.Random(f"codec {kind}")  # noqa: S311 - a test repeats
     valid = _valid(kind)

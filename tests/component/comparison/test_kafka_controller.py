@@ -523,7 +523,9 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", range(STORIES))
-def test_the_machines_do_what_kafkas_do(seed: int, jars: Jars, oracle: Oracle) -> None:
+def test_the_model_writes_and_sends_what_kafkas_controller_does(
+    seed: int, jars: Jars, oracle: Oracle
+) -> None:
     """Writes to the byte and in order, requests field by field, and all of the memory, each time."""
     del jars
     oracle.do("reset")

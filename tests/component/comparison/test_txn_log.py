@@ -84,7 +84,7 @@ def test_damage_is_reported() -> None:
             list(read_txn_log(log))
 
 
-def test_the_end_of_a_session_before_3_6_names_nothing(tmp_path: Path) -> None:
+def test_close_session_before_zookeeper_3_6_lists_no_znodes(tmp_path: Path) -> None:
     """What went with it is known from what it created and did not delete, itself or another."""
     (tmp_path / "log.1").write_bytes(
         HEADER

@@ -112,7 +112,7 @@ def asked() -> Iterator[tuple[Operation, str]]:
 @pytest.mark.parametrize(
     ("operation", "query"), list(asked()), ids=lambda x: x if isinstance(x, str) else x.handler
 )
-def test_an_answer_is_what_the_served_document_says(
+def test_an_answer_matches_the_openapi_schema(
     server: Server, operation: Operation, query: str
 ) -> None:
     """No field is missing, none is of another type, and none is undocumented."""
@@ -127,7 +127,7 @@ def test_an_answer_is_what_the_served_document_says(
 @pytest.mark.parametrize(
     ("operation", "query"), list(asked()), ids=lambda x: x if isinstance(x, str) else x.handler
 )
-def test_what_a_client_has_is_not_sent_again(
+def test_a_matching_etag_is_answered_by_304(
     server: Server, operation: Operation, query: str
 ) -> None:
     """The ETag of an answer, given back, is answered by 304 and no body; another one is not."""
@@ -149,7 +149,7 @@ def test_what_a_client_has_is_not_sent_again(
         "/api/v2",
     ],
 )
-def test_a_refusal_is_the_problem_in_the_document(server: Server, path: str) -> None:
+def test_an_error_matches_the_problem_schema(server: Server, path: str) -> None:
     """Whatever is wrong, the answer is problem+json with the status in it."""
     answer = server.get(path)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -207,7 +207,7 @@ def test_nothing_in_the_document_is_unused_or_missing() -> None:
     assert missing <= set(described["components"]["schemas"])
 
 
-def test_a_pair_comes_over_http_as_the_commands_read_it(server: Server) -> None:
+def test_a_pair_of_brokers_is_answered_like_two_lost_brokers(server: Server) -> None:
     """Both brokers that hold a topic break it together; the API says how much more that is."""
     answer = server.get("/api/v1/clusters/prod/what-if?each=pair").body
     (pair,) = answer["losses"]

@@ -34,8 +34,8 @@ sys.stdout.buffer.write(msgspec.json.encode(reported))
 """
 
 
-def test_the_next_release_would_misread_our_state_and_refuses_it(tmp_path: Path) -> None:
-    """Only the version keeps it from wrong counters; its views say more, and we can read them."""
+def test_the_next_release_refuses_state_of_this_format(tmp_path: Path) -> None:
+    """Only the version of the state prevents wrong counters; the larger views are readable."""
     held = ControllerState(elections=5, id_changes=3)
     ours = ControlPlane("c", Assumed(), 0, controller=held)
     done = subprocess.run(

@@ -60,7 +60,7 @@ def test_a_secret_of_spark_is_in_no_argument_and_no_file(workspace: Workspace) -
 
 @pytest.mark.full
 def test_executors_authenticate_and_encrypt(workspace: Workspace, tmp_path: Path) -> None:
-    """With executors in processes of their own the wire is guarded unless somebody says otherwise."""
+    """Connections to executors in separate processes are encrypted unless the user disables it."""
     settings = load(
         StreamSettings,
         spark_master="local-cluster[1,1,512]",

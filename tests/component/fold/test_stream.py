@@ -78,7 +78,7 @@ def outcome(stream: Stream) -> Iterator[Outcome]:
 
 @pytest.fixture(scope="module")
 def lasting() -> History:
-    """A cluster that lives through all tests."""
+    """A cluster that all tests share."""
     return cluster("lasting")
 
 
@@ -159,8 +159,8 @@ def test_a_forgotten_cluster_is_gone_from_views_and_state(
     assert view.counts.partitions == 2
 
 
-def test_the_fold_tells_about_itself(stream: Stream, outcome: Outcome) -> None:
-    """Batches, changes and lag are figures of the fold's own; an idle fold has no lag."""
+def test_the_fold_exposes_batches_changes_and_lag(stream: Stream, outcome: Outcome) -> None:
+    """Batches, changes and lag are metrics of the fold; an idle fold has no lag."""
     history = cluster("measured")
     stream.append_new(history)
     outcome.folded(history)
@@ -178,7 +178,7 @@ def test_the_fold_tells_about_itself(stream: Stream, outcome: Outcome) -> None:
     assert stream.sample("kcm_fold_errors_total") == 0
 
 
-def test_a_batch_leaves_nothing_open(stream: Stream, outcome: Outcome) -> None:
+def test_a_batch_leaks_no_open_files(stream: Stream, outcome: Outcome) -> None:
     """Spark's JVM has as many files and sockets after a hundred batches as before."""
     assert stream.process is not None
     fold = stream.process.pid
@@ -322,10 +322,10 @@ def first_workers(stream: Stream) -> set[int]:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("below", [1, 3], ids=["Spark's JVM", "the Python worker"])
-def test_what_hangs_is_killed_and_the_fold_goes_on(
+def test_a_hung_jvm_or_worker_is_killed_and_the_fold_continues(
     stream: Stream, outcome: Outcome, lasting: History, below: int
 ) -> None:
-    """A JVM that answers nobody, or whose worker does nothing, is another process soon after."""
+    """A JVM that does not answer, or whose worker does nothing, is replaced by a new process."""
     lasting.state("t", 1, leader=1, isr=[1, 2])
     lasting.state("t", 1, leader=1, isr=[1])
     stream.append_new(lasting)
@@ -387,10 +387,10 @@ def test_topics_made_anew_begin_a_new_lineage(
 
 
 @pytest.mark.full
-def test_a_log_that_was_cut_while_the_fold_was_away_is_reported_and_mended(
+def test_records_deleted_by_retention_are_reported_and_a_resync_repairs_it(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
-    """Retention that overtook the fold is a hole, not a crash: a resync is asked for, and heals."""
+    """Retention that overtook the fold is a hole, not a crash: the fold requests a resync."""
     before = outcome.folded(lasting)
     assert stream.process is not None
     assert stream.process.stop() == 0
@@ -421,8 +421,8 @@ def test_a_log_that_was_cut_while_the_fold_was_away_is_reported_and_mended(
     assert (healed.counts.topics, healed.counts.partitions) == (2, 3)
 
 
-def test_the_console_is_ours(stream: Stream) -> None:
-    """All that the fold wrote on standard error over all its lives are our own JSON lines."""
+def test_the_log_of_the_fold_has_only_kcm_json_lines(stream: Stream) -> None:
+    """Over all restarts the fold writes only JSON lines of kcm to standard error."""
     assert stream.process is not None
     lines = Path(stream.process.log_path).read_text().splitlines()
     assert lines

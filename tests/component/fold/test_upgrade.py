@@ -126,7 +126,7 @@ def _shown(body: dict[str, Any]) -> Shown:
 
 
 class Line:
-    """The fold, its readers, and the cluster that lives through all tests."""
+    """The fold, its readers, and the cluster that all tests share."""
 
     def __init__(self, stream: ReleasedStream, outcome: Outcome, screens: Sequence[Screen]) -> None:
         self.stream = stream
@@ -239,7 +239,7 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _move(line: Line, release: Path | None) -> tuple[Lineage, Lineage]:
-    """Replace the fold by another release while its cluster lives on; return both lineages."""
+    """Replace the fold by another release while its cluster continues; return both lineages."""
     before = line.lineage
     line.stop()
     line.live(3)  # nobody folds now
@@ -346,10 +346,10 @@ def test_a_checkpoint_of_an_earlier_lineage_is_not_gone_on_with(
     line.check_screens()
 
 
-def test_a_lost_checkpoint_and_a_log_without_its_beginning_tell_less_and_say_so(
+def test_a_lost_checkpoint_and_a_truncated_log_are_marked_incomplete(
     line: Line,
 ) -> None:
-    """Facts that only the lost part held are not counted; what is shown waits for a whole resync."""
+    """Facts of the lost part are not counted; figures are incomplete until a whole resync."""
     history, names = line.history, line.stream.names
     line.stop()
     admin = AdminClient({"bootstrap.servers": line.stream.bootstrap_servers, "log_level": 2})
@@ -374,8 +374,8 @@ def test_a_lost_checkpoint_and_a_log_without_its_beginning_tell_less_and_say_so(
     line.check_screens()
 
 
-def test_lost_topics_bring_the_present_back(line: Line) -> None:
-    """Without the topics history is gone; a watcher's resync makes the figures true again."""
+def test_after_the_loss_of_the_topics_a_resync_restores_the_figures(line: Line) -> None:
+    """Without the topics the history is lost; a resync makes the figures correct again."""
     before, history = line.lineage, line.history
     admin = AdminClient({"bootstrap.servers": line.stream.bootstrap_servers, "log_level": 2})
     for gone in admin.delete_topics(list(line.stream.names), operation_timeout=10).values():
@@ -400,8 +400,8 @@ def test_lost_topics_bring_the_present_back(line: Line) -> None:
     line.check_screens()
 
 
-def test_the_end_of_the_views_tells_who_wrote_them(line: Line) -> None:
-    """The newest lineage is read off the topic, whatever garbage stands beside it."""
+def test_the_published_lineage_is_read_from_the_end_of_the_views(line: Line) -> None:
+    """The newest lineage is read from the topic, also if it holds garbage."""
     settings = load(
         StreamSettings,
         bootstrap_servers=line.stream.bootstrap_servers,

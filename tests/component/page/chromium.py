@@ -1,4 +1,4 @@
-"""A real headless Chromium, and what a page did in it that no page of ours may do."""
+"""A real headless Chromium, and errors of a page in it that no page of kcm may cause."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def assert_nobody_says_that_all_is_well(page: Page, of_when: str) -> None:
     ],
     ids=["unproven", "incomplete", "denied", "divergent", "blind", "behind"],
 )
-def test_doubt_about_the_figures_is_said_loudly(
+def test_figures_that_are_not_live_are_marked_prominently(
     desk: Desk, log: dict[str, Any], status: str, said: str, of_when: str
 ) -> None:
     """In words, in the title, with a ground of its own; and nobody reads that all is well."""
@@ -184,7 +184,7 @@ def test_denied_znodes_are_counted_beyond_those_that_are_named(desk: Desk) -> No
     )
 
 
-def test_a_problem_in_doubt_is_reported_with_the_time_of_which_it_is_true(desk: Desk) -> None:
+def test_a_problem_that_may_be_over_is_shown_with_its_time(desk: Desk) -> None:
     """What was offline when the watcher lost its session need not be so now."""
     exporter = Served()
     log = log_view(session=SessionState.LOST, session_since=T0 - 1000)
@@ -229,8 +229,8 @@ def test_an_exporter_that_cannot_read_on_says_so(desk: Desk) -> None:
     expect(page.locator("#fleet-summary")).to_contain_text("Nothing was known to be wrong.")
 
 
-def test_a_broker_of_which_nobody_can_tell_is_not_said_to_be_safe(desk: Desk) -> None:
-    """While the controller owes writes more may break than is counted: not known, and why."""
+def test_a_broker_with_unknown_safety_is_not_called_safe(desk: Desk) -> None:
+    """While controller writes are due, more may break than is counted: not known, and why."""
     exporter = Served()
     exporter.write(
         broker_view(0, replicas=2, under_min_isr_if_lost=0, more_if_lost=True),

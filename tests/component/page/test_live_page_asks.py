@@ -71,10 +71,10 @@ def emptied(answer: dict[str, Any]) -> dict[str, Any]:
         ("recommendations", "#advice-lead", ("no election can fix", "19 partitions can be given")),
     ],
 )
-def test_an_answer_that_is_older_than_the_picture_is_asked_for_again(
+def test_an_answer_older_than_the_snapshot_is_requested_again(
     desk: Desk, bad: Served, of: str, place: str, said: tuple[str, str]
 ) -> None:
-    """From a replica that lags, or a result that stands a while: it is shown, and does not stay."""
+    """From a replica that lags, or a cached result: it is shown, and replaced later."""
     one = desk.page(desk.serve(bad).url)
     lagging = {"answers": 1}
 
@@ -94,8 +94,8 @@ def test_an_answer_that_is_older_than_the_picture_is_asked_for_again(
     expect(page.locator(place)).to_contain_text(then, timeout=4 * WAIT_MS)
 
 
-def test_signs_of_life_make_nobody_ask(desk: Desk) -> None:
-    """Pictures come each second: a list is asked for again when a znode has changed, not before."""
+def test_heartbeats_cause_no_requests_of_the_page(desk: Desk) -> None:
+    """Snapshots come each second: a list is requested again only when a znode has changed."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic(60), cluster(60))
     one = desk.page(desk.serve(served).url)
@@ -120,7 +120,7 @@ def test_signs_of_life_make_nobody_ask(desk: Desk) -> None:
     expect(page.locator("#advice-lead")).to_contain_text("57 partitions can be given back")
 
 
-def test_a_storm_of_changes_makes_few_questions(desk: Desk) -> None:
+def test_a_storm_of_changes_causes_few_requests(desk: Desk) -> None:
     """Where each picture is another, a page still asks for its lists every two seconds at most."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic(60), cluster(60))
@@ -138,10 +138,8 @@ def test_a_storm_of_changes_makes_few_questions(desk: Desk) -> None:
     assert 2 <= asked_of(one.requests, "recommendations") <= most
 
 
-def test_a_refused_question_is_asked_again_later_and_the_list_stands(
-    desk: Desk, bad: Served
-) -> None:
-    """Too many may ask at once: that is reported, and mended without a person or a change."""
+def test_a_refused_request_is_retried_and_the_list_stays(desk: Desk, bad: Served) -> None:
+    """Too many requests at once: the page reports it, and repeats its request by itself."""
     one = desk.page(desk.serve(bad).url)
     busy = {"answers": 1}
     problem = {"status": 503, "detail": "too many requests wait for their turn"}
@@ -171,8 +169,8 @@ def opened(desk: Desk) -> Page:
     return desk.page(desk.serve(served).url).open()
 
 
-def test_a_person_waits_for_no_rest_of_the_machine(desk: Desk) -> None:
-    """A click while a slow search is under way is answered after it, whatever else has come."""
+def test_a_click_is_answered_without_the_pause_between_requests(desk: Desk) -> None:
+    """A click during a slow search is answered right after it, also if changes wait."""
     waited_ms = opened(desk).evaluate(
         f"""async () => {{ {ASKING}
             const place = {{ lineage: "l", generation: "1", seq: 1 }};
@@ -193,8 +191,8 @@ def test_a_person_waits_for_no_rest_of_the_machine(desk: Desk) -> None:
     assert waited_ms < 500, "the rest after an answer is two seconds at least"
 
 
-def test_two_hundred_pages_do_not_ask_in_one_moment(desk: Desk) -> None:
-    """All see a change at once; the more look, the longer each waits for its turn."""
+def test_two_hundred_pages_spread_their_requests(desk: Desk) -> None:
+    """All see a change at once; the more viewers, the longer each waits before its request."""
     in_a_second = """
         const place = { lineage: "l", generation: "1", seq: 1 };
         let asked = 0;
@@ -221,7 +219,7 @@ def election(page: Page) -> list[dict[str, Any]]:
 
 
 def test_a_recommendation_that_became_shorter_than_its_shown_chunk_begins_anew(desk: Desk) -> None:
-    """Elections went on while somebody read the last chunk: no empty command is ever offered."""
+    """Elections continued while the user read the last chunk: no empty command is ever offered."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic(1100), cluster(1100))
     one = desk.page(desk.serve(served).url)
@@ -238,8 +236,8 @@ def test_a_recommendation_that_became_shorter_than_its_shown_chunk_begins_anew(d
     one.complaints.clear()  # of the 409: the place was one of another list
 
 
-def test_a_chunk_of_a_recommendation_that_is_no_more_is_given_up_for_the_first(desk: Desk) -> None:
-    """An exporter that refuses the place at which the page stands has another list by now."""
+def test_a_chunk_of_an_outdated_recommendation_is_replaced_by_the_first(desk: Desk) -> None:
+    """An exporter that answers 409 to the position of the page has another list by now."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic(1100), cluster(1100))
     one = desk.page(desk.serve(served).url)
@@ -257,7 +255,7 @@ def test_a_chunk_of_a_recommendation_that_is_no_more_is_given_up_for_the_first(d
     one.complaints.clear()  # of the 409
 
 
-def test_no_page_is_turned_in_a_list_that_is_not_there_yet(desk: Desk) -> None:
+def test_paging_is_disabled_until_the_list_has_loaded(desk: Desk) -> None:
     """Where a page ends is known from its answer, and is nowhere in the list of another filter."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic(60), cluster(60))

@@ -44,7 +44,7 @@ def test_a_change_is_seen_within_a_second(desk: Desk) -> None:
 
 
 def test_focus_and_selection_survive_updates(desk: Desk, bad: Served) -> None:
-    """Whoever types a topic's name or stands on a button is not thrown out by the next change."""
+    """A user who types a topic's name or has focused a button keeps the focus over a change."""
     page = desk.page(desk.serve(bad).url).open()
     page.locator("#partition-topic").focus()
     page.keyboard.type("leg")
@@ -88,8 +88,8 @@ def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(
         assert page_of.outside == []
 
 
-def test_a_well_cluster_that_nobody_can_see_any_more_is_not_said_to_be_well(desk: Desk) -> None:
-    """A stream that ends takes the good news with it: it was true then, and in the title too."""
+def test_a_healthy_cluster_is_not_called_healthy_after_the_stream_ends(desk: Desk) -> None:
+    """After the end of the stream the page and its title say at what time the state was true."""
     served = Served()
     served.write(broker_view(0), broker_view(1), cluster_view())
     with HttpServer(served.app, "127.0.0.1", 0) as server:
@@ -141,7 +141,7 @@ def test_a_refusal_of_the_stream_is_reported_in_the_exporters_words(
 
 
 @pytest.mark.full
-def test_what_is_news_is_read_aloud_and_ages_are_not(desk: Desk) -> None:
+def test_a_screen_reader_gets_new_headlines_but_no_ages(desk: Desk) -> None:
     """A polite region gets a new headline once; what counts up by seconds is in no live region."""
     served = Served()
     served.write(broker_view(0), broker_view(1), cluster_view())
@@ -188,8 +188,8 @@ def test_a_hidden_page_holds_no_stream_and_a_shown_one_has_it_again(
     expect(page.locator("#not-live")).to_be_hidden()
 
 
-def test_a_viewer_that_stops_reading_does_not_hold_up_others(desk: Desk) -> None:
-    """A connection that takes nothing fills its own buffers only; the page beside it keeps up."""
+def test_a_viewer_that_stops_reading_does_not_delay_others(desk: Desk) -> None:
+    """A connection that reads nothing fills its own buffers only; another page stays current."""
     served = Served()
     served.write(*(broker_view(id_) for id_ in range(2)), cluster_view())
     server = desk.serve(served)

@@ -24,7 +24,7 @@ from tests.support.samples import (
 
 
 def test_fifty_clusters_are_reported_worst_first_and_found_by_name(desk: Desk) -> None:
-    """The worst stand on top, whoever becomes worse moves up, and each leads to its own page."""
+    """The worst are on top, a cluster that becomes worse moves up, and each has its own page."""
     served = fleet()
     page = desk.page(desk.serve(served).url).open()
     expect(page.locator("#fleet-summary")).to_have_text(
@@ -44,7 +44,7 @@ def test_fifty_clusters_are_reported_worst_first_and_found_by_name(desk: Desk) -
 def test_a_cluster_that_cannot_be_judged_is_listed_without_figures(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are shown as ever, and its own page says that it hears nothing."""
+    """The others are shown as usual, and its own page says that no figures arrive."""
 
     def fail(snapshot: ClusterSnapshot, *about: Any) -> JudgedCluster:
         if snapshot.name == "c01":
@@ -62,7 +62,7 @@ def test_a_cluster_that_cannot_be_judged_is_listed_without_figures(
     expect(page.locator("#not-live-text")).to_contain_text("Not connected", timeout=15_000)
 
 
-def test_a_cluster_that_is_not_known_is_said_to_be_so(desk: Desk) -> None:
+def test_an_unknown_cluster_is_reported(desk: Desk) -> None:
     """With the names of those that are; and it is shown as soon as it is there."""
     served = fleet(2)
     one = desk.page(desk.serve(served).url)
@@ -123,7 +123,7 @@ def test_of_200_000_partitions_the_three_that_are_offline_are_found(desk: Desk) 
     assert found_s < 20.0, found_s
 
 
-def test_a_storm_of_changes_is_borne(desk: Desk) -> None:
+def test_after_a_storm_of_changes_the_newest_state_is_shown(desk: Desk) -> None:
     """200 swaps of 500 brokers and as many elections: the newest is shown at the end."""
     served = Served()
     known = tuple(range(500))

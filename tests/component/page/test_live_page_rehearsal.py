@@ -59,8 +59,8 @@ def test_a_stop_is_rehearsed_beside_each_broker(desk: Desk) -> None:
     expect(panel).to_be_hidden()
 
 
-def test_what_is_refused_is_asked_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page says why, and how to go on; to ask again is a person's affair, and answered then."""
+def test_a_refused_rehearsal_is_requested_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page says why, and what to do instead; the user can request it again."""
     served = Served()
     served.write(broker_view(0), broker_view(1), cluster_view())
     monkeypatch.setattr(endpoints, "memory_left", lambda: 0)

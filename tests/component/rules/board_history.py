@@ -126,7 +126,7 @@ _OWED = WritesDue(
 
 
 def well() -> dict[str, ClusterSnapshot]:
-    """Return one cluster in good order."""
+    """Return one healthy cluster."""
     view = cluster_view(
         controller=_WELL_CONTROLLER,
         counts=_WELL_COUNTS,

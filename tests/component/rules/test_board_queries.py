@@ -130,7 +130,7 @@ def _chosen(expr: str) -> str:
 
 
 @pytest.mark.parametrize("made", BOARDS, ids=lambda made: made.name)
-def test_every_query_of_a_board_is_answered(asked: Asked, made: Board) -> None:
+def test_every_query_of_a_board_returns_data(asked: Asked, made: Board) -> None:
     """No panel stays empty: each query, asked as Grafana asks it, gives data at some moment."""
     for panel in json.loads(render(made))["panels"]:
         for target in panel.get("targets", []):
@@ -147,7 +147,7 @@ OF_NOTHING = {"not_served"}
 
 
 @pytest.mark.parametrize("name", sorted(SIGNALS.keys() - OF_NOTHING))
-def test_every_signal_moves_when_what_it_tells_of_happens(asked: Asked, name: str) -> None:
+def test_every_signal_changes_when_its_failure_happens(asked: Asked, name: str) -> None:
     """What is always the same says nothing: between well and ill each answer changes.
 
     That an age grows is no change; what it is counted from must be another moment.
@@ -166,7 +166,7 @@ def test_every_signal_moves_when_what_it_tells_of_happens(asked: Asked, name: st
 
 
 @pytest.mark.parametrize("made", BOARDS, ids=lambda made: made.name)
-def test_what_is_drawn_over_the_graphs_is_answered(asked: Asked, made: Board) -> None:
+def test_every_annotation_query_returns_data(asked: Asked, made: Board) -> None:
     """Each annotation's query gives data, and its times are those of what happened."""
     for mark in json.loads(render(made)).get("annotations", {}).get("list", []):
         shown = [asked.at(_chosen(mark["expr"]), moment) for moment in asked.moments]
@@ -200,7 +200,7 @@ def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
     assert by_cluster == {"prod": 16 + 8 + 4 + 2 + 1, "other": 0}
 
 
-def test_all_that_is_asked_for_is_served() -> None:
+def test_every_queried_metric_is_served() -> None:
     """The exporter's own rendering of the two states holds every metric that a signal names."""
     served = {re.split("[{ ]", line)[0] for state, _, _ in HISTORY for line in samples(state)}
     asked_for = {
@@ -228,7 +228,7 @@ def test_gone_brokers_are_stale_while_the_figures_are(asked: Asked) -> None:
     ]
 
 
-def test_what_is_stale_is_stale_over_time(asked: Asked) -> None:
+def test_panels_over_time_are_empty_while_figures_are_stale(asked: Asked) -> None:
     """Bars and cells over time keep what was true while the figures followed, and only that."""
     for made in BOARDS:
         for panel in json.loads(render(made))["panels"]:

@@ -227,7 +227,7 @@ def _fire_by(
     return play(folder, series, JUDGED, groups, promql_expr_test=[test])
 
 
-def test_the_page_and_the_alerts_judge_alike(tmp_path: Path) -> None:
+def test_the_page_and_the_alerts_report_the_same_problems(tmp_path: Path) -> None:
     """At, above and below each threshold Prometheus fires exactly the alerts that the page names."""
     by_page = _by_page(THRESHOLDS)
     done = _fire_by(tmp_path, by_page)
@@ -257,7 +257,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
 
 
 @NEEDS_HELM
-def test_what_a_chart_changes_of_alerts_changes_the_page_alike(
+def test_chart_values_change_the_alerts_and_the_page_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The chart makes rules and the exporter's settings from the same values, and both judge alike."""
@@ -274,6 +274,6 @@ def test_what_a_chart_changes_of_alerts_changes_the_page_alike(
     assert {alert for _, alert, _ in by_page ^ _by_page(THRESHOLDS)} == set(CHANGES)
 
 
-def test_what_the_page_does_not_judge_is_known() -> None:
+def test_alerts_that_the_page_does_not_judge_are_listed() -> None:
     """Each such alert has its reason, and is still one."""
     assert NOT_JUDGED.keys() <= {alert.name for alert in ALERTS}

@@ -118,7 +118,7 @@ def test_an_alert_fires_when_it_should_and_only_then(story: Story, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", _ALERTS)
-def test_a_story_that_is_not_true_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_reversed_expectation_is_refused_by_promtool(name: str, tmp_path: Path) -> None:
     """The stories can fail: one of each alert turned around is no longer accepted."""
     story = next(s for s in STORIES if s.alert == name and s.proves is Proves.FIRES)
     turned = {at: None if value is not None else -1.0 for at, value in story.moments.items()}
@@ -127,7 +127,7 @@ def test_a_story_that_is_not_true_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", _ALERTS)
-def test_every_alert_is_proved_in_each_way(name: str) -> None:
+def test_every_alert_has_a_story_of_each_kind(name: str) -> None:
     """It was seen firing and ending, silent just below, over a gap, and over a counter's reset."""
     proved = {story.proves for story in STORIES if story.alert == name}
     needed = {Proves.FIRES, Proves.SILENT, Proves.GAP}
@@ -139,7 +139,7 @@ def test_every_alert_is_proved_in_each_way(name: str) -> None:
     assert needed <= proved
 
 
-def test_stories_say_what_they_prove() -> None:
+def test_stories_expect_what_their_kind_says() -> None:
     """A story that proves firing ends resolved; one that proves silence never fires."""
     for story in STORIES:
         fired = [value is not None for value in story.moments.values()]

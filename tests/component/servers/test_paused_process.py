@@ -20,7 +20,7 @@ def owner(tmp_path: Path) -> Iterator[Supervisor]:
         yield supervisor
 
 
-def test_a_pause_has_begun_when_it_returns(owner: Supervisor, tmp_path: Path) -> None:
+def test_all_threads_are_stopped_when_pause_returns(owner: Supervisor, tmp_path: Path) -> None:
     """Not one of its threads does anything between the return of pause and its resumption."""
     code = (
         "import pathlib,sys,threading\n"

@@ -60,7 +60,7 @@ def test_a_server_that_refuses_mntr_is_not_asked_for_it_again_soon(
         assert refused == noted
 
 
-def test_what_does_not_answer_reports_nothing(
+def test_a_server_without_an_answer_has_no_figures(
     supervisor: Supervisor, jars: Jars, tmp_path: Path
 ) -> None:
     """A server that hangs, one that is gone, and a name that is none have no figures."""

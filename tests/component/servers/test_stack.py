@@ -64,7 +64,7 @@ def test_every_pinned_jar_is_there(jars: Jars) -> None:
     assert len({path.name for path in jars.broker}) == len(jars.broker)
 
 
-def test_jars_that_cannot_be_had_leave_no_trace(
+def test_a_failed_download_of_jars_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mirror that lacks a jar is one line, and no half-filled folder is left in the cache."""

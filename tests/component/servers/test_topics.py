@@ -33,7 +33,7 @@ def admin_of(settings: PipelineSettings) -> AdminClient:
 
 
 def make(settings: PipelineSettings, topic: NewTopic) -> None:
-    """Create a topic as somebody else would."""
+    """Create a topic as another program would."""
     admin = admin_of(settings)  # kept until the answers are there: they end with it
     for future in admin.create_topics([topic]).values():
         future.result()

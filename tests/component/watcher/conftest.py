@@ -13,7 +13,7 @@ from kcm.stack.zookeeper import ZooKeeper
 
 @pytest.fixture(scope="session")
 def mortal_zookeeper(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
-    """One for the session; whoever asks for it asks by `own_zookeeper`."""
+    """One for the session; tests use it through `own_zookeeper`."""
     server = ZooKeeper(supervisor, jars, supervisor.folder / "mortal", name="mortal-zookeeper")
     yield server
     server.kill()

@@ -138,7 +138,7 @@ def test_a_stormy_history_ends_equal_to_the_tree(
         log.wait_for_tree(published_tree(client, zk_chroot))
 
 
-def test_what_an_operator_can_scrape_of_the_delay(
+def test_the_publish_delay_is_exposed_as_a_metric(
     watched: str, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
 ) -> None:
     """From a change in ZooKeeper to its place in the log the median is a few milliseconds."""
@@ -237,7 +237,7 @@ def test_the_folds_request_is_answered(watched: str, pipeline_broker: KraftBroke
 def test_views_that_are_deleted_at_their_beginning_are_asked_for(
     watched: str, pipeline_broker: KraftBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a cleanup policy that somebody has set: compaction alone never moves the beginning."""
+    """A changed cleanup policy deletes them: compaction alone never moves the beginning."""
     monkeypatch.setattr(readback, "_BEGINNING_EVERY_S", 0.5)
     settings = settings_for(watched, pipeline_broker)
     views = f"{settings.topic_prefix}.views"
@@ -256,8 +256,8 @@ def test_views_that_are_deleted_at_their_beginning_are_asked_for(
     assert started.reason == "the pipeline's Kafka has lost views"
 
 
-def test_of_two_watchers_one_goes_on(watched: str, pipeline_broker: KraftBroker) -> None:
-    """Under one cluster name exactly one of two stays; the other names it and ends."""
+def test_of_two_watchers_of_a_cluster_one_ends(watched: str, pipeline_broker: KraftBroker) -> None:
+    """Of two watchers of one cluster name exactly one stays; the other names it and ends."""
     settings = settings_for(watched, pipeline_broker, heartbeat_s=0.5)
     first = RunningWatcher(settings)
     second = None

@@ -173,7 +173,7 @@ def test_a_pause_within_the_session_costs_nothing(scene: Scene) -> None:
 
 
 def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> None:
-    """Whoever deletes a leader's znode makes the standby lead; the old one notices and queues again."""
+    """When a leader's znode is deleted the standby leads; the old one notices and queues again."""
     leader, _standby = scene.start_leader_and_standby()
     election = f"{scene.chroot}/kcm/election/{CLUSTER}"
     nodes = scene.client.get_children(election)

@@ -153,7 +153,7 @@ def test_an_old_server_that_restarts_is_resynced_and_a_replaced_history_rebases(
 
 
 @pytest.mark.full
-def test_the_two_ways_publish_the_same(
+def test_recursive_and_one_shot_watches_publish_the_same_log(
     zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
     """One script of writes, two logs: both end with the same znodes, payloads and versions."""

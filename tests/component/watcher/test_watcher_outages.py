@@ -67,7 +67,7 @@ def test_a_reconnect_resyncs_and_a_replaced_history_rebases(
 
 
 @pytest.mark.full
-def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it(
+def test_changes_dropped_while_kafka_is_away_are_repaired_by_a_resync(
     zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
     """A paused Kafka costs a counted hole at most; afterwards the log equals the tree again."""
@@ -100,7 +100,7 @@ def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it
     assert last == tree
 
 
-def test_a_resync_of_more_than_may_wait_loses_nothing(
+def test_a_resync_larger_than_the_buffer_loses_nothing(
     zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
     """What a Kafka that is there takes at once never waited: one resync brings the whole tree."""
@@ -164,7 +164,7 @@ def test_a_silent_zookeeper_shows_in_the_next_beats(
         wait_until(newest_age, lambda age: age is not None and age < 2_000, deadline_s=20)
 
 
-def test_a_stop_is_heard_while_zookeeper_is_silent(
+def test_a_watcher_stops_while_zookeeper_does_not_answer(
     own_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
 ) -> None:
     """With a frozen ZooKeeper the watcher still ends within seconds."""

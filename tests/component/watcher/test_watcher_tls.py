@@ -36,7 +36,7 @@ LEAKS = pytest.mark.filterwarnings(
     "ignore:.*unclosed <ssl.SSLSocket:ResourceWarning",
     "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning",
 )
-KEY_PASSWORD = "hush"  # noqa: S105  # of a key that lives as long as this test
+KEY_PASSWORD = "hush"  # noqa: S105  # of a key that exists only during this test
 TOPIC = "/brokers/topics/t"
 
 
@@ -161,27 +161,25 @@ def test_a_certificate_of_an_unknown_authority_is_refused(
 
 
 @LEAKS
-def test_a_server_of_an_unknown_authority_is_not_believed(
+def test_a_server_certificate_of_an_unknown_authority_is_refused(
     secure: Secure, pipeline_broker: KraftBroker
 ) -> None:
-    """Without the CA the server's certificate counts for nothing."""
+    """Without the CA the server's certificate cannot be verified."""
     assert refusal(secure, pipeline_broker, "zk_tls_ca").endswith(UNKNOWN_AUTHORITY)
 
 
 @LEAKS
-def test_a_server_with_another_name_is_not_believed(
+def test_a_server_certificate_for_another_name_is_refused(
     supervisor: Supervisor, jars: Jars, folder: Path, pipeline_broker: KraftBroker
 ) -> None:
-    """A certificate that the CA gave to somebody else is no proof."""
+    """A certificate that the CA issued for another host is refused."""
     with zookeeper_with(supervisor, jars, folder, "other") as other:
         assert refusal(other, pipeline_broker).endswith(WRONG_NAME)
 
 
 @LEAKS
-def test_the_doctor_believes_a_server_by_its_handshake(
-    secure: Secure, zookeeper: ZooKeeper
-) -> None:
-    """It shows who a server is over TLS; one that is not believed, or speaks no TLS, has failed."""
+def test_the_doctor_checks_a_server_over_tls(secure: Secure, zookeeper: ZooKeeper) -> None:
+    """It reports the version over TLS; a bad certificate, or a server without TLS, is a failure."""
     address = f"localhost:{secure.port}"
 
     def finding(of: str, *leave_out: str) -> Finding:
