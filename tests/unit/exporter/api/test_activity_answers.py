@@ -40,7 +40,7 @@ def flapped() -> Served:
     return served
 
 
-def test_an_isr_that_shrinks_again_and_again_is_listed_with_the_replica_to_blame() -> None:
+def test_a_flapping_isr_is_listed_with_the_broker_to_blame() -> None:
     """A partition whose ISR shrank once is not listed; the window ends now."""
     answer = flapped().json(FLAPPING)
     blame = {"broker": 1, "as_replica": 3, "as_leader": 0}
@@ -53,7 +53,7 @@ def test_an_isr_that_shrinks_again_and_again_is_listed_with_the_replica_to_blame
     assert answer["completeness"]["status"] == "live"
 
 
-def test_flapping_is_judged_within_the_window_alone() -> None:
+def test_only_events_within_the_window_count_as_flapping() -> None:
     """Earlier events do not count, and the answer says from when on events are kept."""
     served = flapped()
     served.now = T0 + 60_002
@@ -64,7 +64,7 @@ def test_flapping_is_judged_within_the_window_alone() -> None:
     assert served.get(FLAPPING, {"window_s": 7 * 24 * 3600 + 1}).status_code == 400
 
 
-def test_without_an_event_nothing_is_known_of_before() -> None:
+def test_without_events_the_flapping_answer_has_no_held_from() -> None:
     """An exporter that keeps no event does not claim that nothing flapped since some time."""
     served = Served()
     served.write(cluster_view())
@@ -72,8 +72,10 @@ def test_without_an_event_nothing_is_known_of_before() -> None:
     assert (answer["held_from"], answer["partitions"]) == (None, [])
 
 
-def test_events_beyond_the_views_wait_for_them_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer holds up to its place in the log, and no event after that counts."""
+def test_flapping_leaves_out_events_that_are_ahead_of_the_views(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answer is as of a position in the log, and no event after it counts."""
     monkeypatch.setattr(worker, "REST", 0)
     served = Served()
     served.write(topic_view("t"), cluster_view(at=as_of(2)))
@@ -84,7 +86,7 @@ def test_events_beyond_the_views_wait_for_them_here_too(monkeypatch: pytest.Monk
     assert served.json(FLAPPING)["partition_count"] == 1
 
 
-def test_no_more_flapping_partitions_are_listed_than_were_asked_for() -> None:
+def test_the_limit_bounds_the_list_of_flapping_partitions() -> None:
     """The answer has the number of all of them, and blames brokers for all of them."""
     served = Served()
     served.write(topic_view("t"), cluster_view(at=as_of(10)))
@@ -96,7 +98,7 @@ def test_no_more_flapping_partitions_are_listed_than_were_asked_for() -> None:
     assert answer["blames"] == [{"broker": 1, "as_replica": 7, "as_leader": 0}]
 
 
-def test_a_controller_that_changes_again_and_again_flaps() -> None:
+def test_a_controller_flaps_at_its_third_election_in_the_window() -> None:
     """It flaps at its third election within the window; each new election is counted at once."""
     served = Served()
     served.now = T0 + 1000
@@ -109,7 +111,9 @@ def test_a_controller_that_changes_again_and_again_flaps() -> None:
     assert answer["controller_changes"] == 3
 
 
-def test_all_who_ask_within_ten_seconds_share_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flapping_requests_within_ten_seconds_share_one_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """However many clients ask: the window's end moves in steps."""
     served = flapped()
     served.now = (T0 // 10_000 + 1) * 10_000
@@ -121,7 +125,7 @@ def test_all_who_ask_within_ten_seconds_share_one_answer(monkeypatch: pytest.Mon
     assert served.json(FLAPPING)["until"] == served.now
 
 
-def owing() -> Served:
+def with_writes_due() -> Served:
     """Return a cluster of brokers 0 and 1 with partitions that are led by broker 2, which is gone."""
     served = Served()
     due = WritesDue(
@@ -140,9 +144,9 @@ def owing() -> Served:
     return served
 
 
-def test_writes_due_are_listed_by_partition_with_what_they_would_say() -> None:
+def test_writes_due_are_listed_with_the_expected_leader_and_isr() -> None:
     """Each has the expected leader and ISR, and since when it is due; healthy partitions are not listed."""
-    answer = owing().json(WRITES_DUE)
+    answer = with_writes_due().json(WRITES_DUE)
     assert answer["health"] == "working"
     assert answer["owed_since"] == T0 - 500
     assert answer["counts"] == {"new_leader": 2, "notifications": 1}
@@ -159,22 +163,22 @@ def test_writes_due_are_listed_by_partition_with_what_they_would_say() -> None:
     assert [each["leader"] for each in answer["writes"]] == [0, 1]
 
 
-def test_no_more_writes_are_listed_than_were_asked_for() -> None:
+def test_the_limit_bounds_the_list_of_writes_due() -> None:
     """The answer has the number of all of them."""
-    answer = owing().json(WRITES_DUE, limit=1)
+    answer = with_writes_due().json(WRITES_DUE, limit=1)
     assert (len(answer["writes"]), answer["partition_count"]) == (1, 2)
 
 
 def test_the_controllers_health_is_unknown_unless_figures_are_live() -> None:
-    """Stale figures call no controller slow."""
-    served = owing()
+    """With stale figures no controller is reported as slow."""
+    served = with_writes_due()
     served.now += 3_600_000
     answer = served.json(WRITES_DUE)
     assert answer["completeness"]["status"] != "live"
     assert answer["health"] == "unknown"
 
 
-def test_a_cluster_that_owes_nothing_lists_nothing() -> None:
+def test_a_cluster_without_writes_due_has_an_empty_list() -> None:
     """The counts and the list are empty."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic_view("t"))

@@ -12,7 +12,7 @@ OF_A_CLUSTER = [each.answer for each in OPERATIONS if each.path.startswith(f"{CL
 
 
 @pytest.mark.parametrize("name", OF_A_CLUSTER)
-def test_no_field_of_an_answer_hides_what_each_begins_with(name: str) -> None:
-    """Name, place and completeness come before an answer's own fields, none of which has such a name."""
+def test_no_field_of_an_answer_shadows_a_common_field(name: str) -> None:
+    """Name, position and completeness come first; no field of an answer has one of those names."""
     answer: type[Answer] = getattr(answers, name)
     assert set(AboutCluster.__struct_fields__).isdisjoint(answer.__struct_fields__)

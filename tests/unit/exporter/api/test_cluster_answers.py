@@ -37,7 +37,7 @@ def integers(body: object) -> list[int]:
     return [body] if isinstance(body, int) else []
 
 
-def test_no_number_is_too_large_for_a_json_reader() -> None:
+def test_no_integer_exceeds_two_to_the_53() -> None:
     """Generation, zxids and broker epochs are text wherever they occur."""
     huge = 2**62
     store = ViewStore()
@@ -77,7 +77,7 @@ def test_an_event_of_many_partitions_lists_the_first_and_counts_all() -> None:
     assert len(event["partitions"]) < 50
 
 
-def test_the_summary_holds_what_a_list_needs() -> None:
+def test_a_summary_has_name_completeness_controller_and_counts() -> None:
     """It has the name, completeness, controller and counts."""
     store = ViewStore()
     view = cluster_view(controller=ControllerView(id=3, epoch=9, elections=4))

@@ -31,7 +31,7 @@ def test_brokers_say_whether_they_may_stop(served: Served) -> None:
     assert second["next"] is None
 
 
-def test_a_recommendation_is_the_file_of_kafkas_tool(served: Served) -> None:
+def test_a_recommendation_is_a_file_for_kafka_leader_election(served: Served) -> None:
     """It contains only partitions that can be elected; the answer says why the others cannot."""
     answer = served.json(f"{PROD}/recommendations")
     (chunk,) = answer["chunks"]
@@ -46,7 +46,7 @@ def test_a_recommendation_is_the_file_of_kafkas_tool(served: Served) -> None:
     assert served.json(f"{PROD}/recommendations", broker=1)["partition_count"] == 1
 
 
-def test_a_loss_says_what_would_break(served: Served) -> None:
+def test_what_if_reports_the_partitions_that_a_loss_takes_offline(served: Served) -> None:
     """Losing a broker, a rack, or each broker in turn gives the same figures."""
     (one,) = served.json(f"{PROD}/what-if", lose_broker=0)["losses"]
     assert one["safe"] is False
@@ -75,7 +75,7 @@ def shrunk(seq: int) -> EventRecord:
     return EventRecord(v=1, cluster="prod", id=EventId("L1", 1, seq, 0), event=fact)
 
 
-def test_events_go_back_page_by_page_and_forward_from_any(served: Served) -> None:
+def test_events_are_paged_backwards_and_followed_from_any_event(served: Served) -> None:
     """Older pages end at the oldest event; `after` an event gives the newer ones, in order."""
     served.publish(*(shrunk(seq) if seq % 3 == 0 else elected(seq) for seq in range(1, 11)))
     path = f"{PROD}/events"
@@ -99,7 +99,7 @@ def test_events_go_back_page_by_page_and_forward_from_any(served: Served) -> Non
     assert (quiet["events"], quiet["newer"]) == ([], newer)
 
 
-def test_events_are_chosen_by_kind_and_time(served: Served) -> None:
+def test_events_are_filtered_by_kind_and_time(served: Served) -> None:
     """Only the named kinds are listed, and only from the time on."""
     served.publish(*(shrunk(seq) if seq % 3 == 0 else elected(seq) for seq in range(1, 11)))
     served.write(cluster_view(at=as_of(10), brokers_known=(0, 1, 2)))
@@ -135,7 +135,7 @@ def test_events_are_chosen_by_kind_and_time(served: Served) -> None:
         ("/what-if?lose_rack=z", ["rack", "'z'", "a, b"]),
     ],
 )
-def test_what_cannot_be_answered_is_refused_by_name(
+def test_a_bad_parameter_is_refused_with_its_name_and_value(
     served: Served, path: str, names: list[str]
 ) -> None:
     """The problem's detail has the parameter, the given value, and what it may be."""
@@ -145,8 +145,8 @@ def test_what_cannot_be_answered_is_refused_by_name(
     assert all(name in answer.json()["detail"] for name in names), answer.text
 
 
-def test_incidents_are_the_newest_first_and_can_be_chosen(served: Served) -> None:
-    """The open one is first; those too old to be kept are still counted."""
+def test_incidents_are_newest_first_and_filtered_by_state(served: Served) -> None:
+    """The open incident is first; incidents too old to be kept are still counted."""
     path = f"{PROD}/incidents"
     assert served.json(path)["incidents"] == []
     assert served.json(path)["total"] == 0
@@ -169,7 +169,7 @@ def test_incidents_are_the_newest_first_and_can_be_chosen(served: Served) -> Non
     assert served.json(path)["total"] == 9, "what did not change stands"
 
 
-def test_incidents_of_another_lineage_are_not_of_this_one(served: Served) -> None:
+def test_incidents_of_an_older_lineage_are_not_served(served: Served) -> None:
     """Incidents are counted within a lineage, and end with it."""
     served.write(incidents_view(incident(7), at=as_of(2)), cluster_view(at=as_of(2)))
     newer = as_of(3, lineage="L2")

@@ -40,7 +40,7 @@ def wide_topic(seq: int, *, led: int) -> TopicView:
 
 
 def step(served: Served, seq: int, *, led: int, **fields: Any) -> None:
-    """Show a commit after which broker 0 leads `led` partitions."""
+    """Commit views in which broker 0 leads `led` partitions."""
     waiting = PARTITIONS - led
     counts = Counts(partitions=PARTITIONS, preferred_imbalance=waiting, preferred_electable=waiting)
     served.write(wide_topic(seq, led=led), cluster_view(at=as_of(seq), counts=counts, **fields))
@@ -56,10 +56,10 @@ def served() -> Served:
 
 
 @pytest.mark.parametrize("path", [f"{PROD}/recommendations", f"{PROD}/what-if?each=broker"])
-def test_an_answer_of_an_older_commit_is_not_confirmed_as_unchanged(
+def test_a_cached_answer_as_of_an_older_commit_never_gets_304(
     served: Served, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kept answer is sent unchanged, with the place up to which it holds and without an ETag."""
+    """A cached answer is sent unchanged, with the position that it is as of and without an ETag."""
     monkeypatch.setattr(worker, "REST", 1e9)
     first = served.get(path)
     etag = {"If-None-Match": first.headers["etag"]}
@@ -77,7 +77,7 @@ def test_an_answer_of_an_older_commit_is_not_confirmed_as_unchanged(
     assert served.get(path, headers=again).status_code == 304
 
 
-def test_a_recommendation_is_as_old_as_the_oldest_of_its_parts(
+def test_as_of_of_a_recommendation_is_that_of_its_oldest_part(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It contains the controller's next automatic rebalance, which may be older than the rest."""
@@ -115,7 +115,7 @@ def test_pages_of_another_recommendation_are_refused(
     assert by_number["chunks"] == whole["chunks"][1:]
 
 
-def test_the_rebalance_follows_the_threshold_at_once(served: Served) -> None:
+def test_the_next_rebalance_uses_a_new_threshold_at_once(served: Served) -> None:
     """The answer follows the new setting although no topic has changed."""
     path = f"{PROD}/recommendations"
     before = served.json(path)["next_rebalance"]["assumed"]
@@ -125,14 +125,14 @@ def test_the_rebalance_follows_the_threshold_at_once(served: Served) -> None:
     assert after["leader_imbalance_per_broker_percentage"] == 25
 
 
-def test_the_command_to_copy_holds_an_address_of_ipv6_in_brackets(served: Served) -> None:
+def test_the_command_to_copy_puts_an_ipv6_address_in_brackets(served: Served) -> None:
     """Otherwise its last colon would not separate the port."""
     served.write(broker_view(0, as_of(2), host="2001:db8::1"), cluster_view(at=as_of(2)))
     command = served.json(f"{PROD}/recommendations")["command"]
     assert "--bootstrap-server '[2001:db8::1]:9092' " in command
 
 
-def test_the_pairs_that_must_not_be_lost_together_are_listed(served: Served) -> None:
+def test_what_if_lists_pairs_that_break_more_together_than_apart(served: Served) -> None:
     """Of three brokers, only the two that share partitions break more together than apart."""
     served.write(
         broker_view(2, as_of(2), rack="b"),
@@ -157,7 +157,7 @@ def test_the_pairs_that_must_not_be_lost_together_are_listed(served: Served) -> 
     assert with_another["offline"] == 2, "what it breaks, broker 2 breaks alone"
 
 
-def test_what_was_triggered_stands_beside_what_can_be_elected_now(served: Served) -> None:
+def test_the_answer_has_the_triggered_recommendation_and_its_grades(served: Served) -> None:
     """The answer has the recommendation as it was made, and the grades of earlier ones."""
     path = f"{PROD}/recommendations"
     assert served.json(path)["triggered"] == {"standing": None, "graded": []}
@@ -171,7 +171,7 @@ def test_what_was_triggered_stands_beside_what_can_be_elected_now(served: Served
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_the_next_check_is_foretold_where_there_is_one(
+def test_the_next_rebalance_check_has_no_time_if_auto_rebalance_is_off(
     served: Served, is_on: bool
 ) -> None:  # pytest gives it by name
     """With auto.leader.rebalance.enable off, it elects nothing and never happens."""

@@ -11,12 +11,12 @@ from tests.support.wide_events import wide_events
 
 
 def seq_of(event: dict[str, Any]) -> int:
-    """Return the place of an event in the log."""
+    """Return the sequence number of an event in the log."""
     return int(event["position"]["seq"])
 
 
-def test_an_event_is_put_into_words_once() -> None:
-    """A second question gets the same object; an event that is too old is dropped."""
+def test_an_event_is_converted_once() -> None:
+    """A second request gets the same object; an event that is too old is dropped."""
     served = wide_events()
     newest = NewestEventsOfClusters(served.events)
     first = newest.of(served.views.clusters["prod"], ["prod"])
@@ -28,7 +28,7 @@ def test_an_event_is_put_into_words_once() -> None:
     assert all(old is new for old, new in zip(first[:-1], again[1:], strict=True))
 
 
-def test_recent_events_are_those_of_a_search_however_they_came() -> None:
+def test_following_and_reading_at_once_give_the_same_newest_events() -> None:
     """Following step by step and reading at once give the same newest events and elections."""
     store = EventStore(kept=1000)
     followed = NewestEvents(store, "prod", most=15, most_changes=60)
@@ -43,7 +43,7 @@ def test_recent_events_are_those_of_a_search_however_they_came() -> None:
     assert [seq_of(event) for event in followed.events] == list(range(39, 39 - 15, -1))
 
 
-def test_events_beyond_the_views_wait_for_them() -> None:
+def test_events_that_are_ahead_of_the_views_are_left_out() -> None:
     """The page never lists an event that its figures do not show yet."""
     store = EventStore(kept=10)
     recent = NewestEvents(store, "prod", most=15, most_changes=60)
@@ -55,7 +55,7 @@ def test_events_beyond_the_views_wait_for_them() -> None:
     assert [seq_of(event) for event in recent.events] == [3, 2, 1]
 
 
-def test_a_new_lineage_begins_anew() -> None:
+def test_events_of_a_new_lineage_are_listed_first() -> None:
     """Events of an older lineage are not mixed with the new one's."""
     store = EventStore(kept=10)
     recent = NewestEvents(store, "prod", most=15, most_changes=60)
@@ -66,7 +66,7 @@ def test_a_new_lineage_begins_anew() -> None:
     assert recent.events[0]["id"].startswith("L2/")
 
 
-def test_after_a_flood_the_newest_are_read_at_once() -> None:
+def test_after_more_events_than_one_step_reads_the_newest_are_listed() -> None:
     """With more events than one step reads, the newest are still the newest."""
     store = EventStore(kept=2000)
     newest = NewestEvents(store, "prod", most=3, most_changes=3)

@@ -15,7 +15,7 @@ def test_every_operation_has_a_handler_and_a_schema_of_its_answer() -> None:
         assert operation.answer in schemas, operation.path
 
 
-def test_no_path_and_no_handler_stands_twice() -> None:
+def test_paths_and_handlers_are_unique() -> None:
     """A client can use the handlers' names as method names."""
     assert len({operation.path for operation in OPERATIONS}) == len(OPERATIONS)
     assert len({operation.handler for operation in OPERATIONS}) == len(OPERATIONS)

@@ -16,7 +16,7 @@ from tests.support.samples import T0, as_of, cluster_view
 PATH = "/api/v1/clusters/prod/rehearsal"
 
 
-def test_a_rehearsal_says_what_each_step_does(served: Served) -> None:
+def test_a_rehearsal_lists_the_effect_of_each_step(served: Served) -> None:
     """The steps are in order, with the outages and what is not known; the answer agrees with the what-if."""
     answer = served.json(PATH, step=["kill-broker:0", "start-broker:0"])
     assert answer["name"] == "prod"
@@ -37,7 +37,7 @@ def test_a_rehearsal_says_what_each_step_does(served: Served) -> None:
     assert len(short["outages"]["outages"]) == 1
 
 
-def test_the_last_failover_scales_the_next(served: Served) -> None:
+def test_the_last_failover_gives_the_estimate_for_the_next(served: Served) -> None:
     """The newest failover that had leaders to write counts; without one the time is not known."""
     ask = {"step": "kill-broker:0"}
     first = served.json(PATH, **ask)["steps"][0]["failover"]
@@ -65,7 +65,7 @@ def test_the_last_failover_scales_the_next(served: Served) -> None:
         (["delete-topic:" + "t" * 24_000], ["longer than 24000"]),
     ],
 )
-def test_what_cannot_be_rehearsed_is_refused(
+def test_a_bad_step_is_refused_with_the_accepted_values(
     served: Served, steps: list[str], names: list[str]
 ) -> None:
     """The problem has the name of the parameter, and what it may be."""
@@ -74,7 +74,7 @@ def test_what_cannot_be_rehearsed_is_refused(
     assert all(name in answer.json()["detail"] for name in names), answer.text
 
 
-def test_without_a_controller_there_is_nothing_to_rehearse(served: Served) -> None:
+def test_a_rehearsal_without_a_controller_is_refused_with_409(served: Served) -> None:
     """The answer is a 409, because the state of the cluster may change."""
     view = cluster_view(at=as_of(2))
     none = msgspec.structs.replace(view.controller, id=-1)
@@ -84,7 +84,7 @@ def test_without_a_controller_there_is_nothing_to_rehearse(served: Served) -> No
     assert "no live broker is the controller" in answer.json()["detail"]
 
 
-def test_too_much_is_refused_before_it_begins(
+def test_a_rehearsal_that_needs_too_much_work_or_memory_is_refused(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This holds for too little memory and for too much work; each refusal says what to do instead."""

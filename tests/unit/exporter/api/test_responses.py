@@ -9,7 +9,7 @@ from tests.support.api_server import Served
 PROD = "/api/v1/clusters/prod"
 
 
-def test_an_answer_changes_its_etag_with_its_completeness(served: Served) -> None:
+def test_the_etag_changes_with_the_completeness(served: Served) -> None:
     """Figures that have become stale are a different answer, although none of them has changed."""
     before = served.get(f"{PROD}/topics").headers["etag"]
     assert served.get(f"{PROD}/topics").headers["etag"] == before
@@ -21,7 +21,7 @@ def test_an_answer_changes_its_etag_with_its_completeness(served: Served) -> Non
     ("known", "status"),
     [("{etag}", 304), ("W/{etag}", 304), ('"other", {etag}', 304), ("*", 304), ('"other"', 200)],
 )
-def test_a_client_that_has_an_answer_gets_no_body(served: Served, known: str, status: int) -> None:
+def test_if_none_match_gets_304_without_a_body(served: Served, known: str, status: int) -> None:
     """If-None-Match may have several ETags, weak ones among them, or `*`."""
     first = served.get(f"{PROD}/topics")
     headers = {"if-none-match": known.format(etag=first.headers["etag"])}

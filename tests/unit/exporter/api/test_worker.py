@@ -57,8 +57,8 @@ def snapshots() -> list[ClusterSnapshot]:
     return held
 
 
-def test_what_rests_on_the_same_facts_is_computed_once() -> None:
-    """A heartbeat changes no result: the kept one holds up to the new place, too."""
+def test_a_result_from_the_same_facts_is_computed_once() -> None:
+    """A heartbeat changes no result: the cached one is then as of the new position."""
     clock = Clock()
     compute = Counted(clock)
     first, heartbeat, *_ = snapshots()
@@ -74,8 +74,8 @@ def test_what_rests_on_the_same_facts_is_computed_once() -> None:
     asyncio.run(story())
 
 
-def test_after_a_change_the_old_insight_stands_for_a_while_and_says_so() -> None:
-    """It is served for REST times its computing time, with its own place; then it is computed again."""
+def test_after_a_change_the_old_result_is_served_for_a_while_with_its_as_of() -> None:
+    """It is served for REST times its computing time, with its own as_of; then it is computed again."""
     clock = Clock()
     compute = Counted(clock)
     first, _, changed, other_lineage = snapshots()
@@ -94,8 +94,8 @@ def test_after_a_change_the_old_insight_stands_for_a_while_and_says_so() -> None
     asyncio.run(story())
 
 
-def test_what_nobody_asks_for_is_dropped() -> None:
-    """A result is dropped a minute after the last question; one that is asked for stays."""
+def test_a_result_is_dropped_a_minute_after_the_last_request() -> None:
+    """A result that is requested stays."""
     clock = Clock()
     compute = Counted(clock)
     first, *_ = snapshots()
@@ -113,7 +113,7 @@ def test_what_nobody_asks_for_is_dropped() -> None:
     asyncio.run(story())
 
 
-def test_a_result_keeps_no_topics_alive() -> None:
+def test_a_cached_result_holds_no_reference_to_topics() -> None:
     """It keeps the version number of its topics only, so that old topics can be freed."""
     clock = Clock()
     first, *_ = snapshots()
@@ -129,8 +129,8 @@ def test_a_result_keeps_no_topics_alive() -> None:
     asyncio.run(story())
 
 
-def test_what_is_kept_is_bounded() -> None:
-    """The oldest results are dropped, and computed again at the next question."""
+def test_the_number_of_cached_results_is_bounded() -> None:
+    """The oldest results are dropped, and computed again at the next request."""
     clock = Clock()
     compute = Counted(clock)
     first, *_ = snapshots()
@@ -147,7 +147,7 @@ def test_what_is_kept_is_bounded() -> None:
     asyncio.run(story())
 
 
-def test_too_many_requests_are_asked_to_come_again() -> None:
+def test_too_many_waiting_requests_get_503_with_retry_after() -> None:
     """While one runs and others wait, the next gets 503 with Retry-After; no two run at the same time."""
     go_on = threading.Event()
     at_work: list[int] = []

@@ -16,7 +16,7 @@ from pipeline.settings import describe, given_values, load
 CHANGES = {"KafkaPartitionsOffline": {"threshold": 100, "for": "1h30m", "severity": "warning"}}
 
 
-def test_what_is_not_changed_stays() -> None:
+def test_alerts_without_changes_keep_the_shipped_thresholds() -> None:
     """Without changes the table is the shipped one; a change of one alert leaves the others."""
     assert changed_thresholds(load(ExportSettings).alerts) == THRESHOLDS
     changed = changed_thresholds(load(ExportSettings, None, alerts=CHANGES).alerts)
@@ -25,19 +25,19 @@ def test_what_is_not_changed_stays() -> None:
     assert {**changed, "KafkaPartitionsOffline": THRESHOLDS["KafkaPartitionsOffline"]} == THRESHOLDS
 
 
-def test_a_disabled_alert_is_none() -> None:
+def test_a_disabled_alert_is_missing_from_the_thresholds() -> None:
     """It is missing from the table, so that nothing is judged by it."""
     settings = load(ExportSettings, None, alerts={"KcmBlind": {"enabled": False}})
     assert THRESHOLDS.keys() - changed_thresholds(settings.alerts).keys() == {"KcmBlind"}
 
 
-def test_a_severity_of_other_words_says_who_is_notified() -> None:
+def test_a_custom_severity_label_leaves_the_page_severity_unchanged() -> None:
     """The page keeps the shipped severity."""
     settings = load(ExportSettings, None, alerts={"KcmBlind": {"severity": "page"}})
     assert changed_thresholds(settings.alerts)["KcmBlind"].severity is Severity.CRITICAL
 
 
-def test_the_same_is_read_from_an_option_a_variable_and_a_file(
+def test_alert_changes_are_read_from_option_variable_and_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be JSON or a table, and the settings that a child process gets are the same."""
@@ -65,7 +65,7 @@ def test_the_same_is_read_from_an_option_a_variable_and_a_file(
         ("KcmBlind", "{", "Expecting property name"),
     ],
 )
-def test_what_would_have_no_effect_is_refused(name: str, change: object, why: str) -> None:
+def test_an_alert_change_without_effect_is_refused(name: str, change: object, why: str) -> None:
     """With a mistyped name, for example, the page would judge differently from Prometheus."""
     with pytest.raises(UsageError, match=why):
         load(ExportSettings, None, alerts={name: change})

@@ -20,7 +20,9 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
         ("forget_after_s", 1, 604_800),
     ],
 )
-def test_a_setting_may_be_its_bounds_and_nothing_beyond(name: str, least: int, most: int) -> None:
+def test_a_setting_accepts_its_bounds_and_refuses_values_beyond(
+    name: str, least: int, most: int
+) -> None:
     """A value out of bounds is refused with the setting's name."""
     for value in (least, most):
         assert getattr(load(ExportSettings, None, **{name: str(value)}), name) == value
@@ -29,7 +31,7 @@ def test_a_setting_may_be_its_bounds_and_nothing_beyond(name: str, least: int, m
             load(ExportSettings, None, **{name: str(value)})
 
 
-def test_nobody_else_is_served_unless_asked_for() -> None:
+def test_by_default_the_server_listens_on_loopback_only() -> None:
     """The server has no password: by default it listens on this machine only, and serves few series."""
     settings = load(ExportSettings)
     assert settings.host == "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Signs of life: what proves that figures follow, and since when they do not."""
+"""Signs of life: what proves that figures are live, and since when they are not."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Line:
         return self.found().status
 
 
-def test_what_was_there_before_proves_nothing_until_it_advances_twice() -> None:
+def test_after_a_start_figures_are_not_live_until_a_second_timely_beat() -> None:
     """After a start neither a view, nor old beats, nor a first beat that may have been delayed prove anything."""
     line = Line()
     line.is_live = False
@@ -119,7 +119,7 @@ def test_what_was_there_before_proves_nothing_until_it_advances_twice() -> None:
     assert line.status() is Status.LIVE
 
 
-def test_figures_are_of_before_until_the_view_is_where_the_beats_are() -> None:
+def test_figures_are_behind_until_the_view_reaches_the_end_in_the_beats() -> None:
     """After a start, the fold's old view says nothing about what was written to the log since."""
     line = Line().fold()
     line.seq = 2
@@ -145,7 +145,7 @@ def test_a_stage_that_dies_is_reported_within_three_seconds(dead: Stage) -> None
     assert found.since - T0 == died_at
 
 
-def test_a_quiet_fold_that_has_shown_all_is_not_late() -> None:
+def test_a_fold_without_new_changes_is_not_late() -> None:
     """Nothing is missing from its view, however old it is."""
     line = Line().fold().run(3)
     for _ in range(60):
@@ -165,7 +165,7 @@ def test_a_fold_that_goes_back_to_an_older_checkpoint_is_behind_at_once() -> Non
     assert line.fold().status() is Status.LIVE
 
 
-def test_a_fold_that_goes_back_again_and_again_is_held_in_little() -> None:
+def test_a_fold_that_goes_back_repeatedly_keeps_one_position_due() -> None:
     """Only the first place that it must reach again is kept."""
     line = Line().fold().run(30)
     newest = line.seq
@@ -178,9 +178,7 @@ def test_a_fold_that_goes_back_again_and_again_is_held_in_little() -> None:
     assert line.fold().status() is Status.LIVE
 
 
-def test_a_watcher_that_sent_beats_is_dead_without_them_though_the_topic_was_created_again() -> (
-    None
-):
+def test_beats_stay_required_after_the_topic_is_recreated() -> None:
     """The earlier beats are gone with the topic; what the fold publishes again does not prove that a watcher lives."""
     line = Line().fold().run(5)
     line.signs = line.signs.without_topic().without_topic()
@@ -193,9 +191,7 @@ def test_a_watcher_that_sent_beats_is_dead_without_them_though_the_topic_was_cre
     assert line.status() is Status.LIVE
 
 
-def test_an_older_watcher_that_takes_over_after_the_topic_was_created_again_needs_no_beats() -> (
-    None
-):
+def test_an_older_watcher_after_a_topic_recreation_needs_no_beats() -> None:
     """Its generation is above the last that sent beats, so what arrives through the fold is its sign of life."""
     line = Line().fold().run(5)
     line.signs = line.signs.without_topic()
@@ -225,7 +221,7 @@ def test_a_log_that_is_late_is_reported_within_three_seconds() -> None:
     assert found.since == T0 + 5_000
 
 
-def test_a_watcher_that_comes_back_proves_nothing_by_its_first_beat() -> None:
+def test_the_first_beat_of_a_returning_watcher_does_not_make_figures_live() -> None:
     """What it missed must first be read, then be in the log, then be in the view."""
     line = Line().fold().run(5).wait(20_000).beat(answered_ms=20_000)
     assert line.status() is Status.BLIND
@@ -236,7 +232,7 @@ def test_a_watcher_that_comes_back_proves_nothing_by_its_first_beat() -> None:
     assert line.fold().status() is Status.LIVE
 
 
-def test_beats_that_were_held_up_together_prove_nothing() -> None:
+def test_beats_that_were_delayed_together_do_not_make_figures_live() -> None:
     """They arrive together when Kafka is back, before what was written in the meantime."""
     line = Line().fold().run(5).wait(20_000)
     for _ in range(20):
@@ -244,17 +240,17 @@ def test_beats_that_were_held_up_together_prove_nothing() -> None:
     assert line.status() is Status.BLIND
 
 
-def test_a_beat_that_waited_on_its_way_proves_no_answer_of_zookeeper() -> None:
+def test_a_delayed_beat_does_not_refresh_the_last_zookeeper_answer() -> None:
     """It holds for when it was sent: the next one that is on time says how old the answer is by then."""
     line = Line().run(10)
-    line.wait(8_000).beat()  # sent eight seconds ago; ZooKeeper fell silent just after
+    line.wait(8_000).beat()  # sent eight seconds ago; ZooKeeper's last answer was just before
     line.wait(1_000).beat(answered_ms=9_000)
     assert line.status() is Status.BLIND
     line.wait(1_000).beat(answered_ms=10_000)
     assert line.status() is Status.BLIND
 
 
-def test_a_newer_generation_makes_figures_old_until_the_view_has_it() -> None:
+def test_a_new_watcher_generation_is_behind_until_the_view_has_it() -> None:
     """They are stale since the former watcher's last sign: what the new one found is not in the view yet."""
     line = Line().fold().run(5).wait(2_000)
     line.generation, line.number, line.seq = 2, 0, 1
@@ -263,7 +259,7 @@ def test_a_newer_generation_makes_figures_old_until_the_view_has_it() -> None:
     assert line.fold().status() is Status.LIVE
 
 
-def test_a_fold_that_only_ever_comes_near_the_log_stays_late() -> None:
+def test_a_fold_that_never_reaches_the_end_of_the_log_stays_late() -> None:
     """However many positions it has yet to reach, its lateness is not forgotten."""
     line = Line().fold().run(3)
     for _ in range(100):
@@ -276,7 +272,7 @@ def test_a_fold_that_only_ever_comes_near_the_log_stays_late() -> None:
     assert line.fold().status() is Status.LIVE
 
 
-def test_without_beats_the_views_own_progress_counts() -> None:
+def test_for_a_watcher_without_beats_the_progress_of_views_counts() -> None:
     """This is for a watcher of an older release, also after one that sent beats."""
     line = Line()
     line.is_live = False
@@ -291,7 +287,7 @@ def test_without_beats_the_views_own_progress_counts() -> None:
     assert line.wait(10_000).fold().wait(LATE_MS).status() is Status.LIVE
 
 
-def test_a_watcher_that_is_said_to_send_beats_is_dead_without_them() -> None:
+def test_without_beats_figures_are_behind_if_the_view_announces_beats() -> None:
     """For an exporter that starts after the topic with the beats is gone, what the fold publishes proves no watcher."""
     line = Line()
     line.says_beats, line.is_live = True, False
@@ -307,7 +303,7 @@ def test_a_watcher_that_is_said_to_send_beats_is_dead_without_them() -> None:
 
 
 @pytest.mark.parametrize("held_up_ms", [500, 2_000, 2_800])
-def test_a_beat_counts_from_when_it_was_sent(held_up_ms: int) -> None:
+def test_the_age_of_a_beat_counts_from_when_it_was_sent(held_up_ms: int) -> None:
     """A reader that was paused reads it late, which does not make it fresher."""
     line = Line().fold().run(10).wait(2_900).beat(answered_ms=0, held_up_ms=held_up_ms)
     line.wait(LATE_BEATS_MS - held_up_ms)
@@ -315,7 +311,7 @@ def test_a_beat_counts_from_when_it_was_sent(held_up_ms: int) -> None:
     assert line.wait(1).status() in LATE
 
 
-def test_a_backlog_that_comes_at_once_hides_no_delay() -> None:
+def test_the_delays_of_a_backlog_of_beats_are_recognized() -> None:
     """However many beats were delayed together, the earlier ones show how long each took."""
     line = Line().fold().run(20).wait(60_000)
     for second in range(59, 1, -1):
@@ -327,7 +323,7 @@ def test_a_backlog_that_comes_at_once_hides_no_delay() -> None:
     assert line.wait(1).status() in LATE
 
 
-def test_a_machine_whose_steady_clock_stood_still_is_believed_again() -> None:
+def test_figures_are_live_again_after_the_watchers_machine_slept() -> None:
     """After its sleep all beats seem to be delayed, until no beat from before the sleep is kept."""
     line = Line().fold().run(20)
     assert line.watcher_steady_ms is not None
@@ -337,7 +333,7 @@ def test_a_machine_whose_steady_clock_stood_still_is_believed_again() -> None:
     assert line.run(10).status() is Status.LIVE
 
 
-def test_another_watchers_first_beat_proves_nothing() -> None:
+def test_the_first_beat_of_another_watcher_does_not_make_figures_live() -> None:
     """It has another clock, so nothing shows whether the beat was delayed."""
     line = Line().fold().run(10).wait(2_500)
     line.watcher, line.generation, line.number, line.seq = "d4e5f6", 2, 0, 1
@@ -347,7 +343,7 @@ def test_another_watchers_first_beat_proves_nothing() -> None:
     assert line.wait(400).beat().status() is Status.LIVE
 
 
-def test_beats_that_do_not_say_when_they_were_sent_count_from_when_they_came() -> None:
+def test_beats_without_a_send_time_count_from_their_arrival() -> None:
     """This is for a watcher of an earlier release."""
     line = Line()
     line.watcher_steady_ms = None
@@ -356,7 +352,7 @@ def test_beats_that_do_not_say_when_they_were_sent_count_from_when_they_came() -
 
 
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
-def test_clocks_that_disagree_are_reported_with_who_and_how_much(ahead_ms: int) -> None:
+def test_clock_skew_is_reported_with_the_stage_and_the_amount(ahead_ms: int) -> None:
     """The other clocks show whose clock is wrong; where all disagree with the exporter's, that one is."""
     line = Line().fold()
     line.watcher_clock_ms += ahead_ms
@@ -371,7 +367,7 @@ def test_clocks_that_disagree_are_reported_with_who_and_how_much(ahead_ms: int) 
 
 
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
-def test_zookeepers_clock_is_held_against_ours_by_the_watchers(ahead_ms: int) -> None:
+def test_zookeeper_clock_skew_is_measured_through_the_watchers_clock(ahead_ms: int) -> None:
     """The watcher reports by how much ZooKeeper's clock is ahead of its own; the wrong clock shows as for other stages."""
     line = Line().fold()
     line.zookeeper_ahead_ms = ahead_ms
@@ -387,7 +383,7 @@ def test_zookeepers_clock_is_held_against_ours_by_the_watchers(ahead_ms: int) ->
     assert set(found.clock_skew_ms) == {Stage.ZOOKEEPER, Stage.WATCHER, Stage.FOLD}
 
 
-def test_a_record_that_is_late_is_no_clock_that_is_behind() -> None:
+def test_a_late_record_is_not_reported_as_clock_skew() -> None:
     """Only the smallest of several delays counts as a difference of clocks."""
     line = Line().fold().run(10)
     line.watcher_clock_ms -= 60_000
@@ -416,7 +412,7 @@ ACTS = st.lists(
 
 @example([("no ZooKeeper", 2), ("no fold", 1), ("no fold", 2)])
 @given(ACTS)
-def test_nothing_is_live_three_seconds_after_signs_stop_whatever_clocks_do(
+def test_figures_are_not_live_three_seconds_after_signs_of_life_stop(
     acts: list[tuple[str, int]],
 ) -> None:
     """For any steps of any clock and any silence, live figures are at most 3 s behind.

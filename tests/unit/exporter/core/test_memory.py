@@ -40,7 +40,9 @@ MACHINE = {"proc/meminfo": "MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:  
         *("no-limit", "over-its-limit", "nothing-to-give-back", "old-kernel"),
     ],
 )
-def test_the_least_counts(tmp_path: Path, files: dict[str, str], left: int | None) -> None:
+def test_memory_left_is_the_least_of_container_and_machine(
+    tmp_path: Path, files: dict[str, str], left: int | None
+) -> None:
     """These are the limits of either cgroup version and the machine's memory; the page cache counts as left."""
     for name, text in files.items():
         path = tmp_path / name
@@ -49,7 +51,7 @@ def test_the_least_counts(tmp_path: Path, files: dict[str, str], left: int | Non
     assert memory_left(tmp_path) == left
 
 
-def test_this_machine_says_how_much_is_left() -> None:
+def test_memory_left_of_this_machine_is_positive_if_known() -> None:
     """There is some where the tests run."""
     left = memory_left()
     assert left is None or left > 0

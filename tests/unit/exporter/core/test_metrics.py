@@ -10,7 +10,7 @@ from exporter.core.render import Format
 
 
 @pytest.mark.parametrize("format_", Format)
-def test_samples_come_without_an_end_so_that_more_can_follow(format_: Format) -> None:
+def test_the_exposition_has_no_end_mark(format_: Format) -> None:
     """The end mark is added where the answer is put together."""
     metrics = ExporterMetrics(CollectorRegistry())
     metrics.records.labels("kcm.views").inc(3)
@@ -19,7 +19,7 @@ def test_samples_come_without_an_end_so_that_more_can_follow(format_: Format) ->
     assert Format.OPENMETRICS.end not in body
 
 
-def test_two_exporters_of_one_process_count_apart() -> None:
+def test_two_exporters_in_one_process_have_separate_counters() -> None:
     """Instruments live on the registry that is passed in."""
     one, other = (ExporterMetrics(CollectorRegistry()) for _ in range(2))
     one.commits.inc()

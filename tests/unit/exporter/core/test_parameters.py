@@ -23,7 +23,7 @@ PROD = "/api/v1/clusters/prod"
         (f"/topics?contains={'x' * 301}", ["contains", "300"]),
     ],
 )
-def test_what_cannot_be_answered_is_refused_by_name(
+def test_a_bad_parameter_is_refused_with_its_name_and_value(
     served: Served, path: str, names: list[str]
 ) -> None:
     """The problem's detail has the parameter, the given value, and what it may be."""

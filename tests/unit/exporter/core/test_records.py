@@ -9,7 +9,7 @@ from exporter.core.records import TopicEntry
 from tests.support.samples import as_of, broker_view, topic_view
 
 
-def test_a_topic_is_read_from_the_bytes_it_came_in() -> None:
+def test_a_topic_entry_decodes_to_its_view() -> None:
     """Only the fields by which chunks are found and ordered are kept decoded."""
     view = topic_view("t", as_of(7), chunk=1, chunks=2)
     entry = TopicEntry.of(view, encode_view(view))
@@ -17,7 +17,7 @@ def test_a_topic_is_read_from_the_bytes_it_came_in() -> None:
     assert entry.decode() == view
 
 
-def test_bytes_of_another_view_are_no_topic() -> None:
+def test_a_topic_entry_of_another_views_bytes_raises_type_error() -> None:
     """That cannot happen unless there is a bug in the exporter."""
     entry = TopicEntry.of(topic_view("t"), encode_view(broker_view(0)))
     with pytest.raises(TypeError, match="BrokerView"):

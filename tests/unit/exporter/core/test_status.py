@@ -13,7 +13,7 @@ GONE_MS = 15_000
 READY = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0)
 
 
-def test_nobody_is_ready_before_both_topics_were_read_to_their_ends() -> None:
+def test_the_exporter_is_not_ready_before_both_topics_are_read_to_their_ends() -> None:
     """The reason says what is being done and how many records are left."""
     assert reasons_not_ready(ReadingStatus(), T0, kafka_gone_ms=GONE_MS) == [
         "waiting for the pipeline's Kafka and its topics"
@@ -24,14 +24,14 @@ def test_nobody_is_ready_before_both_topics_were_read_to_their_ends() -> None:
     ]
 
 
-def test_ready_until_kafka_has_been_silent_for_too_long() -> None:
-    """A short silence is not reported, a long one is, with its length."""
+def test_the_exporter_is_ready_until_kafka_has_not_answered_for_too_long() -> None:
+    """A short time without an answer is not reported; a long one is, with its length."""
     assert reasons_not_ready(READY, T0 + GONE_MS, kafka_gone_ms=GONE_MS) == []
     (reason,) = reasons_not_ready(READY, T0 + GONE_MS + 1000, kafka_gone_ms=GONE_MS)
     assert "16 s" in reason
 
 
-def test_a_kafka_that_went_before_it_answered_a_question_is_reported_as_well() -> None:
+def test_a_kafka_that_never_answered_a_probe_is_reported_as_gone() -> None:
     """Records that were read show until when it answered."""
     read = ReadingStatus(read_to_end_once=True, read_at=T0)
     assert reasons_not_ready(read, T0 + GONE_MS, kafka_gone_ms=GONE_MS) == []
@@ -40,7 +40,7 @@ def test_a_kafka_that_went_before_it_answered_a_question_is_reported_as_well() -
 
 
 @pytest.mark.parametrize(("kafka_gone_ms", "bound_ms"), [(GONE_MS, GONE_MS), (3_600_000, 60_000)])
-def test_a_reading_that_stands_still_is_reported_and_blamed_on_nobody_else(
+def test_a_stuck_reading_thread_is_reported_without_blaming_kafka(
     kafka_gone_ms: int, bound_ms: int
 ) -> None:
     """While the thread stands still, nothing is known about Kafka: it may answer well."""
@@ -52,13 +52,13 @@ def test_a_reading_that_stands_still_is_reported_and_blamed_on_nobody_else(
     assert f"has read nothing for {bound_ms // 1000 + 1} s: its reading thread stands" in reason
 
 
-def test_a_topic_that_is_gone_is_named() -> None:
+def test_not_ready_names_a_deleted_topic() -> None:
     """A deleted topic makes the exporter not ready, by name."""
     status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0, topics_gone=("kcm.views",))
     assert reasons_not_ready(status, T0, kafka_gone_ms=GONE_MS) == ["topic kcm.views is gone"]
 
 
-def test_the_log_is_held_against_the_newest_sign_in_its_partition() -> None:
+def test_log_lag_is_measured_against_the_newest_heartbeat_in_its_partition() -> None:
     """Where one cluster's watcher died, the fold is not blamed for the partition's other clusters."""
     store = ViewStore()
     store.apply(record(cluster_view("dead", log=log_view(heartbeat_at=T0, last_change_at=T0))))

@@ -34,7 +34,7 @@ def topics(store: ViewStore) -> set[str]:
     return {entry.name for entry in held(store).topics.values()}
 
 
-def test_a_version_stands_for_the_very_same_topics() -> None:
+def test_topics_version_changes_exactly_when_topics_change() -> None:
     """It changes exactly where topics are added, changed or removed, over all clusters."""
     store = ViewStore()
     steps = (
@@ -54,7 +54,7 @@ def test_a_version_stands_for_the_very_same_topics() -> None:
     assert len({versions[0], versions[2], versions[4]}) == 3
 
 
-def test_a_topic_deleted_and_made_again_in_one_batch_is_there() -> None:
+def test_a_topic_deleted_and_recreated_in_one_batch_is_kept() -> None:
     """Of two records of a key in one batch the later one counts."""
     store = ViewStore()
     store.apply(record(deleted(as_of(2)), "prod/topic/t/0"))
@@ -73,7 +73,7 @@ def merged(
     return snapshot
 
 
-def test_a_topic_of_fewer_chunks_loses_those_beyond_its_last() -> None:
+def test_a_topic_with_fewer_chunks_drops_the_chunks_beyond_the_last() -> None:
     """Their deletes may never be written: the first chunk says how many there are."""
     chunks = {
         f"topic_t_{chunk}": topic_entry(topic_view("t", chunk=chunk, chunks=3))
@@ -87,15 +87,15 @@ def test_a_topic_of_fewer_chunks_loses_those_beyond_its_last() -> None:
     assert set(merged(whole, cluster_view(at=as_of(2)), topic_t_0=None).topics) == set()
 
 
-def test_brokers_that_the_cluster_does_not_know_go_and_the_others_stand_in_order() -> None:
-    """A delete that was never written leaves no broker behind."""
+def test_brokers_that_the_cluster_view_omits_are_dropped() -> None:
+    """The delete of a broker may never be written; the others stay in order."""
     brokers = {"broker_2": broker_view(2), "broker_0": broker_view(0), "broker_1": broker_view(1)}
     before = merged(None, cluster_view(brokers_known=(0, 1, 2)), **brokers)
     assert list(before.brokers) == [0, 1, 2]
     assert list(merged(before, cluster_view(at=as_of(2), brokers_known=(0, 2))).brokers) == [0, 2]
 
 
-def test_topics_that_a_whole_resync_did_not_contain_go() -> None:
+def test_topics_missing_from_a_full_resync_are_dropped() -> None:
     """They are older than the place from which on the fold wrote all views again."""
     old, new = topic_entry(topic_view("old")), topic_entry(topic_view("new", as_of(7)))
     before = merged(None, cluster_view(), topic_old_0=old)
@@ -103,8 +103,8 @@ def test_topics_that_a_whole_resync_did_not_contain_go() -> None:
     assert set(merged(before, resynced, topic_new_0=new).topics) == {"prod/topic/new/0"}
 
 
-def test_what_a_whole_resync_was_denied_stays() -> None:
-    """Whether it exists is not known, so it must not be missing from lists, figures and recommendations."""
+def test_topics_that_a_full_resync_may_not_read_are_kept() -> None:
+    """Whether they exist is not known, so lists, figures and recommendations keep them."""
     store = ViewStore()
     for name in ("denied", "gone"):
         store.apply(record(topic_view(name)))
@@ -118,7 +118,7 @@ def test_what_a_whole_resync_was_denied_stays() -> None:
     assert topics(store) == {"denied", "other"}
 
 
-def test_incidents_stand_until_they_are_written_again_or_the_lineage_is_another() -> None:
+def test_incidents_are_kept_until_a_newer_view_or_another_lineage() -> None:
     """A batch holds only what changed; another lineage starts from an empty snapshot."""
     of = incidents_view(incident(7))
     before = merged(None, cluster_view(), incidents=of)

@@ -88,7 +88,7 @@ def test_clusters_have_rings_of_their_own() -> None:
     assert read(store.search("quiet", most=5, up_to=FAR)) == []
 
 
-def test_all_clusters_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_clusters_share_one_size_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster with the most bytes drops its oldest: a quiet one keeps all events, busy ones an equal share."""
     monkeypatch.setattr(event_store, "MAX_BYTES", 10 * size_bytes() + 50)
     store = EventStore(kept=100)
@@ -113,7 +113,7 @@ def test_all_clusters_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"\xff", b'{"v":2}'])
-def test_garbage_is_refused(value: bytes | None) -> None:
+def test_a_malformed_event_is_refused(value: bytes | None) -> None:
     """A record that is not an event of this version is an error, and changes nothing."""
     store = EventStore(kept=1)
     with pytest.raises(UnreadableRecordError):
@@ -136,7 +136,7 @@ def refolded_store() -> EventStore:
     return store
 
 
-def test_what_is_folded_again_is_shown_once() -> None:
+def test_events_that_a_newer_lineage_emits_again_are_shown_once() -> None:
     """Events that the newer lineage emits again are shown from it; those before are the older lineage's."""
     store = refolded_store()
     far = as_of(10**9, lineage="L2")
@@ -147,14 +147,14 @@ def test_what_is_folded_again_is_shown_once() -> None:
     assert places(read(store.search("prod", most=10, up_to=far))) == expected[::-1]
 
 
-def test_until_the_swap_the_older_lineage_is_shown() -> None:
+def test_events_of_the_older_lineage_are_shown_until_the_swap() -> None:
     """Before the views swap, no event of the newer lineage is shown and none of the older one is left out."""
     shown = read(refolded_store().search("prod", most=10, up_to=as_of(5)))
     assert places(shown) == [("L1", seq) for seq in (5, 4, 3, 2, 1)]
 
 
-def test_who_follows_hears_nothing_twice() -> None:
-    """After the swap a follower continues after the place that it had reached."""
+def test_a_follower_gets_no_event_twice_after_a_lineage_swap() -> None:
+    """After the swap a follower continues after the position that it had reached."""
     store = refolded_store()
     far = as_of(10**9, lineage="L2")
     page = store.search("prod", most=10, up_to=far, after=elected(5).id)
@@ -166,8 +166,8 @@ def test_who_follows_hears_nothing_twice() -> None:
     assert places(read(page)) == [("L2", 5), ("L2", 6), ("L2", 7)]
 
 
-def test_events_of_a_log_made_anew_are_new() -> None:
-    """Its places begin at 0 again; its times do not."""
+def test_events_of_a_recreated_log_are_new() -> None:
+    """Its positions begin at 0 again; its times do not."""
     store = EventStore(kept=100)
     for seq in range(10, 13):
         store.apply(event_record(elected(seq)))
@@ -180,7 +180,7 @@ def test_events_of_a_log_made_anew_are_new() -> None:
     assert places(read(page)) == [("L2", 1)]
 
 
-def test_events_of_another_kind_are_refused() -> None:
+def test_an_event_of_an_unknown_kind_is_refused_and_later_ones_are_kept() -> None:
     """An older exporter continues with the next event that it knows."""
     store = EventStore(kept=10)
     store.apply(event_record(elected(1)))

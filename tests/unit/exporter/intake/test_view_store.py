@@ -1,6 +1,6 @@
 """The view store: newest wins, batches swap at their commit marker, lineages replace, garbage is refused.
 
-A newer lineage is shown once it has reached the place of the one that is shown, never before. Views of
+A newer lineage is shown once it has reached the position of the one that is shown, never before. Views of
 another release that are not known are refused, never misread.
 """
 
@@ -97,7 +97,7 @@ def test_the_newer_of_two_views_that_wait_wins() -> None:
     assert held(store).brokers[0].leaders == 3
 
 
-def test_beats_are_handed_over_once_and_in_order() -> None:
+def test_beats_are_taken_once_and_in_order() -> None:
     """They belong to no batch, and wait for no commit marker."""
     store = ViewStore()
     assert store.take_beats() == []
@@ -135,7 +135,7 @@ def test_a_view_that_was_deleted_does_not_come_back() -> None:
     assert topics(store) == set()
 
 
-def test_a_view_ahead_of_the_mark_waits_for_its_own() -> None:
+def test_a_view_ahead_of_the_commit_marker_waits_for_its_own_marker() -> None:
     """A reader that begins between two batches does not show the later one's views early."""
     store = ViewStore()
     store.apply(record(broker_view(0, as_of(2), leaders=2)))
@@ -145,7 +145,7 @@ def test_a_view_ahead_of_the_mark_waits_for_its_own() -> None:
     assert held(store).brokers[0].leaders == 2
 
 
-def test_a_new_lineage_replaces_all_of_the_older() -> None:
+def test_a_new_lineage_replaces_all_views_of_the_older() -> None:
     """Brokers and topics of an older lineage are removed, even if the new one never names them."""
     store = ViewStore()
     for view in (broker_view(0), broker_view(1), topic_view("old"), cluster_view(at=as_of(900))):
@@ -158,7 +158,7 @@ def test_a_new_lineage_replaces_all_of_the_older() -> None:
     assert held(store).view.as_of.lineage == "L2"
 
 
-def test_views_of_an_older_lineage_that_still_wait_are_dropped() -> None:
+def test_pending_views_of_an_older_lineage_are_dropped() -> None:
     """Leftovers of a lineage in a compacted topic never enter a newer one's snapshot."""
     store = ViewStore()
     store.apply(record(broker_view(7, as_of(5))))
@@ -166,7 +166,7 @@ def test_views_of_an_older_lineage_that_still_wait_are_dropped() -> None:
     assert held(store).brokers == {}
 
 
-def test_clusters_are_apart_and_can_go() -> None:
+def test_a_delete_or_tombstone_drops_only_its_cluster() -> None:
     """A delete or a tombstone under a cluster's key drops only that cluster."""
     store = ViewStore()
     for name in ("a", "b", "c"):
@@ -177,7 +177,7 @@ def test_clusters_are_apart_and_can_go() -> None:
     assert store.apply(raw(b"nobody/cluster", None)) is None
 
 
-def test_a_null_drops_what_waits_of_a_cluster_that_is_not_shown() -> None:
+def test_a_tombstone_drops_the_pending_views_of_an_unknown_cluster() -> None:
     """Compaction may have removed the cluster's own view, but not yet other views before the tombstone."""
     store = ViewStore()
     store.apply(record(broker_view(0)))
@@ -196,7 +196,7 @@ def test_an_older_delete_of_a_cluster_is_ignored() -> None:
     assert not store.clusters
 
 
-def test_a_null_drops_a_cluster_only_under_its_key_and_after_what_was_read_of_it() -> None:
+def test_a_tombstone_drops_a_cluster_only_by_its_key_and_a_later_offset() -> None:
     """Compaction's tombstones are under other keys, and before newer views of the cluster.
 
     Where the topic was recreated, the offsets begin at 0 again.
@@ -232,7 +232,9 @@ def test_a_null_drops_a_cluster_only_under_its_key_and_after_what_was_read_of_it
         (b"/cluster", None),
     ],
 )
-def test_garbage_is_refused_and_changes_nothing(key: bytes | None, value: bytes | None) -> None:
+def test_a_malformed_view_is_refused_and_changes_nothing(
+    key: bytes | None, value: bytes | None
+) -> None:
     """A record that is damaged, of another version or under a wrong key raises an error."""
     store = ViewStore()
     with pytest.raises(UnreadableRecordError, match=r"\w+ \w+"):
@@ -240,7 +242,7 @@ def test_garbage_is_refused_and_changes_nothing(key: bytes | None, value: bytes 
     assert not store.clusters
 
 
-def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> None:
+def test_forget_unconfirmed_drops_clusters_missing_from_a_recreated_topic() -> None:
     """After the topic was read again only clusters seen in it stay; until then all are served."""
     store = ViewStore()
     store.apply(record(cluster_view("stays")))
@@ -256,7 +258,7 @@ def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> N
     assert store.forget_unconfirmed() == [], "the very same view confirms it"
 
 
-def test_an_entry_decodes_to_the_view_that_came_in() -> None:
+def test_a_stored_topic_entry_decodes_to_its_view() -> None:
     """A topic is kept as bytes and decodes to the same view."""
     store = ViewStore()
     view = topic_view("t", isr=((0,), None), adding={1: (2,)})
@@ -287,8 +289,8 @@ def l2(seq: int, *, at: int = T0, generation: int = 1, verified_at: int | None =
     return record(view).value or b""
 
 
-def test_a_log_that_is_folded_again_is_not_shown_on_its_way() -> None:
-    """States that are days old stay hidden; at the older lineage's place everything swaps."""
+def test_a_refold_stays_hidden_until_it_reaches_the_position_shown() -> None:
+    """States that are days old stay hidden; at the older lineage's position everything swaps."""
     store = shown_store()
     store.apply(record(broker_view(5, as_of(1, lineage="L2"))))
     store.apply(record(topic_view("folded again", at=as_of(1, lineage="L2"))))
@@ -306,13 +308,13 @@ def test_a_log_that_is_folded_again_is_not_shown_on_its_way() -> None:
     assert topics(store) == {"folded again", "new", "newer"}, "each stands on the one before it"
 
 
-def test_a_newer_generation_of_the_watcher_is_further_in_the_log() -> None:
+def test_a_position_in_a_newer_watcher_generation_is_later() -> None:
     """Its seqs begin at 0 again, and its clock may be behind."""
     store = shown_store()
     assert store.apply(raw(b"prod/cluster", l2(1, at=T0 - 1000, generation=2))) == "prod"
 
 
-def test_a_log_made_anew_has_come_as_far_by_its_clock() -> None:
+def test_a_recreated_log_catches_up_by_its_timestamps() -> None:
     """Its positions begin at 0 again, and its first heartbeat is newer than the old log's last one."""
     store = shown_store()
     assert store.apply(raw(b"prod/cluster", l2(3, at=T0 - 1))) is None
@@ -320,8 +322,8 @@ def test_a_log_made_anew_has_come_as_far_by_its_clock() -> None:
     assert shown(store) == ("L2", (1, 4))
 
 
-def test_a_view_that_was_missing_is_taken_in_when_its_batch_is_read_again() -> None:
-    """A repeated batch, or a topic that is read again, contains it at the place that is already shown."""
+def test_a_missing_view_is_added_when_its_batch_is_read_again() -> None:
+    """A repeated batch, or a topic that is read again, contains it at the position that is already shown."""
     store = ViewStore()
     store.apply(record(cluster_view(at=as_of(2))))
     assert not store.clusters["prod"].topics
@@ -330,8 +332,8 @@ def test_a_view_that_was_missing_is_taken_in_when_its_batch_is_read_again() -> N
     assert {entry.name for entry in store.clusters["prod"].topics.values()} == {"t"}
 
 
-def test_proven_figures_are_not_replaced_by_unproven_ones_at_once() -> None:
-    """A log that lost its beginning has no complete resync: the store waits for the one that is requested."""
+def test_verified_figures_are_not_replaced_by_unverified_ones_at_once() -> None:
+    """A log without its beginning has no full resync: the store waits for the requested one."""
     store = shown_store()
     assert store.apply(raw(b"prod/cluster", l2(950, at=T0 + 1, verified_at=None))) is None
     assert shown(store) == ("L1", (1, 900))
@@ -339,7 +341,7 @@ def test_proven_figures_are_not_replaced_by_unproven_ones_at_once() -> None:
     assert shown(store) == ("L2", (1, 960))
 
 
-def test_a_proof_that_does_not_come_is_not_waited_for_for_ever() -> None:
+def test_unverified_figures_are_shown_after_ten_minutes() -> None:
     """After ten minutes by the log's clock, figures marked as incomplete are better than old ones."""
     store = shown_store()
     late = T0 + UNPROVEN_AT_MOST_MS
@@ -347,14 +349,14 @@ def test_a_proof_that_does_not_come_is_not_waited_for_for_ever() -> None:
     assert store.apply(raw(b"prod/cluster", l2(951, at=late + 1, verified_at=None))) == "prod"
 
 
-def test_unproven_figures_are_replaced_by_unproven_ones() -> None:
-    """There are no proven figures to keep."""
+def test_unverified_figures_are_replaced_by_unverified_ones() -> None:
+    """There are no verified figures to keep."""
     store = ViewStore()
     store.apply(record(cluster_view(at=as_of(9), log=log_view(verified_at=None))))
     assert store.apply(raw(b"prod/cluster", l2(9, verified_at=None))) == "prod"
 
 
-def test_the_older_lineage_cannot_come_between() -> None:
+def test_an_older_lineage_is_ignored_while_a_newer_one_is_held_back() -> None:
     """Once a newer lineage is held back, later views of the older one are not newer."""
     store = shown_store()
     store.apply(raw(b"prod/cluster", l2(10, at=T0 - 1000)))
@@ -365,7 +367,7 @@ def test_the_older_lineage_cannot_come_between() -> None:
 @pytest.mark.parametrize(
     "value", [None, record(deleted(as_of(11, lineage="L2")), "prod/cluster").value]
 )
-def test_a_cluster_that_goes_goes_with_what_was_on_its_way(value: bytes | None) -> None:
+def test_a_deleted_cluster_drops_its_held_back_and_pending_views(value: bytes | None) -> None:
     """A delete drops everything, so that nothing returns with a later batch or as its base."""
     store = shown_store()
     store.apply(record(topic_view("held back", at=as_of(10, lineage="L2"))))
@@ -383,7 +385,7 @@ def newer(value: bytes | None, **fields: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def test_an_older_exporter_reads_a_newer_folds_views() -> None:
+def test_views_with_unknown_fields_of_a_newer_fold_are_read() -> None:
     """Fields that it does not know have no effect on those that it knows."""
     store, plain = ViewStore(), ViewStore()
     for view in (broker_view(0), topic_view("t"), cluster_view()):
@@ -411,7 +413,7 @@ def test_views_of_another_kind_or_version_are_refused(key: bytes, fields: dict[s
     assert list(store.clusters["prod"].brokers) == [0]
 
 
-def test_a_newer_exporter_reads_an_older_folds_views() -> None:
+def test_views_of_an_older_fold_without_newer_fields_are_read() -> None:
     """Fields that an older fold does not write have their defaults: only those of the first release are required."""
     store = ViewStore()
     first_release = {
@@ -425,7 +427,7 @@ def test_a_newer_exporter_reads_an_older_folds_views() -> None:
     assert store.clusters["prod"].view.controller.id == 0
 
 
-def test_a_cluster_whose_views_were_lost_is_incomplete_until_they_come_again() -> None:
+def test_a_cluster_with_lost_views_is_incomplete_until_they_are_rewritten() -> None:
     """The view with a new leader is lost: the older view is shown, but not as live."""
     before = topic_view("t", as_of(1), leader=(0, 1))
     moved = topic_view("t", as_of(2), leader=(1, 1))
@@ -443,8 +445,8 @@ def test_a_cluster_whose_views_were_lost_is_incomplete_until_they_come_again() -
     assert assess(held(store).view, FRESH, T0).status is Status.LIVE
 
 
-def test_what_the_fold_says_of_itself_stands() -> None:
-    """It has its own reason and time for incomplete figures."""
+def test_the_folds_own_reason_for_incomplete_figures_is_kept() -> None:
+    """The fold reports its own reason and time for incomplete figures."""
     log = log_view(incomplete_since=T0, incomplete_reason="a hole")
     store = ViewStore()
     store.apply(record(cluster_view(log=log, views_digest=digest_text(1))))
@@ -452,15 +454,15 @@ def test_what_the_fold_says_of_itself_stands() -> None:
     assert held(store).view.log == log
 
 
-def test_a_fold_that_does_not_know_what_it_published_is_believed() -> None:
-    """An older release does not report it."""
+def test_a_fold_without_a_views_digest_is_not_reported_as_lacking_views() -> None:
+    """A fold of an older release does not report the digest."""
     store = ViewStore()
     store.apply(record(topic_view("t")))
     store.apply(record(cluster_view()))
     assert not held(store).lacks_views
 
 
-def test_each_view_that_is_no_topics_has_the_digest_of_its_record() -> None:
+def test_each_view_except_topics_has_the_digest_of_its_record() -> None:
     """By the digests an exporter notices that it lacks a view."""
     store = ViewStore()
     broker = record(broker_view(0))

@@ -30,8 +30,8 @@ from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, wat
 from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, log_view
 
 
-def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
-    """The beat is first: it says how far the page can trust the rest."""
+def test_a_new_viewer_gets_beat_fleet_brokers_and_cluster_at_once() -> None:
+    """The beat is first: it has the completeness of the figures that follow."""
 
     async def look() -> list[tuple[str, Any]]:
         served = shown()
@@ -52,7 +52,7 @@ def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
     assert len(cluster["events"]) == 1, "those of its own cluster"
 
 
-def test_of_one_cluster_alone_nobody_has_to_say_its_name() -> None:
+def test_a_viewer_without_a_cluster_name_gets_the_only_cluster() -> None:
     """A viewer that asks for no cluster gets the only one; once there are two, it gets the fleet only."""
 
     async def look() -> tuple[Any, list[tuple[str, Any]]]:
@@ -74,7 +74,7 @@ def test_of_one_cluster_alone_nobody_has_to_say_its_name() -> None:
     assert [data["trust"] for name, data in later if name == "beat"] == [None, None]
 
 
-def test_who_joins_while_a_picture_is_made_is_sent_the_time_first_too() -> None:
+def test_a_viewer_that_joins_during_an_update_gets_a_beat_first() -> None:
     """While another cluster's picture is made, a viewer joins; its next update begins with a beat."""
 
     async def look() -> list[str]:
@@ -93,7 +93,7 @@ def test_who_joins_while_a_picture_is_made_is_sent_the_time_first_too() -> None:
     assert asyncio.run(look()) == ["beat", "fleet", "brokers", "cluster"]
 
 
-def test_a_change_is_sent_once_and_to_all_the_same() -> None:
+def test_all_viewers_get_the_same_bytes_of_a_change() -> None:
     """One computation per swap: two viewers get the same bytes object."""
 
     async def look() -> tuple[bytes, bytes]:
@@ -113,7 +113,7 @@ def test_a_change_is_sent_once_and_to_all_the_same() -> None:
     assert one is other
 
 
-def test_what_figures_are_worth_is_said_before_they_are_shown() -> None:
+def test_a_changed_completeness_is_sent_in_a_beat_before_the_figures() -> None:
     """It is sent with the next update, not the next beat: they would be under the earlier beat for a second."""
 
     async def look() -> list[tuple[str, Any]]:
@@ -134,7 +134,7 @@ def test_what_figures_are_worth_is_said_before_they_are_shown() -> None:
     assert dict(sent)["beat"]["trust"]["status"] == "incomplete"
 
 
-def test_the_page_judges_by_the_thresholds_that_it_is_given() -> None:
+def test_the_page_uses_the_configured_alert_thresholds() -> None:
     """A cluster without a controller has a problem by the shipped thresholds, and none without thresholds."""
 
     async def look(thresholds: Mapping[str, Threshold]) -> list[str]:
@@ -148,7 +148,7 @@ def test_the_page_judges_by_the_thresholds_that_it_is_given() -> None:
     assert asyncio.run(look({})) == []
 
 
-def test_an_unknown_cluster_is_shown_as_unknown_until_it_is_there() -> None:
+def test_an_unknown_cluster_is_null_until_it_appears() -> None:
     """The page says that it is not known, and continues by itself when the cluster appears."""
 
     async def look() -> tuple[Any, Any]:
@@ -163,7 +163,7 @@ def test_an_unknown_cluster_is_shown_as_unknown_until_it_is_there() -> None:
     assert after["name"] == "later"
 
 
-def test_more_viewers_than_there_is_room_for_are_turned_away() -> None:
+def test_viewers_beyond_the_limit_get_503_with_retry_after() -> None:
     """They get 503 and Retry-After; the place of a viewer that leaves is free."""
 
     async def crowd() -> None:
@@ -182,7 +182,7 @@ def test_more_viewers_than_there_is_room_for_are_turned_away() -> None:
     asyncio.run(crowd())
 
 
-def test_one_client_does_not_take_every_place() -> None:
+def test_viewers_beyond_the_limit_of_one_client_get_429() -> None:
     """Its pages beyond its share are refused with 429; another client has room."""
 
     async def crowd() -> None:
@@ -202,7 +202,7 @@ def test_one_client_does_not_take_every_place() -> None:
     asyncio.run(crowd())
 
 
-def test_nothing_is_looked_at_while_nobody_looks() -> None:
+def test_the_feed_task_ends_with_its_last_viewer_and_restarts() -> None:
     """The task ends with its last viewer, and begins again with the next."""
 
     async def look() -> tuple[bool, Any]:
@@ -247,7 +247,7 @@ def ticking(
     return feed, updates, beats
 
 
-def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
+def test_an_unexpected_exception_does_not_end_the_feed() -> None:
     """An unexpected exception is logged once while it lasts; after it the feed sends again."""
 
     async def look() -> Any:
@@ -264,7 +264,7 @@ def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
     assert cluster["name"] == "prod"
 
 
-class Mistake:
+class InjectedError:
     """An exception on some clusters, for as long as it is `on`."""
 
     def __init__(
@@ -297,7 +297,7 @@ async def sent_by_update(feed: LiveFeed, number: int, *viewers: Viewer) -> list[
     ("module", "name"),
     [(feed_module, "judge"), (feed_module, "fleet_row"), (messages_module, "cluster_picture")],
 )
-def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
+def test_an_exception_on_one_cluster_stops_updates_of_its_viewers_only(
     monkeypatch: pytest.MonkeyPatch, module: Any, name: str
 ) -> None:
     """They are sent nothing, which the page notices; the fleet has no figures of it; it is logged once."""
@@ -313,7 +313,7 @@ def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
         ):
             await own.news.wait()
             await sent_by_update(feed, 0, own, other, all_)
-            mistake = Mistake(monkeypatch, module, name)
+            error = InjectedError(monkeypatch, module, name)
             row: dict[str, Any] = {}
             for number in range(1, 2 * UPDATES_PER_BEAT + 1):
                 served.write(
@@ -326,7 +326,7 @@ def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
                 if "fleet" in of_all:
                     row = {row["name"]: row["status"] for row in of_all["fleet"]["clusters"]}
             assert row == {"prod": None, "other": "live"}
-            mistake.on = False
+            error.on = False
             assert await sent_by_update(feed, 1, own) == [{}], "the first of all is a beat"
             (of_own,) = await sent_by_update(feed, 0, own)
             assert list(of_own) == ["beat", "fleet", "brokers", "cluster"]
@@ -338,7 +338,7 @@ def test_a_mistake_about_one_cluster_takes_the_page_from_its_own_viewers_alone(
     ]
 
 
-def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
+def test_after_an_exception_a_removed_cluster_is_sent_with_a_beat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its viewers get the message that it is gone with a new beat: an old beat would not be about that."""
@@ -348,7 +348,7 @@ def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
         feed = feed_of(served, update_every_s=SOON_S)  # no update runs by itself
         async with watching(feed) as viewer:
             await viewer.news.wait()
-            Mistake(monkeypatch, feed_module, "judge")
+            InjectedError(monkeypatch, feed_module, "judge")
             await sent_by_update(feed, 1, viewer)
             served.collector.update([], {})
             return [sent for n in (2, 3) for sent in await sent_by_update(feed, n, viewer)]
@@ -358,7 +358,7 @@ def test_after_a_mistake_the_end_of_a_cluster_comes_with_a_beat_as_well(
     assert later == {}
 
 
-def test_a_viewer_that_joins_between_beats_is_sent_one_at_once() -> None:
+def test_a_viewer_that_joins_between_beats_gets_a_beat_at_once() -> None:
     """It must not wait for the next beat; the other viewers get this one as well."""
 
     async def look() -> list[list[str]]:
@@ -372,7 +372,7 @@ def test_a_viewer_that_joins_between_beats_is_sent_one_at_once() -> None:
     assert asyncio.run(look()) == [["beat"], ["beat", "fleet", "brokers", "cluster"]]
 
 
-def test_mistakes_about_two_clusters_leave_both_in_the_list(
+def test_clusters_whose_update_fails_stay_in_the_fleet_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They have no figures and are equally bad; all viewers get the list."""
@@ -380,7 +380,7 @@ def test_mistakes_about_two_clusters_leave_both_in_the_list(
     async def look() -> list[tuple[str, str | None]]:
         served = shown()
         served.write(cluster_view("other"))
-        Mistake(monkeypatch, feed_module, "judge", ("prod", "other"))
+        InjectedError(monkeypatch, feed_module, "judge", ("prod", "other"))
         feed = feed_of(served, update_every_s=SOON_S)
         async with watching(feed, "unknown") as viewer:
             fleet = await heard(viewer, "fleet")
@@ -389,7 +389,7 @@ def test_mistakes_about_two_clusters_leave_both_in_the_list(
     assert sorted(asyncio.run(look())) == [("other", None), ("prod", None)]
 
 
-def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
+def test_the_fleet_is_assessed_once_per_beat_and_once_per_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Updates in between cost nothing, and a commit does not wait for the next beat."""
@@ -417,7 +417,7 @@ def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
     assert judged == [0, beat, beat + 1, 2 * beat, 3 * beat]
 
 
-def test_the_list_of_clusters_grows_old_by_the_clock_alone() -> None:
+def test_the_fleet_becomes_stale_without_new_views() -> None:
     """It is judged again with each beat, because a monitor that has died changes no view."""
 
     async def look() -> tuple[str, str, str]:
@@ -437,7 +437,7 @@ def test_the_list_of_clusters_grows_old_by_the_clock_alone() -> None:
     assert asyncio.run(look()) == ("live", "behind", "behind")
 
 
-def test_an_end_ends_every_stream() -> None:
+def test_ending_the_feed_ends_every_stream() -> None:
     """Otherwise the server would wait for responses that have no end."""
 
     async def look() -> bool:
@@ -454,7 +454,7 @@ def test_an_end_ends_every_stream() -> None:
     assert asyncio.run(look())
 
 
-def test_an_update_judges_each_cluster_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_assesses_each_cluster_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Viewers of the cluster, of another one and of the fleet share one judgement of it."""
     asked: list[str] = []
 

@@ -10,7 +10,7 @@ from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, wat
 from tests.support.samples import as_of, broker_view, cluster_view, log_view
 
 
-def test_the_delay_is_shown_of_changes_that_were_seen_to_come() -> None:
+def test_delay_ms_is_given_only_for_changes_after_the_page_was_opened() -> None:
     """It is not measured for what was there when the page was opened, nor if the watcher's clock is ahead."""
 
     async def look() -> list[int | None]:
@@ -27,7 +27,7 @@ def test_the_delay_is_shown_of_changes_that_were_seen_to_come() -> None:
     assert asyncio.run(look()) == [None, 250, None]
 
 
-def test_packed_messages_follow_one_another_in_one_gzip_stream() -> None:
+def test_packed_messages_form_one_gzip_stream() -> None:
     """Each is packed once, for all viewers, and can be read as soon as it arrives."""
     messages_sent = [Message("beat", b"{}"), Message("cluster", b'{"a":"' + b"x" * 9_000 + b'"}')]
     unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)

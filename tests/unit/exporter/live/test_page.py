@@ -18,7 +18,7 @@ def text(name: str) -> str:
     return FILES[name].decode()
 
 
-def test_every_file_that_is_named_is_served_and_every_served_one_is_named() -> None:
+def test_referenced_files_and_served_files_are_the_same() -> None:
     """No file is missing, and none is shipped unused."""
     named = set(re.findall(r'(?:href|src)="page/([^"]+)"', text("index.html")))
     for script in SCRIPTS:
@@ -30,7 +30,7 @@ def test_every_file_that_is_named_is_served_and_every_served_one_is_named() -> N
         assert (answer.status_code, answer.content) == (200, FILES[name])
 
 
-def test_every_element_that_a_script_takes_by_its_id_stands_in_the_page_once() -> None:
+def test_every_element_id_that_a_script_uses_is_in_the_page_once() -> None:
     """A renamed id is found here, not by a page that stays empty."""
     ids = re.findall(r'\bid="([^"]+)"', text("index.html"))
     assert len(ids) == len(set(ids))
@@ -41,7 +41,7 @@ def test_every_element_that_a_script_takes_by_its_id_stands_in_the_page_once() -
 
 
 @pytest.mark.parametrize("path", ["/", "/page/main.js", "/page/page.css", "/page/icon.svg"])
-def test_the_page_may_load_and_ask_nothing_but_the_exporter(path: str) -> None:
+def test_every_file_has_a_content_security_policy(path: str) -> None:
     """Every file is served with the policy, which forbids inline scripts, styles and markup from text."""
     headers = Served().get(path).headers
     assert headers["content-security-policy"] == POLICY
@@ -51,7 +51,7 @@ def test_the_page_may_load_and_ask_nothing_but_the_exporter(path: str) -> None:
     assert "require-trusted-types-for 'script'" in POLICY
 
 
-def test_nothing_in_the_files_needs_what_the_policy_forbids() -> None:
+def test_no_file_uses_what_the_content_security_policy_forbids() -> None:
     """No inline script, style or handler, no address outside, no markup made from text."""
     page = text("index.html")
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=|javascript:", page)
@@ -64,7 +64,7 @@ def test_nothing_in_the_files_needs_what_the_policy_forbids() -> None:
         ), script
 
 
-def test_what_a_browser_has_is_not_sent_again() -> None:
+def test_an_unchanged_page_file_gets_304() -> None:
     """The files have ETags and are revalidated each time, so that an upgrade shows at once."""
     served = Served()
     answer = served.get("/")
@@ -74,7 +74,7 @@ def test_what_a_browser_has_is_not_sent_again() -> None:
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
 
 
-def test_what_else_is_served_is_linked() -> None:
+def test_the_page_links_to_every_other_endpoint() -> None:
     """The page links to everything else, and to the partitions' metrics where they are served."""
     for path in (
         "metrics",
@@ -96,7 +96,7 @@ def test_a_mistyped_parameter_of_the_stream_is_refused() -> None:
     assert "clusters" in answer.json()["detail"]
 
 
-def test_an_incidents_sentence_stands_as_it_was_written() -> None:
+def test_the_script_shows_an_incident_summary_unchanged() -> None:
     """The sentence itself says that its counts are at least so many: the script must not add that again."""
     assert "incident.summary" in text("incidents.js")
     assert "complete" not in text("incidents.js")

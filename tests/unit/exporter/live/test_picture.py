@@ -24,7 +24,7 @@ def snapshot(name: str = "prod", **fields: Any) -> ClusterSnapshot:
     )
 
 
-def test_the_fleet_is_sorted_by_what_is_worst() -> None:
+def test_the_fleet_lists_the_worst_cluster_first() -> None:
     """Critical ones are first; among them those without a controller, then by offline partitions."""
     behind = Completeness(status=Status.BEHIND, since=1, stage=Stage.WATCHER, verified_at=None)
     clusters = [
@@ -47,7 +47,7 @@ def test_the_fleet_is_sorted_by_what_is_worst() -> None:
     assert rows[5]["status"] == "behind"
 
 
-def test_the_row_of_a_cluster_that_could_not_be_judged_has_no_figure() -> None:
+def test_the_row_of_a_cluster_whose_update_failed_has_no_figures() -> None:
     """It has the fields of any row, so that the page can show it, and refers to the log."""
     failed = failed_row("prod")
     judged = fleet_row(
@@ -60,7 +60,7 @@ def test_the_row_of_a_cluster_that_could_not_be_judged_has_no_figure() -> None:
     assert "see its log" in failed["headline"]
 
 
-def test_a_picture_names_few_of_an_events_partitions() -> None:
+def test_a_picture_lists_at_most_three_partitions_of_an_event() -> None:
     """The API lists more of them, and has the fields that only programs need."""
     partitions = [{"topic": "t", "partition": number} for number in range(9)]
     event = {"id": "L1/1/1/0", "kind": "IsrShrunk", "zxid": "1", "position": {"seq": 1}}
@@ -75,7 +75,7 @@ def test_a_picture_names_few_of_an_events_partitions() -> None:
     assert (picture["name"], picture["problems"], picture["elections"]) == ("prod", [], [])
 
 
-def test_trust_says_when_each_stage_was_last_heard_of() -> None:
+def test_trust_has_the_time_of_the_last_sign_of_each_stage() -> None:
     """The times are by the exporter's clock and the ages of the signs; None where there is no sign yet."""
     progress = ReaderProgress(read_ms=3, watcher_ms=None, fold_ms=2)
     assert trust(LIVE, progress, T0) == {

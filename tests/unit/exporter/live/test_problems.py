@@ -50,12 +50,12 @@ def problems(shown: ClusterSnapshot, now: int = T0, **progress: Any) -> list[Clu
 
 
 def test_a_healthy_cluster_has_no_problem() -> None:
-    """The page is quiet: it lists nothing, and the severity is none."""
+    """The page lists nothing, and the severity is none."""
     assert listed(broker_view(0), broker_view(1)) == []
     assert severity_of([], LIVE) is ProblemSeverity.NONE
 
 
-def test_counts_stand_with_what_they_mean_and_which_partitions_to_list() -> None:
+def test_a_count_has_its_meaning_and_a_partition_filter() -> None:
     """A count of one is in the singular; each kind links to the list of its partitions."""
     counts = Counts(offline=1, under_min_isr=2, under_replicated=1003, without_state=9)
     found = problems(snapshot(broker_view(0), counts=counts))
@@ -100,7 +100,7 @@ def test_partitions_without_a_state_alone_are_a_problem() -> None:
     ],
     ids=["nobody", "ghost", "slow", "failover"],
 )
-def test_the_controllers_problem_has_the_time_since_when(
+def test_a_controller_problem_has_its_severity_and_start_time(
     fields: dict[str, Any], expected: tuple[str, str, int | None]
 ) -> None:
     """A ghost holds /controller, so it is listed before failover work; unknown times stay unknown."""
@@ -142,7 +142,7 @@ def test_imbalance_is_a_problem_above_the_threshold_where_an_election_helps() ->
     ]
 
 
-def test_what_is_critical_stands_before_warnings() -> None:
+def test_critical_problems_are_listed_before_warnings() -> None:
     """This holds whatever they are about."""
     gone = broker_view(1, live=False, replicas=1)
     due = WritesDue(verdict=ControllerHealth.SLOW)
@@ -160,7 +160,7 @@ def test_what_is_critical_stands_before_warnings() -> None:
         (Status.BLIND, ProblemSeverity.WARNING),
     ],
 )
-def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: ProblemSeverity) -> None:
+def test_figures_that_are_not_live_are_a_warning(status: Status, expected: ProblemSeverity) -> None:
     """A cluster with no known problem is not healthy if nothing is known about it."""
     verdict = Completeness(status=status, since=None, stage=Stage.FOLD, verified_at=None)
     assert severity_of([], verdict) is expected
@@ -175,7 +175,7 @@ def judged_of(
 
 
 @pytest.mark.parametrize(("elections", "alerts"), [(2, 0), (3, 1), (6, 2)])
-def test_a_controller_that_flaps_is_judged_by_the_alerts_windows(
+def test_a_flapping_controller_fires_by_the_windows_of_the_alerts(
     elections: int, alerts: int
 ) -> None:
     """This is at the limit of each window; once a window has passed, it no longer flaps."""
@@ -185,7 +185,7 @@ def test_a_controller_that_flaps_is_judged_by_the_alerts_windows(
     assert judged_of(controller=controller, now=T0 + 6 * 3_600_000) == {}
 
 
-def test_replicas_that_leave_isrs_again_and_again_are_named_by_their_broker() -> None:
+def test_brokers_whose_replicas_leave_isrs_repeatedly_are_named() -> None:
     """Minutes are counted, as by the alert; one sentence names several brokers."""
     minute = T0 // 60_000
     restless = tuple(range(minute - 6, minute + 1))
@@ -202,7 +202,7 @@ def test_replicas_that_leave_isrs_again_and_again_are_named_by_their_broker() ->
     ]
 
 
-def test_an_alert_is_pending_until_it_was_so_for_long_enough() -> None:
+def test_an_alert_is_pending_until_its_condition_has_lasted() -> None:
     """The view's own time counts; where that is not known, the alert's state is not known either."""
     vacant = ControllerView(id=-1, vacant_since=T0)
     name = "KafkaControllerMissing"
@@ -216,9 +216,7 @@ def test_an_alert_is_pending_until_it_was_so_for_long_enough() -> None:
         }
 
 
-def test_a_broker_that_is_gone_is_critical_once_it_does_not_come_back_and_no_more_may_be_lost() -> (
-    None
-):
+def test_a_gone_broker_with_partitions_at_min_isr_alerts_after_15_minutes() -> None:
     """It is after 15 minutes; whether partitions were at min ISR for so long is not known."""
     gone = broker_view(1, live=False, replicas=3, since=T0)
     counts = Counts(under_min_isr=0, at_min_isr=2, under_replicated_at_min_isr=1)
@@ -228,14 +226,14 @@ def test_a_broker_that_is_gone_is_critical_once_it_does_not_come_back_and_no_mor
     assert judged_of(gone, counts=counts, now=T0 + 900_000) == late
 
 
-def test_what_a_reassignment_explains_is_no_problem() -> None:
+def test_under_replication_during_a_reassignment_is_no_problem() -> None:
     """It is counted as by the alert; from an older fold all partitions being reassigned are explained."""
     explained = Counts(under_replicated=2, under_replicated_reassigning=2, under_min_isr=0)
     assert judged_of(counts=explained) == {}
     assert judged_of(counts=Counts(under_replicated=2, reassigning=2, under_min_isr=0)) == {}
 
 
-def test_what_is_denied_has_no_figures_and_so_no_problems() -> None:
+def test_figures_of_denied_paths_cause_no_problems() -> None:
     """Their alerts cannot fire; the problem is that the path is denied."""
     log = log_view(denied=("/",), denied_more=3)
     controller = ControllerView(id=-1, vacant_since=T0)
@@ -243,8 +241,8 @@ def test_what_is_denied_has_no_figures_and_so_no_problems() -> None:
     assert found == {"KcmIncompleteOrDivergent": None, "KcmPathsDenied": None}
 
 
-def test_the_monitors_own_state_is_a_problem_as_soon_as_its_alert_fires() -> None:
-    """Until then the page's line on trust says it."""
+def test_the_monitors_own_state_is_a_problem_once_its_alert_fires() -> None:
+    """Until then the page's trust line shows it."""
     late = {"watcher_ms": 84_999}
     assert judged_of(reading=late) == {}
     assert judged_of(reading={"watcher_ms": 85_000}) == {"KcmBehind": AlertState.FIRING}
@@ -263,7 +261,7 @@ def test_the_monitors_own_state_is_a_problem_as_soon_as_its_alert_fires() -> Non
     assert judged_of(counts=Counts(partitions=4, under_min_isr=None)) == {"KcmMinIsrNotKnown": None}
 
 
-def test_a_topic_that_waits_too_long_for_its_deletion_is_a_problem() -> None:
+def test_a_topic_deletion_that_is_stuck_is_a_problem() -> None:
     """It is one from the age on at which the alert becomes pending."""
     pending = msgspec.structs.replace(cluster_view().pending, oldest_deletion_at=T0)
     name = "KafkaTopicDeletionStuck"

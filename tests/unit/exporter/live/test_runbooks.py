@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[4]
 NAMES = sorted(path.stem for path in (ROOT / "docs" / "runbooks").glob("K*.md"))
 
 
-def test_every_runbook_is_packed_and_no_other() -> None:
+def test_every_runbook_is_packed_and_nothing_else() -> None:
     """The page of a removed alert is no longer served."""
     packed = {path.stem for path in (ROOT / "exporter" / "live" / "runbooks").glob("*.html")}
     assert packed == set(runbook_pages()) == {*NAMES, "index"}
 
 
-def test_a_runbook_is_a_page_under_the_live_page_s_policy() -> None:
+def test_a_runbook_is_served_as_html_with_the_live_page_policy() -> None:
     """It is rendered, its links to other runbooks work, and `.md` may follow the name."""
     served = Served()
     answer = served.get("/runbooks/KafkaBrokerGoneAtMinIsr")
@@ -32,13 +32,13 @@ def test_a_runbook_is_a_page_under_the_live_page_s_policy() -> None:
     assert served.get("/runbooks/KafkaBrokerGoneAtMinIsr.md").content == answer.content
 
 
-def test_the_list_leads_to_every_runbook() -> None:
+def test_the_index_links_to_every_runbook() -> None:
     """The links are relative, so they work behind any proxy."""
     text = Served().get("/runbooks").text
     assert set(re.findall(r'<a href="runbooks/(\w+)">', text)) == set(NAMES)
 
 
-def test_what_a_page_links_to_is_served() -> None:
+def test_every_link_of_a_runbook_is_served() -> None:
     """Its style, the live page, the list and other runbooks, as a browser resolves them."""
     served = Served()
     for name, text in runbook_pages().items():
@@ -49,6 +49,6 @@ def test_what_a_page_links_to_is_served() -> None:
 
 
 @pytest.mark.parametrize("name", ["KcmNothing", "..%2F..%2Fpage.py", "index.html", "style"])
-def test_what_is_no_runbook_is_not_served(name: str) -> None:
+def test_an_unknown_runbook_name_gets_404(name: str) -> None:
     """A name is looked up among the packed ones, never in a folder."""
     assert Served().get(f"/runbooks/{name}").status_code == 404

@@ -12,7 +12,7 @@ from exporter.live.viewer import Viewer
 from tests.support.live_feed import SOON_S, feed_of, messages, shown
 
 
-def test_a_viewer_that_takes_nothing_is_dropped() -> None:
+def test_a_viewer_that_does_not_read_is_dropped_after_a_deadline() -> None:
     """Each write has a deadline; the viewer's place is free afterwards."""
 
     async def look() -> set[Viewer]:
@@ -34,7 +34,7 @@ def test_a_viewer_that_takes_nothing_is_dropped() -> None:
     assert asyncio.run(look()) == set()
 
 
-def test_a_question_for_the_head_alone_is_answered_and_leaves() -> None:
+def test_a_head_request_is_answered_without_a_stream() -> None:
     """A probe with HEAD gets the type of the stream, no stream, and takes no place."""
 
     async def look() -> tuple[list[Message], set[Viewer]]:
@@ -60,7 +60,7 @@ def test_a_question_for_the_head_alone_is_answered_and_leaves() -> None:
     assert viewers == set()
 
 
-def test_a_viewer_that_takes_gzip_gets_each_message_packed() -> None:
+def test_a_viewer_that_accepts_gzip_gets_each_message_packed() -> None:
     """The first bytes are the stream's header, and each message can be read when it arrives."""
 
     async def look() -> tuple[Message, list[str]]:
@@ -90,7 +90,7 @@ def test_a_viewer_that_takes_gzip_gets_each_message_packed() -> None:
     assert set(kinds) == {"beat", "fleet", "brokers", "cluster"}
 
 
-def test_a_viewer_that_hangs_up_leaves() -> None:
+def test_a_viewer_that_disconnects_is_removed_at_once() -> None:
     """It leaves at once, although nothing was to be sent."""
 
     async def look() -> tuple[list[str], set[Viewer]]:

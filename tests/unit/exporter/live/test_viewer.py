@@ -6,7 +6,7 @@ from exporter.live.viewer import Viewer
 from tests.support.live_feed import messages
 
 
-def test_a_viewer_that_does_not_read_is_kept_the_newest_state_only() -> None:
+def test_only_the_newest_state_is_kept_for_a_viewer_that_does_not_read() -> None:
     """Newer states replace those that were not sent yet: there is never a queue."""
     viewer = Viewer("prod")
     for number in range(1000):

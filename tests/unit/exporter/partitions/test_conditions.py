@@ -28,7 +28,7 @@ BROKERS = {"0": "3", "<default>": "2"}
         (BROKERS, "1", set()),
     ],
 )
-def test_the_filter_and_the_figure_of_blocking_min_isr_agree(
+def test_the_min_isr_blocking_filter_agrees_with_its_count(
     brokers: dict[str, str], topic: str | None, blocked: set[int]
 ) -> None:
     """A broker's own value counts for the partitions that it leads, unless the topic has one."""
@@ -74,7 +74,7 @@ def test_the_filter_and_the_figure_of_blocking_min_isr_agree(
         (Condition.ONE_RACK, {7}),
     ],
 )
-def test_a_filter_finds_what_its_definition_says(
+def test_a_filter_finds_exactly_the_partitions_with_its_condition(
     served: Served, condition: Condition, expected: set[int]
 ) -> None:
     """In a topic with one problem per partition, exactly the partitions with the condition are listed."""
@@ -83,14 +83,14 @@ def test_a_filter_finds_what_its_definition_says(
     assert all(condition in each["conditions"] for each in found)
 
 
-def test_a_topic_that_is_being_deleted_is_in_no_trouble(served: Served) -> None:
+def test_a_topic_being_deleted_meets_only_the_condition_deleting(served: Served) -> None:
     """Its partitions meet the condition `deleting` and no other."""
     found = served.json(f"{PROD}/partitions", filter="deleting")["partitions"]
     assert ids(found) == ["gone-0", "gone-1"]
     assert all(each["conditions"] == ["deleting"] for each in found)
 
 
-def test_filters_narrow_each_other(served: Served) -> None:
+def test_several_filters_are_combined_with_and(served: Served) -> None:
     """A partition must meet several filters, a part of the name and a broker."""
     path = f"{PROD}/partitions"
     both = served.json(path, filter=["not-preferred", "under-replicated"])["partitions"]

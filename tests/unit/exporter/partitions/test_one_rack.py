@@ -44,7 +44,7 @@ def test_partitions_in_one_rack_are_counted() -> None:
     assert OneRackCount().of(_cluster([])) == len(TOGETHER.partitions)
 
 
-def test_only_what_changed_is_read_again() -> None:
+def test_only_changed_topics_are_read_again() -> None:
     """A cluster is read once, then only its changed topics; a broker that changes its rack affects all."""
     reads: list[str] = []
     count, before = OneRackCount(), _cluster(reads)
@@ -61,12 +61,12 @@ def test_only_what_changed_is_read_again() -> None:
 
 
 @pytest.mark.parametrize("path", ["/brokers", "/brokers/ids/2", "/brokers/topics/t"])
-def test_what_may_not_be_read_is_not_counted(path: str) -> None:
+def test_there_is_no_count_if_the_watcher_was_denied_a_path(path: str) -> None:
     """Where the watcher was denied a part, there is no count rather than a lower one."""
     assert OneRackCount().of(_cluster([], denied=(path,))) is None
 
 
-def test_without_a_second_rack_there_is_nothing_to_spread_over() -> None:
+def test_without_a_second_live_rack_the_count_is_zero() -> None:
     """Where no other rack is live, the assignment is not to blame for one rack."""
     cluster = _cluster([])
     view = msgspec.structs.replace(cluster.view, brokers_live=(0, 1))

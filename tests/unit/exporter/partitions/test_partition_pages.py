@@ -34,7 +34,7 @@ def wide_topic() -> list[TopicView]:
     ]
 
 
-def test_a_partition_says_that_it_shows_a_last_good_value(served: Served) -> None:
+def test_a_partition_with_a_last_good_value_is_marked_unreadable(served: Served) -> None:
     """Its own state cannot be parsed, or the assignment of its topic, which affects all partitions."""
     served.write(
         topic_view("state", unreadable=(1,)),
@@ -51,7 +51,7 @@ def test_a_partition_says_that_it_shows_a_last_good_value(served: Served) -> Non
 @pytest.mark.parametrize("most_read", [1, 3, 1000])
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 @pytest.mark.parametrize("query", [{}, {"filter": "not-preferred"}, {"contains": "i"}])
-def test_pages_hold_everything_once_and_in_order(
+def test_pages_contain_every_item_once_and_in_order(
     served: Served,
     limit: int,
     query: dict[str, Any],
@@ -97,14 +97,14 @@ def test_a_request_reads_a_bounded_number_of_partitions(
     assert topics["next"] == "gone"
 
 
-def test_what_is_counted_as_none_is_not_searched_for(served: Served) -> None:
+def test_a_filter_whose_count_is_zero_needs_no_search(served: Served) -> None:
     """For a healthy cluster of any size the answer that nothing is offline needs no search."""
     served.write(cluster_view(at=as_of(2), counts=Counts(), brokers_known=(0, 1, 2)))
     answer = served.json(f"{PROD}/partitions", filter="offline")
     assert (answer["partitions"], answer["next"]) == ([], None)
 
 
-def test_a_topic_says_how_many_of_its_partitions_are_what(served: Served) -> None:
+def test_a_topic_has_the_number_of_its_partitions_in_each_condition(served: Served) -> None:
     """The counts of a topic are those of its partitions."""
     (topic,) = served.json(f"{PROD}/topics", filter="offline")["topics"]
     assert (topic["name"], topic["partitions"], topic["min_isr"]) == ("sick", 8, 2)

@@ -32,7 +32,7 @@ def found_by(served: Served, **query: Any) -> list[str]:
 @pytest.mark.parametrize("limit", [1, 3, 50])
 @pytest.mark.parametrize("condition", [None, *Condition])
 @pytest.mark.parametrize("broker", [None, 2])
-def test_a_search_finds_what_the_pages_hold(
+def test_a_search_finds_the_same_partitions_as_the_pages(
     served: Served, limit: int, condition: Condition | None, broker: int | None
 ) -> None:
     """This holds for each condition and broker, in the same order, whatever the size of a page."""
@@ -53,12 +53,14 @@ def test_a_search_finds_what_the_pages_hold(
         ("7", []),
     ],
 )
-def test_a_text_means_topics_and_partitions(served: Served, text: str, expected: list[str]) -> None:
+def test_a_search_text_matches_topics_and_partitions(
+    served: Served, text: str, expected: list[str]
+) -> None:
     """It may be a part of the topic's name, or of topic and number; a number alone means no partition."""
     assert found_by(served, text=text, limit=2) == expected
 
 
-def test_a_number_begins_a_longer_one(served: Served) -> None:
+def test_a_partition_number_matches_as_a_prefix(served: Served) -> None:
     """This is as in any search box; topics in several chunks are searched to the last chunk."""
     numbers = tuple(range(40))
     pair = (0, 1)
@@ -88,13 +90,13 @@ def test_a_number_begins_a_longer_one(served: Served) -> None:
     ]
 
 
-def test_what_the_figures_count_as_none_is_not_searched_for(served: Served) -> None:
+def test_a_filter_whose_count_is_zero_needs_no_search(served: Served) -> None:
     """The answer is given without a search."""
     served.write(cluster_view(counts=Counts()))
     assert found_by(served, filter="offline") == []
 
 
-def test_a_search_says_where_it_may_go_on(served: Served) -> None:
+def test_an_invalid_search_cursor_is_refused(served: Served) -> None:
     """A cursor that is not valid is refused with the name of the parameter."""
     answer = served.get(f"{PROD}/search", {"after": "sick"})
     assert answer.status_code == 400

@@ -41,12 +41,12 @@ def _topics(*topics: TopicView) -> tuple[TopicTrouble, ...]:
     return WorstTopicsSearch().of(_cluster(*topics), T0).topics
 
 
-def test_what_its_followers_lack_is_the_leaders() -> None:
+def test_under_replicated_partitions_count_for_their_leader() -> None:
     """An under-replicated partition counts for its leader; one without a leader counts for no broker."""
     assert WorstTopicsSearch().of(_cluster(BEHIND, LATE, LOST), T0).led_short == ((0, 3),)
 
 
-def test_topics_are_listed_the_worst_first() -> None:
+def test_topics_are_listed_worst_first() -> None:
     """Offline outweighs under min ISR, which outweighs under-replicated; the healthy are left out."""
     assert _topics(LATE, WELL, BEHIND, LOST) == (
         TopicTrouble("lost", 2, 0, 2),
@@ -62,7 +62,7 @@ def test_chunks_of_a_topic_count_together() -> None:
     assert _topics(first, more) == (TopicTrouble("lost", 4, 0, 4),)
 
 
-def test_a_cluster_without_trouble_is_not_looked_through() -> None:
+def test_a_cluster_whose_counts_are_zero_is_not_searched() -> None:
     """Where the totals are zero, no topic is listed, and none is read."""
     assert (
         WorstTopicsSearch().of(_cluster(LOST, counts=Counts(topics=1, partitions=2)), T0).topics
@@ -70,7 +70,7 @@ def test_a_cluster_without_trouble_is_not_looked_through() -> None:
     )
 
 
-def test_a_search_goes_on_from_the_last_one() -> None:
+def test_an_incremental_search_finds_the_same_as_a_first_search() -> None:
     """Whatever has changed (a topic, its chunks, the live brokers, the defaults), it finds what a first search finds."""
     first = _cluster(LOST, BEHIND, LATE, WELL)
     chunks = [msgspec.structs.replace(LOST, chunk=n, chunks=2) for n in range(2)]
@@ -99,7 +99,7 @@ def _with_topics(cluster: ClusterSnapshot, *topics: TopicView) -> ClusterSnapsho
     return msgspec.structs.replace(cluster, topics={**cluster.topics, **changed})
 
 
-def test_no_more_than_the_worst_are_listed() -> None:
+def test_the_number_of_worst_topics_is_bounded() -> None:
     """However many topics have problems, the series stay few."""
     many = [msgspec.structs.replace(LATE, name=f"late-{n:03}") for n in range(MOST_TOPICS + 5)]
     found = _topics(*many, LOST)
@@ -107,12 +107,12 @@ def test_no_more_than_the_worst_are_listed() -> None:
     assert [topic.topic for topic in found[:2]] == ["lost", "late-000"]
 
 
-def test_a_topic_that_is_being_deleted_is_in_no_trouble() -> None:
+def test_a_topic_being_deleted_is_not_listed() -> None:
     """None of the cluster's figures counts it either."""
     assert _topics(msgspec.structs.replace(LOST, deleting=True)) == ()
 
 
-def test_what_was_found_has_its_time() -> None:
+def test_the_worst_topics_have_the_time_of_the_search() -> None:
     """A search renews the time, also where nothing changed; a cluster that is gone is forgotten."""
     store = WorstTopicsStore()
     assert store.of("prod") == WorstTopics()
@@ -127,8 +127,8 @@ def test_what_was_found_has_its_time() -> None:
     assert store.of("prod") == WorstTopics()
 
 
-def test_an_error_of_ours_leaves_nothing_that_looks_current() -> None:
-    """When the search ends, its results are dropped, so that none looks current."""
+def test_results_are_dropped_when_the_search_thread_ends() -> None:
+    """Otherwise old results would look current."""
     store = WorstTopicsStore()
     store.update({"prod": _cluster(LOST)}, T0)
     with WorstTopicsThread(store, lambda: {"prod": _cluster(LOST)}, lambda: T0):
@@ -136,7 +136,9 @@ def test_an_error_of_ours_leaves_nothing_that_looks_current() -> None:
     assert store.of("prod") == WorstTopics()
 
 
-def test_a_mistake_about_one_state_ends_no_other_search(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_in_one_search_does_not_end_later_searches(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """The exception is logged once; there are no results while it lasts, and all of them afterwards."""
     damaged = msgspec.structs.replace(topic_entry(LOST), value=b"garbage")
     clusters = {"prod": _cluster(LOST)}

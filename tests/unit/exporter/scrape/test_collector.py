@@ -78,7 +78,7 @@ def test_two_clusters_parse_in_both_formats(format_: Format) -> None:
     assert len(declared) == len(set(declared))
 
 
-def test_openmetrics_says_when_counters_started_and_the_types_of_its_own() -> None:
+def test_openmetrics_has_created_times_info_and_units() -> None:
     """Each counter carries its created time; info and unit are declared."""
     collector = collector_of(ViewStore(), broker_view(0), cluster_view())
     found = families(collector, Format.OPENMETRICS)
@@ -89,7 +89,7 @@ def test_openmetrics_says_when_counters_started_and_the_types_of_its_own() -> No
     assert b"_created" not in collector.scrape(Format.TEXT, T0)
 
 
-def test_what_is_not_known_makes_no_sample() -> None:
+def test_an_unknown_value_has_no_sample() -> None:
     """None is absent: neither zero nor NaN stands for it."""
     bare = cluster_view(
         controller=ControllerView(), log=msgspec.structs.replace(cluster_view().log, session=None)
@@ -109,7 +109,7 @@ def test_what_is_not_known_makes_no_sample() -> None:
     assert not any(math.isnan(s.value) for family in found.values() for s in family.samples)
 
 
-def test_only_what_changed_is_rendered_again() -> None:
+def test_only_changed_brokers_are_rendered_again() -> None:
     """A broker whose view is the same keeps its bytes object; another start of the counters renders all again."""
     store = ViewStore()
     for view in (broker_view(0), broker_view(1), cluster_view()):
@@ -138,7 +138,7 @@ def test_the_cached_bytes_are_the_same_object_until_a_change() -> None:
     assert b'kafka_controller_id{cluster="prod"} 1\n' in collector._cached_lines(Format.TEXT)
 
 
-def test_a_cluster_that_is_gone_leaves_no_series() -> None:
+def test_a_removed_cluster_has_no_series() -> None:
     """After an update without the cluster, none of its series is served."""
     store = ViewStore()
     collector = collector_of(store, broker_view(0), cluster_view())
@@ -154,7 +154,7 @@ def test_labels_are_escaped() -> None:
         assert value(families(collector, format_), "kafka_broker_info", rack=odd) == 1
 
 
-def test_the_age_of_everything_is_computed_at_the_scrape() -> None:
+def test_ages_are_computed_at_the_scrape() -> None:
     """Ages, up and the vacancy follow the time of the scrape without any new record."""
     controller = ControllerView(vacant_since=T0)
     progress = [ReaderProgress(read_ms=0, watcher_ms=1_500)]
@@ -187,7 +187,7 @@ def test_recent_elections_leave_their_windows_as_time_passes() -> None:
     assert b"recent_elections" not in unknown.scrape(Format.TEXT, T0)
 
 
-def test_minutes_of_leaves_pass_out_of_their_window() -> None:
+def test_isr_leave_minutes_expire_from_their_window() -> None:
     """Each scrape counts them by their own times; a broker from an older fold has no sample."""
     minute = T0 // 60_000
     known = broker_view(0, isr_leave_minutes=(minute - 1, minute))

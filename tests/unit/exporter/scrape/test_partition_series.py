@@ -71,7 +71,7 @@ def test_replicas_being_added_do_not_make_a_partition_under_replicated() -> None
     assert f'{name}{{cluster="prod",topic="t",partition="0"}} 0' in lines
 
 
-def test_only_changed_topics_are_rendered_again_and_deleted_ones_go() -> None:
+def test_only_changed_topics_are_rendered_again_and_deleted_ones_dropped() -> None:
     """A topic keeps its bytes object until its view changes, and leaves no series behind."""
     store = ViewStore()
     for view in (topic_view("a"), topic_view("b"), topic_view("c"), cluster_view()):
@@ -90,7 +90,7 @@ def test_only_changed_topics_are_rendered_again_and_deleted_ones_go() -> None:
         assert body.count(f"# TYPE {metric.name} ".encode()) == 1
 
 
-def test_steps_and_pieces_are_bounded_and_make_the_same_lines(
+def test_the_size_of_steps_and_pieces_does_not_change_the_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The lines are the same whatever the size of a step; the result of a step is kept."""

@@ -54,7 +54,7 @@ VIEWS_OF_EACH_KIND: list[AnyView] = [
 ]
 
 
-def test_a_start_shows_the_state_at_the_end_once() -> None:
+def test_a_start_shows_only_the_state_at_the_end_of_the_topics() -> None:
     """The states before it are not shown; from then on each complete batch is."""
     reading = Reading()
     reading.take(record(cluster_view()), record(cluster_view(at=as_of(2))))
@@ -67,7 +67,7 @@ def test_a_start_shows_the_state_at_the_end_once() -> None:
     assert reading.figure("clusters") == 1
 
 
-def test_what_cannot_be_read_is_counted_by_its_topic() -> None:
+def test_unreadable_records_are_counted_by_topic_and_skipped() -> None:
     """It blocks nothing: the other records are applied."""
     reading = Reading()
     reading.thread._ready()
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_counted_by_its_topic() -> None:
 
 @pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
 @pytest.mark.parametrize("view", VIEWS_OF_EACH_KIND, ids=lambda view: type(view).__name__)
-def test_no_number_of_a_view_ends_the_reading(view: AnyView, number: int) -> None:
+def test_a_view_with_an_out_of_range_number_is_unreadable(view: AnyView, number: int) -> None:
     """Such a view counts as unreadable, whatever the number is used for; the next batch is shown."""
     good = record(view)
     reading = Reading()
@@ -93,7 +93,7 @@ def test_no_number_of_a_view_ends_the_reading(view: AnyView, number: int) -> Non
     assert reading.shown() == {"prod": 9}
 
 
-def test_delays_are_measured_of_what_comes_after_the_start() -> None:
+def test_delays_are_measured_for_records_after_the_start() -> None:
     """A record's delay is since it was written; a change's since the watcher noticed it, measured once."""
     reading = Reading()
     reading.take(record(cluster_view()))
@@ -165,7 +165,7 @@ def answered(at: int, ends: dict[Place, int], *topics: str) -> TopicsAnswer:
     return TopicsAnswer(at, {topic: f"id-{topic}" for topic in topics}, ends, {})
 
 
-def test_who_lacks_a_topic_has_not_read_to_the_end() -> None:
+def test_topics_are_not_read_to_the_end_while_one_is_gone() -> None:
     """This holds for Kafka's answer, where a topic that is gone has no end, and for ends reached earlier."""
     reading = Reading()
     consumer: Any = Consumer({(VIEWS, 0): 5, (EVENTS, 0): 7})
@@ -183,7 +183,7 @@ def test_who_lacks_a_topic_has_not_read_to_the_end() -> None:
     assert reading.state.status.read_to_end_once
 
 
-def test_signs_that_are_read_again_from_the_beginning_prove_nothing() -> None:
+def test_signs_of_life_count_only_after_a_reread_reaches_the_end() -> None:
     """A record before the end of a topic may be of any age; after the end it counts."""
     reading = Reading()
     reading.thread._note_end(reading.now)
@@ -206,7 +206,7 @@ def test_signs_that_are_read_again_from_the_beginning_prove_nothing() -> None:
     assert reading.status() == "live"
 
 
-def test_signs_of_a_topic_that_was_created_again_count_no_more() -> None:
+def test_signs_of_life_from_before_a_topic_recreation_do_not_count() -> None:
     """Neither what the fold publishes again nor an earlier beat proves that the watcher lives."""
     reading = Reading()
     reading.thread._ids = {VIEWS: "a", EVENTS: "e"}
@@ -225,7 +225,7 @@ def test_signs_of_a_topic_that_was_created_again_count_no_more() -> None:
     assert reading.status() == "behind"
 
 
-def test_a_cluster_that_goes_takes_its_events_with_it() -> None:
+def test_the_events_of_a_deleted_cluster_are_dropped() -> None:
     """None of its events is served any more."""
     reading = Reading()
     reading.thread._ready()
@@ -236,7 +236,7 @@ def test_a_cluster_that_goes_takes_its_events_with_it() -> None:
     assert reading.events.held_from("prod") is None
 
 
-def test_what_ended_the_probe_ends_the_reading() -> None:
+def test_a_failed_probe_ends_the_reading() -> None:
     """Each turn checks the probe: without Kafka's answers it is not known what is left to read."""
 
     def check() -> None:
@@ -248,7 +248,7 @@ def test_what_ended_the_probe_ends_the_reading() -> None:
         Reading().thread._turn(EnsuredTopics(topic_names("kcm"), 1, {}), consumer, probe)
 
 
-def test_signs_of_before_the_first_end_prove_nothing() -> None:
+def test_signs_of_life_before_the_first_end_do_not_count() -> None:
     """They may be of any age; those after the end count."""
     reading = Reading()
     reading.take(record(cluster_view()), record(beat(1)))
@@ -263,7 +263,7 @@ def test_signs_of_before_the_first_end_prove_nothing() -> None:
     assert reading.status() == "live"
 
 
-def test_figures_that_move_prove_a_watcher_without_beats_once_history_is_read() -> None:
+def test_progress_without_beats_counts_only_after_a_reread_ends() -> None:
     """While a topic is read again from its beginning, the figures may have moved at any time."""
     reading = following()
     reading.take(record(cluster_view()))
@@ -277,7 +277,7 @@ def test_figures_that_move_prove_a_watcher_without_beats_once_history_is_read() 
     assert reading.status() == "live"
 
 
-def test_delays_are_of_clusters_that_are_shown_and_never_below_zero() -> None:
+def test_delays_are_measured_for_shown_clusters_and_never_negative() -> None:
     """A cluster that is removed in the same batch has no delay, and the others keep theirs; clocks may differ."""
     reading = following()
     reading.take(record(cluster_view("a")), record(cluster_view("b")))
@@ -289,7 +289,7 @@ def test_delays_are_of_clusters_that_are_shown_and_never_below_zero() -> None:
     assert reading.figure("change_delay_seconds_sum") == 0
 
 
-def test_a_change_is_measured_when_it_is_shown_first() -> None:
+def test_a_change_delay_is_measured_when_the_change_is_first_shown() -> None:
     """The first figures of a cluster are not measured, nor those without a newer change."""
     reading = following()
     reading.take(record(cluster_view()))
@@ -300,7 +300,7 @@ def test_a_change_is_measured_when_it_is_shown_first() -> None:
     assert reading.figure("change_delay_seconds_sum") == 1
 
 
-def test_all_is_read_when_every_place_stands_at_its_end() -> None:
+def test_topics_are_read_once_every_partition_is_at_its_end() -> None:
     """The ends are reached one by one, and a new record means that its partition is not at its end."""
     reading = following()
     read_at = reading.state.status.read_at
@@ -313,21 +313,21 @@ def test_all_is_read_when_every_place_stands_at_its_end() -> None:
     assert reading.state.status.records_left == 0
 
 
-def test_records_may_come_with_the_end_after_them() -> None:
+def test_records_and_the_end_after_them_may_come_in_one_poll() -> None:
     """Then their partition is at its end; a partition that is not read does not matter."""
     reading = following()
     note(reading, record(cluster_view()), at_end=[(VIEWS, 0), ("other", 0)])
     assert reading.state.status.read_at == reading.now
 
 
-def test_without_anything_new_nothing_more_is_known_to_be_read() -> None:
+def test_a_notice_does_not_advance_read_at() -> None:
     """A notice of a problem is no answer of the broker that has the records."""
     reading = following()
     note(reading, notices=[Notice(ReadTrouble.AWAY, None, "gone")])
     assert reading.state.status.read_at == reading.now - 1_000
 
 
-def test_records_that_do_not_end_their_place_leave_something_to_read() -> None:
+def test_a_partition_with_new_records_is_not_at_its_end() -> None:
     """Only partitions that were at their ends count."""
     reading = following()
     note(reading, record(cluster_view()))
@@ -359,7 +359,7 @@ def test_a_topic_that_lost_records_is_read_again_from_its_beginning() -> None:
     ]
 
 
-def test_kafkas_failure_is_shown_until_it_answers() -> None:
+def test_a_kafka_failure_is_in_the_status_until_kafka_answers() -> None:
     """The status has its text; the log has one line when it begins and one when it ends."""
     reading = following()
     with structlog.testing.capture_logs() as logged:
@@ -369,7 +369,7 @@ def test_kafkas_failure_is_shown_until_it_answers() -> None:
     assert [line["log_level"] for line in logged] == ["warning", "info"]
 
 
-def test_an_answer_says_what_is_left_to_read_and_when_kafka_answered() -> None:
+def test_an_answer_gives_the_lag_and_the_time_of_the_request() -> None:
     """The number is by topic; a partition of which nothing was read counts in full; it is never negative."""
     reading = following()
     consumer = Consumer({(VIEWS, 0): 3, (VIEWS, 1): 0, (EVENTS, 0): 9})
@@ -389,7 +389,7 @@ def test_an_answer_says_what_is_left_to_read_and_when_kafka_answered() -> None:
     assert status.read_at == asked_at - 1_000
 
 
-def test_an_answer_is_considered_once() -> None:
+def test_the_same_answer_is_evaluated_once() -> None:
     """The same answer again says nothing about what was read meanwhile."""
     reading, consumer = following(), Consumer({(VIEWS, 0): 5})
     answer = answered(reading.now, {(VIEWS, 0): 6}, VIEWS, EVENTS, CHANGES)
@@ -400,7 +400,7 @@ def test_an_answer_is_considered_once() -> None:
     assert reading.state.status.records_left == 1
 
 
-def test_an_answer_of_before_does_not_take_back_what_was_read() -> None:
+def test_an_older_answer_does_not_lower_read_at() -> None:
     """Its request was sent before the ends were reached: by then, and later, everything was read."""
     reading = following()
     consider(reading, answered(reading.now - 2_000, {}, VIEWS, EVENTS, CHANGES))
@@ -409,7 +409,7 @@ def test_an_answer_of_before_does_not_take_back_what_was_read() -> None:
     assert reading.state.status.read_at == reading.now
 
 
-def test_topics_that_are_gone_are_said_once() -> None:
+def test_gone_topics_are_logged_once() -> None:
     """They are logged again only when others are gone."""
     reading = following()
     with structlog.testing.capture_logs() as logged:
@@ -420,7 +420,7 @@ def test_topics_that_are_gone_are_said_once() -> None:
     assert reading.state.status.topics_gone == ()
 
 
-def test_the_first_end_is_dated() -> None:
+def test_read_to_end_at_is_the_time_of_the_first_end() -> None:
     """It is dated once: a later end is another stage of reading, which the status names."""
     reading = following()
     first = reading.now - 1_000
@@ -430,7 +430,7 @@ def test_the_first_end_is_dated() -> None:
     assert reading.state.status.read_to_end_at == first
 
 
-def test_a_topic_that_was_created_again_is_read_again_before_it_counts_as_read() -> None:
+def test_a_recreated_topic_is_read_again_before_it_counts_as_read() -> None:
     """The position in the old topic says nothing about the new one; the other topics are not affected."""
     reading = following()
     consumer = Consumer({(VIEWS, 0): 100, (VIEWS, 1): 100, (EVENTS, 0): 100})
@@ -446,7 +446,7 @@ def test_a_topic_that_was_created_again_is_read_again_before_it_counts_as_read()
     assert len(consumer.reopened) == 1
 
 
-def test_clusters_that_a_recreated_topic_does_not_hold_go_after_a_while(
+def test_clusters_missing_from_a_recreated_topic_are_dropped_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Clusters that the fold publishes again stay; it has the time of the setting for that."""

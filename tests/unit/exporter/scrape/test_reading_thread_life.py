@@ -120,7 +120,7 @@ def test_a_start_reads_both_topics_to_their_ends(monkeypatch: pytest.MonkeyPatch
     assert client.closed == 1
 
 
-def test_a_start_says_how_much_is_left_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_reports_the_records_left_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number is for both topics, by the ends that the brokers report."""
     use_client(monkeypatch, Client())
     reading = started()
@@ -131,7 +131,7 @@ def test_a_start_says_how_much_is_left_to_read(monkeypatch: pytest.MonkeyPatch) 
     await_threads()
 
 
-def test_what_prevents_the_start_is_kept_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_failure_is_kept_as_the_threads_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner gets the same exception object."""
     error = UnreachableError("no Kafka")
 
@@ -145,7 +145,7 @@ def test_what_prevents_the_start_is_kept_for_the_owner(monkeypatch: pytest.Monke
     assert reading.thread.failure is error
 
 
-def test_a_stop_while_kafka_is_waited_for_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_while_waiting_for_kafka_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait ends at once, and it is no standstill, however long it takes."""
 
     def away(settings: PipelineSettings, stop: threading.Event) -> EnsuredTopics:
@@ -162,7 +162,9 @@ def test_a_stop_while_kafka_is_waited_for_is_no_failure(monkeypatch: pytest.Monk
     assert (reading.thread.failure, reading.thread.alive) == (None, False)
 
 
-def test_what_ends_the_reading_closes_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fatal_kafka_error_ends_the_thread_and_closes_its_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The owner gets an error that no retry can fix, and no thread or client is left behind."""
     fatal = Message((VIEWS, 0), 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     fatal._error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied", fatal=True)
@@ -174,10 +176,10 @@ def test_what_ends_the_reading_closes_its_clients(monkeypatch: pytest.MonkeyPatc
     assert client.closed == 1
 
 
-def test_a_probe_that_hangs_does_not_hold_up_the_end(
+def test_a_probe_that_hangs_does_not_block_close(
     monkeypatch: pytest.MonkeyPatch, admin: Admin
 ) -> None:
-    """The reading thread waits for it for a while, not for ever."""
+    """The reading thread waits for it for a limited time."""
     asked, go_on = threading.Event(), threading.Event()
 
     def hang(*_: object, **__: object) -> dict[str, object]:
@@ -196,7 +198,9 @@ def test_a_probe_that_hangs_does_not_hold_up_the_end(
     await_threads()
 
 
-def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reading_thread_that_hangs_is_reported_and_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """After a minute of checks it is logged once, with the place; what was read is still served."""
     client = Stuck()
     use_client(monkeypatch, client)
@@ -231,7 +235,7 @@ def test_a_reading_that_hangs_is_reported_and_ends_nothing(monkeypatch: pytest.M
     await_threads()
 
 
-def test_a_reading_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reading_thread_that_hangs_does_not_block_close(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller of `close` continues after a while, and the process can end."""
     monkeypatch.setattr(reading_thread, "_CLOSE_TIMEOUT_S", 0.01)
     client = Stuck()

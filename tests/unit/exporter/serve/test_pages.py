@@ -44,7 +44,7 @@ def large(*, topics: int = 20, partitions: int = 1_000) -> Served:
     [(large, "/metrics/partitions"), (wide_events, PROD)],
     ids=["every partition", "wide events"],
 )
-def test_health_is_answered_while_much_is_put_together(
+def test_health_is_answered_while_a_large_response_is_built(
     make: Callable[[], Served], path: str
 ) -> None:
     """A large request does not delay a small one."""
@@ -66,7 +66,7 @@ def test_health_is_answered_while_much_is_put_together(
     assert any(asyncio.run(story()) >= 3 for _ in range(20))
 
 
-def test_both_formats_of_every_partition_are_whole() -> None:
+def test_partition_metrics_are_complete_in_both_formats() -> None:
     """The pieces together are the complete answer, with its end mark."""
     served = large(topics=3, partitions=2)
     text = served.get("/metrics/partitions")
@@ -78,7 +78,7 @@ def test_both_formats_of_every_partition_are_whole() -> None:
     assert list(text_string_to_metric_families(openmetrics.text))  # type: ignore[no-untyped-call]  # the package leaves it untyped
 
 
-def test_a_reading_that_stands_still_is_not_ready_and_serves_on() -> None:
+def test_a_stuck_reading_thread_is_not_ready_and_figures_are_still_served() -> None:
     """/readyz gives the reason, the metric shows it, and the figures are still served."""
     served = Served()
     served.write(broker_view(0), cluster_view())

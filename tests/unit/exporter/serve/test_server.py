@@ -13,7 +13,7 @@ from tests.support.web import exchange, request, status
 PROD = "/api/v1/clusters/prod"
 
 
-def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
+def test_every_request_is_counted_by_route_and_status_code() -> None:
     """A refusal and an unknown cluster count for their route; a path that is not served counts for none."""
     served = Served()
     served.write(broker_view(0), cluster_view())
@@ -44,7 +44,7 @@ def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
     assert API_HEADER not in served.get("/").headers
 
 
-def test_who_is_refused_before_any_page_is_counted_as_well() -> None:
+def test_a_request_for_another_host_is_counted() -> None:
     """A request for another Host counts for no route."""
     served = Served()
     with HttpServer(served.app, "127.0.0.1", 0) as server:
@@ -53,7 +53,7 @@ def test_who_is_refused_before_any_page_is_counted_as_well() -> None:
     assert b'kcm_exporter_http_requests_total{code="421",route="none"} 1.0' in shown
 
 
-def test_addresses_in_answers_hold_behind_a_prefix() -> None:
+def test_links_in_answers_work_behind_a_path_prefix() -> None:
     """They are relative to the address of the answer that contains them."""
     served = Served()
     served.write(broker_view(0), cluster_view())

@@ -18,7 +18,7 @@ def served() -> Served:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/api/v1/openapi.json", "/page/main.js"])
-def test_who_takes_gzip_gets_it(path: str) -> None:
+def test_a_client_that_accepts_gzip_gets_gzip(path: str) -> None:
     """The content is the same, and `Vary` names the header that it depends on."""
     plain = served().get(path, headers={"accept-encoding": "identity"})
     packed = served().get(path, headers={"accept-encoding": "gzip"})
@@ -28,7 +28,7 @@ def test_who_takes_gzip_gets_it(path: str) -> None:
     assert int(packed.headers["content-length"]) < len(plain.content) / 2
 
 
-def test_a_scrape_shrinks_to_a_quarter_at_least() -> None:
+def test_gzip_shrinks_a_scrape_to_less_than_a_quarter() -> None:
     """The lines of metrics are repetitive."""
     text = served().get("/metrics", headers={"accept-encoding": "identity"}).content
     assert len(gzip.compress(text, 4)) < len(text) / 4

@@ -39,7 +39,9 @@ def _ask(served: Served, path: str, query: str = "") -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: str(each.path))
-def test_odd_values_are_refused_by_every_operation(operation: Operation, served: Served) -> None:
+def test_every_operation_answers_or_refuses_hostile_values(
+    operation: Operation, served: Served
+) -> None:
     """Each parameter gets them once and twice, also a parameter that no operation has."""
     path = operation.path.replace("{name}", "prod")
     for name in (*(each.name for each in operation.parameters), "nobody_s"):
@@ -59,16 +61,18 @@ NUMBERS = ("-1", "2147483648", "9" * 5_000, "1e999999", "NaN", '"1"', "[]", "nul
 
 
 @pytest.mark.parametrize("kind", StepKind)
-def test_odd_steps_of_a_rehearsal_are_refused(kind: StepKind, served: Served) -> None:
+def test_a_rehearsal_answers_or_refuses_hostile_steps(kind: StepKind, served: Served) -> None:
     """They are damaged, nested or huge, in place of a step's number or JSON."""
-    harms = [harm for file in FILES for harm in spoiled(file).values() if len(harm) < LONGEST_STEP]
+    damaged_files = [
+        harm for file in FILES for harm in spoiled(file).values() if len(harm) < LONGEST_STEP
+    ]
     numbers = [
         file.replace(b":0", b":" + n.encode()).replace(b"[1,2]", b"[" + n.encode() + b"]")
         for file in FILES
         for n in NUMBERS
     ]
     twice = [file.replace(b"[{", file[file.index(b"[{") : -2] + b",{", 1) for file in FILES]
-    for about in (*harms, *numbers, *twice, *(odd.encode() for odd in ODD), b"[" * 5_000):
+    for about in (*damaged_files, *numbers, *twice, *(odd.encode() for odd in ODD), b"[" * 5_000):
         text = urllib.parse.quote(b"%s:%s" % (kind.encode(), about))
         if len(text) < LONGEST_STEP:
             _ask(served, "/api/v1/clusters/prod/rehearsal", f"step={text}")
@@ -76,7 +80,7 @@ def test_odd_steps_of_a_rehearsal_are_refused(kind: StepKind, served: Served) ->
     _ask(served, "/api/v1/clusters/prod/rehearsal", many)
 
 
-def test_odd_names_are_of_no_cluster(served: Served) -> None:
+def test_hostile_cluster_names_are_answered_or_refused(served: Served) -> None:
     """This holds for any text in place of a cluster's name."""
     for value in (*map(urllib.parse.quote, ODD), *NO_UTF8):
         for operation in OPERATIONS:

@@ -22,7 +22,7 @@ from pipeline.settings import load
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
-class Other:
+class FakeThreadOwner:
     """A stand-in for the HTTP server or the search for the worst topics, whose thread may have ended."""
 
     def __init__(self, *, alive: bool) -> None:
@@ -58,11 +58,11 @@ class Reader(ReadingThread):
 
 def check(reader: Reader, *, server_alive: bool = True, search_alive: bool = True) -> None:
     """Run the check that the exporter repeats while it serves."""
-    server = cast("HttpServer", Other(alive=server_alive))
-    service._check(reader, server, cast("WorstTopicsThread", Other(alive=search_alive)))
+    server = cast("HttpServer", FakeThreadOwner(alive=server_alive))
+    service._check(reader, server, cast("WorstTopicsThread", FakeThreadOwner(alive=search_alive)))
 
 
-def test_what_ended_the_reading_ends_the_exporter() -> None:
+def test_the_failure_of_the_reading_thread_ends_the_exporter() -> None:
     """The same exception is raised, so that its exit code says what is wrong."""
     reader = Reader(alive=False)
     reader.failure = UnreachableError("no Kafka")
@@ -78,7 +78,7 @@ def test_what_ended_the_reading_ends_the_exporter() -> None:
         (True, True, False, "the search for the worst topics"),
     ],
 )
-def test_a_thread_that_is_gone_ends_the_exporter(
+def test_a_thread_that_has_ended_ends_the_exporter(
     *, reader_alive: bool, server_alive: bool, search_alive: bool, named: str
 ) -> None:
     """Where the thread left no exception, the message names it and says to restart."""
@@ -86,7 +86,7 @@ def test_a_thread_that_is_gone_ends_the_exporter(
         check(Reader(alive=reader_alive), server_alive=server_alive, search_alive=search_alive)
 
 
-def test_threads_that_run_are_well() -> None:
+def test_the_check_passes_while_all_threads_run() -> None:
     """Nothing is raised, and each check also looks for a standstill of the reading thread."""
     reader = Reader(alive=True)
     check(reader)
