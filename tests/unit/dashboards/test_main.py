@@ -16,7 +16,7 @@ def written(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_committed_files_are_in_step() -> None:
+def test_the_committed_files_are_up_to_date() -> None:
     """The files in the chart are what the code makes."""
     assert out_of_step(FOLDER, generated()) == {}
 
@@ -31,7 +31,7 @@ def test_all_files_are_written(written: Path) -> None:
     }
 
 
-def test_what_was_written_is_in_step(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_passes_after_a_run(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A check after a run passes and says nothing."""
     capsys.readouterr()
     assert main(["--check", "--folder", str(written)]) == 0
@@ -46,7 +46,7 @@ def test_a_second_run_writes_nothing(written: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", generated())
-def test_a_changed_file_is_named_and_left_alone(
+def test_check_reports_a_changed_file_and_does_not_fix_it(
     written: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The check exits 1, names the one file that differs, and does not fix it."""
@@ -60,7 +60,7 @@ def test_a_changed_file_is_named_and_left_alone(
     assert path.read_bytes() == changed
 
 
-def test_a_missing_file_is_named(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_a_missing_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The check exits 1 and says what is missing."""
     path = written / "dashboards/controller.json"
     path.unlink()
@@ -68,10 +68,10 @@ def test_a_missing_file_is_named(written: Path, capsys: pytest.CaptureFixture[st
     assert f"{path}: missing" in capsys.readouterr().err
 
 
-def test_a_file_that_nothing_makes_is_named(
+def test_check_reports_a_file_that_the_code_does_not_make(
     written: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The old file of a renamed dashboard does not stay behind unnoticed."""
+    """The old file of a renamed dashboard is reported."""
     path = written / "dashboards/old.json"
     path.write_text("{}")
     assert main(["--check", "--folder", str(written)]) == 1

@@ -28,7 +28,7 @@ def _expr(alert: Alert) -> str:
     return str(alert.rule()["expr"])
 
 
-def _is_about_all(alert: Alert) -> bool:
+def _covers_all_clusters(alert: Alert) -> bool:
     """Return whether an alert is about all clusters at once, and its summary says so instead of a cluster's name."""
     return alert.signal.expr.startswith("label_replace(")
 
@@ -71,19 +71,19 @@ def test_an_alert_uses_labels_that_it_has(alert: Alert) -> None:
         for group in re.findall(r"by \(([a-z_, ]+)\)", _expr(alert))
         for label in group.split(", ")
     }
-    kept |= {"cluster"} if _is_about_all(alert) else set()
+    kept |= {"cluster"} if _covers_all_clusters(alert) else set()
     text = f"{alert.summary} {alert.command} {alert.meaning}"
     assert set(re.findall(r"\$labels\.(\w+)", text)) <= kept
 
 
 @_each_alert
-def test_an_alert_is_kept_firing_over_a_gap(alert: Alert) -> None:
+def test_every_alert_rule_has_the_same_keep_firing_for(alert: Alert) -> None:
     """Each rule has the same `keep_firing_for`."""
     assert alert.rule()["keep_firing_for"] == KEEP_FIRING_FOR
 
 
 @_each_alert
-def test_an_alert_has_a_page(alert: Alert) -> None:
+def test_an_alert_has_a_runbook_with_all_sections(alert: Alert) -> None:
     """The page at runbook_url exists, is short, and has all sections."""
     annotations = alert.rule()["annotations"]
     assert isinstance(annotations, dict)
@@ -99,7 +99,7 @@ def test_an_alert_has_a_page(alert: Alert) -> None:
 _PROGRAM = re.compile(
     r"(?:kcm|kafka-[a-z-]+|zookeeper-shell|curl|echo|grep|jstack|jmap|df|dmesg|mount|iostat|ip) "
 )
-"""The beginnings of commands to paste, among all texts between backticks."""
+"""The programs with which a command to paste begins, among all texts between backticks."""
 
 BASH = shutil.which("bash")
 
@@ -112,14 +112,14 @@ def _parses(command: str) -> bool:
     ).returncode
 
 
-def test_what_is_no_command_is_found() -> None:
+def test_the_command_check_rejects_prose() -> None:
     """Two commands joined by a comma of prose do not parse."""
     assert not _parses("kcm status; (then jstack PID on the controller")
 
 
 @pytest.mark.skipif(BASH is None, reason="bash is not installed")
-def test_every_command_that_a_person_pastes_is_one() -> None:
-    """A shell can parse each command of the alerts and of their pages, and none contains prose."""
+def test_every_command_in_alerts_and_runbooks_parses_in_bash() -> None:
+    """A shell can parse each command of the alerts and of their runbooks, and none contains prose."""
     pages = [path.read_text() for path in PAGES.glob("*.md")]
     quoted = [text for page in pages for text in re.findall(r"`([^`]+)`", page)]
     commands = [text for text in quoted if _PROGRAM.match(text)]
@@ -130,8 +130,8 @@ def test_every_command_that_a_person_pastes_is_one() -> None:
         assert all(_PROGRAM.match(part.strip() + " ") for part in re.split(r"&&", command)), command
 
 
-def test_every_page_belongs_to_an_alert_and_is_listed() -> None:
-    """The page of a removed alert does not stay behind, and all links work."""
+def test_every_runbook_belongs_to_an_alert_and_is_in_the_index() -> None:
+    """The runbook of a removed alert is removed too, and all links work."""
     folder = PAGES
     pages = {path.stem for path in folder.glob("*.md")} - {"README"}
     assert pages == {alert.name for alert in ALERTS}
@@ -142,7 +142,7 @@ def test_every_page_belongs_to_an_alert_and_is_listed() -> None:
     assert listed == pages
 
 
-def test_alerts_that_a_text_names_exist() -> None:
+def test_alerts_that_an_alert_text_names_exist() -> None:
     """An alert that another one refers to exists."""
     names = {alert.name for alert in ALERTS}
     for alert in ALERTS:
@@ -153,7 +153,7 @@ def test_alerts_that_a_text_names_exist() -> None:
 
 
 @_each_alert
-def test_a_command_of_ours_that_an_alert_names_exists(
+def test_kcm_commands_in_alerts_and_runbooks_exist(
     alert: Alert, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each `kcm` command in a text has a known verb with options that it accepts."""
@@ -165,7 +165,7 @@ def test_a_command_of_ours_that_an_alert_names_exists(
         assert set(re.findall(r"--[a-z-]+", rest)) <= options, f"kcm {verb}{rest}"
 
 
-def test_the_silences_that_the_guide_shows_match_alerts() -> None:
+def test_amtool_silences_in_the_operating_guide_match_alerts() -> None:
     """Each matcher of an amtool line names a label that alerts have, and alerts that exist."""
     guide = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
     lines = [line for line in guide.splitlines() if line.startswith("amtool silence add ")]
@@ -182,11 +182,11 @@ def test_the_silences_that_the_guide_shows_match_alerts() -> None:
 
 
 @_each_alert
-def test_an_alert_carries_its_cluster_and_its_broker(alert: Alert) -> None:
+def test_an_alert_has_cluster_and_broker_labels(alert: Alert) -> None:
     """A silence by cluster or by broker matches it: the expression groups by those labels."""
     groups = re.findall(r"by \(([a-z_, ]+)\)", _expr(alert))
     assert groups
-    assert _is_about_all(alert) or all("cluster" in group.split(", ") for group in groups)
+    assert _covers_all_clusters(alert) or all("cluster" in group.split(", ") for group in groups)
     about_a_broker = "kafka_broker_" in _expr(alert).partition(" and ")[0]
     assert about_a_broker == ("broker" in groups[0].split(", "))
     assert about_a_broker == ("$labels.broker" in alert.summary)

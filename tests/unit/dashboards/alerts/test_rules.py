@@ -22,13 +22,15 @@ def test_names_of_rules_are_unique(groups: dict[str, list[dict[str, Any]]]) -> N
     assert len(set(names)) == len(names) == len(ALERTS)
 
 
-def test_alerts_stand_in_the_order_of_the_code(groups: dict[str, list[dict[str, Any]]]) -> None:
+def test_alert_rules_are_in_the_order_of_the_code_in_one_group(
+    groups: dict[str, list[dict[str, Any]]],
+) -> None:
     """They are one group without recording rules: dashboards and alerts query scraped metrics."""
     assert list(groups) == [GROUP]
     assert [rule["alert"] for rule in groups[GROUP]] == [alert.name for alert in ALERTS]
 
 
-def test_a_text_of_several_lines_is_written_as_such() -> None:
+def test_a_multiline_description_is_a_yaml_block() -> None:
     """People read the file, too: no line break in it is an escape sequence."""
     text = rules()
     assert text.count("description: |\n") == len(ALERTS)

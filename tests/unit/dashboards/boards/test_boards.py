@@ -65,7 +65,7 @@ def test_every_panel_has_a_title_a_description_and_a_unit(panels: list[dict[str,
         assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
 
 
-def test_the_first_screen_of_the_controller_answers_without_scrolling() -> None:
+def test_the_controller_board_shows_the_key_panels_without_scrolling() -> None:
     """A screen of 1080 lines shows some 23 units of the grid; no figure there is green while it is not known."""
     board = json.loads(render(next(made for made in BOARDS if made.name == "controller")))
     rows = [panel["gridPos"]["y"] for panel in board["panels"] if panel["type"] == "row"]
@@ -90,7 +90,7 @@ def test_the_first_screen_of_the_controller_answers_without_scrolling() -> None:
         assert lowest["color"] != "green", panel["title"]
 
 
-def test_the_first_screen_leads_to_each_other_board_and_to_the_runbooks() -> None:
+def test_the_controller_board_links_to_every_other_board_and_to_the_runbooks() -> None:
     """One link to each; a click on an alert opens its runbook."""
     board = json.loads(render(next(made for made in BOARDS if made.name == "controller")))
     (links,) = [panel for panel in board["panels"] if panel["type"] == "text"]
@@ -101,19 +101,21 @@ def test_the_first_screen_leads_to_each_other_board_and_to_the_runbooks() -> Non
     assert f"{RUNBOOKS}/${{__value.text}}" in json.dumps(board)
 
 
-def test_steps_of_the_demo_are_those_of_the_story() -> None:
+def test_demo_steps_match_the_steps_of_the_story() -> None:
     """A step that a panel refers to exists."""
     assert [str(step) for step in DemoStep] == [step.title for step in STORY]
 
 
-def test_a_panel_names_the_step_that_must_move_it(panels: list[dict[str, Any]]) -> None:
-    """Each panel names a step of the demo or of the drill, so none shows what is always 0."""
+def test_a_panel_description_names_the_step_that_changes_its_value(
+    panels: list[dict[str, Any]],
+) -> None:
+    """Each panel names a step of the demo or of the drill, so no panel is always 0."""
     for panel in panels:
         named = any(step in panel["description"] for step in (*DemoStep, *DrillStep))
         assert named or "Nothing in the demo or the drill" in panel["description"], panel["title"]
 
 
-UNMOVED = {
+UNCHANGED_BY_STEPS = {
     "checkpoint_free",
     "fold_restarts",
     "migrating",
@@ -130,9 +132,11 @@ UNMOVED = {
 }
 
 
-def test_a_signal_that_no_step_moves_says_why() -> None:
-    """These are bugs, settings, clocks, a slow ensemble, and what takes minutes; everything else is moved."""
-    assert {name for name, signal in SIGNALS.items() if signal.moved_by is None} == UNMOVED
+def test_a_signal_that_no_step_changes_states_the_reason() -> None:
+    """These are bugs, settings, clocks, a slow ensemble, and slow changes; a step changes each other signal."""
+    assert {
+        name for name, signal in SIGNALS.items() if signal.moved_by is None
+    } == UNCHANGED_BY_STEPS
     assert all(bool(signal.unmoved) == (signal.moved_by is None) for signal in SIGNALS.values())
 
 
@@ -154,7 +158,7 @@ def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
             assert len({units[target["expr"]] for target in targets}) == 1, built.title
 
 
-def test_every_query_asks_the_chosen_source_for_what_is_chosen(
+def test_every_query_uses_the_chosen_datasource_and_cluster(
     made: Board, panels: list[dict[str, Any]]
 ) -> None:
     """The dashboard's variables are in each query, and no placeholder is left in one."""
@@ -172,14 +176,14 @@ def test_every_query_asks_the_chosen_source_for_what_is_chosen(
                 assert 'cluster="$cluster"' not in target["expr"]
 
 
-def test_queries_of_a_panel_have_letters_of_their_own(panels: list[dict[str, Any]]) -> None:
+def test_queries_of_a_panel_have_unique_ref_ids(panels: list[dict[str, Any]]) -> None:
     """Grafana needs a different letter for each query of a panel."""
     for panel in panels:
         letters = [target["refId"] for target in panel["targets"]]
         assert len(set(letters)) == len(letters)
 
 
-def test_figures_of_now_do_not_show_the_past(panels: list[dict[str, Any]]) -> None:
+def test_stat_bar_and_table_panels_use_instant_queries(panels: list[dict[str, Any]]) -> None:
     """Large figures, bars and tables are instant queries: an ended series is not shown."""
     for panel in panels:
         of_now = panel["type"] in {"stat", "bargauge", "table"}
@@ -204,7 +208,7 @@ def test_columns_of_a_table_are_named_and_joined(panels: list[dict[str, Any]]) -
         assert looks <= set(named.values())
 
 
-_OF_PROMETHEUS = {"step", "titleFormat", "textFormat", "tagKeys", "useValueForTime"}
+_PROMETHEUS_FIELDS = {"step", "titleFormat", "textFormat", "tagKeys", "useValueForTime"}
 """Fields of an annotation that the data source reads, and that Grafana's own schema does not have."""
 
 
@@ -225,17 +229,17 @@ def _unknown(written: Any, read: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {written!r} became {read!r}"
 
 
-def test_grafana_s_own_schema_knows_all_that_a_board_says(board: dict[str, Any]) -> None:
-    """A dashboard that is read into the SDK's types and written again loses nothing."""
+def test_the_grafana_sdk_round_trips_every_field_of_a_board(board: dict[str, Any]) -> None:
+    """A dashboard that is parsed into the SDK's types and serialized again loses nothing."""
     register_default_plugins()
     again = json.loads(json.dumps(Dashboard.from_json(board), cls=JSONEncoder))
     lost = [
-        path for path in _unknown(board, again) if path.rpartition("/")[2] not in _OF_PROMETHEUS
+        path for path in _unknown(board, again) if path.rpartition("/")[2] not in _PROMETHEUS_FIELDS
     ]
     assert lost == []
 
 
-def test_panels_neither_overlap_nor_leave_the_grid(board: dict[str, Any]) -> None:
+def test_panels_fill_the_grid_without_overlap(board: dict[str, Any]) -> None:
     """Each cell of the grid belongs to at most one panel, and each line of panels is full."""
     taken: set[tuple[int, int]] = set()
     for panel in board["panels"]:
@@ -259,7 +263,7 @@ def test_ids_of_panels_and_of_boards_are_unique(board: dict[str, Any]) -> None:
     assert len({made.name for made in BOARDS}) == len(BOARDS)
 
 
-def test_variables_are_the_source_the_cluster_and_the_brokers(
+def test_the_variables_are_datasource_cluster_and_brokers(
     made: Board, board: dict[str, Any]
 ) -> None:
     """The operator chooses the data source, the cluster, and the brokers."""
@@ -279,7 +283,7 @@ def test_variables_are_the_source_the_cluster_and_the_brokers(
     assert variables["cluster"].get("multi", False) == made.of_all
 
 
-def test_two_installations_do_not_mix_on_the_board_of_the_monitor_itself() -> None:
+def test_only_the_pipeline_board_selects_job_and_instance() -> None:
     """Each selector of Pipeline has the chosen jobs and instances, and no selector of another dashboard has."""
     for made in BOARDS:
         asked = json.loads(render(made))
@@ -292,21 +296,21 @@ def test_two_installations_do_not_mix_on_the_board_of_the_monitor_itself() -> No
             assert set(chosen) == {made.by_target}, each["expr"]
 
 
-SAYS_WHETHER_FIGURES_FOLLOW = {
+SHOWN_WHILE_FIGURES_ARE_STALE = {
     *("Follows ZooKeeper", "Incomplete or divergent", "Watcher's session"),
     *("Paths that may not be read", "In trouble", "Without a controller", "Not followed"),
 }
-"""Figures that are not shown as stale while the figures do not follow, or that count clusters."""
+"""Panels that are not shown as stale while figures are stale, or that count clusters."""
 
 
 SHOWS_NOW = {"stat", "bargauge", "status-history"}
 """Panels whose colours say how good a figure is."""
 
 
-def test_what_is_stale_has_no_calm_colour(panels: list[dict[str, Any]]) -> None:
+def test_a_stale_value_is_orange(panels: list[dict[str, Any]]) -> None:
     """The query of a figure, bar or cell that can be green returns stale, which is orange (below 0)."""
     for panel in panels:
-        if panel["type"] not in SHOWS_NOW or panel["title"] in SAYS_WHETHER_FIGURES_FOLLOW:
+        if panel["type"] not in SHOWS_NOW or panel["title"] in SHOWN_WHILE_FIGURES_ARE_STALE:
             continue
         defaults = panel["fieldConfig"]["defaults"]
         steps = defaults.get("thresholds", {}).get("steps", [])
@@ -315,21 +319,21 @@ def test_what_is_stale_has_no_calm_colour(panels: list[dict[str, Any]]) -> None:
         assert steps[0]["color"] == "orange", panel["title"]
         assert steps[1]["value"] == 0
         if panel["title"] == "Time since election":
-            continue  # empty while the figures do not follow
+            continue  # empty while figures are stale
         _assert_stale_is_named(panel)
 
 
-NAMES_OF_THEIR_OWN = {
+NAMES_SHOWN_WHILE_FIGURES_ARE_STALE = {
     *("Can I trust this?", "Status", "Status over time"),
     *("ZooKeeper server in use", "Server's role and release"),
 }
-"""Names that say whether figures follow, and those of ZooKeeper's server, which the watcher itself reports."""
+"""Names that say whether figures are live, and those of the ZooKeeper server, which the watcher reports."""
 
 
-def test_a_name_that_is_stale_is_not_shown_as_it_was(panels: list[dict[str, Any]]) -> None:
-    """A word says in orange that it is stale; bars over time are stale for the time in which they were."""
+def test_a_stale_name_is_shown_as_stale_in_orange(panels: list[dict[str, Any]]) -> None:
+    """A word says in orange that it is stale; a state timeline is stale for the time in which its figures were."""
     for panel in panels:
-        if panel["title"] in NAMES_OF_THEIR_OWN:
+        if panel["title"] in NAMES_SHOWN_WHILE_FIGURES_ARE_STALE:
             continue
         if panel["type"] == "state-timeline":
             _assert_stale_is_named(panel)
@@ -340,7 +344,7 @@ def test_a_name_that_is_stale_is_not_shown_as_it_was(panels: list[dict[str, Any]
             assert stale["expr"] == FIGURES_STALE.on_board()
 
 
-def test_the_table_of_gone_brokers_has_a_row_while_nobody_knows() -> None:
+def test_the_table_of_gone_brokers_has_a_stale_row_while_figures_are_stale() -> None:
     """Without the row the table would be empty, as if no broker were gone; its figure is orange."""
     board = json.loads(render(next(made for made in BOARDS if made.name == "controller")))
     (table,) = [panel for panel in board["panels"] if "brokers are gone" in panel["title"]]
@@ -361,7 +365,7 @@ def _assert_stale_is_named(panel: dict[str, Any]) -> None:
     assert {"text": "stale", "color": "orange"}.items() <= named[0].items(), panel["title"]
 
 
-def test_boards_lead_to_each_other(board: dict[str, Any]) -> None:
+def test_boards_link_to_each_other(board: dict[str, Any]) -> None:
     """Each dashboard lists those with the common tag, and keeps the choices."""
     (link,) = board["links"]
     assert link["tags"] == [TAG]
@@ -370,14 +374,14 @@ def test_boards_lead_to_each_other(board: dict[str, Any]) -> None:
     assert link["keepTime"]
 
 
-def test_a_row_of_the_fleet_leads_to_its_cluster() -> None:
+def test_a_row_of_the_fleet_board_links_to_its_controller_board() -> None:
     """A click on a cluster opens its dashboard Controller, and that exists."""
     fleet = next(made for made in BOARDS if made.name == _FLEET)
     assert "/d/kcm-controller?" in render(fleet)
     assert '"uid": "kcm-controller"' in "".join(render(made) for made in BOARDS)
 
 
-def test_elections_are_drawn_over_the_graphs(made: Board, board: dict[str, Any]) -> None:
+def test_boards_of_one_cluster_have_annotations(made: Board, board: dict[str, Any]) -> None:
     """Dashboards of a cluster have annotations, by queries of the same data source."""
     marks = board.get("annotations", {}).get("list", [])
     assert bool(marks) != made.of_all
@@ -387,7 +391,7 @@ def test_elections_are_drawn_over_the_graphs(made: Board, board: dict[str, Any])
         assert CLUSTER_PLACEHOLDER not in mark["expr"]
 
 
-def test_a_board_of_a_cluster_ends_with_whether_it_can_be_trusted(
+def test_a_board_of_one_cluster_ends_with_the_staleness_row(
     made: Board, board: dict[str, Any]
 ) -> None:
     """Staleness is shown on the same dashboard as the figures."""
@@ -395,7 +399,9 @@ def test_a_board_of_a_cluster_ends_with_whether_it_can_be_trusted(
     assert made.of_all or titles[-1] == "Can I trust this?"
 
 
-def test_no_red_line_stands_where_no_alert_does(panels: list[dict[str, Any]]) -> None:
+def test_panels_of_the_imbalance_ratio_have_no_fixed_red_threshold(
+    panels: list[dict[str, Any]],
+) -> None:
     """The ratio itself has no fixed limit on a dashboard: the threshold is a setting, and drawn as a series."""
     ratio = re.compile(r"^max by \(cluster, broker\) \(kafka_broker_imbalance_ratio\{[^}]*\}\)$")
     for panel in panels:
@@ -404,7 +410,7 @@ def test_no_red_line_stands_where_no_alert_does(panels: list[dict[str, Any]]) ->
             assert not [step for step in steps if step["color"] == "red"], panel["title"]
 
 
-def test_a_skew_is_red_on_both_sides() -> None:
+def test_leader_skew_is_red_below_and_above_the_even_share() -> None:
     """A broker that leads far too little is as much a problem as one that leads far too much."""
     balance = json.loads(render(next(made for made in BOARDS if made.name == "balance")))
     (panel,) = [p for p in balance["panels"] if "even share" in p["title"]]
@@ -416,7 +422,7 @@ def test_a_skew_is_red_on_both_sides() -> None:
     ]
 
 
-def test_elections_of_an_hour_have_no_limit_of_minutes() -> None:
+def test_hourly_election_panels_lack_the_short_window_threshold() -> None:
     """The limit of the short window is drawn only for figures of the short window."""
     for made in BOARDS:
         for panel in json.loads(render(made))["panels"]:

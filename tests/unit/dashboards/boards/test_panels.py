@@ -11,7 +11,7 @@ from dashboards.boards.panels import NOBODY, figure, lines
 from dashboards.signals.controller import CONTROLLER_ID, VACANCY_AT_MOST_HOUR, VACANCY_HOUR
 
 
-def test_nobody_is_shown_as_a_word() -> None:
+def test_a_vacant_controller_is_shown_as_nobody() -> None:
     """A vacant controller is shown as a word, not as broker -1."""
     built = figure("c", CONTROLLER_ID, texts=NOBODY).build()
     shown = json.dumps(built, cls=JSONEncoder)
@@ -24,7 +24,7 @@ def test_a_panel_with_too_many_queries_is_refused() -> None:
         figure("c", *[CONTROLLER_ID] * 13)
 
 
-def test_a_panel_has_the_unit_the_legends_and_the_descriptions_of_its_signals() -> None:
+def test_a_panel_has_the_unit_legends_and_descriptions_of_its_signals() -> None:
     """Each description is there once, and so is the step that moves both signals."""
     built = json.loads(
         json.dumps(lines("v", VACANCY_HOUR, VACANCY_AT_MOST_HOUR).build(), cls=JSONEncoder)

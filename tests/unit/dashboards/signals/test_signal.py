@@ -33,10 +33,10 @@ _METRIC = re.compile(r"\b(?:kafka|kcm)_[a-z0-9_]+|[a-zA-Z_:][a-zA-Z0-9_:]*(?=\s*
 _GROUPED = re.compile(r"by \(([a-z_, ]+)\) \((?:\w+\()?(\w+)\{(.*?)\}")
 """The labels that are kept of a metric, the metric, and its selector."""
 
-_HOMES = "dashboards.signals."
+_SIGNAL_PACKAGE = "dashboards.signals."
 """The package in which signals are defined."""
 
-_KUBELETS = {
+_KUBELET_METRICS = {
     f"kubelet_volume_stats_{what}_bytes": {"namespace", "persistentvolumeclaim"}
     for what in ("available", "capacity")
 }
@@ -47,7 +47,7 @@ _LABELS = {metric.name: set(metric.labels) for metric in CATALOGUE} | {
     | ({"le"} if metric.type == "histogram" else set())
     for metric in _OWN
 }
-_LABELS |= _KUBELETS | _ALERTS
+_LABELS |= _KUBELET_METRICS | _ALERTS
 """The labels of metrics: of clusters, of the parts themselves, of the fold's volume, and of alerts."""
 
 _each_signal = pytest.mark.parametrize("signal", SIGNALS.values(), ids=SIGNALS)
@@ -64,7 +64,7 @@ def queries_of(board: dict[str, Any]) -> list[str]:
     return shown + [mark["expr"] for mark in board.get("annotations", {}).get("list", [])]
 
 
-def test_the_pattern_sees_metrics_that_are_not_ours() -> None:
+def test_the_metric_pattern_finds_metrics_of_other_programs() -> None:
     """The pattern also finds a metric of another program in an expression."""
     assert metrics_in("kafka_x - sum(up{a='b'})") == {"kafka_x", "up"}
 
@@ -78,7 +78,7 @@ def test_a_signal_names_metrics_of_the_catalogue_only(signal: Signal) -> None:
 
 
 @_each_signal
-def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -> None:
+def test_each_selector_of_a_signal_filters_by_cluster_and_broker(signal: Signal) -> None:
     """No part of an expression mixes two clusters or shows brokers that are not chosen."""
     selectors = re.findall(r"(\w+)\{(.*?)\}", signal.expr)
     assert len(selectors) == len(_METRIC.findall(signal.expr))
@@ -88,7 +88,7 @@ def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -
 
 
 @_each_signal
-def test_a_signal_aggregates_the_scrapes_own_labels_away(signal: Signal) -> None:
+def test_a_signal_aggregates_away_the_scrape_labels(signal: Signal) -> None:
     """Each metric is grouped by labels that it has, so two exporters make one series.
 
     They are kept only inside such a group, to find the exporter with the newest views.
@@ -115,7 +115,7 @@ def test_a_legend_shows_labels_that_are_kept(signal: Signal) -> None:
 
 
 @_each_signal
-def test_a_signal_explains_itself_to_the_operator(signal: Signal) -> None:
+def test_a_signal_has_a_unit_a_legend_and_a_description(signal: Signal) -> None:
     """Each signal has a unit, a legend and a sentence."""
     assert signal.unit
     assert signal.legend
@@ -124,7 +124,9 @@ def test_a_signal_explains_itself_to_the_operator(signal: Signal) -> None:
 
 def test_names_of_signals_are_unique() -> None:
     """A name belongs to one signal in all modules, and no two signals have the same query."""
-    homes = [vars(module) for path, module in sys.modules.items() if path.startswith(_HOMES)]
+    homes = [
+        vars(module) for path, module in sys.modules.items() if path.startswith(_SIGNAL_PACKAGE)
+    ]
     defined = {
         id(each): each for home in homes for each in home.values() if isinstance(each, Signal)
     }
@@ -164,7 +166,7 @@ def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
     assert named <= set(_LABELS)
 
 
-def test_what_only_grows_is_compared_with_its_lowest() -> None:
+def test_growth_of_a_counter_is_its_value_minus_its_minimum() -> None:
     """Growth is exact, per broker where requested, and only for counters that began at the same time."""
     since = f"{COUNTERS_SINCE}{{{CLUSTER_PLACEHOLDER}}}"
     assert grown("a_total", "5m", "broker") == (
@@ -174,7 +176,7 @@ def test_what_only_grows_is_compared_with_its_lowest() -> None:
     )
 
 
-def test_the_newest_is_taken_from_the_exporter_that_has_come_furthest() -> None:
+def test_the_newest_value_comes_from_the_exporter_with_the_newest_views() -> None:
     """A metric's own labels do not prevent matching it with its exporter's time."""
     folded = f"{FOLDED}{{{CLUSTER_PLACEHOLDER}}}"
     assert newest("m", "broker") == (
@@ -183,7 +185,7 @@ def test_the_newest_is_taken_from_the_exporter_that_has_come_furthest() -> None:
     )
 
 
-def test_a_rule_asks_for_all_clusters_and_brokers() -> None:
+def test_a_rule_selects_all_clusters_and_brokers() -> None:
     """A rule is not limited to the choices on a dashboard."""
     signal = Signal(
         expr=highest("m", "broker"),
