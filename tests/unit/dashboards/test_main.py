@@ -16,7 +16,7 @@ def written(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_committed_files_are_up_to_date() -> None:
+def test_the_committed_files_are_in_step() -> None:
     """The files in the chart are what the code makes."""
     assert out_of_step(FOLDER, generated()) == {}
 
@@ -60,7 +60,7 @@ def test_check_reports_a_changed_file_and_does_not_fix_it(
     assert path.read_bytes() == changed
 
 
-def test_check_reports_a_missing_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_named(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The check exits 1 and says what is missing."""
     path = written / "dashboards/controller.json"
     path.unlink()

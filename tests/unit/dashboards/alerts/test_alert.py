@@ -118,7 +118,7 @@ def test_the_command_check_rejects_prose() -> None:
 
 
 @pytest.mark.skipif(BASH is None, reason="bash is not installed")
-def test_every_command_in_alerts_and_runbooks_parses_in_bash() -> None:
+def test_every_command_that_a_person_pastes_is_one() -> None:
     """A shell can parse each command of the alerts and of their runbooks, and none contains prose."""
     pages = [path.read_text() for path in PAGES.glob("*.md")]
     quoted = [text for page in pages for text in re.findall(r"`([^`]+)`", page)]
@@ -142,7 +142,7 @@ def test_every_runbook_belongs_to_an_alert_and_is_in_the_index() -> None:
     assert listed == pages
 
 
-def test_alerts_that_an_alert_text_names_exist() -> None:
+def test_alerts_that_a_text_names_exist() -> None:
     """An alert that another one refers to exists."""
     names = {alert.name for alert in ALERTS}
     for alert in ALERTS:

@@ -133,7 +133,7 @@ UNCHANGED_BY_STEPS = {
 
 
 def test_a_signal_that_no_step_changes_states_the_reason() -> None:
-    """These are bugs, settings, clocks, a slow ensemble, and slow changes; a step changes each other signal."""
+    """These are bugs, settings, clocks, a slow ensemble, and slow changes; steps change the others."""
     assert {
         name for name, signal in SIGNALS.items() if signal.moved_by is None
     } == UNCHANGED_BY_STEPS
@@ -239,7 +239,7 @@ def test_the_grafana_sdk_round_trips_every_field_of_a_board(board: dict[str, Any
     assert lost == []
 
 
-def test_panels_fill_the_grid_without_overlap(board: dict[str, Any]) -> None:
+def test_panels_neither_overlap_nor_leave_the_grid(board: dict[str, Any]) -> None:
     """Each cell of the grid belongs to at most one panel, and each line of panels is full."""
     taken: set[tuple[int, int]] = set()
     for panel in board["panels"]:
@@ -263,7 +263,7 @@ def test_ids_of_panels_and_of_boards_are_unique(board: dict[str, Any]) -> None:
     assert len({made.name for made in BOARDS}) == len(BOARDS)
 
 
-def test_the_variables_are_datasource_cluster_and_brokers(
+def test_variables_are_the_source_the_cluster_and_the_brokers(
     made: Board, board: dict[str, Any]
 ) -> None:
     """The operator chooses the data source, the cluster, and the brokers."""
@@ -327,11 +327,11 @@ NAMES_SHOWN_WHILE_FIGURES_ARE_STALE = {
     *("Can I trust this?", "Status", "Status over time"),
     *("ZooKeeper server in use", "Server's role and release"),
 }
-"""Names that say whether figures are live, and those of the ZooKeeper server, which the watcher reports."""
+"""Names that say whether figures are live, and the ZooKeeper server's, which the watcher reports."""
 
 
 def test_a_stale_name_is_shown_as_stale_in_orange(panels: list[dict[str, Any]]) -> None:
-    """A word says in orange that it is stale; a state timeline is stale for the time in which its figures were."""
+    """A word says in orange that it is stale; a state timeline is stale while its figures were."""
     for panel in panels:
         if panel["title"] in NAMES_SHOWN_WHILE_FIGURES_ARE_STALE:
             continue

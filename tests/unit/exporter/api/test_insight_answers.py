@@ -59,7 +59,7 @@ def served() -> Served:
 def test_a_cached_answer_as_of_an_older_commit_never_gets_304(
     served: Served, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cached answer is sent unchanged, with the position that it is as of and without an ETag."""
+    """A cached answer is sent unchanged, with its own as_of and without an ETag."""
     monkeypatch.setattr(worker, "REST", 1e9)
     first = served.get(path)
     etag = {"If-None-Match": first.headers["etag"]}

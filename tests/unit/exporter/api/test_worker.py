@@ -75,7 +75,7 @@ def test_a_result_from_the_same_facts_is_computed_once() -> None:
 
 
 def test_after_a_change_the_old_result_is_served_for_a_while_with_its_as_of() -> None:
-    """It is served for REST times its computing time, with its own as_of; then it is computed again."""
+    """It is served for REST times its computing time; then the result is computed again."""
     clock = Clock()
     compute = Counted(clock)
     first, _, changed, other_lineage = snapshots()
@@ -113,7 +113,7 @@ def test_a_result_is_dropped_a_minute_after_the_last_request() -> None:
     asyncio.run(story())
 
 
-def test_a_cached_result_holds_no_reference_to_topics() -> None:
+def test_a_result_keeps_no_topics_alive() -> None:
     """It keeps the version number of its topics only, so that old topics can be freed."""
     clock = Clock()
     first, *_ = snapshots()

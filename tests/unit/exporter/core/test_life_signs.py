@@ -179,7 +179,7 @@ def test_a_fold_that_goes_back_repeatedly_keeps_one_position_due() -> None:
 
 
 def test_beats_stay_required_after_the_topic_is_recreated() -> None:
-    """The earlier beats are gone with the topic; what the fold publishes again does not prove that a watcher lives."""
+    """The beats are gone with the topic; views that the fold publishes again prove no watcher."""
     line = Line().fold().run(5)
     line.signs = line.signs.without_topic().without_topic()
     line.wait(1000).fold()

@@ -20,7 +20,7 @@ def test_the_exposition_has_no_end_mark(format_: Format) -> None:
 
 
 def test_two_exporters_in_one_process_have_separate_counters() -> None:
-    """Instruments live on the registry that is passed in."""
+    """Instruments are registered in the registry that is passed in."""
     one, other = (ExporterMetrics(CollectorRegistry()) for _ in range(2))
     one.commits.inc()
     assert b"\nkcm_exporter_batches_total 1.0\n" in one.exposition(Format.TEXT)

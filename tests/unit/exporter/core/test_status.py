@@ -43,7 +43,7 @@ def test_a_kafka_that_never_answered_a_probe_is_reported_as_gone() -> None:
 def test_a_stuck_reading_thread_is_reported_without_blaming_kafka(
     kafka_gone_ms: int, bound_ms: int
 ) -> None:
-    """While the thread stands still, nothing is known about Kafka: it may answer well."""
+    """While the thread does not run, nothing is known about Kafka: it may answer all requests."""
     later = T0 + bound_ms + 1_000
     assert reasons_not_ready(READY, later, kafka_gone_ms=kafka_gone_ms, still_ms=bound_ms) == []
     (reason,) = reasons_not_ready(

@@ -73,7 +73,7 @@ def merged(
     return snapshot
 
 
-def test_a_topic_with_fewer_chunks_drops_the_chunks_beyond_the_last() -> None:
+def test_a_topic_of_fewer_chunks_loses_those_beyond_its_last() -> None:
     """Their deletes may never be written: the first chunk says how many there are."""
     chunks = {
         f"topic_t_{chunk}": topic_entry(topic_view("t", chunk=chunk, chunks=3))

@@ -1,7 +1,7 @@
 """The view store: newest wins, batches swap at their commit marker, lineages replace, garbage is refused.
 
-A newer lineage is shown once it has reached the position of the one that is shown, never before. Views of
-another release that are not known are refused, never misread.
+A newer lineage is shown once it has reached the position of the one that is shown, never before.
+Views of another release that are not known are refused, never misread.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_the_newer_of_two_views_that_wait_wins() -> None:
     assert held(store).brokers[0].leaders == 3
 
 
-def test_beats_are_taken_once_and_in_order() -> None:
+def test_beats_are_handed_over_once_and_in_order() -> None:
     """They belong to no batch, and wait for no commit marker."""
     store = ViewStore()
     assert store.take_beats() == []
@@ -158,7 +158,7 @@ def test_a_new_lineage_replaces_all_views_of_the_older() -> None:
     assert held(store).view.as_of.lineage == "L2"
 
 
-def test_pending_views_of_an_older_lineage_are_dropped() -> None:
+def test_views_of_an_older_lineage_that_still_wait_are_dropped() -> None:
     """Leftovers of a lineage in a compacted topic never enter a newer one's snapshot."""
     store = ViewStore()
     store.apply(record(broker_view(7, as_of(5))))
@@ -242,7 +242,7 @@ def test_a_malformed_view_is_refused_and_changes_nothing(
     assert not store.clusters
 
 
-def test_forget_unconfirmed_drops_clusters_missing_from_a_recreated_topic() -> None:
+def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> None:
     """After the topic was read again only clusters seen in it stay; until then all are served."""
     store = ViewStore()
     store.apply(record(cluster_view("stays")))
@@ -323,7 +323,7 @@ def test_a_recreated_log_catches_up_by_its_timestamps() -> None:
 
 
 def test_a_missing_view_is_added_when_its_batch_is_read_again() -> None:
-    """A repeated batch, or a topic that is read again, contains it at the position that is already shown."""
+    """A repeated batch, or a topic that is read again, has it at the position already shown."""
     store = ViewStore()
     store.apply(record(cluster_view(at=as_of(2))))
     assert not store.clusters["prod"].topics
@@ -385,7 +385,7 @@ def newer(value: bytes | None, **fields: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def test_views_with_unknown_fields_of_a_newer_fold_are_read() -> None:
+def test_an_older_exporter_reads_a_newer_folds_views() -> None:
     """Fields that it does not know have no effect on those that it knows."""
     store, plain = ViewStore(), ViewStore()
     for view in (broker_view(0), topic_view("t"), cluster_view()):
@@ -413,7 +413,7 @@ def test_views_of_another_kind_or_version_are_refused(key: bytes, fields: dict[s
     assert list(store.clusters["prod"].brokers) == [0]
 
 
-def test_views_of_an_older_fold_without_newer_fields_are_read() -> None:
+def test_a_newer_exporter_reads_an_older_folds_views() -> None:
     """Fields that an older fold does not write have their defaults: only those of the first release are required."""
     store = ViewStore()
     first_release = {

@@ -389,7 +389,7 @@ def test_clusters_whose_update_fails_stay_in_the_fleet_list(
     assert sorted(asyncio.run(look())) == [("other", None), ("prod", None)]
 
 
-def test_the_fleet_is_assessed_once_per_beat_and_once_per_commit(
+def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Updates in between cost nothing, and a commit does not wait for the next beat."""
@@ -454,7 +454,7 @@ def test_ending_the_feed_ends_every_stream() -> None:
     assert asyncio.run(look())
 
 
-def test_an_update_assesses_each_cluster_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_judges_each_cluster_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Viewers of the cluster, of another one and of the fleet share one judgement of it."""
     asked: list[str] = []
 

@@ -98,7 +98,7 @@ def test_partitions_without_a_state_alone_are_a_problem() -> None:
             ("warning", "The failover work of controller 0 is under way", T0),
         ),
     ],
-    ids=["nobody", "ghost", "slow", "failover"],
+    ids=["vacant", "ghost", "slow", "failover"],
 )
 def test_a_controller_problem_has_its_severity_and_start_time(
     fields: dict[str, Any], expected: tuple[str, str, int | None]

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[4]
 NAMES = sorted(path.stem for path in (ROOT / "docs" / "runbooks").glob("K*.md"))
 
 
-def test_every_runbook_is_packed_and_nothing_else() -> None:
+def test_every_runbook_is_packed_and_no_other() -> None:
     """The page of a removed alert is no longer served."""
     packed = {path.stem for path in (ROOT / "exporter" / "live" / "runbooks").glob("*.html")}
     assert packed == set(runbook_pages()) == {*NAMES, "index"}

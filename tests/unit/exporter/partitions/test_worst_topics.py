@@ -46,7 +46,7 @@ def test_under_replicated_partitions_count_for_their_leader() -> None:
     assert WorstTopicsSearch().of(_cluster(BEHIND, LATE, LOST), T0).led_short == ((0, 3),)
 
 
-def test_topics_are_listed_worst_first() -> None:
+def test_topics_are_listed_the_worst_first() -> None:
     """Offline outweighs under min ISR, which outweighs under-replicated; the healthy are left out."""
     assert _topics(LATE, WELL, BEHIND, LOST) == (
         TopicTrouble("lost", 2, 0, 2),

@@ -138,7 +138,7 @@ def test_the_cached_bytes_are_the_same_object_until_a_change() -> None:
     assert b'kafka_controller_id{cluster="prod"} 1\n' in collector._cached_lines(Format.TEXT)
 
 
-def test_a_removed_cluster_has_no_series() -> None:
+def test_a_cluster_that_is_gone_leaves_no_series() -> None:
     """After an update without the cluster, none of its series is served."""
     store = ViewStore()
     collector = collector_of(store, broker_view(0), cluster_view())

@@ -207,7 +207,7 @@ def test_signs_of_life_count_only_after_a_reread_reaches_the_end() -> None:
 
 
 def test_signs_of_life_from_before_a_topic_recreation_do_not_count() -> None:
-    """Neither what the fold publishes again nor an earlier beat proves that the watcher lives."""
+    """Neither what the fold publishes again nor an earlier beat proves that the watcher runs."""
     reading = Reading()
     reading.thread._ids = {VIEWS: "a", EVENTS: "e"}
     reading.thread._note_end(reading.now)

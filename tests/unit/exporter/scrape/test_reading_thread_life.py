@@ -145,7 +145,7 @@ def test_a_start_failure_is_kept_as_the_threads_failure(monkeypatch: pytest.Monk
     assert reading.thread.failure is error
 
 
-def test_a_stop_while_waiting_for_kafka_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_while_kafka_is_waited_for_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait ends at once, and it is no standstill, however long it takes."""
 
     def away(settings: PipelineSettings, stop: threading.Event) -> EnsuredTopics:

@@ -78,7 +78,7 @@ def test_the_failure_of_the_reading_thread_ends_the_exporter() -> None:
         (True, True, False, "the search for the worst topics"),
     ],
 )
-def test_a_thread_that_has_ended_ends_the_exporter(
+def test_a_thread_that_is_gone_ends_the_exporter(
     *, reader_alive: bool, server_alive: bool, search_alive: bool, named: str
 ) -> None:
     """Where the thread left no exception, the message names it and says to restart."""
