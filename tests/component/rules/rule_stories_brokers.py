@@ -79,7 +79,7 @@ GONE = (
 GONE_AT_MIN_ISR = (
     Story(
         alert="KafkaBrokerGoneAtMinIsr",
-        claim="fires after 15 min with partitions at min ISR, resolves when they are mended",
+        claim="fires after 15 min with partitions at min ISR, resolves when there are none",
         proves=Proves.FIRES,
         series=_gone(times((0, 120)), times((500, 120)), times((3, 80), (0, 40))),
         moments={885: None, 900: 500, 1185: 500, 1305: 500, 1320: None},
@@ -321,7 +321,7 @@ IMBALANCED = (
     ),
     Story(
         alert="KafkaLeadersImbalanced",
-        claim="is silent when the controller mends it within 10 min",
+        claim="is silent when the controller rebalances within 10 min",
         proves=Proves.SILENT,
         series=_balance(times((0.25, 40), (0, 20)), times((3, 40), (0, 20))),
         moments={585: None, 600: None, 800: None},
@@ -329,7 +329,7 @@ IMBALANCED = (
     ),
     Story(
         alert="KafkaLeadersImbalanced",
-        claim="is silent when no election would mend anything",
+        claim="is silent when no election can move a leader back",
         proves=Proves.SILENT,
         series=_balance(times((0.25, 80)), times((0, 80))),
         moments={600: None, 1185: None},
@@ -372,7 +372,7 @@ CANNOT_RETURN = (
     ),
     Story(
         alert="KafkaLeadersCannotReturn",
-        claim="is silent when an election would mend something",
+        claim="is silent when an election can move a leader back",
         proves=Proves.SILENT,
         series=_balance(times((0.5, 160)), times((1, 160))),
         moments={1800: None, 2385: None},
