@@ -1,4 +1,4 @@
-"""Steady changes: the leader and ISR of a partition change several times a second, whatever else happens.
+"""Steady changes: the leader and ISR of a partition change several times a second, during all faults.
 
 The rule: they are written to ZooKeeper as a controller writes them, on connections that no fault
 affects. Their replicas are brokers that do not run, so the real controller leaves them alone except

@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What was shown at one moment; `partitions` and `cluster` are None when nobody answered."""
+    """What was shown at one moment; `partitions` and `cluster` are None without an answer."""
 
     at: float
     """When it was requested, in seconds since 1970."""

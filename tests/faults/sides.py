@@ -1,6 +1,6 @@
 """The two sides of a cell: the truth, which changes all the time, and what is shown of it.
 
-The rule: each is read by its own thread, whatever happens to the servers between them.
+The rule: each is read by its own thread, which no fault of the servers between them stops.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ OFTEN = 0.15
 """The share of the cluster's acts that a request precedes."""
 
 STRANGER = "stranger"
-"""The name of a cluster that nobody watches."""
+"""The name of a cluster without a watcher."""
 
 _HARM_BYTES = 100_000
 

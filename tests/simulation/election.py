@@ -1,6 +1,6 @@
 """The election of a cluster's watchers: its znodes and sessions, and real candidacies without threads.
 
-The rule: the first in line leads until its session ends. A session lives for `SESSION_MS` after the
+The rule: the first in line leads until its session ends. A session lasts `SESSION_MS` after the
 last sign of life of its process. The clock takes the part of a candidacy's threads: it calls the
 real code for a proof, for a change of the session, and between two reads of a status.
 """

@@ -198,7 +198,7 @@ def watcher_paused(world: World) -> bool:
 
 
 def second_watcher(world: World) -> bool:
-    """Somebody starts a second watcher of the same cluster."""
+    """A second watcher of the same cluster starts."""
     if sum(edge.alive for edge in world.edges) > 1:
         return False
     world.start_watcher()
@@ -272,7 +272,7 @@ def watches_refused(world: World) -> bool:
 
 
 def damaged_payload(world: World) -> bool:
-    """Somebody writes an unreadable payload into a znode, and repairs it later."""
+    """A znode gets an unreadable payload, which is repaired later."""
     if world.kafka.damage() is None:
         return False
     world.clock.after(world.rng.randint(500, 15_000), world.kafka.repair)
@@ -280,7 +280,7 @@ def damaged_payload(world: World) -> bool:
 
 
 def hostile_record(world: World) -> bool:
-    """Somebody writes a harmful record into one of the topics."""
+    """Another program writes a harmful record into one of the topics."""
     rng = world.rng
     topic = rng.choice((world.log, world.log, world.views, world.views, world.events))
     values = [(record.key, record.value) for record in topic.records[-50:] if record.value]
@@ -387,7 +387,7 @@ def exporter_cut_off(world: World) -> bool:
 
 
 def lead_in_doubt(world: World) -> bool:
-    """The leader's connection to the election breaks, perhaps for longer than its session lives."""
+    """The leader's connection to the election breaks, perhaps for longer than its session lasts."""
     leader = world.election.leader
     if leader is None or leader.edge is None or leader.is_stopped:
         return False
@@ -527,7 +527,7 @@ def views_lose_their_end(world: World) -> bool:
 
 
 def views_lose_their_head(world: World) -> bool:
-    """Retention deletes the oldest views, by a policy that somebody has set; an exporter may start after it."""
+    """A changed retention policy deletes the oldest views; an exporter may start after it."""
     rng, views = world.heads, world.views
     views.lose(0, rng.randint(views.low, views.end))
     world.exporter.plan()

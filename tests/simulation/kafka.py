@@ -140,7 +140,7 @@ class KafkaCluster:
         return path
 
     def repair(self) -> None:
-        """Restore the payloads under the damaged ones, where nobody has written since."""
+        """Restore the payloads under the damaged ones, where nothing was written since."""
         for path, data in self._good.items():
             if self.zk.exists(path) and self.zk.data(path) in DAMAGES:
                 self.zk.write((path, data))

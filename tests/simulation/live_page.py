@@ -47,7 +47,7 @@ LOOKED_MS = 1_000
 """How often a page checks for silence."""
 
 BEAT_WITHIN_MS = 2_000
-"""Within this time a page that reads promptly hears from a running server: a beat is due each second."""
+"""Within this time a page that reads promptly gets a message of a running server, at least its beat."""
 
 BROWSERS = 3
 _RETRY_MS = (500, 10_000)
@@ -59,7 +59,7 @@ _MISTAKEN_MS = (400, 3_000, 12_000)
 _SHOWN_WITHIN_MS = 500
 """After a rest: an update is sent every 200 ms, and takes a moment to arrive."""
 _STRANGER = "later"
-"""The name of a cluster that nobody watches."""
+"""The name of a cluster without a watcher."""
 _SEEN_LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
 
 _Message = MutableMapping[str, Any]
@@ -442,7 +442,7 @@ class Viewers:
     # --- rest -------------------------------------------------------------------------------
 
     def rest(self) -> None:
-        """End all faults, and open each page anew."""
+        """End all faults, and open each page again."""
         self.is_quiet = True
         self.server.loop.go_on()
         if self.mistaken is not None:

@@ -293,7 +293,7 @@ def silence_not_measured() -> AbstractContextManager[None]:
 
 
 def log_taken_for_complete() -> AbstractContextManager[None]:
-    """The log counts as complete as of each answer, whatever Kafka has not yet acknowledged."""
+    """The log counts as complete as of each answer, also without Kafka's acknowledgement."""
     real = LogCompleteness.advance
 
     def advance(
@@ -391,7 +391,7 @@ def nesting_ends_the_reading_back() -> AbstractContextManager[None]:
 
 
 def null_deletes() -> AbstractContextManager[None]:
-    """A null deletes the view of its key, whatever the record before it was."""
+    """A null deletes the view of its key, without a check of the record before it."""
     real = ViewStore.apply
 
     def apply(self: ViewStore, record: Record) -> str | None:
@@ -439,7 +439,7 @@ def chunks_replace_one_another() -> AbstractContextManager[None]:
 
 
 def foreign_records_folded() -> AbstractContextManager[None]:
-    """Records under a cluster's key are folded, whatever cluster they name."""
+    """Records under a cluster's key are folded, also those that name another cluster."""
     real = processor_module._read
 
     def read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[Any]:
@@ -491,7 +491,7 @@ def memberships_not_read() -> AbstractContextManager[None]:
 
 
 def memory_kept_over_a_repeated_batch() -> AbstractContextManager[None]:
-    """A worker uses its cache in place of the state, whatever the state is."""
+    """A worker uses its cache in place of the state, without a check of the state."""
     return _patched(processor_module.Remembered, "is_of", lambda *_: True)
 
 
@@ -581,7 +581,7 @@ def newer_views_unnoticed() -> AbstractContextManager[None]:
 
 
 def other_topics_unnoticed() -> AbstractContextManager[None]:
-    """A query continues, whatever happens to its topics."""
+    """A query continues after a change of its topics."""
     return _patched(service, "topics_changed", lambda *_: None)
 
 

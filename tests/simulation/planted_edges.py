@@ -154,7 +154,7 @@ def elections_after_a_refusal() -> AbstractContextManager[Any]:
 
 
 def elections_past_a_surprise() -> AbstractContextManager[Any]:
-    """A run of elections continues whoever the controller is, and whichever brokers are gone."""
+    """A run of elections continues after a change of the controller or the loss of a broker."""
     real = vars(run)["surprise"]
 
     def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
@@ -168,7 +168,7 @@ def elections_past_a_surprise() -> AbstractContextManager[Any]:
 
 
 def elections_without_figures() -> AbstractContextManager[Any]:
-    """A run of elections continues whatever the status of the figures is."""
+    """A run of elections continues also with figures that are not live."""
     real = vars(run)["surprise"]
 
     def surprise(before: ClusterSample, now: ClusterSample) -> str | None:

@@ -63,7 +63,7 @@ def _play(seed: int, stage: Stage, trace: Callable[[str], None] | None) -> Outco
     except BrokenError as error:
         broken = str(error)
         world.trace(f"BROKEN {broken}")
-    except Exception as error:  # noqa: BLE001  # whatever ends a part is what is looked for
+    except Exception as error:  # noqa: BLE001  # any exception that ends a part is a finding
         broken = f"no part ends by itself: {error!r}"
         world.trace(f"BROKEN {broken}")
     try:

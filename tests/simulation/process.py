@@ -105,7 +105,7 @@ class Process:
         self._given.acquire()
         try:
             self._body()
-        except BaseException as error:  # noqa: BLE001  # whoever started it judges
+        except BaseException as error:  # noqa: BLE001  # the caller of the process judges it
             self._error = error
         self.has_ended = True
         self._back.release()

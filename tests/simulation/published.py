@@ -34,7 +34,7 @@ class Published:
     def __init__(self) -> None:
         self._at: dict[tuple[AsOf, int], Views] = {}
         self.has_stranger = False
-        """Somebody else has written a readable view: its content may be the same, but not its bytes."""
+        """Another program has written a readable view: its content may be the same, but not its bytes."""
 
     def note_stranger(self, value: bytes) -> None:
         """Record a record in the topic of views that the fold did not write."""

@@ -148,7 +148,7 @@ class Exporter:
             self.plan()
 
     def _ask(self, restart: int) -> None:
-        """Run the probe, as long as this process lives."""
+        """Run the probe, as long as this process runs."""
         if restart == self.restarts:
             cast("Thread", self._probe.thread).turn()
             self.plan()

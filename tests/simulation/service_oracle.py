@@ -1,4 +1,4 @@
-"""What must hold for the fold's service, whatever fails around it.
+"""What must hold for the fold's service under every fault.
 
 The rule: it knows which faults occurred, and derives only from those when a lineage may begin, when
 one must begin, and what may end the part. Of the service's own knowledge it uses only which batches
@@ -166,8 +166,8 @@ class ServiceOracle:
             else self._strikes >= STRIKES_BEFORE_GIVING_UP
         )
         if not may_end:
-            told = self._fold.without_folder(str(error))
-            raise BrokenError("what heals by waiting ends no part", f"{self._strikes}: {told}")
+            cleaned = self._fold.without_folder(str(error))
+            raise BrokenError("what heals by waiting ends no part", f"{self._strikes}: {cleaned}")
 
     def on_leaving(self) -> None:
         """Judge that the process ends at once."""

@@ -136,8 +136,8 @@ class ServiceLogger(NoLogger):
 
     def info(self, text: str, **about: object) -> None:
         """Trace a line."""
-        told = {name: self._fold.without_folder(str(value)) for name, value in about.items()}
-        super().info(text, **told)
+        cleaned = {name: self._fold.without_folder(str(value)) for name, value in about.items()}
+        super().info(text, **cleaned)
 
     debug = warning = error = info
 

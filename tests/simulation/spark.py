@@ -116,7 +116,7 @@ class PlayedJavaError(Py4JError):  # type: ignore[misc]  # the package has no ty
         self._trouble = trouble
 
     def __str__(self) -> str:
-        return self._session.told(self._trouble)
+        return self._session.error_text(self._trouble)
 
 
 class PlayedSparkError(PySparkException):
@@ -128,7 +128,7 @@ class PlayedSparkError(PySparkException):
         self._trouble = trouble
 
     def __str__(self) -> str:
-        return self._session.told(self._trouble)
+        return self._session.error_text(self._trouble)
 
 
 class PlayedSession:
@@ -158,8 +158,8 @@ class PlayedSession:
             self._on_failure(FailureKind.OTHER)
             raise Py4JNetworkError("Answer from Java side is empty")
 
-    def told(self, trouble: Trouble) -> str:
-        """Answer with the error."""
+    def error_text(self, trouble: Trouble) -> str:
+        """Answer the call, report the failure, and return the error's text."""
         self.answer()
         self._on_failure(trouble.kind)
         return trouble.text
@@ -238,7 +238,7 @@ class PlayedQuery:
     def exception(self) -> _Exception:
         """Return the failure."""
         assert self.failure is not None
-        return _Exception(self.session.told(self.failure).split("\n"))
+        return _Exception(self.session.error_text(self.failure).split("\n"))
 
     def stop(self) -> None:
         """End."""

@@ -201,7 +201,7 @@ class World:
         return self.rng.choice(running) if running else None
 
     def supervise(self) -> None:
-        """Start a watcher if none lives, as a supervisor would."""
+        """Start a watcher if none runs, as a supervisor would."""
         standing = any(each.edge is None for each in self.election.standing)
         if not standing and not any(edge.alive for edge in self.edges):
             self.start_watcher()
@@ -322,7 +322,7 @@ class World:
             neighbour.rest()
 
     def end(self) -> None:
-        """End what would continue by itself once nobody advances the clock."""
+        """End what would continue by itself without the played clock."""
         if self.electing is not None:
             self.electing.end()
         for browser in self.viewers.browsers:

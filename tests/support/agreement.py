@@ -226,7 +226,7 @@ def agree_from_each_point(
 ) -> list[str]:
     """Load the cluster at each quiet point, and return the differences of the next operation.
 
-    Whatever only the controller and the brokers hold in memory is lost at each point.
+    State that only the controller and the brokers hold in memory is lost at each point.
     """
     tree = ZnodeTree()
     found = []

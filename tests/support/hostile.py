@@ -1,4 +1,4 @@
-"""Bytes that somebody may write in place of a record or a payload, to do harm.
+"""Bytes that an attacker may write in place of a record or a payload.
 
 Each is made from a valid one: parts that a decoder skips, in unknown fields, can do harm as well.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 DEEP = 2_000
-"""Levels of nesting, in 4 kB: more than Python's stack has, whoever calls."""
+"""Levels of nesting, in 4 kB: more than Python's stack has, from any caller."""
 
 _NESTED = {
     "arrays": b"[" * DEEP + b"]" * DEEP,

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from pipeline.web import WebOptions, WebServer
 
 bcrypt = pytest.importorskip("bcrypt", reason="bcrypt is not installed: run make setup")
-PASSWORD = "open sesame"  # noqa: S105  # of a server that lives as long as a test
+PASSWORD = "open sesame"  # noqa: S105  # of a server that runs during a test
 ANSWERED_WITHIN_S = 20.0
 
 
