@@ -78,8 +78,8 @@ def test_a_fold_alone_needs_no_secret_but_kafkas() -> None:
     assert "zk-prod" not in text
 
 
-def test_executors_get_a_template_of_restricted_pods() -> None:
-    """Executors run as nobody in particular, with neither token nor Kubernetes' variables."""
+def test_executors_run_as_restricted_pods() -> None:
+    """Executors run without root, without a token and without Kubernetes' service variables."""
     validator: Any = pytest.importorskip(
         "kubernetes_validate", reason="kubernetes-validate is not installed"
     )

@@ -50,7 +50,7 @@ def _targets(folder: Path) -> list[dict[str, str]]:
     return [each["labels"] for each in found]
 
 
-def test_exporters_are_one_target_where_boards_sum_up(tmp_path: Path) -> None:
+def test_exporter_replicas_are_one_scrape_target_for_partition_metrics(tmp_path: Path) -> None:
     """All pods get the labels and the address of the service: Prometheus scrapes equal targets once."""
     targets = _targets(tmp_path)
     assert len(targets) == len(PODS)

@@ -139,8 +139,8 @@ def test_control_characters_in_broker_fields_never_reach_the_terminal(shown: Sho
         assert "\x1b" not in shown.run(command)
 
 
-def test_events_are_the_newest_with_the_newest_last(shown: Shown) -> None:
-    """Twenty without a word, more with --since, a line of JSON each with --json."""
+def test_events_prints_the_newest_events_in_order(shown: Shown) -> None:
+    """Twenty without an option, more with --since; one line of JSON each with --json."""
     lines = shown.run("events").splitlines()
     assert len(lines) == 20
     assert lines[-1].endswith("ControllerElected broker 0 -> 1, epoch 30")
@@ -227,7 +227,7 @@ def test_no_stop_is_called_safe_by_figures_that_are_not_live(
         assert captured.err.startswith(f"kcm: {first}")
 
 
-def test_a_cluster_without_a_live_broker_has_nothing_that_is_safe(shown: Shown) -> None:
+def test_no_stop_is_safe_without_a_live_broker(shown: Shown) -> None:
     """An empty list proves nothing."""
     gone = (broker_view(id_, as_of(31), live=False) for id_ in (0, 1))
     shown.served.write(*gone, cluster_view(at=as_of(31), brokers_live=()))

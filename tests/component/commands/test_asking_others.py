@@ -108,10 +108,10 @@ def chunk_of(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("refusals", "code"), [(1, 0), (99, 3)])
-def test_a_recommendation_that_moves_on_is_read_anew(
+def test_a_recommendation_that_changes_between_pages_is_read_again(
     refusals: int, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Pages of two moments are never put together; one that never rests is reported."""
+    """Pages of two recommendations are never combined; endless changes are reported."""
     asked = itertools.count()
 
     def answers(path: str) -> tuple[int, bytes]:

@@ -97,7 +97,7 @@ def next_scrape(at: int) -> int:
     return -(-at // 15_000) * 15_000
 
 
-def test_the_shipped_rules_fire_when_prometheus_would_have_fired_them(
+def test_the_shipped_rules_fire_from_their_scrape_after_for(
     story: History, log: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From the scrape that shows it, after `for`, until the scrape that does not, and two minutes on."""
@@ -150,10 +150,10 @@ groups:
 """
 
 
-def test_rules_of_a_user_may_ask_for_what_they_record(
+def test_rules_may_query_series_that_other_rules_record(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever stands first; their labels, intervals and the labels of a scrape are as in Prometheus."""
+    """In any order; their labels, intervals and the labels of a scrape are as in Prometheus."""
     rules = write(tmp_path / "rules.yaml", USERS.encode())
     found = Run(capsys, rules, log, "--label", "env=stage", "--label", "job=ours").json
     alerts = [(each["alert"], each["labels"]) for each in found["alerts"]]

@@ -108,7 +108,7 @@ def tree(client: KazooClient, path: str = "/") -> dict[str, Any]:
     return found
 
 
-def test_all_is_well_and_nothing_is_changed(
+def test_a_healthy_pipeline_passes_every_check_unchanged(
     client: KazooClient,
     zookeeper: ZooKeeper,
     zk_chroot: str,
@@ -151,7 +151,7 @@ def _show(exporter: Exporter) -> None:
 
 
 @pytest.mark.full
-def test_a_path_that_may_not_be_read_is_named(
+def test_a_znode_without_read_permission_is_named(
     client: KazooClient,
     zookeeper: ZooKeeper,
     zk_chroot: str,
@@ -235,7 +235,7 @@ def test_brokers_that_differ_are_reported(
 
 
 @pytest.mark.full
-def test_topics_are_checked_as_the_parts_check_them(
+def test_missing_and_misconfigured_topics_fail(
     pipeline_broker: KraftBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Missing ones and wrong settings fail; another size is a warning."""

@@ -23,8 +23,8 @@ from kcm.queries.api_client import ExporterApi
 from tests.support.elections import PARTITIONS, Cluster, Ran
 
 
-def test_all_that_is_recommended_is_elected_in_chunks(cluster: Cluster, url: str) -> None:
-    """Each chunk is asked for once, in order, and its effect is seen before the next."""
+def test_all_recommended_partitions_are_elected_in_chunks(cluster: Cluster, url: str) -> None:
+    """Each chunk is requested once, in order, and its effect is seen before the next."""
     ran = Ran(cluster, url)
     assert ran.surprise is None
     assert cluster.asked == [[0, 1, 2], [3, 4, 5], [6]]
@@ -89,8 +89,8 @@ def test_a_refused_partition_ends_the_run_after_the_effect_of_the_others(
     assert "not tried   4" in ran.summary
 
 
-def test_an_effect_that_is_not_seen_ends_the_run(cluster: Cluster, url: str) -> None:
-    """Kafka's word is not enough: the monitor must show the new leader in time."""
+def test_an_election_without_a_visible_effect_ends_the_run(cluster: Cluster, url: str) -> None:
+    """Kafka's answer is not enough: the monitor must show the new leader in time."""
     cluster.deaf.add(4)
     ran = Ran(cluster, url)
     assert "1 of chunk 2 are not led by their preferred replica 1 s after" in str(ran.surprise)

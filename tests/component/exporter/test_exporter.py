@@ -329,7 +329,7 @@ def test_figures_stay_served_and_flagged_while_kafka_is_away(
         assert exporter.sample("kcm_exporter_rereads_total") is None
 
 
-def test_not_ready_before_kafka_is_there_and_a_port_in_use_is_one_line() -> None:
+def test_readyz_fails_without_kafka_and_a_port_in_use_is_one_line() -> None:
     """Without Kafka /readyz says why; a second exporter's error names the port."""
     settings = make_settings(f"127.0.0.1:{free_port()}")
     with running(settings) as exporter:

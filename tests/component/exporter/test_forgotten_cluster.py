@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_a_cluster_that_was_forgotten_is_served_no_more(
+def test_a_forgotten_cluster_is_no_longer_served(
     pipeline_broker: KraftBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its series end at once and do not come back with the exporter; other clusters go on."""

@@ -71,7 +71,7 @@ def http(url: str) -> bytes:
 
 
 @pytest.mark.full
-def test_no_secret_is_in_anything_that_the_parts_say_keep_or_start(  # noqa: PLR0917  # fixtures
+def test_no_secret_is_in_logs_metrics_topics_arguments_or_files(  # noqa: PLR0917  # fixtures
     supervisor: Supervisor,
     pipeline_broker: KraftBroker,
     jars: Jars,

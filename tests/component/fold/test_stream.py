@@ -272,7 +272,7 @@ def test_a_killed_fold_goes_on_where_it_was(
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_a_worker_that_starts_too_slowly_costs_no_lineage(
+def test_a_slow_start_of_a_python_worker_begins_no_lineage(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
     """Three times in a row Spark's Python is not there within Spark's 10 s; then the fold goes on where it was."""

@@ -17,7 +17,7 @@ from streaming.workspace import Workspace
 
 
 @pytest.mark.full
-def test_the_jvm_forgets_the_files_of_batches(tmp_path: Path) -> None:
+def test_delete_on_exit_entries_of_batches_are_removed(tmp_path: Path) -> None:
     """Files that are noted for its end are forgotten, and more can be noted afterwards."""
     with Workspace(tmp_path / "checkpoint", stop=threading.Event()) as workspace:
         session = Session(load(StreamSettings), workspace, find_java(os.environ).path)

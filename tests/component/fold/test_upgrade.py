@@ -333,7 +333,7 @@ def test_a_restored_checkpoint_goes_on_where_it_was_copied(line: Line, backup: P
     line.check_screens()
 
 
-def test_a_checkpoint_of_an_earlier_lineage_is_not_gone_on_with(
+def test_a_checkpoint_of_an_earlier_lineage_is_not_continued(
     line: Line, first_backup: Path
 ) -> None:
     """Its lineage is below the one that readers hold: they would take nothing that it writes."""

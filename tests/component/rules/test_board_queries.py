@@ -210,9 +210,9 @@ def test_every_queried_metric_is_served() -> None:
 
 
 def test_gone_brokers_are_stale_while_the_figures_are(asked: Asked) -> None:
-    """Followed, the table has the broker that is gone; then what was known is stale, and so is any other.
+    """With live figures the table has the broker that is gone; with stale ones every row is stale.
 
-    Once nobody serves the cluster, the table is not empty: that would mean that none is gone.
+    Without a served cluster the table is not empty: that would mean that no broker is gone.
     """
     expr = _chosen(SIGNALS["brokers_gone_now"].on_board())
     well, followed, stale, _ = asked.moments

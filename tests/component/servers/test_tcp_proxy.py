@@ -84,8 +84,8 @@ def test_a_silent_connection_is_half_open_and_a_new_one_passes(proxy: TcpProxy, 
     assert echo.ended == 1, "the end of the silent one was seen"
 
 
-def test_a_slow_wire_keeps_the_order(proxy: TcpProxy) -> None:
-    """What is under way comes late, and before what was sent once the wire was quick again."""
+def test_a_delayed_connection_keeps_the_order(proxy: TcpProxy) -> None:
+    """Delayed data arrives late, and before data that was sent after the delay was removed."""
     with connect(proxy) as connection:
         proxy.delay_s = SILENCE_S
         began = time.monotonic()
@@ -111,8 +111,8 @@ def test_a_proxy_that_refuses_ends_connections_until_it_accepts(proxy: TcpProxy)
         connect(proxy).close()
 
 
-def test_what_a_peer_does_not_read_is_dropped_when_the_network_ends() -> None:
-    """A paused process takes nothing: its connection would wait for it, and be closed by nobody."""
+def test_data_that_a_peer_does_not_read_is_dropped_at_the_end() -> None:
+    """A paused process reads nothing: without the drop its connection would never be closed."""
 
     def fill(client: socket.socket) -> None:
         while True:

@@ -64,10 +64,10 @@ def watched(zookeeper: ZooKeeper, zk_chroot: str, client: KazooClient) -> str:
     return zookeeper.connect_string + zk_chroot
 
 
-def test_the_log_of_a_history_is_exact(
+def test_each_change_is_logged_in_order_with_its_stat(
     watched: str, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
 ) -> None:
-    """Changes made one after the other stand in the log one by one, in order, with their Stat."""
+    """Changes made one after the other are in the log one by one, in order, with their Stat."""
     settings = settings_for(watched, pipeline_broker, audit_s=1.0)
     with watching(settings), LogReader(settings) as log:
         finished = log.wait_for(ChangeKind.RESYNC_FINISHED)
@@ -173,7 +173,7 @@ def test_an_unreadable_znode_is_denied_and_the_rest_is_published(
         assert log.wait_for(ChangeKind.RESYNC_FINISHED).denied == ()
 
 
-def test_a_wrong_chroot_is_named_with_what_is_there(
+def test_a_wrong_chroot_is_reported_with_the_existing_znodes(
     zookeeper: ZooKeeper, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
 ) -> None:
     """Fail-fast ends with a line that names the chroot and what that level holds."""
@@ -234,7 +234,7 @@ def test_the_folds_request_is_answered(watched: str, pipeline_broker: KraftBroke
         log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
 
 
-def test_views_that_are_deleted_at_their_beginning_are_asked_for(
+def test_deleted_views_are_requested_again(
     watched: str, pipeline_broker: KraftBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A changed cleanup policy deletes them: compaction alone never moves the beginning."""

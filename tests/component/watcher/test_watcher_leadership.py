@@ -124,8 +124,8 @@ def test_a_clean_stop_hands_over_at_once(scene: Scene) -> None:
     scene.check_fold()
 
 
-def test_a_leader_paused_past_its_session_wakes_up_and_harms_nothing(scene: Scene) -> None:
-    """SIGSTOP, another leads, SIGCONT: nothing of the old generation counts any more, and who wrote it stands by."""
+def test_records_of_a_leader_paused_past_its_session_are_ignored(scene: Scene) -> None:
+    """After SIGSTOP another leads; after SIGCONT the old generation is ignored."""
     paused, standby = scene.start_leader_and_standby()
     old = scene.log.changes[0].watcher
     for number in range(200):
@@ -188,10 +188,10 @@ def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> Non
 
 
 @pytest.mark.full
-def test_without_its_election_a_leader_holds_the_log_and_then_goes_on(
+def test_a_leader_pauses_the_log_while_its_election_ensemble_is_unreachable(
     scene: Scene, own_zookeeper: ZooKeeper
 ) -> None:
-    """While the election's ensemble is frozen changes wait; built again, it elects above all that was."""
+    """While the ensemble is frozen changes wait; a rebuilt one elects a higher generation."""
     there = {
         "election_zookeeper": own_zookeeper.connect_string,
         "session_timeout_s": 2.0,  # a new session is begun after five seconds of silence
@@ -304,8 +304,8 @@ def test_a_chroot_of_the_election_that_is_missing_is_reported_and_not_made(
     assert client.exists(f"{zk_chroot}/nowhere") is None
 
 
-def test_a_leader_answers_a_stranger_in_the_log_with_a_higher_generation(scene: Scene) -> None:
-    """Who takes no part in the election does not end an elected watcher; it proves its lead and goes on above."""
+def test_a_leader_takes_a_higher_generation_after_a_record_of_another_watcher(scene: Scene) -> None:
+    """A watcher outside of the election does not end the leader, which verifies its lead first."""
     leader, _standby = scene.start_leader_and_standby()
     last = scene.log.changes[-1]
     stranger = msgspec.structs.replace(

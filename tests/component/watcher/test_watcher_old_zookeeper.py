@@ -60,7 +60,7 @@ def old_chroot(old_zookeeper: ZooKeeper, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.full
-def test_the_log_of_a_history_on_an_old_server_is_exact(
+def test_each_change_on_an_old_server_is_logged_in_order_with_its_stat(
     old_zookeeper: ZooKeeper, old_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
     """Changes, deletes, what comes again and what is new at any depth stand in the log in order."""
@@ -178,10 +178,10 @@ def test_recursive_and_one_shot_watches_publish_the_same_log(
     assert published(first) == published(second)
 
 
-def test_a_server_that_refuses_recursive_watches_is_watched_all_the_same(
+def test_a_server_without_recursive_watches_is_watched_by_one_shot_watches(
     supervisor: Supervisor, jars: Jars, pipeline_broker: KraftBroker
 ) -> None:
-    """ZooKeeper 3.8 with its other watch manager has none; `recursive` then says so and ends."""
+    """ZooKeeper 3.8's other watch manager has none; a `recursive` watcher reports it and ends."""
     server = ZooKeeper(
         supervisor,
         jars,

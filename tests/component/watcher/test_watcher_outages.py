@@ -136,10 +136,10 @@ def test_topics_that_were_deleted_are_made_again_and_filled(
                 new_log.wait_for_tree(published_tree(client, zk_chroot), deadline_s=60)
 
 
-def test_a_silent_zookeeper_shows_in_the_next_beats(
+def test_heartbeats_show_how_long_zookeeper_has_not_answered(
     own_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
 ) -> None:
-    """The beats go on, and say how long ago it was asked what it has answered last."""
+    """Heartbeats continue, with the age of the request that ZooKeeper answered last."""
     with kazoo_client(own_zookeeper) as client:
         client.ensure_path("/brokers/ids")
     settings = settings_for(own_zookeeper.connect_string, pipeline_broker)

@@ -136,10 +136,10 @@ def test_a_watcher_reads_a_cluster_over_tls(secure: Secure, pipeline_broker: Kra
 
 
 @LEAKS
-def test_a_watcher_without_a_certificate_is_advised_that_one_is_wanted(
+def test_a_missing_client_certificate_is_reported_as_such(
     secure: Secure, pipeline_broker: KraftBroker
 ) -> None:
-    """The line says so, whatever words the server's Java has for it."""
+    """The error says so in the same words for each Java of the server."""
     line = refusal(secure, pipeline_broker, "zk_tls_cert", "zk_tls_key", "zk_tls_key_password")
     assert line.startswith(f"ZooKeeper at localhost:{secure.port} does not answer")
     assert line.endswith(NO_CERTIFICATE)
