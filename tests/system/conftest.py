@@ -19,7 +19,7 @@ from tests.system.noted_story import NotedStory
 
 @pytest.fixture(scope="session")
 def board() -> NotedStory:
-    """What the story has come to so far."""
+    """The story, with the outcomes of its steps so far."""
     return NotedStory()
 
 
@@ -27,7 +27,7 @@ def board() -> NotedStory:
 def world(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[Supervisor]:
-    """The owner of the world's servers; apart from others, so that it ends before them."""
+    """The owner of the world's servers; separate from others, so that it ends before them."""
     with ExitStack() as servers:
         owner = Supervisor(tmp_path_factory.mktemp("world"), kill_on_exit=True)
         pytestconfig.stash[WORLD_ENDS] = servers.close
@@ -36,7 +36,7 @@ def world(
 
 @pytest.fixture(scope="session")
 def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[Scene]:
-    """Everything, running."""
+    """All servers of the demo, running."""
     with Scene(world, jars, world.folder / "data", board) as scene:
         scene.start(prometheus=False)
         yield scene
@@ -44,7 +44,7 @@ def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[Scene]:
 
 @pytest.fixture(scope="session")
 def outcomes(scene: Scene, board: NotedStory) -> list[StepOutcome]:
-    """The demo's story, played once: what each step came to."""
+    """The demo's story, played once: the outcome of each step."""
     Storyteller(scene, board, FAST).run()
     if not board.outcomes[-1].problem:
         # Other tests go on with this cluster, in any order: they stop its brokers, and elect.
@@ -56,6 +56,6 @@ def outcomes(scene: Scene, board: NotedStory) -> list[StepOutcome]:
 
 @pytest.fixture
 def comparison(scene: Scene, outcomes: list[StepOutcome]) -> Comparison:
-    """The monitor held against the truth, from where the story ended."""
+    """The monitor compared with the truth, from the end of the story."""
     assert outcomes[-1].truth is not None
     return scene.comparison(quiet_s=0.4, deadline_s=120.0)

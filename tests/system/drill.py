@@ -181,7 +181,7 @@ class Drill:
             )
 
     def close(self) -> None:
-        """Stop our own clients."""
+        """Stop the drill's own clients."""
         self.cluster.load.close()
         self.zookeeper.stop()
         self.zookeeper.close()
@@ -211,31 +211,31 @@ class Drill:
             self.await_true(firing(alert), deadline_s=deadline_s)
 
     def await_silent(self, *alerts: str, deadline_s: float) -> None:
-        """Wait until none of the alerts fires: what an earlier failure lit proves nothing."""
+        """Wait until none of the alerts fires: an alert of an earlier failure proves nothing."""
         for alert in alerts:
             self.await_true(f"absent({firing(alert)})", deadline_s=deadline_s)
 
     def settle(self) -> None:
-        """Let the cluster become well and wait until the monitor says that it is.
+        """Let the cluster recover and wait until the monitor reports it as healthy.
 
-        Kafka is asked first whether it is, and gives the leaders back: brokers that hung and
+        Kafka must be healthy first, and moves the leaders back: brokers that hung and
         controllers that were deposed leave them elsewhere, more of them the busier the machine is.
-        A controller that does not get it done is deposed: the next one takes stock of everything.
-        One that was deposed at work is restarted.
+        A controller that does not finish is deposed: the next one reads the whole state again.
+        A controller that was deposed during its work is restarted.
         """
         try:
-            self._mend()
+            self._recover()
         except (AssertionError, TimeoutError):
             self.depose()
-            self._mend()
+            self._recover()
         self.await_well()
 
-    def _mend(self) -> None:
+    def _recover(self) -> None:
         wait_until(self._look, self._complete, deadline_s=DEADLINE_S)
         self.cluster.elect_preferred()
 
     def _look(self) -> TrueFigures | None:
-        """Return what Kafka answers; restart brokers first that would be no good as controllers."""
+        """Return Kafka's figures; first restart brokers that could not work as controllers."""
         for broker_id, broker in self.brokers.items():
             times = self._times_deposed_at_work(broker)
             if times > self._deposed_at_work[broker_id]:
@@ -255,7 +255,7 @@ class Drill:
         return now.offline == now.under_replicated == 0
 
     def bring_back(self) -> None:
-        """Start what a step that was broken off left dead, and let go on what it left hanging."""
+        """Start servers that an aborted step left dead, and resume those it left paused."""
         parts = self.pipeline.processes.values()
         own = [] if self.pipeline.broker is None else [self.pipeline.broker]
         for server in (self.cluster.zookeeper, *self.brokers.values(), *own, *parts):
@@ -265,7 +265,7 @@ class Drill:
                 server.start()
 
     def await_well(self) -> None:
-        """Wait until the monitor follows and has nothing to say but what lasts for a window."""
+        """Wait until figures are live and only alerts over a time window are left."""
         self.await_true(
             "kcm_cluster_up == 1 and on (cluster) kcm_cluster_incomplete == 0 and on (cluster) "
             "kcm_cluster_divergent == 0 and on (cluster) kafka_cluster_offline_partitions == 0 "
@@ -298,7 +298,7 @@ class Drill:
         """Return why the topic is not there yet; empty when it is."""
         admin = self.cluster.kafka.admin
         try:
-            # Asked first: it also tells the client who the controller is.
+            # Requested first: it also updates the client's controller.
             found = admin.list_topics(timeout=15).topics.get(new.topic)
             if found is None or len(found.partitions) != new.num_partitions:
                 admin.create_topics([new], request_timeout=15)[new.topic].result()
@@ -307,7 +307,7 @@ class Drill:
         return ""
 
     def controller(self) -> int:
-        """Return who holds /controller; -1 for nobody."""
+        """Return the broker id in /controller; -1 without a controller."""
         try:
             data, _ = self.zookeeper.get("/controller")
         except NoNodeError:
@@ -325,7 +325,7 @@ class Drill:
         return self.zookeeper.exists(f"/brokers/ids/{broker_id}") is not None
 
     def delete_controller(self) -> None:
-        """Delete /controller once every live broker watches it: else nobody would be elected."""
+        """Delete /controller once every live broker watches it: otherwise none would be elected."""
         self._await_watches()
         self.zookeeper.delete("/controller")
 
@@ -349,7 +349,7 @@ class Drill:
                 os.kill(pid, signal.SIGSTOP)
 
     def seat(self, broker_id: int) -> None:
-        """Make a broker the controller: it alone is awake when /controller is free."""
+        """Make a broker the controller: all others are paused while /controller is free."""
         if self.controller() == broker_id:
             return
         with self.paused(*(set(self.brokers) - {broker_id})):
@@ -358,7 +358,7 @@ class Drill:
 
     @contextmanager
     def paused(self, *broker_ids: int) -> Iterator[None]:
-        """Let brokers hang (SIGSTOP), and go on afterwards."""
+        """Pause brokers (SIGSTOP), and resume them afterwards."""
         for broker_id in broker_ids:
             self.brokers[broker_id].pause()
         try:
@@ -368,16 +368,16 @@ class Drill:
                 self.brokers[broker_id].resume()
 
     @contextmanager
-    def taken_office(self, broker_id: int) -> Iterator[None]:
-        """Hold /controller in a broker's name, in the transaction that Kafka takes it with.
+    def controller_znode_taken(self, broker_id: int) -> Iterator[None]:
+        """Create /controller in a broker's name, by the same transaction as Kafka.
 
-        For what no broker can be made to do on time: to hang right after its election.
+        A real broker cannot be made to hang right after its election.
         """
-        usurper = KazooClient(hosts=self.cluster.zookeeper.connect_string)
-        usurper.start(timeout=20)
-        epoch = int(usurper.get("/controller_epoch")[0])
+        client = KazooClient(hosts=self.cluster.zookeeper.connect_string)
+        client.start(timeout=20)
+        epoch = int(client.get("/controller_epoch")[0])
         held = {"version": 1, "brokerid": broker_id, "timestamp": str(round(time.time() * 1000))}
-        taking = usurper.transaction()
+        taking = client.transaction()
         taking.delete("/controller")
         taking.create("/controller", json.dumps(held).encode(), ephemeral=True)
         taking.set_data("/controller_epoch", str(epoch + 1).encode())
@@ -386,8 +386,8 @@ class Drill:
             assert not any(isinstance(each, Exception) for each in done), done
             yield
         finally:
-            usurper.stop()
-            usurper.close()
+            client.stop()
+            client.close()
 
 
 def _properties(broker_id: int, data_dir: Path) -> dict[str, str | int]:

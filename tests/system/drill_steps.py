@@ -1,7 +1,7 @@
-"""The steps of the drill: what is done to the servers, and the alerts that must report it.
+"""The steps of the drill: a failure of the servers, and the alerts that must report it.
 
-The rule: each step brings a failure about, waits until Prometheus has seen what it is about, and
-ends the failure again; the next begins with a cluster that is well.
+The rule: each step causes a failure, waits until Prometheus has seen its alerts or series, and
+ends the failure; the next begins with a healthy cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.system.drill import DEADLINE_S, TWO_DISKS, Drill, disks
 
 CHANGES = "kcm.changes"
 GHOST_DEADLINE_S = 120.0
-"""45 s of patience, and heartbeats; Spark may be slow on busy cores."""
+"""The write timeout of 45 s, and heartbeats; Spark may be slow on busy cores."""
 
 FLAPS = 6
 BOUNCES = 3
@@ -61,7 +61,7 @@ def invite(drill: Drill) -> None:
 
 
 def vacate(drill: Drill) -> None:
-    """Delete /controller while nobody can take it."""
+    """Delete /controller while no broker can take it."""
     with drill.paused(1, 2):
         with drill.paused(0):
             drill.delete_controller()
@@ -97,8 +97,8 @@ def fall_behind(drill: Drill) -> None:
     drill.await_firing("KafkaIsrFlapping")
 
 
-def hold_up(drill: Drill) -> None:
-    """Move a replica to a broker that hangs, and delete a topic that it has."""
+def stall_admin_requests(drill: Drill) -> None:
+    """Move a replica to a paused broker, and delete a topic that has a replica on it."""
     drill.seat(0)
     moves = {"topic": "moved", "partition": 0, "replicas": [0, 1]}
     with drill.paused(1):
@@ -112,7 +112,7 @@ def hold_up(drill: Drill) -> None:
 
 
 def lose_records(drill: Drill) -> None:
-    """Let the only in-sync replica die while the other one, which lags, lives."""
+    """Kill the broker of the only in-sync replica while the other replica lags."""
     drill.seat(0)
     wait_until(lambda: drill.isr("risky"), lambda isr: len(isr) == 2)
     drill.cluster.elect_preferred()
@@ -124,8 +124,8 @@ def lose_records(drill: Drill) -> None:
     drill.brokers[2].start()
 
 
-def haunt(drill: Drill) -> None:
-    """Let the controller hang while it owes leaders and first states."""
+def hang_controller(drill: Drill) -> None:
+    """Pause the controller while leaders and first states are due."""
     drill.seat(0)
     with drill.paused(0):
         drill.brokers[2].kill()
@@ -138,16 +138,16 @@ def haunt(drill: Drill) -> None:
         drill.await_true(f"{metric} > min_over_time({metric}[40s])")
 
 
-def idle(drill: Drill) -> None:
-    """Take the office as Kafka does while leaders are owed, and do nothing with it."""
+def take_controller_and_idle(drill: Drill) -> None:
+    """Create /controller as Kafka does while leaders are due, and write none of them."""
     drill.seat(0)
     with drill.paused(0, 1):
         drill.brokers[2].kill()
         wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
-        with drill.taken_office(1):
+        with drill.controller_znode_taken(1):
             drill.await_firing("KafkaControllerFailoverSlow")
     drill.brokers[2].start()
-    # Whoever followed the false one may not have seen all of this: the next takes stock of everything.
+    # A broker that followed the false one may have missed changes: the next reads all state again.
     drill.depose()
 
 
@@ -169,7 +169,7 @@ def blind(drill: Drill) -> None:
 
 
 def unwatched(drill: Drill) -> None:
-    """Let elections pass that no watcher sees."""
+    """Hold elections while no watcher runs."""
     drill.pipeline.processes["watcher"].kill()
     try:
         for _ in range(2):
@@ -300,7 +300,11 @@ STEPS = (
         fall_behind,
         ("KafkaIsrFlapping", "KafkaPartitionsUnderMinIsr", "KafkaPartitionsUnderReplicated"),
     ),
-    Step(DrillStep.HOLD_UP, hold_up, ("KafkaReassignmentStuck", "KafkaTopicDeletionStuck")),
+    Step(
+        DrillStep.HOLD_UP,
+        stall_admin_requests,
+        ("KafkaReassignmentStuck", "KafkaTopicDeletionStuck"),
+    ),
     Step(
         DrillStep.UNCLEAN,
         lose_records,
@@ -311,8 +315,8 @@ STEPS = (
             "KafkaPartitionsAtMinIsr",
         ),
     ),
-    Step(DrillStep.GHOST, haunt, ("KafkaControllerGhost", "KafkaPartitionsOffline")),
-    Step(DrillStep.IDLE, idle, ("KafkaControllerFailoverSlow",)),
+    Step(DrillStep.GHOST, hang_controller, ("KafkaControllerGhost", "KafkaPartitionsOffline")),
+    Step(DrillStep.IDLE, take_controller_and_idle, ("KafkaControllerFailoverSlow",)),
     Step(DrillStep.DISK, lose_disk, ("KafkaLogDirFailed",)),
     Step(DrillStep.BLIND, blind, ("KcmBlind",)),
     Step(DrillStep.UNWATCHED, unwatched, ("KcmNoWatcherLeads",)),

@@ -1,4 +1,4 @@
-"""The shipped rules in a hurry: the same expressions, with seconds in place of minutes and hours.
+"""The shipped rules with short times: the same expressions, with seconds in place of minutes.
 
 The rule: only waiting times, windows of time and limits that are times or counts over time are
 made smaller. What a rule looks at, and how it compares, stays as it is shipped. Elections and

@@ -1,4 +1,4 @@
-"""The demo's story as tests play it: the time of each step is noted, and it may be held up."""
+"""The demo's story as tests play it: it records the time of each step, and can be delayed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from kcm.demo.story_state import StoryState
 
 
 class NotedStory(StoryState):
-    """A story that notes when each step began, and may wait after each."""
+    """A story that records when each step began, and can wait after each."""
 
     def __init__(self) -> None:
-        """Note nothing yet."""
+        """Begin without a recorded step."""
         super().__init__()
         self.step_began: dict[str, float] = {}
         """Title -> Unix time, in the order of the steps."""
         self.after_each: Callable[[], object] = lambda: None
-        """Called when a step has come to its end; the next one waits for it."""
+        """Called at the end of a step; the next one waits for it."""
         self.shown_at_its_end: dict[str, Any] = {}
-        """The cluster as the API showed it when the story had ended well."""
+        """The cluster as the API showed it after a successful story."""
 
     def begin(self, title: str) -> None:
-        """Note when the step began."""
+        """Record when the step began."""
         super().begin(title)
         self.step_began[title] = time.time()
 
     def end(self, outcome: StepOutcome) -> None:
-        """Hold the story up for as long as it is asked to."""
+        """Wait until `after_each` returns."""
         super().end(outcome)
         self.after_each()

@@ -70,7 +70,7 @@ MOVED = [
 ]
 FIRED = [_of(step.title, alert, name=alert) for step in STEPS for alert in step.fires]
 FORGOTTEN_S = 180.0
-"""The hasty window, and what a busy machine takes to become well."""
+"""The shortened window, and the recovery time of a busy machine."""
 
 _FILL = chosen(CLUSTER_NAME)
 
@@ -145,13 +145,13 @@ def _go_on(drill: Drill, failed: Step, problems: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("title", STEP)
-def test_a_failure_is_brought_about_seen_and_ended(done: Done, title: DrillStep) -> None:
-    """The step came to what it is about, and the cluster and the monitor became well again."""
+def test_each_failure_is_caused_reported_and_recovered_from(done: Done, title: DrillStep) -> None:
+    """The step has no problem, and afterwards the cluster and the monitor are healthy again."""
     assert done.problems.get(title, "") == ""
 
 
 @pytest.mark.parametrize(("title", "signal"), MOVED)
-def test_a_signal_moves_in_the_step_of_the_drill_that_it_names(
+def test_a_signal_changes_in_its_step_of_the_drill(
     done: Done, title: DrillStep, signal: Signal
 ) -> None:
     """Within the step a series of it has more than one value."""
@@ -165,17 +165,17 @@ def test_an_alert_fires_on_its_real_failure(done: Done, title: DrillStep, alert:
     assert done.seen.fired(alert, title)
 
 
-def test_every_alert_ends_after_its_failure(done: Done) -> None:
-    """Once all failures are over and forgotten, nothing fires."""
+def test_every_alert_resolves_after_its_failure(done: Done) -> None:
+    """Once all failures are over and out of every window, nothing fires."""
     assert done.left == []
 
 
 def test_every_alert_is_fired_by_a_real_failure() -> None:
-    """No rule that one machine can set off is known by written-out series alone."""
+    """No rule that one machine can trigger is tested by synthetic series alone."""
     fired = {alert for step in STEPS for alert in step.fires}
     assert fired == {alert.name for alert in ALERTS} - NOT_PLAYED
 
 
-def test_the_steps_are_those_that_panels_name() -> None:
+def test_every_step_that_a_panel_names_is_played() -> None:
     """Each step that a panel could name is done, in that order."""
     assert [step.title for step in STEPS] == list(DrillStep)

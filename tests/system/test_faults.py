@@ -1,4 +1,4 @@
-"""Each part fails on real servers: nothing stale is shown as live meanwhile, and all is right afterwards.
+"""Each part fails on real servers: no stale figure is live, and afterwards all are correct.
 
 One cell of `make faults` for each part, the quickest that shows something; all in one world.
 """
@@ -43,8 +43,10 @@ def faults(tmp_path_factory: pytest.TempPathFactory, jars: Jars) -> Iterator[Wor
 
 
 @pytest.mark.parametrize(("part", "fault"), PLAYED)
-def test_what_is_shown_as_live_is_true(faults: World, part: str, fault: str) -> None:
-    """Whichever part fails: all leaders, ISRs and counts equal ZooKeeper's soon after."""
+def test_live_figures_equal_zookeeper_after_each_fault(
+    faults: World, part: str, fault: str
+) -> None:
+    """After a fault of each part all leaders, ISRs and counts soon equal ZooKeeper's."""
     (cell,) = (each for each in CELLS if (each.part.name, each.fault) == (part, fault))
     found = play(faults, part, fault, partial(Cell.act, cell, faults))
     assert (found.problem, found.wrong) == ("", "")

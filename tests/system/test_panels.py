@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 SCRAPE_S = 0.5
-"""Shorter than any step; what is over between two scrapes is not seen by anybody's Prometheus."""
+"""Shorter than any step; a state that ends between two scrapes is invisible to any Prometheus."""
 
 MOVED = [name for name, signal in SIGNALS.items() if isinstance(signal.moved_by, DemoStep)]
 
@@ -94,7 +94,7 @@ def seen(scene: Scene, board: NotedStory, request: pytest.FixtureRequest) -> Ite
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", MOVED)
-def test_a_signal_moves_in_the_step_of_the_demo_that_it_names(seen: SeenStory, name: str) -> None:
+def test_a_signal_changes_in_its_step_of_the_demo(seen: SeenStory, name: str) -> None:
     """Within the step, from its first second on, a series of it has more than one value."""
     signal = SIGNALS[name]
     assert isinstance(signal.moved_by, DemoStep)
@@ -112,13 +112,13 @@ def test_an_alert_fires_on_its_real_failure(seen: SeenStory, alert: str) -> None
 
 @pytest.mark.parametrize("alert", sorted(RESOLVED))
 def test_an_alert_resolves_after_the_failure(seen: SeenStory, alert: str) -> None:
-    """When the story has ended well, the alert ends."""
+    """After a successful story the alert ends."""
     wait_until(lambda: ask(seen.url, "query", query=firing(alert)), lambda firing: firing == [])
 
 
 @pytest.mark.parametrize("alert", sorted(NEVER))
-def test_an_alert_is_silent_about_what_did_not_happen(seen: SeenStory, alert: str) -> None:
-    """Nothing in the story is its failure, however impatient the rule is."""
+def test_an_alert_is_silent_without_its_failure(seen: SeenStory, alert: str) -> None:
+    """The story does not cause its failure, even with shortened waiting times of the rule."""
     start = math.floor(min(seen.began.values()))
     asked = {"query": firing(alert), "start": start, "end": math.ceil(seen.ended)}
     assert ask(seen.url, "query_range", step=LOOK_S, **asked) == []

@@ -29,7 +29,7 @@ def _events(cluster: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range(len(TITLES)), ids=TITLES)
-def test_after_a_step_every_figure_is_equal_to_the_truth(
+def test_after_each_step_every_figure_equals_the_znodes(
     outcomes: list[StepOutcome], number: int
 ) -> None:
     """Controller, epoch, elections, brokers, leaders, offline, under-replicated, imbalance."""
@@ -55,8 +55,8 @@ def test_the_killed_brokers_are_reported_as_crashed(cluster: dict[str, Any]) -> 
     assert sum(end.get("controlled_shutdown", 0) for end in ends) == 0
 
 
-def test_the_controllers_vacancy_was_measured(cluster: dict[str, Any]) -> None:
-    """Somebody holds /controller again, and for how long nobody did lies between two bounds."""
+def test_the_vacancy_of_the_controller_is_measured(cluster: dict[str, Any]) -> None:
+    """A broker holds /controller again, and the duration of the vacancy is between two bounds."""
     controller = cluster["controller"]
     assert controller["vacant_since"] is None
     assert 0 <= controller["vacancy_total_min_ms"] <= controller["vacancy_total_max_ms"]
@@ -64,14 +64,14 @@ def test_the_controllers_vacancy_was_measured(cluster: dict[str, Any]) -> None:
 
 
 def test_leader_elections_are_reported_by_kind(cluster: dict[str, Any]) -> None:
-    """Dead leaders cost offline elections, the balance came back by preferred ones; none unclean."""
+    """Dead leaders cause offline elections, preferred ones restore the balance; none is unclean."""
     kinds = cluster["leader_elections"]
     assert kinds["offline"] > 0
     assert kinds["preferred"] > 0
     assert cluster["unclean_elections"] == 0
 
 
-def test_the_story_ended_with_the_preferred_election(cluster: dict[str, Any]) -> None:
+def test_the_newest_leaders_come_from_a_preferred_election(cluster: dict[str, Any]) -> None:
     """The newest leaders were elected by preference, each to its first replica."""
     elected = _events(cluster, "LeadersElected")
     assert elected[-1]["election"] == "preferred"
@@ -84,7 +84,7 @@ def test_a_stalled_replica_is_reported_as_slow_not_dead(cluster: dict[str, Any])
     assert _events(cluster, "IsrExpanded")
 
 
-def test_the_monitor_proved_its_figures(cluster: dict[str, Any]) -> None:
+def test_the_figures_were_verified_against_zookeeper(cluster: dict[str, Any]) -> None:
     """No hole, nothing stale, nothing unreadable, and a proof that the state is ZooKeeper's."""
     log = cluster["log"]
     assert log["verified_at"] is not None

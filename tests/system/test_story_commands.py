@@ -98,10 +98,10 @@ def moved(scene: Scene, outcomes: list[StepOutcome]) -> Moved:
     return Moved(scene)
 
 
-def test_the_doctor_finds_nothing_that_fails(
+def test_the_doctor_reports_no_failure(
     scene: Scene, moved: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On a real cluster every check is made, and the two clusters are known apart."""
+    """On a real cluster every check runs, and the two clusters are distinguished."""
     zookeeper = scene.cluster.zookeeper.connect_string
     url = scene.pipeline.exporter_url
     assert moved.shown()
@@ -121,17 +121,19 @@ def test_the_doctor_finds_nothing_that_fails(
     assert f"clock, ZooKeeper of {CLUSTER_NAME}" in found
 
 
-def test_another_cluster_is_never_elected_on(
+def test_elect_refuses_a_kafka_of_another_cluster(
     moved: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The pipeline's own Kafka is not the cluster that is shown: that is found by the cluster id."""
+    """The pipeline's own Kafka is another cluster than the one shown, as the cluster id shows."""
     servers = moved.scene.pipeline.bootstrap_servers
     out, err = moved.run(capsys, "--bootstrap-servers", servers, "--confirm", code=2)
     assert out == ""
     assert "correct --bootstrap-servers" in err
 
 
-def test_without_confirm_nothing_is_done(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
+def test_elect_without_confirm_requests_nothing(
+    moved: Moved, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The plan is printed, with an exit code of its own, and no leader moves."""
     before = moved.electable()
     servers = moved.scene.cluster.bootstrap_servers
@@ -143,7 +145,7 @@ def test_without_confirm_nothing_is_done(moved: Moved, capsys: pytest.CaptureFix
     assert moved.electable() == before
 
 
-def test_elections_move_the_leaders_back_and_the_monitor_sees_it(
+def test_elect_moves_the_leaders_back_and_the_monitor_shows_it(
     moved: Moved, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A file is elected first, then the rest in chunks; what was planned is what is shown afterwards."""

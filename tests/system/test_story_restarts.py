@@ -58,7 +58,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
     assert len(ids) == len(set(ids))
 
 
-def test_a_watcher_that_comes_back_takes_a_new_generation(
+def test_a_restarted_watcher_takes_a_new_generation(
     scene: Scene, outcomes: list[StepOutcome], comparison: Comparison
 ) -> None:
     """Its predecessor's generation is never used again, so a late record of it cannot win."""
