@@ -70,9 +70,9 @@ def test_batches_restarts_and_repetitions_change_no_account(seed: int) -> None:
         if draws.random() < 0.2:
             other.feed(batch)
     assert other.accounts == watched.fold.accounts
-    ours, theirs = other.state.control, watched.fold.state.control
-    assert ours.incidents == theirs.incidents
-    assert ours.recommendations == theirs.recommendations
+    state, expected = other.state.control, watched.fold.state.control
+    assert state.incidents == expected.incidents
+    assert state.recommendations == expected.recommendations
 
 
 @given(SEEDS)
@@ -151,7 +151,7 @@ def test_a_recommendation_is_graded_before_the_next_is_made(seed: int) -> None:
 
 
 def with_requests(changes: Sequence[ZnodeChange], draws: random.Random) -> list[LogRecord]:
-    """Return a log with requests at any place: early, late, repeated, wide, or for unknown partitions."""
+    """Return a log with requests: early, late, repeated, wide, or for unknown partitions."""
     records: list[LogRecord] = []
     last = election_request("none", 0)
     for change in changes:
@@ -166,7 +166,7 @@ def with_requests(changes: Sequence[ZnodeChange], draws: random.Random) -> list[
     return records
 
 
-def but_for_origins(fold: Fold) -> object:
+def without_origins(fold: Fold) -> object:
     """Return all state and events of a fold, except the origins of elections."""
     control = copy.deepcopy(fold.state.control)
     control.elections = ElectionState()
@@ -194,7 +194,7 @@ def test_requests_change_nothing_but_the_origin_of_elections(seed: int) -> None:
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     other = Fold()
     other.feed(with_requests(watched.history.changes, draws))
-    assert but_for_origins(other) == but_for_origins(watched.fold)
+    assert without_origins(other) == without_origins(watched.fold)
 
 
 @given(SEEDS)

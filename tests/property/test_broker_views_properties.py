@@ -12,7 +12,7 @@ from controller_model.fold.broker_views import BrokerViews
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import AnyView, BrokerView, Deleted
 from controller_model.state.control_plane import Assumed, ControlPlane
-from tests.property.test_replay_properties import play
+from tests.property.test_replay_properties import write_random_changes
 from tests.support.histories import Fold, repacked, small_cluster
 
 NOWHERE = AsOf("l", 0, 0)
@@ -50,7 +50,7 @@ def test_published_broker_views_equal_views_computed_from_scratch(seed: int) -> 
     held: dict[str, AnyView] = {}
     for _ in range(12):
         if draws.random() < 0.9:
-            play(history, draws, draws.choice((0, 1, 1, 4)))
+            write_random_changes(history, draws, draws.choice((0, 1, 1, 4)))
         else:
             history.resync()
         if draws.random() < 0.1:

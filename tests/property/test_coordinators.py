@@ -24,7 +24,7 @@ STEPS = st.lists(
 )
 
 
-def happen(history: History, fold: Fold, step: tuple[str, str, int, int, bool]) -> None:
+def apply_step(history: History, fold: Fold, step: tuple[str, str, int, int, bool]) -> None:
     """Apply one step to the cluster or to the fold."""
     way, topic, partition, leader, seen = step
     match way:
@@ -52,7 +52,7 @@ def test_coordinators_are_the_held_leaders_of_internal_topics(
     history, fold = small_cluster(), Fold(packed=True)
     fold.follow(history)
     for step in steps:
-        happen(history, fold, step)
+        apply_step(history, fold, step)
     history.resync()
     fold.follow(history)
     for topic, kind in COORDINATOR_OF.items():

@@ -262,23 +262,23 @@ def test_figures_known_without_min_insync_replicas_hold_for_any_value(
     _, fold = random_cluster(seed, partitions)
     control = fold.state.control
     control.assumed = Assumed()
-    unsaid = seen(fold)
+    unconfigured = seen(fold)
     control.assumed = Assumed(min_insync_replicas=min_isr)
-    said = seen(fold)
+    configured = seen(fold)
     for name in Counts.__struct_fields__:
-        figure = getattr(unsaid.cluster.counts, name)
-        assert figure in {None, getattr(said.cluster.counts, name)}
-    for id_, broker in unsaid.brokers.items():
-        now = said.brokers[id_]
+        figure = getattr(unconfigured.cluster.counts, name)
+        assert figure in {None, getattr(configured.cluster.counts, name)}
+    for id_, broker in unconfigured.brokers.items():
+        now = configured.brokers[id_]
         assert broker.under_min_isr_if_lost in {None, now.under_min_isr_if_lost}
         assert broker.safe_to_stop in {None, now.safe_to_stop}
-    led = [p for p in unsaid.partitions if unsaid.facts.is_led(p)]
-    is_known = all(unsaid.facts.min_isr_of(p) is not None for p in led)
-    assert (unsaid.cluster.counts.under_min_isr is not None) == is_known
-    lost = lose_each(unsaid.partitions, unsaid.facts)
-    for id_, loss in lose_each(said.partitions, said.facts).items():
-        verdict = safety(lost[id_], unsaid.facts).safe
-        assert verdict in {None, safety(loss, said.facts).safe}
+    led = [p for p in unconfigured.partitions if unconfigured.facts.is_led(p)]
+    is_known = all(unconfigured.facts.min_isr_of(p) is not None for p in led)
+    assert (unconfigured.cluster.counts.under_min_isr is not None) == is_known
+    lost = lose_each(unconfigured.partitions, unconfigured.facts)
+    for id_, loss in lose_each(configured.partitions, configured.facts).items():
+        verdict = safety(lost[id_], unconfigured.facts).safe
+        assert verdict in {None, safety(loss, configured.facts).safe}
         assert set(lost[id_].under_min_isr) <= set(loss.under_min_isr)
         maybe = {*lost[id_].under_min_isr, *lost[id_].min_isr_unknown}
         assert set(loss.under_min_isr) <= maybe

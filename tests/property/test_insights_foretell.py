@@ -23,7 +23,7 @@ from tests.support.scripted_operations import FailLogDir, ScriptedOperation, Sta
 from tests.support.watched import BROKERS, Watched, cluster, facts, operation
 
 
-def lived(draws: random.Random, *, auto_leader_rebalance: bool | None = None) -> Watched:
+def random_cluster(draws: random.Random, *, auto_leader_rebalance: bool | None = None) -> Watched:
     """Return a quiet cluster after random operations, without failed log directories."""
     watched = cluster(draws)
     if auto_leader_rebalance is not None:
@@ -46,7 +46,7 @@ def test_a_lost_broker_leaves_the_predicted_leaders_and_offline_partitions(
 ) -> None:
     """After a kill or a stop the leaders and the offline partitions are those of the insight."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
-    watched = lived(draws, auto_leader_rebalance=False)
+    watched = random_cluster(draws, auto_leader_rebalance=False)
     before, brokers = facts(watched.fold)
     loss = lose(before, brokers, {broker})
     watched.simulator.perform(how(broker))
@@ -72,7 +72,7 @@ def test_a_lost_broker_leaves_the_predicted_leaders_and_offline_partitions(
 def test_recommended_elections_reach_the_predicted_imbalance(seed: int) -> None:
     """Chunk by chunk: every partition is elected, and the imbalance is the one that was reported."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
-    watched = lived(draws, auto_leader_rebalance=False)
+    watched = random_cluster(draws, auto_leader_rebalance=False)
     partitions, brokers = facts(watched.fold)
     wanted = recommend(partitions, brokers, partitions_per_chunk=2)
     for chunk in wanted.chunks:
@@ -92,7 +92,7 @@ def test_recommended_elections_reach_the_predicted_imbalance(seed: int) -> None:
 def test_a_controller_that_rebalances_leaves_nothing_to_elect(seed: int) -> None:
     """At rest, auto.leader.rebalance has elected all that the next check would elect."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
-    watched = lived(draws, auto_leader_rebalance=True)
+    watched = random_cluster(draws, auto_leader_rebalance=True)
     partitions, brokers = facts(watched.fold)
     leaders_back = {
         TopicPartition(write.topic, write.partition)

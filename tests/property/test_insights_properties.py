@@ -314,7 +314,7 @@ def test_the_next_rebalance_is_that_of_kafkas_loop(
 def test_a_recommendation_holds_exactly_the_electable_partitions(
     partitions: list[PartitionFacts], cluster: ClusterFacts, size: int
 ) -> None:
-    """Worst broker first, in chunks of the size, in the tool's JSON; the predicted imbalance is reached."""
+    """Worst broker first, in chunks, in the tool's JSON; the predicted imbalance is reached."""
     wanted = recommend(partitions, cluster, partitions_per_chunk=size)
     by_id = {p.id: p for p in partitions}
     ordered = [tp for chunk in wanted.chunks for tp in chunk.partitions]

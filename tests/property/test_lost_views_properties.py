@@ -22,7 +22,7 @@ from exporter.intake.view_store import ViewStore
 from pipeline.topic_records import Record
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
-from tests.property.test_replay_properties import play
+from tests.property.test_replay_properties import write_random_changes
 from tests.simulation.fold import Handle, InputRow, State
 from tests.simulation.published import Published
 from tests.simulation.topic import Topic
@@ -53,7 +53,7 @@ class Line:
 
     def live(self) -> None:
         """Let the cluster change."""
-        play(self.history, self.draws, 3)
+        write_random_changes(self.history, self.draws, 3)
 
     def resync(self) -> None:
         """Let the watcher read the whole tree, later than anything before."""
@@ -116,7 +116,7 @@ class Line:
     # --- the topic of views -----------------------------------------------------------------
 
     def cut(self) -> None:
-        """Lose the last records, so that their offsets are used again; a reader after them reads all again."""
+        """Lose the last records, so that offsets are used again; a reader beyond reads all again."""
         lost = self.draws.randint(0, MOST_LOST)
         self.views.cut(max(self.views.start, self.views.end - lost))
         if self.next_offset > self.views.end:
@@ -198,7 +198,7 @@ def _wide_topics() -> Iterator[None]:
 def test_an_exporter_reports_lost_views_exactly_when_it_lacks_some(
     steps: list[str], seed: int
 ) -> None:
-    """Checked at each commit; after a whole resync, which touches everything, no exporter lacks views."""
+    """Checked at each commit; after a whole resync no exporter lacks views."""
     line = Line(seed)
     line.fold()
     for step in steps:

@@ -14,7 +14,7 @@ from controller_model.kafka.ids import NO_LEADER
 from rehearsal.rehearse import rehearse
 from rehearsal.report import RehearsedStep
 from rehearsal.steps import read_step
-from tests.property.test_insights_foretell import lived
+from tests.property.test_insights_foretell import random_cluster
 from tests.support.rehearsing import moved, names
 from tests.support.watched import facts as facts_of
 
@@ -74,9 +74,9 @@ def _at_rest(
 
 def _agree(facts: ClusterFacts, partitions: list[PartitionFacts], broker: int, how: str) -> None:
     loss = lose(partitions, facts, {broker})
-    said = rehearse(facts, partitions, [read_step(f"{how}:{broker}")])
-    step: RehearsedStep = said.steps[0]
-    assert said.owed == 0
+    result = rehearse(facts, partitions, [read_step(f"{how}:{broker}")])
+    step: RehearsedStep = result.steps[0]
+    assert result.owed == 0
     assert set(names(step.went_offline)) == set(loss.offline)
     assert set(names(step.unclean)) == set(loss.unclean)
     assert set(names(step.went_under_min_isr)) == set(loss.under_min_isr)
@@ -103,7 +103,7 @@ def test_a_rehearsal_agrees_with_the_what_if_over_views_of_a_used_cluster(
 ) -> None:
     """Earlier operations and failures make no difference, except reassignments and deletions."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
-    watched = lived(draws, auto_leader_rebalance=False)
+    watched = random_cluster(draws, auto_leader_rebalance=False)
     partitions, facts = facts_of(watched.fold)
     settled = [
         p for p in partitions if not p.reassigning and not p.deleting and p.leader is not None

@@ -28,7 +28,9 @@ TOPICS = ("a", "b", "state")
 STEPS = st.integers(0, 2**32)
 
 
-def play(history: History, draws: random.Random, steps: int, *, all_seen: bool = False) -> None:
+def write_random_changes(
+    history: History, draws: random.Random, steps: int, *, all_seen: bool = False
+) -> None:
     """Write random changes of Kafka, of tools and of failures to a cluster, some of them unseen."""
     actions: list[Callable[[History, random.Random, bool], None]] = [
         _broker, _broker, _controller, _topic, _state, _state, _state, _config, _deletion,
@@ -127,10 +129,10 @@ def _time(history: History, draws: random.Random, seen: bool) -> None:
         history.changes.append(draws.choice(history.changes[-5:]))
 
 
-def lived(seed: int, steps: int = 60) -> History:
+def random_history(seed: int, steps: int = 60) -> History:
     """Return a history from a baseline on."""
     history = small_cluster()
-    play(history, random.Random(seed), steps)  # noqa: S311  # a play, not a secret
+    write_random_changes(history, random.Random(seed), steps)  # noqa: S311  # a play, not a secret
     return history
 
 
@@ -156,7 +158,7 @@ def test_totals_equal_a_count_from_scratch(seed: int) -> None:
     """After any batch the totals are what counting every topic again gives."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     fold = Fold(packed=draws.random() < 0.5)
-    for batch in batches(lived(seed), draws):
+    for batch in batches(random_history(seed), draws):
         fold.feed(batch)
         assert fold.state.control.totals == count_from_scratch(fold.state)
         topics = [fold.state.topics.get(name) for name in fold.state.topics.names()]
@@ -169,7 +171,7 @@ def test_totals_equal_a_count_from_scratch(seed: int) -> None:
 def test_the_ends_of_batches_change_nothing(seed: int) -> None:
     """In batches of any size the events, the counters and the figures are the same."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
-    history = lived(seed)
+    history = random_history(seed)
     one, many = Fold(), Fold()
     one.feed(history.changes)
     for batch in batches(history, draws):
@@ -183,7 +185,7 @@ def test_the_ends_of_batches_change_nothing(seed: int) -> None:
 def test_a_restart_at_any_change_gives_the_same_state(seed: int) -> None:
     """A fold that resumes from its packed state has the same events and the same state."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
-    history = lived(seed)
+    history = random_history(seed)
     steady, restarted = Fold(), Fold(packed=True)
     for batch in batches(history, draws):
         steady.feed(batch)
@@ -197,7 +199,7 @@ def test_a_restart_at_any_change_gives_the_same_state(seed: int) -> None:
 @given(STEPS)
 def test_redelivery_changes_nothing(seed: int) -> None:
     """Redelivered changes are dropped and counted; nothing else changes."""
-    history = lived(seed)
+    history = random_history(seed)
     fold = Fold()
     fold.feed(history.changes)
     before = whole(fold)[1]
@@ -210,7 +212,7 @@ def test_redelivery_changes_nothing(seed: int) -> None:
 @given(STEPS)
 def test_a_history_and_a_resync_of_its_end_agree(seed: int) -> None:
     """A fold that saw everything, or half, holds after a resync what a new one reads from it."""
-    history = lived(seed)
+    history = random_history(seed)
     for path in ("/controller", "/controller_epoch", "/brokers/ids/3"):
         if path in history.znodes:
             history.delete(path, seen=False)  # an unreadable value has no last good one again
@@ -232,18 +234,18 @@ def test_a_history_and_a_resync_of_its_end_agree(seed: int) -> None:
 
 @given(STEPS)
 def test_a_reconciliation_of_a_fully_reported_tree_verifies(seed: int) -> None:
-    """As long as every change is reported, the digest follows the tree, and each reconciliation verifies."""
+    """While every change is reported, the digest equals the tree's, and reconciliations verify."""
     history = small_cluster()
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     fold = Fold()
     for _ in range(5):
-        play_reported(history, draws)
+        write_random_reported_changes(history, draws)
         history.reconciled()
         fold.follow(history)
         assert fold.state.control.log.verified_at == history.changes[-1].observed_at
 
 
-def play_reported(history: History, draws: random.Random) -> None:
+def write_random_reported_changes(history: History, draws: random.Random) -> None:
     """Write random changes to a cluster, all of them seen."""
     for _ in range(10):
         draws.choice([_broker, _topic, _state, _config, _deletion, _damage])(history, draws, True)
@@ -254,7 +256,7 @@ def test_a_stale_value_never_wins(seed: int) -> None:
     """An older read of any znode, reported late under a new place in the log, changes no fact."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history = small_cluster()
-    play(history, draws, 40, all_seen=True)
+    write_random_changes(history, draws, 40, all_seen=True)
     history.resync()
     fold = Fold()
     fold.feed(history.changes)
@@ -285,7 +287,7 @@ def test_counters_never_fall(seed: int) -> None:
     """In any history elections, missed elections and the vacancy's sums only grow."""
     fold = Fold()
     last = (0, 0, 0, 0, 0)
-    for change in lived(seed).changes:
+    for change in random_history(seed).changes:
         fold.feed([change])
         controller = fold.state.control.controller
         now = (

@@ -211,7 +211,7 @@ def test_a_snapshot_counts_all_controller_elections(seed: int) -> None:
 @given(seed=SEEDS)
 def test_a_replayed_log_gives_the_snapshot_of_the_fold(seed: int) -> None:
     """Damage, holes, duplicates and resyncs included."""
-    history = plays.lived(seed)
+    history = plays.random_history(seed)
     fold = Fold()
     fold.follow(history)
     assert encode_snapshot(recorded(history)[0]) == encode_snapshot(snapshot(fold.state))

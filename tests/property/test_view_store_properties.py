@@ -72,7 +72,7 @@ def test_a_compacted_topic_shows_the_same(steps: list[str]) -> None:
 
 
 def test_a_cluster_deleted_by_hand_stays_deleted() -> None:
-    """A null under its view's key, read once or twice; a null that is older than the view has no effect."""
+    """A null under its view's key, read once or twice; a null older than the view has no effect."""
     store = ViewStore()
     first, null = record(cluster_view(at=as_of(1))), raw(b"prod/cluster", None)
     again = record(cluster_view(at=as_of(2)))

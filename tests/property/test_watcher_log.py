@@ -99,7 +99,7 @@ def reconnect_while_read(play: Play, path: str) -> None:
     rest(play)
 
 
-DEEDS: dict[str, Callable[[Play, str], object]] = {
+ACTIONS: dict[str, Callable[[Play, str], object]] = {
     "put": lambda play, path: play.zk.put(path),
     "delete": lambda play, path: play.zk.delete(path),
     "answer": lambda play, _: play.zk.answer_one(),
@@ -123,8 +123,8 @@ def played(steps: list[tuple[str, str]], watches: Watches) -> Play:
     play = Play(Intervals(reconciliation_ms=30_000, resync_ms=10**12), watches=watches)
     play.zk.put("/brokers/ids")
     play.connect()
-    for deed, detail in steps:
-        DEEDS[deed](play, detail)
+    for action, detail in steps:
+        ACTIONS[action](play, detail)
         play.carry_out()
     play.watcher.on_pipeline_back(play.now_ms)
     if not play.zk.connected:

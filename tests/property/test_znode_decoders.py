@@ -225,13 +225,13 @@ PATHS = {
 
 
 @st.composite
-def happenings(draw: st.DrawFn) -> tuple[str, bytes | None]:
+def znode_writes(draw: st.DrawFn) -> tuple[str, bytes | None]:
     """Return a path of some kind and what is written there, damaged or not; None deletes it."""
     kind = draw(st.sampled_from([*DECODERS]))
     return PATHS[kind], draw(st.none() | damaged(kind))
 
 
-@given(st.lists(happenings(), max_size=12), st.booleans())
+@given(st.lists(znode_writes(), max_size=12), st.booleans())
 def test_no_payload_breaks_the_fold(written: list[tuple[str, bytes | None]], resync: bool) -> None:
     """Any payload is folded, reported, packed and shown, and the digest agrees."""
     history, fold = small_cluster(), Fold(packed=True)

@@ -48,7 +48,7 @@ def test_failover_bounds_assume_all_time_for_reads_or_all_for_writes(
 
 @pytest.mark.parametrize("last", [None, LastFailover(partitions=0, took_ms=800)])
 def test_without_a_last_failover_no_duration_is_estimated(last: LastFailover | None) -> None:
-    """Nor by a failover that wrote no leader; the work is known all the same."""
+    """Also after a failover that wrote no leader; the work is known all the same."""
     work = failover_work(50, 100, last)
     assert (work.at_least_ms, work.at_most_ms) == (None, None)
     assert (work.partitions, work.zookeeper_writes) == (50, 100)

@@ -86,27 +86,27 @@ def test_the_lowest_broker_wins_and_the_others_are_noted() -> None:
 
 def test_lagging_followers_stay_out() -> None:
     """It is not known whether they can catch up: the rehearsal keeps them out, and reports that."""
-    said = rehearsed("stop-broker:1", partitions=[part(isr=(1,))])
-    assert names(said.steps[0].went_offline) == (T0,)
-    assert said.owed == 0
-    assert "followers out of the ISR" in {each.what for each in said.unknown}
+    result = rehearsed("stop-broker:1", partitions=[part(isr=(1,))])
+    assert names(result.steps[0].went_offline) == (T0,)
+    assert result.owed == 0
+    assert "followers out of the ISR" in {each.what for each in result.unknown}
 
 
 def test_due_leaders_are_elected_before_the_first_step() -> None:
     """A due leader is elected before the first step."""
-    said = rehearsed(
+    result = rehearsed(
         "delete-topic:u",
         partitions=[part(leader=9, isr=(9, 2))],
         facts=up(1, 2, controller=1, controller_epoch=1),
     )
-    assert said.owed == 1
-    assert said.outages.count == 0
+    assert result.owed == 1
+    assert result.outages.count == 0
 
 
 def test_topics_under_deletion_or_without_a_state_are_loaded_unchanged() -> None:
     """A deletion that waits for a dead broker still waits; a partition without a state has none."""
-    said = one("start-broker:9", partitions=[part(replicas=(1, 9), deleting=True)])
-    assert [change.deleted for change in said.changes.partitions] == [True]
+    result = one("start-broker:9", partitions=[part(replicas=(1, 9), deleting=True)])
+    assert [change.deleted for change in result.changes.partitions] == [True]
     new = PartitionFacts(topic="t", partition=0, replicas=(9,))
     waits = one("delete-topic:t", partitions=[new])
     assert [(change.leader, change.deleted) for change in waits.changes.partitions] == [

@@ -34,7 +34,7 @@ def observed(
 
 
 def test_elections_are_counted_by_their_kind() -> None:
-    """An unclean election is counted as that, whatever requested it."""
+    """An unclean election is counted as unclean, by any request."""
     led_by_3 = part(replicas=(3, 2), leader=3, isr=(3, 2), unclean=True)
     out = part(1, replicas=(3, 2), leader=3, isr=(3,), unclean=True)
     observer = observed(KillBroker(3), StartBroker(3), ElectPreferred(), partitions=(led_by_3, out))
@@ -55,7 +55,7 @@ def test_requests_are_counted_for_each_broker_that_got_one() -> None:
     assert observer.isr_changes == 0
 
 
-def test_isr_changes_that_leaders_ask_for_are_counted() -> None:
+def test_isr_changes_requested_by_leaders_are_counted() -> None:
     """Here two followers join; after that each broker is sent metadata only."""
     partitions = (part(replicas=(1, 9), isr=(1,)), part(1, replicas=(2, 9), leader=2, isr=(2,)))
     observer = observed(StartBroker(9), partitions=partitions)

@@ -13,14 +13,14 @@ from tests.support.rehearsing import moved, names, one, rehearsed
 
 
 def test_a_stopped_broker_hands_its_partitions_over() -> None:
-    """Its partitions get leaders before it stops, in the assignment's order; the controller stays."""
-    said = one("stop-broker:2", partitions=[part(leader=2), part(1)])
-    assert said.refused is None
-    assert (said.controller_before, said.controller, said.controller_epoch) == (1, 1, 7)
-    assert said.controller_candidates == ()
-    assert said.elections == {"controlled_shutdown": 1}
-    assert moved(said) == {1: 1}
-    assert said.changes.partitions == (
+    """Its partitions get other leaders before it stops, in assignment order; the controller stays."""
+    result = one("stop-broker:2", partitions=[part(leader=2), part(1)])
+    assert result.refused is None
+    assert (result.controller_before, result.controller, result.controller_epoch) == (1, 1, 7)
+    assert result.controller_candidates == ()
+    assert result.elections == {"controlled_shutdown": 1}
+    assert moved(result) == {1: 1}
+    assert result.changes.partitions == (
         PartitionChange(
             topic="t", partition=0, leader_before=2, leader=1, isr_before=(1, 2, 3), isr=(1, 3),
             replicas_before=(1, 2, 3), replicas=(1, 2, 3), leader_epoch=1,
@@ -30,82 +30,82 @@ def test_a_stopped_broker_hands_its_partitions_over() -> None:
             replicas_before=(1, 2, 3), replicas=(1, 2, 3), leader_epoch=1,
         ),
     )  # fmt: skip
-    assert said.failover is None
-    assert said.races == ()
-    by_broker = {each.broker: each for each in said.requests}
+    assert result.failover is None
+    assert result.races == ()
+    by_broker = {each.broker: each for each in result.requests}
     assert by_broker[1].leader_and_isr == 3  # a new leader; twice a follower that leaves
     assert by_broker[2].stop_replica == 2  # sent twice, as Kafka does
     assert by_broker[2].stop_replica_partitions == 2
-    assert said.zookeeper_writes == 3  # two states, and its registration is deleted
+    assert result.zookeeper_writes == 3  # two states, and its registration is deleted
 
 
 def test_a_killed_controller_is_followed_by_a_race() -> None:
     """The winner is reported as a race; the work is scaled from the last failover, as an interval."""
     cluster = [part(), part(1, leader=2)]
     last = LastFailover(partitions=10, took_ms=500)
-    said = one("kill-broker:1", partitions=cluster, last_failover=last)
-    assert (said.controller_before, said.controller, said.controller_epoch) == (1, 2, 8)
-    assert said.controller_candidates == (2, 3)
-    assert said.elections == {"offline": 1}
-    assert {note.race for note in said.races} == {Race.CONTROLLER, Race.SESSION_END}
-    assert said.failover is not None
-    assert said.failover.partitions == 1
-    assert (said.failover.at_least_ms, said.failover.at_most_ms) == (50, 500)
-    assert names(said.leaderless_meanwhile) == (T0,)
+    result = one("kill-broker:1", partitions=cluster, last_failover=last)
+    assert (result.controller_before, result.controller, result.controller_epoch) == (1, 2, 8)
+    assert result.controller_candidates == (2, 3)
+    assert result.elections == {"offline": 1}
+    assert {note.race for note in result.races} == {Race.CONTROLLER, Race.SESSION_END}
+    assert result.failover is not None
+    assert result.failover.partitions == 1
+    assert (result.failover.at_least_ms, result.failover.at_most_ms) == (50, 500)
+    assert names(result.leaderless_meanwhile) == (T0,)
     unknown = one("kill-broker:1", partitions=cluster).failover
     assert unknown is not None
     assert (unknown.at_least_ms, unknown.at_most_ms) == (None, None)
 
 
-def test_a_deleted_controller_znode_costs_a_failover_and_no_leader() -> None:
+def test_a_deleted_controller_znode_causes_a_failover_without_leader_moves() -> None:
     """Any live broker may win, including the previous controller."""
-    said = one("delete-controller", partitions=[part()])
-    assert said.controller_candidates == (1, 2, 3)
-    assert said.controller_epoch == 8
-    assert said.failover is not None
-    assert said.failover.partitions == 0
-    assert said.elections == {}
-    assert said.changes.count == 0
+    result = one("delete-controller", partitions=[part()])
+    assert result.controller_candidates == (1, 2, 3)
+    assert result.controller_epoch == 8
+    assert result.failover is not None
+    assert result.failover.partitions == 0
+    assert result.elections == {}
+    assert result.changes.count == 0
 
 
 def test_a_rolling_restart_brings_everything_back() -> None:
     """A stop and a start for each broker, the controller last, and every replica in the ISR at the end."""
-    said = rehearsed("rolling-restart", partitions=[part(), part(1, leader=2)])
-    operations = [step.operation for step in said.steps]
+    result = rehearsed("rolling-restart", partitions=[part(), part(1, leader=2)])
+    operations = [step.operation for step in result.steps]
     assert operations == [
         "stop-broker:2", "start-broker:2", "stop-broker:3", "start-broker:3", "stop-broker:1",
         "start-broker:1",
     ]  # fmt: skip
-    last = {change.partition: change for step in said.steps for change in step.changes.partitions}
+    last = {change.partition: change for step in result.steps for change in step.changes.partitions}
     assert {number: sorted(change.isr) for number, change in last.items()} == {
         0: [1, 2, 3],
         1: [1, 2, 3],
     }
-    assert {note.race for note in said.steps[1].races} == {Race.CATCH_UP}
-    assert said.steps[4].controller == 2
-    assert said.outages.count == 0
+    assert {note.race for note in result.steps[1].races} == {Race.CATCH_UP}
+    assert result.steps[4].controller == 2
+    assert result.outages.count == 0
 
 
 def test_a_reassignment_is_completed() -> None:
     """The leader that is no longer a replica hands over; a move that is not possible is named."""
-    said = one(
+    result = one(
         'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[2,3]},'
         '{"topic":"t","partition":1,"replicas":[9]},{"topic":"u","partition":0,"replicas":[1]}]}',
         partitions=[part(replicas=(1, 2), isr=(1, 2)), part(1)],
     )
-    assert [(c.leader, c.replicas, sorted(c.isr)) for c in said.changes.partitions] == [
+    assert [(c.leader, c.replicas, sorted(c.isr)) for c in result.changes.partitions] == [
         (2, (2, 3), [2, 3])
     ]
-    assert said.elections == {"reassign": 1}
-    assert names(said.not_reassigned) == (T1, TopicPartition("u", 0))
-    assert said.refused == "INVALID_REPLICA_ASSIGNMENT"
-    assert {note.race for note in said.races} == {Race.CATCH_UP}
+    assert result.elections == {"reassign": 1}
+    assert names(result.not_reassigned) == (T1, TopicPartition("u", 0))
+    assert result.refused == "INVALID_REPLICA_ASSIGNMENT"
+    assert {note.race for note in result.races} == {Race.CATCH_UP}
 
 
 def test_a_deleted_topic_is_gone() -> None:
     """Then its partitions have no replicas; with a dead replica the deletion waits."""
-    said = one("delete-topic:t", partitions=[part(), part(1)])
-    assert [(c.partition, c.deleted, c.leader) for c in said.changes.partitions] == [
+    result = one("delete-topic:t", partitions=[part(), part(1)])
+    assert [(c.partition, c.deleted, c.leader) for c in result.changes.partitions] == [
         (0, True, None),
         (1, True, None),
     ]
@@ -128,8 +128,8 @@ def test_preferred_elections_give_leaders_back() -> None:
 
 def test_a_step_that_stops_a_dead_broker_is_refused() -> None:
     """The step is refused, in words, and the next one continues."""
-    said = rehearsed("stop-broker:9", "kill-broker:1", "start-broker:2", partitions=[part()])
-    assert [step.refused for step in said.steps] == [
+    result = rehearsed("stop-broker:9", "kill-broker:1", "start-broker:2", partitions=[part()])
+    assert [step.refused for step in result.steps] == [
         "broker 9 does not run",
         None,
         "broker 2 runs",
@@ -137,16 +137,16 @@ def test_a_step_that_stops_a_dead_broker_is_refused() -> None:
 
 
 def test_the_last_broker_leaves_no_controller() -> None:
-    """Then nobody is the controller, and partitions keep the leader that is gone."""
-    said = rehearsed(
+    """Then there is no controller, and partitions keep their dead leader."""
+    result = rehearsed(
         "kill-broker:1", partitions=[part(replicas=(1,), isr=(1,))], facts=up(1, controller=1)
     )
-    step = said.steps[0]
+    step = result.steps[0]
     assert (step.controller, step.controller_epoch) == (None, 0)
     assert names(step.went_offline) == (T0,)
 
 
 def test_a_rehearsal_without_a_controller_raises() -> None:
-    """The error says to try again later."""
+    """The error message recommends to try again later."""
     with pytest.raises(NoControllerError, match="no live broker is the controller"):
         rehearsed("delete-controller", facts=up(1, 2, controller=3))

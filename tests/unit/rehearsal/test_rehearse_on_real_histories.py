@@ -9,7 +9,7 @@ from tests.support.rehearsed_histories import compare
 
 NAMES = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
 REBALANCED = "real_kafka_3_9_rebalance"
-"""Its controller holds preferred elections by itself, which a rehearsal says that it does not."""
+"""Its controller holds preferred elections by itself, which a rehearsal reports as not simulated."""
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != REBALANCED])

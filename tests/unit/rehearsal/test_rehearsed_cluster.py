@@ -1,4 +1,4 @@
-"""What changed in a cluster since the last look, judged by the facts' own definitions."""
+"""Changes of a cluster since the last look, by the definitions of the facts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_look_returns_the_changes_since_the_last_one() -> None:
 
 
 def test_a_partition_written_leaderless_before_its_election_is_reported() -> None:
-    """A failover writes that first for what the dead controller led; for others it need not."""
+    """A failover writes -1 first for partitions of the dead controller, not for others."""
     alone = part(2, replicas=(1,), isr=(1,))
     seen = Followed(part(), part(1, leader=2), alone).after(KillBroker(1))
     assert (seen.leaderless_meanwhile, seen.went_offline) == ((T0,), (T2,))
@@ -69,7 +69,7 @@ def test_the_controller_and_its_epoch_are_as_of_the_look() -> None:
 
 
 def test_partitions_go_offline_and_online_without_a_write() -> None:
-    """The last broker ends and returns: nobody can write the one, and nothing needs to be written for the other."""
+    """The last broker ends, so no controller can write; when it returns, no write is needed."""
     followed = Followed(part())
     followed.after(KillBroker(3), KillBroker(2))
     gone = followed.after(KillBroker(1))
@@ -89,7 +89,7 @@ def test_crossing_min_isr_is_reported_once_each_way() -> None:
 
 
 def test_an_offline_partition_is_no_longer_under_min_isr() -> None:
-    """Without a leader no ISR is too small: now it is offline, not both, and has not got a leader again."""
+    """Without a leader it counts as offline only; it is not reported as online again."""
     followed = Followed(part(replicas=(3, 2), leader=3, isr=(3,), min_isr=2))
     seen = followed.after(KillBroker(3))
     assert seen.went_offline == (T0,)
@@ -106,11 +106,11 @@ def test_partitions_not_on_their_reassignment_target_are_named() -> None:
 
 
 def test_only_a_live_replica_could_be_an_unclean_leader() -> None:
-    """And only if ZooKeeper does not hold whether it is allowed."""
+    """Only if ZooKeeper does not hold unclean.leader.election.enable."""
     lone = part(isr=(1,))
     dead = part(1, replicas=(8, 9), leader=8, isr=(8,))
-    told = part(2, isr=(1,), unclean=False)
-    watch = Followed(lone, dead, told).watch
+    forbidden = part(2, isr=(1,), unclean=False)
+    watch = Followed(lone, dead, forbidden).watch
     assert watch.unclean_unknown((T0, T1, T2)) == (T0,)
 
 
@@ -143,8 +143,8 @@ def test_a_topic_deletion_marks_all_its_partitions_as_deleting() -> None:
 def test_topics_with_the_names_of_other_znodes_are_followed() -> None:
     """A topic may be named `state` or `partitions`, as znodes below a topic are."""
     for name in ("state", "partitions"):
-        said = one(f"delete-topic:{name}", partitions=[part(topic=name)])
-        assert [(change.topic, change.deleted) for change in said.changes.partitions] == [
+        result = one(f"delete-topic:{name}", partitions=[part(topic=name)])
+        assert [(change.topic, change.deleted) for change in result.changes.partitions] == [
             (name, True)
         ]
 
@@ -154,17 +154,17 @@ def test_an_unclean_election_is_reported_or_unknown() -> None:
     lone = part(isr=(1,))
     for may in (part(isr=(1,), unclean=True), lone):
         facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean={"2": True})
-        said = one("kill-broker:1", partitions=[may], facts=facts)
-        assert names(said.unclean) == (T0,)
-        assert said.elections == {"unclean": 1}
+        result = one("kill-broker:1", partitions=[may], facts=facts)
+        assert names(result.unclean) == (T0,)
+        assert result.elections == {"unclean": 1}
     for setting in ({"2": False, "<default>": True}, {"<default>": False}):
         facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean=setting)
-        said = one("kill-broker:1", partitions=[lone], facts=facts)
-        assert (said.unclean.count, said.unclean_unknown.count) == (0, 0)
+        result = one("kill-broker:1", partitions=[lone], facts=facts)
+        assert (result.unclean.count, result.unclean_unknown.count) == (0, 0)
     assert names(one("kill-broker:1", partitions=[lone]).unclean_unknown) == (T0,)
 
 
 def test_min_insync_replicas_may_not_be_known() -> None:
     """Then a partition that loses a member is named, and none is reported as fallen below it."""
-    said = one("stop-broker:3", partitions=[part()], min_isr_assumed=None)
-    assert (names(said.went_under_min_isr), names(said.min_isr_unknown)) == ((), (T0,))
+    result = one("stop-broker:3", partitions=[part()], min_isr_assumed=None)
+    assert (names(result.went_under_min_isr), names(result.min_isr_unknown)) == ((), (T0,))

@@ -74,7 +74,7 @@ def test_a_step_is_read(text: str, step: Step) -> None:
     ],
 )
 def test_a_text_that_is_not_a_step_is_refused(text: str, why: str) -> None:
-    """The message says what is wrong with it."""
+    """The message names the reason."""
     with pytest.raises(StepError, match=r".") as refused:
         read_step(text)
     assert why in str(refused.value)
@@ -92,7 +92,7 @@ def test_a_text_that_is_not_a_step_is_refused(text: str, why: str) -> None:
     ],
 )
 def test_a_step_has_a_text(step: Step, text: str) -> None:
-    """Short, whatever its file contains."""
+    """The text is short for any content of its file."""
     assert step_text(step) == text
 
 

@@ -13,13 +13,13 @@ def test_settings_that_are_not_in_zookeeper_are_listed_as_unknown() -> None:
         each.what for each in rehearsed("kill-broker:1", partitions=[part(unclean=False)]).unknown
     }
     assert plain == {"auto.leader.rebalance.enable", "log directories"}
-    said = rehearsed(
+    result = rehearsed(
         "stop-broker:1",
         "delete-topic:t",
         partitions=[part(adding=(3,)), PartitionFacts(topic="u", partition=0, replicas=(1,))],
         min_isr_assumed=None,
     )
-    assert {each.what for each in said.unknown} - plain == {
+    assert {each.what for each in result.unknown} - plain == {
         "min.insync.replicas",
         "unclean.leader.election.enable",
         "reassignments under way",
@@ -31,6 +31,6 @@ def test_settings_that_are_not_in_zookeeper_are_listed_as_unknown() -> None:
 def test_pending_znode_requests_are_listed_and_not_simulated() -> None:
     """Those that exist, by their paths: the elections and moves that they request are not in the answer."""
     asked = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
-    said = rehearsed("kill-broker:3", partitions=[part()], requests=asked)
-    assert [each.what for each in said.unknown if each.what.startswith("/admin")] == list(asked)
-    assert rehearsed("kill-broker:3", partitions=[part()]).steps == said.steps
+    result = rehearsed("kill-broker:3", partitions=[part()], requests=asked)
+    assert [each.what for each in result.unknown if each.what.startswith("/admin")] == list(asked)
+    assert rehearsed("kill-broker:3", partitions=[part()]).steps == result.steps

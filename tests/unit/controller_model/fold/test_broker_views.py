@@ -64,14 +64,14 @@ def published() -> Published:
 
 
 def test_a_quiet_batch_sends_nothing(published: Published) -> None:
-    """Nor does a batch that touched a broker without changing its view, at a later position of the log."""
+    """A batch that touches a broker without a change of its view sends nothing, too."""
     assert published.batch(LATER) == []
     published.control.touched.add(1)
     assert published.batch(LATER) == []
 
 
 def test_a_batch_checks_only_the_touched_brokers(published: Published) -> None:
-    """A change that does not mark a broker is not seen: that is what saves work."""
+    """A change that does not mark its broker as touched is not checked, which saves work."""
     changed(published.control, 0, 5)
     changed(published.control, 2, 5)
     published.control.touched.discard(0)
@@ -83,8 +83,8 @@ def deny(control: ControlPlane) -> None:
     control.log.denied = ("/brokers/topics/u",)
 
 
-def owe(control: ControlPlane) -> None:
-    """Let a broker die that leads partitions, so that leader writes are due from the controller."""
+def make_writes_due(control: ControlPlane) -> None:
+    """Let a broker with leaders die, so that leader writes are due from the controller."""
     control.put_broker(0, msgspec.structs.replace(control.brokers[0], live=False))
     control.touched.clear()
 
@@ -99,7 +99,7 @@ def configure(control: ControlPlane) -> None:
     control.broker_min_isr["<default>"] = 2
 
 
-@pytest.mark.parametrize("change", [deny, owe, assume, configure])
+@pytest.mark.parametrize("change", [deny, make_writes_due, assume, configure])
 def test_a_change_of_shared_settings_checks_all_brokers(
     change: Callable[[ControlPlane], None], published: Published
 ) -> None:
@@ -164,7 +164,7 @@ def test_an_unregistered_broker_without_assignments_is_deleted() -> None:
 
 
 def test_the_digest_is_of_the_views_that_are_held(published: Published) -> None:
-    """Whatever was added, changed and removed: it is the XOR of all views without their as_of."""
+    """After additions, changes and removals it is the XOR of all views without their as_of."""
 
     def summed() -> int:
         return reduce(xor, (view_digest(value, PLACE) for value in published.held.values()))
@@ -180,14 +180,14 @@ def test_the_digest_is_of_the_views_that_are_held(published: Published) -> None:
 
 
 def test_a_dead_broker_has_no_electable_preferred_partitions() -> None:
-    """No election can; how many partitions prefer it is shown all the same."""
+    """No election can give it leaders; the number of its preferred partitions is still shown."""
     history, fold = begun(t={0: (0, 1), 1: (0, 1)})
     history.state("t", 0, leader=1, isr=[1, 0], leader_epoch=1)
     fold.follow(history)
     published = Published(fold.state.control)
     view = published.view(0)
     assert (view.preferred, view.preferred_not_led, view.preferred_electable) == (2, 1, 1)
-    owe(published.control)
+    make_writes_due(published.control)
     view = published.view(0)
     assert (view.preferred_electable, view.live) == (0, False)
 

@@ -161,7 +161,7 @@ def test_an_unreadable_value_without_czxid_belongs_to_the_held_znode() -> None:
 
 
 def test_updates_are_missed_between_two_values_of_one_znode_alone() -> None:
-    """A znode that was created again counts its versions anew, however many it had before."""
+    """A znode that was created again counts its versions from 0 again, however many it had before."""
     history, fold, log = begun()
     history.delete("/brokers/ids/2", seen=False)
     for _ in range(4):
@@ -212,7 +212,7 @@ def failed(fold: Fold, history: History) -> tuple[AnyEvent, ResyncWanted | None]
     return event, fold.state.control.log.wanted
 
 
-def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
+def test_each_failure_of_a_resync_has_its_own_reason() -> None:
     """No start, a hole, a wrong proof, no end, a permission granted too late: each requests with its reason."""
     history, fold, _ = begun()
     history.finish_resync()
@@ -253,7 +253,7 @@ def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
     )
 
 
-def test_marks_without_an_id_belong_together() -> None:
+def test_resync_starts_and_ends_without_an_id_match() -> None:
     """Another program's log may lack the id; a start without an id does not match an end with one."""
     history, fold, log = begun()
     history.start_resync(reason=None)
@@ -342,7 +342,7 @@ def test_the_resync_that_names_a_request_closes_it() -> None:
         assert (log.wanted is None) is closed
 
 
-def test_a_heartbeat_is_a_sign_of_life_with_its_circumstances() -> None:
+def test_a_heartbeat_reports_its_time_server_and_session() -> None:
     """Its time, the server, the session and since when; without a session in it the last one is kept."""
     history, fold, log = begun()
     history.heartbeat(session_since=5, zookeeper="zk1:2181", dropped=4, beats=True)
@@ -541,7 +541,7 @@ def topic_views(fold: Fold) -> list[str]:
 
 
 def test_a_read_acl_granted_again_counts_from_the_next_resync_on() -> None:
-    """What is below it was last read before it was denied; a permission below which nothing is held counts at once."""
+    """Values below it are from before the denial; a permission without held znodes counts at once."""
     history, fold, log = begun()
     denied_resync(history)
     history.heartbeat(denied=(TOPIC, "/admin/delete_topics"), denied_more=3)

@@ -1,4 +1,4 @@
-"""The log's time continues whatever a watcher's clock says, and what is odd about it is reported."""
+"""The log's time continues with any clock of a watcher; a wrong clock is reported."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_gap_reduces_the_clock_correction_and_stays_a_gap() -> None:
     assert control.now - before > LATE_MS
 
 
-def test_small_steps_are_waited_for() -> None:
+def test_the_log_clock_waits_for_small_steps_back() -> None:
     """A clock that is behind by no more than that is not a step: time waits, and nothing is reported."""
     history, fold = begun()
     now = fold.state.control.now
@@ -134,25 +134,25 @@ def test_small_steps_are_waited_for() -> None:
     assert len(anomalies(fold)) == 1
 
 
-@pytest.mark.parametrize("said", [2**62, -(2**63), 2**63 - 1, LATEST_MS + 1, -1])
-def test_an_impossible_timestamp_does_not_move_the_log_clock(said: int) -> None:
+@pytest.mark.parametrize("timestamp", [2**62, -(2**63), 2**63 - 1, LATEST_MS + 1, -1])
+def test_an_impossible_timestamp_does_not_move_the_log_clock(timestamp: int) -> None:
     """The change is applied at the log's time; one report covers any number of them in a row."""
     history, fold = begun()
     now = fold.state.control.now
     for _ in range(3):
         history.heartbeat(after_ms=0)
-        history.changes[-1] = msgspec.structs.replace(history.changes[-1], observed_at=said)
+        history.changes[-1] = msgspec.structs.replace(history.changes[-1], observed_at=timestamp)
     fold.follow(history)
     control = fold.state.control
     assert control.now == control.log.heartbeat_at == now
-    assert anomalies(fold) == [f"a record says that it is of {said}, which is no time"]
+    assert anomalies(fold) == [f"a record says that it is of {timestamp}, which is no time"]
     beat(history, fold, 0)
     assert control.now == history.now + 1
     assert control.log.clock is None
 
 
 def test_a_hole_is_reported_at_the_logs_time() -> None:
-    """Whatever time the record shows that reveals the hole."""
+    """It does not have the time of the record that reveals the hole."""
     history, fold = begun()
     history.seq += 1
     history.heartbeat()
@@ -170,7 +170,7 @@ def test_a_log_that_begins_with_no_time_has_one_from_the_next_record_on() -> Non
     assert fold.state.control.log.verified_at == history.now + 1
 
 
-def test_one_record_far_ahead_does_not_take_the_time_with_it() -> None:
+def test_one_record_far_ahead_does_not_move_the_log_clock() -> None:
     """One in the year 2099, then as before: the time has not moved, and it is reported."""
     history, fold = begun()
     now = fold.state.control.now
@@ -187,8 +187,8 @@ def test_one_record_far_ahead_does_not_take_the_time_with_it() -> None:
     assert fold.state.control.log.clock is None
 
 
-def test_a_long_time_without_a_watcher_is_believed_the_second_time() -> None:
-    """After a week nothing is odd about the first two records."""
+def test_a_long_gap_without_a_watcher_is_accepted_at_the_second_record() -> None:
+    """After a week without records the second record confirms the jump."""
     history, fold = begun()
     history.now += 7 * LEAP_MS
     beat(history, fold, 0)

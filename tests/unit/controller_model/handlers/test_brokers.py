@@ -46,8 +46,8 @@ def came_back(broker: int, **topics: dict[int, tuple[int, ...]]) -> tuple[Histor
     return history, fold
 
 
-def test_a_broker_that_vanishes_from_full_isrs_crashed() -> None:
-    """Nobody emptied it before: a crash. Broker 0 is a broker like all others."""
+def test_a_broker_that_ends_as_a_member_of_isrs_crashed() -> None:
+    """The controller did not empty it before: a crash. Broker 0 is a broker like all others."""
     history, fold = begun()
     history.broker_gone(0)
     assert end_of(fold.follow(history)) == "crashed"

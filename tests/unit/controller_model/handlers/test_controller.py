@@ -310,7 +310,7 @@ def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
 
 
 def test_a_deleted_controller_before_the_baseline_is_not_a_counted_vacancy() -> None:
-    """/controller ends during the first resync: nobody was watching yet."""
+    """/controller ends during the first resync: vacancies are not counted yet."""
     history = small_cluster()
     history.changes.clear()
     history.seq = 0
@@ -486,7 +486,7 @@ def test_a_vacancy_from_before_the_log_has_no_upper_bound() -> None:
 
 
 def test_a_vacancy_from_before_the_log_ended_by_a_resync_is_at_least_zero() -> None:
-    """Nobody saw the election: during all of the watched time there may have been no controller."""
+    """The election is unseen: /controller may have been vacant during all of the watched time."""
     history, fold = vacant_from_the_start(epoch="3")
     history.epoch = 3
     history.elect(1, seen=False)

@@ -101,7 +101,7 @@ def test_a_stopped_broker_is_reported_with_the_cause_of_its_end(
 
 
 def test_each_stopped_broker_of_a_recording_has_a_known_cause() -> None:
-    """If replicas are in sync and no disk fails, each end is reported as what it was."""
+    """If replicas are in sync and no disk fails, no end is reported as unknown."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     for _, commits in load_recording("real_kafka_3_9").segments():

@@ -74,7 +74,7 @@ def test_a_replica_that_rejoined_unseen_and_leads_is_not_unclean() -> None:
 
 
 def test_updates_that_were_merged_away_add_up() -> None:
-    """Each update that nobody saw counts, wherever it was; updates that were seen do not."""
+    """Each unseen update counts, at any place; seen updates do not."""
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     for partition, unseen in ((0, 2), (1, 1)):
         for n in range(unseen):
@@ -117,7 +117,7 @@ def test_a_controller_elected_later_takes_over_leaders_unchanged() -> None:
     assert end_of(fold.follow(history)) == "controlled_shutdown"
 
 
-def test_a_resync_that_finds_a_dead_brokers_leaders_moved_calls_it_unknown() -> None:
+def test_leaders_moved_off_a_dead_broker_found_by_a_resync_are_unknown() -> None:
     """The broker is swept after the states: until then its end looks like a controlled shutdown."""
     history, fold = begun(t={0: (2, 1, 0)})
     history.broker_gone(2, seen=False)
@@ -128,7 +128,7 @@ def test_a_resync_that_finds_a_dead_brokers_leaders_moved_calls_it_unknown() -> 
 
 @pytest.mark.parametrize("assignment_first", [False, True])
 def test_a_replica_removed_by_a_reassignment_counts_no_isr_leave(assignment_first: bool) -> None:
-    """Nor if the finished assignment is read before the state, as in a resync."""
+    """Also if the finished assignment is read before the state, as in a resync."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.topic("t", {0: [0, 1, 2]}, removing={0: [2]})
     fold.follow(history)
@@ -161,7 +161,7 @@ def test_isr_leaves_count_once_a_minute_and_expire_after_an_hour() -> None:
 
 
 def test_a_replica_without_a_known_assignment_counts_an_isr_leave() -> None:
-    """An unknown assignment excuses nothing."""
+    """Without an assignment no reassignment explains the leave."""
     history, fold = begun()
     history.state("new", 0, leader=0, isr=[0, 1])
     history.state("new", 0, leader=0, isr=[0])
@@ -194,7 +194,7 @@ def test_a_write_of_a_deposed_controller_is_reported_but_not_a_leaders_isr_chang
     assert fold.state.control.controller.stale_writes == 1
 
 
-def test_a_topics_life_is_reported() -> None:
+def test_a_topics_creation_expansion_and_deletion_are_reported() -> None:
     """Created, expanded, its deletion requested, deleted."""
     history, fold = begun()
     history.topic("new", {0: [0]})
@@ -384,7 +384,7 @@ def test_a_topic_deleted_before_the_baseline_is_not_reported() -> None:
 
 
 def test_a_leader_that_moves_for_no_known_reason_is_an_unknown_election() -> None:
-    """From a live replica to another that is not preferred, while nobody leaves the ISR."""
+    """From a live replica to another that is not preferred, while the ISR stays the same."""
     history, fold = small_cluster(t={0: (0, 1, 2)}), Fold()
     fold.follow(history)
     history.state("t", 0, leader=2, isr=(0, 1, 2), leader_epoch=1)
@@ -435,7 +435,7 @@ def test_a_broker_that_was_never_registered_may_leave_an_isr() -> None:
 
 
 def test_a_reassignment_starts_at_the_mtime_of_its_first_write() -> None:
-    """By the time of the write that began it, whenever the watcher read it and whatever followed."""
+    """The time at which the watcher reads it, and later writes, do not change the start."""
     history, fold = begun(t={0: (0, 1)})
     history.topic("t", {0: (0, 1, 2)}, adding={0: (2,)}, seen=False)
     began = history.now

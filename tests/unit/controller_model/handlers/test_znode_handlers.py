@@ -135,7 +135,7 @@ def test_a_reassignment_request_is_reported_once() -> None:
 
 
 def test_requests_found_by_the_baseline_are_pending_and_not_reported() -> None:
-    """A request from before anybody watched is not reported as a new one."""
+    """A request from before the first resync is not reported as a new one."""
     history = small_cluster()
     history.set(REASSIGN, encode_reassign_partitions({}), seen=False)
     history.set("/admin/preferred_replica_election", encode_partitions([]), seen=False)
@@ -186,7 +186,7 @@ def test_coordinators_stop_with_their_partition_and_begin_with_it() -> None:
 
 
 def test_an_isr_change_moves_no_coordinator() -> None:
-    """Nor does the first leader of a new partition: it had no groups before."""
+    """The first leader of a new partition moves none, too: it had no groups before."""
     history, fold = begun(**{OFFSETS: {0: (0, 1)}})
     history.state(OFFSETS, 0, leader=0, isr=[0])
     history.topic(OFFSETS, {0: (0, 1), 1: (1, 0)})
@@ -318,7 +318,7 @@ def test_a_deletion_request_removed_without_its_topic_was_refused(topic: str) ->
 
 
 def test_a_deletion_request_from_before_the_baseline_is_not_reported() -> None:
-    """Nor is its end, during the first resync; its topic is being deleted."""
+    """Its end during the first resync is not reported, too; the other topic is being deleted."""
     history = small_cluster()
     for topic in ("t", "u"):
         history.set(f"/admin/delete_topics/{topic}", b"", seen=False)

@@ -353,7 +353,7 @@ def test_a_hole_after_an_unreadable_record_is_reported_once() -> None:
 def test_a_change_without_generation_or_seq_does_not_resolve_a_doubt(
     lacking: tuple[str, ...],
 ) -> None:
-    """Its position is filled in, so it would follow whatever was left out before it."""
+    """Its position is filled in, so it would follow any record left out before it."""
     history = small_cluster()
     history.heartbeat()
     (last,) = loose(history.changes[-1:])
@@ -402,7 +402,7 @@ def test_a_log_that_is_incomplete_already_keeps_its_reason() -> None:
 
 
 def test_dropped_changes_are_counted_and_not_applied() -> None:
-    """Another watcher's end of the first resync neither starts the counting nor is applied."""
+    """Another watcher's end of the first resync is not applied and starts no counting."""
     history = small_cluster()
     changes = loose(history.changes)
     foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=changes[3].seq + 1)

@@ -117,7 +117,7 @@ def test_a_clock_leap_in_a_single_record_takes_no_sample() -> None:
 
 
 def test_a_sampler_stops_where_the_replay_does() -> None:
-    """After the last requested point nothing is sampled, whatever the log holds."""
+    """After the last requested point nothing is sampled, even if the log continues."""
     history = small_cluster()
     end = history.now + 25_000
     for _ in range(6):
@@ -143,7 +143,7 @@ def test_a_time_is_inclusive() -> None:
 
 
 def test_a_clock_that_goes_back_does_not_bring_a_later_change_in() -> None:
-    """The first change after the time ends it: what follows is later, whatever its clock shows."""
+    """The first change after the time ends it: all later changes are after it, with any clock."""
     history = small_cluster()
     history.heartbeat(after_ms=100)
     seq, now = history.seq, history.now

@@ -135,7 +135,7 @@ def test_unknown_values_are_null_and_not_zero() -> None:
 
 
 def test_a_vacancy_has_no_id_and_keeps_the_epoch() -> None:
-    """Nobody holds /controller: the id is null, the counts are kept."""
+    """While /controller is vacant the id is null, and the counts are kept."""
     history = small_cluster()
     history.delete("/controller")
     controller = reported(history)["controller"]

@@ -116,7 +116,7 @@ def test_figures_are_incomplete_until_a_resync_verifies_them(trouble: str, reaso
 
 
 def test_denied_paths_are_named_and_make_the_figures_incomplete() -> None:
-    """The rest continues; what depends on it is not known, so the figures are not complete."""
+    """Other paths are read; figures that depend on a denied path are not known."""
     history = small_cluster()
     history.start_resync()
     for path in history.znodes:
@@ -139,7 +139,7 @@ def test_paths_denied_by_kafkas_own_acls_leave_the_figures_complete() -> None:
 
 
 def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
-    """Nobody knows whether they are deleted; reconciliations, which cannot read them either, still prove the rest."""
+    """They may be deleted or not; reconciliations, which cannot read them either, verify the rest."""
     history = small_cluster()
     held = history.znodes.pop("/controller")
     history.start_resync()
@@ -194,7 +194,7 @@ def test_a_resync_removes_readable_znodes_next_to_a_denied_one() -> None:
 def test_a_denied_list_that_may_be_cut_removes_no_znodes_below_it(
     named: int, more: int | None, kept: bool
 ) -> None:
-    """An older watcher names the first hundred; a newer one says how many it does not name, which covers all."""
+    """An older watcher lists the first hundred; a newer one also counts those that it does not list."""
     history = small_cluster()
     del history.znodes["/brokers/ids/2"]
     history.start_resync()

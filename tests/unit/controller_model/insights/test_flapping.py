@@ -43,7 +43,7 @@ def test_a_partition_flaps_from_the_third_shrink_in_the_window_on() -> None:
 
 
 def test_a_replica_that_leaves_many_leaders_is_blamed() -> None:
-    """Broker 3 leaves under 1 and 2, nobody else does."""
+    """Only broker 3 leaves, under the leaders 1 and 2."""
     events = [shrink(at, leader, 3, partition=leader) for at in (1, 2, 3) for leader in (1, 2)]
     found = isr_flapping(events, now=3, window_ms=10)
     assert shrinks(found) == {T1: 3, T2: 3}
@@ -54,7 +54,7 @@ def test_a_replica_that_leaves_many_leaders_is_blamed() -> None:
 
 
 def test_a_leader_that_loses_many_followers_is_blamed() -> None:
-    """2 and 3 leave under 1 and under nobody else."""
+    """Brokers 2 and 3 leave only under leader 1."""
     events = [shrink(at, 1, 2, 3) for at in (1, 2, 3)]
     assert isr_flapping(events, now=3, window_ms=10).blames == (Blame(broker=1, as_leader=6),)
 
@@ -66,7 +66,7 @@ def test_one_follower_of_one_leader_is_the_slow_one() -> None:
 
 
 def test_shrinks_between_many_leaders_and_followers_stay_unexplained() -> None:
-    """Everybody leaves everybody's ISR: perhaps a network problem; nobody is blamed."""
+    """Every broker leaves the ISRs of all others: perhaps a network problem; none is blamed."""
     events = [
         shrink(at, leader, *({1, 2, 3} - {leader}), partition=leader)
         for at in (1, 2, 3)
@@ -78,7 +78,7 @@ def test_shrinks_between_many_leaders_and_followers_stay_unexplained() -> None:
 
 
 def test_replicas_removed_by_the_controller_are_blamed_as_dead() -> None:
-    """A broker that dies again and again is to blame, whoever led; its deaths show nothing about leaders."""
+    """A broker that dies again and again is blamed under any leader; its deaths blame no leader."""
     events = [shrink(at, 1, 2, 3, by_controller=True) for at in (1, 2, 3)]
     events += [shrink(at, 1, 4, partition=1) for at in (1, 2, 3)]
     found = isr_flapping(events, now=3, window_ms=10)

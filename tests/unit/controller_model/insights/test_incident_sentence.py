@@ -8,7 +8,7 @@ from controller_model.insights.incident_sentence import sentence
 from controller_model.records.incidents import Incident, IncidentEnd
 
 
-def test_a_time_that_no_calendar_knows_is_reported_as_it_is() -> None:
+def test_a_time_beyond_the_calendar_is_reported_as_a_number() -> None:
     """A watcher's clock may show anything."""
     incident = Incident(
         number=1, started_at=0, last_abnormal_at=0, opened_by="BrokerStopped", unsure_since=10**18

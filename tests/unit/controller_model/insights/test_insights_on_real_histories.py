@@ -1,4 +1,4 @@
-"""What insights and predictions say, compared with what real Kafka 3.9 clusters then did."""
+"""Insights and predictions, compared with what real Kafka 3.9 clusters then did."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_real_controller_is_never_called_a_ghost(name: str) -> None:
     """During two minutes at every quiet point, nothing is due, and no prediction ever fails."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
-    judged = 0
+    checked = 0
     for operation, commits in load_recording(name).segments():
         reported = fold.feed(log.follow(commits))
         for _ in range(QUIET_HEARTBEATS):
@@ -40,8 +40,8 @@ def test_a_real_controller_is_never_called_a_ghost(name: str) -> None:
             assert view.writes_due.counts == {}, operation
             partitions, cluster = facts(fold)
             assert [w for w in due_writes(partitions, cluster) if w.sure] == [], operation
-            judged += 1
-    assert judged > 5
+            checked += 1
+    assert checked > 5
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

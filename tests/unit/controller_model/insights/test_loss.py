@@ -122,8 +122,8 @@ def test_the_new_leaders_own_min_isr_decides() -> None:
 def test_without_min_insync_replicas_safe_to_stop_is_unknown() -> None:
     """A topic's own value, a single replica, what becomes offline: those are known all the same."""
     cluster = up(1, 2, 3, min_isr_assumed=None)
-    judged = safety(lose([part()], cluster, {3}), cluster)
-    assert (judged.safe, [reason.risk for reason in judged.reasons]) == (
+    answer = safety(lose([part()], cluster, {3}), cluster)
+    assert (answer.safe, [reason.risk for reason in answer.reasons]) == (
         None,
         [StopRisk.MIN_ISR_UNKNOWN],
     )
@@ -143,9 +143,9 @@ def test_without_min_insync_replicas_safe_to_stop_is_unknown() -> None:
 def test_safe_to_stop_is_true_with_notes_of_its_effects() -> None:
     """Without a reason against it: yes. That it is the controller, and who leads then, are notes."""
     cluster = up(1, 2, 3, controller=1)
-    judged = safety(lose([part(), part(1)], cluster, {1}), cluster)
-    assert (judged.safe, judged.reasons) == (True, ())
-    assert judged.notes == (
+    answer = safety(lose([part(), part(1)], cluster, {1}), cluster)
+    assert (answer.safe, answer.reasons) == (True, ())
+    assert answer.notes == (
         "the controller is among them: another broker is elected",
         "2 leaders would move: 2 to broker 2",
     )
@@ -160,9 +160,9 @@ def test_safe_to_stop_is_false_with_reasons() -> None:
         part(6, leader=-1, isr=(1,)),
         part(7, isr=(1,), unclean=True),
     ]
-    judged = safety(lose(partitions, ALL, {1}), ALL)
-    assert judged.safe is False
-    assert [(reason.risk, reason.text) for reason in judged.reasons] == [
+    answer = safety(lose(partitions, ALL, {1}), ALL)
+    assert answer.safe is False
+    assert [(reason.risk, reason.text) for reason in answer.reasons] == [
         (
             StopRisk.OFFLINE,
             "5 partitions (t-0, t-1, t-2, ...) would go offline: no other replica is in sync",
@@ -183,11 +183,11 @@ def test_safe_to_stop_is_false_with_reasons() -> None:
             ),
         ),
     ]
-    assert [len(reason.partitions) for reason in judged.reasons] == [5, 1, 1, 1]
+    assert [len(reason.partitions) for reason in answer.reasons] == [5, 1, 1, 1]
 
 
 def test_a_broker_that_is_not_there_cannot_be_stopped() -> None:
-    """Neither yes nor no."""
-    judged = safety(lose([part()], ALL, {9}), ALL)
-    assert judged.safe is None
-    assert [reason.risk for reason in judged.reasons] == [StopRisk.NOT_LIVE]
+    """The answer for a dead broker is None."""
+    answer = safety(lose([part()], ALL, {9}), ALL)
+    assert answer.safe is None
+    assert [reason.risk for reason in answer.reasons] == [StopRisk.NOT_LIVE]

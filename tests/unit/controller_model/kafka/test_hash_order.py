@@ -26,13 +26,13 @@ RECORDED = [
 
 @pytest.mark.parametrize(("brokers", "order"), RECORDED)
 def test_brokers_come_in_scalas_order(brokers: list[int], order: list[int]) -> None:
-    """Whatever order they are given in, they are returned in that of an immutable.HashMap."""
+    """In any given order, they are returned in the order of an immutable.HashMap."""
     assert broker_order(brokers) == order
     assert broker_order(sorted(brokers)) == order
     assert broker_order([*brokers, brokers[0]]) == order
 
 
-def test_no_brokers_have_no_order() -> None:
+def test_no_brokers_give_an_empty_order() -> None:
     """No brokers give an empty order."""
     assert broker_order([]) == []
 

@@ -91,11 +91,11 @@ def test_state_names_are_accepted_like_members() -> None:
 @pytest.mark.parametrize("name", ["", "Online", "ONLINE", "onlinepartition", "NewPartition "])
 def test_an_unknown_state_name_raises(name: str) -> None:
     """Neither as the previous state nor as the target: the error names it, and it is not an invalid step."""
-    said = f"{name!r} is no state of a partition or a replica"
+    message = f"{name!r} is no state of a partition or a replica"
     for pair in ((name, "NewPartition"), ("NewPartition", name), (None, name)):
         with pytest.raises(ModelError) as raised:
             is_valid(*pair)
-        assert str(raised.value) == said
+        assert str(raised.value) == message
 
 
 def test_the_values_are_kafkas_names() -> None:

@@ -35,7 +35,7 @@ def test_names_follow_prometheus(metric: Metric[object]) -> None:
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 def test_help_is_one_sentence(metric: Metric[object]) -> None:
-    """A tired operator reads it once: a capital letter, one full stop, at most two lines."""
+    """It has a capital letter, one full stop and at most 200 characters."""
     assert re.fullmatch(r"[A-Z][^\n]*[^.]\.", metric.help)
     assert not re.search(r"[.!?] ", metric.help)
     assert len(metric.help) <= 200

@@ -1,4 +1,4 @@
-"""Whatever bytes a record consists of, it is read, or only that record is unreadable."""
+"""Any bytes of a record are read, or only that record is unreadable."""
 
 from __future__ import annotations
 

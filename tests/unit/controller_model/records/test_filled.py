@@ -9,7 +9,7 @@ from controller_model.records.filled import filled
 
 
 def test_given_fields_win_over_fields_of_the_object() -> None:
-    """And the object gives the rest."""
+    """The object gives all other fields."""
     made = filled(AsOf, Position(1, 7), lineage="l", seq=9)
     assert made == AsOf("l", generation=1, seq=9)
 

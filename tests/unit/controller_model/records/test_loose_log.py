@@ -118,7 +118,7 @@ def test_a_null_field_counts_as_absent(name: str) -> None:
 
 
 def test_a_null_path_is_a_missing_path() -> None:
-    """The record lacks what it needs, either way."""
+    """A set needs a path, and a heartbeat does not."""
     read = decode_line(line({"path": None, "data": "x"}, {"path": None, "kind": "heartbeat"}))
     assert (len(read.changes), read.unreadable, read.reason) == (1, 1, "a set without a path")
 

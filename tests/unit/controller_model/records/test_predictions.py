@@ -83,7 +83,7 @@ def test_controller_health_follows_from_the_evidence(
 
 
 def test_a_reassignment_needs_a_target() -> None:
-    """Nothing is due if every replica is to be removed, nor if none moves."""
+    """Nothing is due if every replica is to be removed, or if none moves."""
     halves = {"leader": 1, "isr": (1, 2), "live": {1, 2}, "leader_epoch": 1}
     assert not is_reassignment_due((1, 2), adding=(), removing=(1, 2), **halves)  # type: ignore[arg-type]  # three fields of a table
     assert not is_reassignment_due((1, 2), adding=(), removing=(), **halves)  # type: ignore[arg-type]  # three fields of a table

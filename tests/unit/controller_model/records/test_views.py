@@ -106,7 +106,7 @@ def test_a_view_of_another_version_or_kind_raises() -> None:
 
 
 def test_unknown_figures_are_left_out_for_older_readers() -> None:
-    """They accept no null for these numbers, and have a default; this holds whatever names and texts contain."""
+    """Older readers accept no null for these numbers, and have a default; names may hold any text."""
     odd = '"min_isr_assumed":null,'
     view = cluster_view(
         counts=Counts(topics=1), min_isr_assumed=None, cluster_id=odd, kraft_controller=None

@@ -48,7 +48,7 @@ def begun() -> tuple[History, Fold]:
 def test_merged_updates_are_counted_where_both_versions_are_known(
     held: int, reported: int | None, merged: int
 ) -> None:
-    """Each version between the two is an update that nobody saw."""
+    """Each version between the two is an unseen update."""
     assert steps_merged(ZnodeStat(mzxid=1, czxid=1, version=held, resync=0), reported) == merged
 
 
@@ -238,7 +238,7 @@ def test_elections_without_any_zxid_are_counted_and_missed_by_the_epoch() -> Non
 def test_the_same_broker_reported_again_without_a_czxid_did_not_bounce(
     lacks: tuple[str, ...],
 ) -> None:
-    """While it lives it is the known registration, and keeps its epoch."""
+    """While it is registered it is the known registration, and keeps its epoch."""
     history, fold = begun()
     epoch = history.znodes["/brokers/ids/1"].czxid
     history.broker(1, rack="r", seen=False)
@@ -272,7 +272,7 @@ def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
 
 
 def test_a_state_without_an_mzxid_is_not_older_than_its_topic() -> None:
-    """Nor is anything older than a topic without a czxid: an absent field is not checked."""
+    """No state is older than a topic without a czxid, too: an absent field is not checked."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
     reported_without(history, state_path("t", 0), "czxid", "mzxid")
@@ -287,7 +287,7 @@ def test_a_state_without_an_mzxid_is_not_older_than_its_topic() -> None:
 
 
 def test_at_the_end_of_a_log_the_epoch_counts_unseen_elections() -> None:
-    """An epoch without a later record shows elections that nobody saw; the controller stays as it is."""
+    """An epoch without a later record shows unseen elections; the controller stays as it is."""
     controller = ControllerState(
         id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,
     )  # fmt: skip

@@ -15,7 +15,7 @@ def control_plane() -> ControlPlane:
 
 
 def test_totals_include_pending_moves_once() -> None:
-    """Once: what was added up is no longer held."""
+    """Moves that were added up are no longer held."""
     control = control_plane()
     control.moves[LED] = 2
     assert control.counted.leaders == {}

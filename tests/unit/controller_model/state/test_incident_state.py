@@ -1,4 +1,4 @@
-"""What is counted at a position of the log is sure only while ZooKeeper is seen."""
+"""A sample at a position of the log is sure only while the watcher has a ZooKeeper session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why the figures may lack something."""
+"""The reason why figures are incomplete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from controller_model.state.log_state import LogState
 
 
 def test_why_incomplete_is_none_at_first() -> None:
-    """Nor if only what Kafka itself denies everybody is denied."""
+    """Also if only those paths are denied that Kafka itself denies everybody."""
     assert LogState().why_incomplete() is None
     assert LogState(denied=("/config/brokers",)).why_incomplete() is None
 

@@ -1,4 +1,4 @@
-"""Who asked for a preferred election, from requests in the log and under /admin."""
+"""The origins of preferred elections, by requests in the log and under /admin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADMIN = "/admin/preferred_replica_election"
 
 
 def origins(events: list[AnyEvent]) -> list[tuple[tuple[int, ...], ElectionOrigin | None]]:
-    """Return which partitions were elected, and by whom."""
+    """Return the elected partitions, and the origin of their election."""
     return [
         (tuple(p.partition for p in event.partitions), event.by)
         for event in events
@@ -124,7 +124,7 @@ def test_a_pending_znode_under_admin_is_the_origin_of_its_elections() -> None:
 
 
 def test_the_end_of_a_request_under_admin_leaves_others_alone() -> None:
-    """A request of `kcm elect` is held for as long as it says."""
+    """A request of `kcm elect` is kept for its own hold time."""
     history, fold = begun(t={0: (0, 1, 2)})
     lead(history, 1, 0)
     history.set(ADMIN, payload({"version": 1, "partitions": []}))
@@ -163,7 +163,7 @@ def test_kept_requests_survive_a_restart_from_a_checkpoint() -> None:
 
 
 def test_a_deleted_request_that_was_never_read_is_ignored() -> None:
-    """The znode may have been created and deleted before anybody could read it."""
+    """The znode may be created and deleted before the watcher reads it."""
     _, fold = begun()
     asked_elections.end_znode(fold.state.control)
     assert fold.state.control.elections.asked == {}

@@ -1,4 +1,4 @@
-"""What a grade says about who elected: kcm, a request by znode, the controller's own check, or another."""
+"""The origins of elections in a grade: kcm, a request by znode, the controller's check, or another."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def elected_by(history: History, fold: Fold) -> dict[str, int]:
 
 
 def test_a_complete_round_at_once_has_the_origin_rebalance() -> None:
-    """For a broker above the threshold, with nothing left that it could get back."""
+    """For a broker above the threshold, all electable partitions are elected together."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3, 5, 7)
     assert elected_by(history, fold) == {"rebalance": 3}
 
 
 def test_no_origin_is_inferred_where_auto_leader_rebalance_is_off() -> None:
-    """The setting says that auto.leader.rebalance.enable is false in the brokers' files."""
+    """The assumed setting is auto.leader.rebalance.enable=false, as in the brokers' files."""
     history, fold = recommended(3, 5, 7)
     fold.state.control.assumed = Assumed(auto_leader_rebalance=False)
     lead(history, 0, 3, 5, 7)
@@ -52,7 +52,9 @@ def test_a_partial_round_has_the_origin_other() -> None:
 @pytest.mark.parametrize(
     ("pause_ms", "origin"), [(PAUSE_MS - 100, "rebalance"), (PAUSE_MS + 100, "other")]
 )
-def test_two_partial_rounds_with_a_pause_have_the_origin_other(pause_ms: int, origin: str) -> None:
+def test_the_pause_between_two_partial_rounds_decides_their_origin(
+    pause_ms: int, origin: str
+) -> None:
     """Between two heartbeats: the first of them elected only a part."""
     history, fold = recommended(3, 5, 7)
     lead(history, 0, 3, 5)
@@ -112,7 +114,7 @@ def test_a_check_after_a_requested_election_has_the_origin_rebalance() -> None:
 
 
 def test_a_request_under_admin_is_named() -> None:
-    """Legacy tools ask through ZooKeeper."""
+    """Legacy tools request elections through ZooKeeper."""
     history, fold = recommended(3, 5)
     asked = {"version": 1, "partitions": [{"topic": "t", "partition": p} for p in (3, 5)]}
     history.set("/admin/preferred_replica_election", payload(asked))
@@ -133,7 +135,7 @@ def test_elections_found_by_a_resync_have_the_origin_other() -> None:
 
 
 def test_the_counts_add_up_where_an_earlier_release_began_to_count() -> None:
-    """What that release did not record counts as other; its grades do not say who elected."""
+    """What that release did not record counts as other; its grades have no origins."""
     held = RecommendationState(elections=5, elected_by={"kcm": 2})
     assert election_rounds.elected_by(held) == {"kcm": 2, "other": 3}
     assert election_rounds.elected_by(RecommendationState()) == {}
@@ -157,7 +159,7 @@ def test_a_round_under_way_at_the_grade_is_counted_in_it() -> None:
 
 
 def test_elections_towards_a_broker_without_recommendation_are_not_counted() -> None:
-    """They belong to no recommendation, whoever asked for them."""
+    """They belong to no recommendation, whatever their origin is."""
     held = RecommendationState()
     event = LeadersElected(
         election=LeaderElectionKind.PREFERRED,

@@ -38,7 +38,7 @@ def test_partitions_offline_before_an_incident_do_not_keep_it_open() -> None:
     assert "offline" not in closed(fold).summary
 
 
-def test_the_quiet_time_is_to_the_millisecond() -> None:
+def test_the_quiet_time_is_exact_to_the_millisecond() -> None:
     """With one millisecond less it stays open."""
     history, fold = begun()
     history.delete("/controller")
@@ -72,7 +72,7 @@ def test_a_new_failure_within_the_quiet_time_is_of_the_same_incident() -> None:
 
 
 def test_a_vacant_controller_keeps_an_incident_open() -> None:
-    """Nobody holds /controller: that is abnormal at every sample."""
+    """A vacant /controller is abnormal at every sample."""
     history, fold = begun()
     history.delete("/controller")
     fold.follow(history)
@@ -105,7 +105,7 @@ def test_an_incident_that_never_ends_is_cut_after_a_day() -> None:
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
 def test_an_incident_stays_open_while_the_zookeeper_session_is_lost(session: SessionState) -> None:
-    """The quiet time starts again once ZooKeeper is seen, and the record says that it may be incomplete."""
+    """The quiet time starts again with the new session, and the record is marked incomplete."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -122,7 +122,7 @@ def test_an_incident_stays_open_while_the_zookeeper_session_is_lost(session: Ses
 
 
 def test_a_gap_between_heartbeats_does_not_count_as_quiet_time() -> None:
-    """Without heartbeats nobody watched: the quiet time starts again."""
+    """Without heartbeats changes may be missing: the quiet time starts again."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -211,8 +211,8 @@ def test_a_slow_follower_does_not_keep_an_incident_open() -> None:
     assert closed(fold).isr_shrinks == 6, "the seventh came after a minute"
 
 
-def test_what_is_counted_out_of_sight_is_not_what_was_before() -> None:
-    """Levels for comparison are only taken while ZooKeeper is seen."""
+def test_no_levels_are_taken_as_before_while_the_session_is_suspended() -> None:
+    """Levels for comparison are only taken while the session is connected."""
     history, fold = begun(single={0: (2,)})
     history.heartbeat(session=SessionState.SUSPENDED)
     fold.follow(history)

@@ -1,4 +1,4 @@
-"""Incidents: what was abnormal before, what is counted while they last, and what nobody can see."""
+"""Incidents: levels from before, counts while they last, and times without a ZooKeeper session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def standing(history: History, fold: Fold) -> Incident:
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
 def test_an_open_incident_shows_since_when_the_session_is_lost(session: SessionState) -> None:
-    """A lost session: since when ZooKeeper is not seen; once it is seen again, all is well."""
+    """Also in the summary; with the next connected heartbeat the summary reports a recovery."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -76,7 +76,7 @@ def test_a_hole_without_a_resync_keeps_an_incident_from_being_well() -> None:
 
 
 def test_a_hole_is_shown_in_an_incident_during_a_resync_too() -> None:
-    """In it nothing is counted, but that something is missing is known at once."""
+    """A resync counts no levels, but the hole is known at once."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -145,7 +145,7 @@ def test_the_vacancy_of_a_closed_incident_is_not_counted_in_the_next_one() -> No
 
 
 def test_a_vacancy_is_an_upper_bound_while_the_session_is_suspended() -> None:
-    """Nobody saw whether /controller stayed vacant meanwhile."""
+    """It is not known whether /controller stayed vacant during that time."""
     history, fold = begun()
     history.delete("/controller")
     beat(history, fold, 1)
@@ -175,7 +175,7 @@ def test_a_broker_that_comes_back_after_an_hour_opens_no_incident() -> None:
 
 
 def test_an_unclean_election_after_an_hour_opens_an_incident() -> None:
-    """Records are lost now, whatever was abnormal before."""
+    """Records are lost now, although the partition was abnormal before."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.broker_gone(0)
     history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)

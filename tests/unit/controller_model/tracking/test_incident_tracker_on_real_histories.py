@@ -1,4 +1,4 @@
-"""What incidents and recommendations say about what happened to real Kafka 3.9 clusters."""
+"""Incidents and recommendations, compared with operations on real Kafka 3.9 clusters."""
 
 from __future__ import annotations
 

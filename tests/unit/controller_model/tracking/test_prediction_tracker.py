@@ -21,7 +21,7 @@ from tests.support.histories import (
 
 
 def followed(history: History) -> Fold:
-    """Return a fold after two heartbeats, so that it can judge."""
+    """Return a fold after two heartbeats, so that it has a controller health."""
     fold = Fold()
     history.heartbeat()
     history.heartbeat()
@@ -126,7 +126,7 @@ def test_a_failover_in_time_makes_no_zombie() -> None:
     assert health(fold) is ControllerHealth.NOT_NEEDED
 
 
-def test_an_account_is_about_one_controller() -> None:
+def test_due_writes_are_tracked_for_one_controller() -> None:
     """A new controller gets the whole write timeout, however long the previous one was silent."""
     history = small_cluster()
     fold = followed(history)
@@ -162,7 +162,7 @@ def test_controller_health_is_unknown_during_a_migration_to_kraft() -> None:
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
 def test_controller_health_is_unknown_without_a_zookeeper_session(session: SessionState) -> None:
-    """Silence while nobody watches proves nothing; watching again restarts the tracking."""
+    """Without a session missing writes prove nothing; a new session restarts the tracking."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -260,7 +260,7 @@ def test_preferred_elections_and_notifications_are_due_until_deleted() -> None:
         assert fold.cluster_view().writes_due.last_write_at == history.now + 1
 
 
-def test_new_partitions_are_due_only_when_everybody_is_there() -> None:
+def test_new_partitions_are_due_only_when_all_brokers_are_live() -> None:
     """Totals do not show whose replicas are waiting, so one dead broker makes it unknown."""
     history = small_cluster()
     fold = followed(history)
@@ -390,7 +390,7 @@ def test_leaderless_partitions_of_other_topics_are_not_due_deletions() -> None:
     assert fold.cluster_view().writes_due.counts == {"topic_deletion": 1}
 
 
-def test_broker_0_that_leads_alone_is_not_waited_for() -> None:
+def test_broker_0_that_leads_its_own_partition_makes_no_write_due() -> None:
     """It registered after a leaderless state was written, but it still leads its own partition."""
     history = small_cluster(t={0: (1,), 1: (0,)})
     fold = followed(history)
@@ -425,7 +425,7 @@ def test_the_newest_leaderless_zxid_is_kept_in_any_order_of_reports() -> None:
 
 
 def test_controller_health_is_unknown_without_a_controller_epoch() -> None:
-    """Whether a write is under an unknown epoch cannot be judged by older epochs."""
+    """Older epochs do not show whether a write is under the unknown current epoch."""
     history = History()
     history.broker(0)
     history.set("/controller", controller_payload(0), ephemeral_owner=1)
@@ -457,7 +457,7 @@ def test_a_resync_or_lost_session_restarts_the_time_of_due_writes() -> None:
 
 
 def test_owed_since_restarts_with_the_first_failure_after_completed_work() -> None:
-    """Done work ends the episode; the next failure begins another one."""
+    """Completed work ends the episode; the next failure begins another one."""
     history = small_cluster(t={0: (1, 0), 1: (2, 0)})
     fold = followed(history)
     history.broker_gone(1)
@@ -471,7 +471,7 @@ def test_owed_since_restarts_with_the_first_failure_after_completed_work() -> No
 
 
 def test_reassignments_are_not_due_while_controller_is_vacant() -> None:
-    """They are counted at heartbeats of a cluster that can be judged, and dropped otherwise."""
+    """They are counted at heartbeats while the controller's health can be known, else dropped."""
     history = small_cluster(t={0: (2, 0, 1)})
     history.topic("t", {0: (2, 0, 1)}, adding={0: (2,)}, removing={0: (1,)})
     history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)

@@ -196,7 +196,7 @@ def test_a_recommendation_with_leaders_not_regained_is_graded_partly() -> None:
 
 
 def test_an_old_recommendation_is_repeated_only_an_hour_after_its_grade() -> None:
-    """The hour starts with the grade, however long nobody elected."""
+    """The hour starts with the grade, however long the recommendation was open."""
     history, fold = recommended(1, 2, 3)
     beat(history, fold, REPEAT_MS // BEAT_MS)
     lead(history, 0, 1)

@@ -26,7 +26,7 @@ from tests.support.simulated_cluster import T0, T1, TOPIC, cluster_of, state, wr
 
 
 def test_a_new_controller_runs_a_pending_preferred_election() -> None:
-    """A new controller does what a legacy tool asked the old one for, and deletes the request."""
+    """A new controller does what a legacy tool requested from the old one, and deletes the request."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), StopBroker(1), StartBroker(1))
     for broker in cluster.brokers.values():
         broker.stalled = True
@@ -40,7 +40,7 @@ def test_a_new_controller_runs_a_pending_preferred_election() -> None:
 
 
 def test_a_controller_with_an_outdated_epoch_writes_nothing() -> None:
-    """The epoch was raised by hand: its next write is refused, and it reads who the controller is."""
+    """The epoch was raised by hand: its next write is refused, and it reads /controller again."""
     cluster = cluster_of(TOPIC)
     cluster.tree.write(SetZnode("/controller_epoch", "9"))
     writes = written_by(cluster, Reassign(((T0, (2, 1)),)))
@@ -71,7 +71,7 @@ def test_a_newer_epoch_stops_a_failover() -> None:
 
 
 def test_a_failover_that_is_aborted_leaves_no_controller() -> None:
-    """Each broker in turn meets what Kafka does not handle, and gives up /controller."""
+    """Each broker in turn gets an error that Kafka does not handle, and gives up /controller."""
     cluster = cluster_of(
         CreateTopic("t", ((7,),)), ReassignByZnode(((T0, (8, 7)),)), ElectPreferred()
     )

@@ -53,7 +53,7 @@ def test_a_slow_follower_is_dropped_and_catches_up() -> None:
 def test_a_leader_may_miss_a_dead_follower_before_zookeeper_does(
     operation: ScriptedOperation,
 ) -> None:
-    """A follower that died before it fetched from a new leader is dropped while its session lives."""
+    """A follower that died before it fetched from a new leader is dropped before its session ends."""
     cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
     cluster.choices = SlowFollower((T0, 2))
     assert paths(written_by(cluster, operation))[:2] == [

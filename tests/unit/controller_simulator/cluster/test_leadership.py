@@ -53,7 +53,7 @@ def test_only_known_partitions_are_elected() -> None:
 
 
 def test_a_request_deleted_before_its_event_has_no_effect() -> None:
-    """An event says that something happened; what is true is read when its turn comes."""
+    """The event holds no request: the znode is read when the event is handled."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), StopBroker(1), StartBroker(1))
     before = len(cluster.commits)
     cluster.control(ControllerSignal.ZK_PREFERRED_ELECTION)
@@ -132,8 +132,8 @@ def test_an_isr_is_written_or_refused_by_kafkas_rules(
         assert state(cluster) == (1, [1, 0], 1, 1)
 
 
-def test_a_recovering_leader_may_not_stay_so_with_others() -> None:
-    """Its ISR may hold nobody else while it recovers; once it has recovered it may."""
+def test_an_isr_of_several_replicas_cannot_stay_recovering() -> None:
+    """Its ISR holds only the leader while it recovers; after that it may hold others."""
     cluster = cluster_of(
         CreateTopic("t", ((1, 2),)), KillBroker(2), KillBroker(1), StartBroker(2), ElectUnclean()
     )
@@ -188,7 +188,7 @@ def test_a_stop_replica_error_halts_a_deletion() -> None:
     assert cluster.tree.find("/brokers/topics/t") is None
 
 
-def test_the_preferred_replica_of_nothing_aborts_a_rebalance() -> None:
+def test_a_partition_without_replicas_aborts_a_rebalance() -> None:
     """A partition whose replicas were all removed ends the event, and nothing else."""
     cluster = cluster_of(
         CreateTopic("a", ((0,),)), CreateTopic("t", ((1,),)), auto_leader_rebalance=True

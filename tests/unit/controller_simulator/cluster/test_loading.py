@@ -79,7 +79,7 @@ def test_pending_work_continues_after_loading(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_random_history_can_be_loaded_and_continued(seed: int) -> None:
-    """Whatever happened to the cluster, a simulator can continue from a copy of its znodes."""
+    """After any operations a simulator can continue from a copy of the cluster's znodes."""
     dice = random.Random(seed).choice  # noqa: S311  # a simulation, not a secret
     settings = SimulatorSettings(alter_partition=seed % 2 == 0)
     cluster = ScriptedSimulator(choices=RandomChoices(dice), settings=settings)

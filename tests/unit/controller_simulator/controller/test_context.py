@@ -1,4 +1,4 @@
-"""The controller's memory: who is online, what is where, and the figures that follow from it."""
+"""The controller's memory: online replicas, assignments, leaders, and the gauges computed from them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ BROKER = ReplicaManager(broker=1, broker_epoch=50, controller_epoch=5, alive=fro
 
 
 def asked(partition: TopicPartition = T0, **fields: Any) -> LeaderAndIsrPartition:
-    """Return a partition that broker 1 is to lead under leader epoch 3, unless the fields say otherwise."""
+    """Return a partition that broker 1 is to lead under leader epoch 3, with these fields replaced."""
     defaults = {
         "controller_epoch": 5, "leader": 1, "leader_epoch": 3, "isr": (1, 2),
         "partition_epoch": 7, "replicas": (1, 2),
@@ -60,7 +60,7 @@ def stop(*partitions: StopReplicaPartition, **fields: Any) -> StopReplicaRequest
 
 
 def metadata(*live: int, **fields: Any) -> UpdateMetadataRequest:
-    """Return a request that says who lives."""
+    """Return a request that names the live brokers."""
     defaults: dict[str, Any] = {
         "broker": 1, "broker_epoch": 50, "controller_id": 2, "controller_epoch": 5,
         "partitions": (), "topic_ids": {},

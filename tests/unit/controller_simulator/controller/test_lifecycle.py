@@ -114,7 +114,7 @@ def test_each_election_raises_the_epoch_by_one(tree: ZnodeTree) -> None:
 def test_an_unreadable_controller_znode_counts_as_no_controller(
     tree: ZnodeTree, payload: str
 ) -> None:
-    """A broker that stands for election finds the znode in its way, and continues to watch."""
+    """A candidate finds the existing znode, and continues to watch it."""
     tree.write(CreateZnode("/controller", payload))
     assert controller_id(tree) == NO_CONTROLLER
     life = after(Lifecycle(0), tree, LifecycleEvent.STARTUP)
@@ -158,10 +158,10 @@ def test_a_deletion_starts_an_election(tree: ZnodeTree) -> None:
     assert outcome == Lifecycle(0, Phase.FAILOVER, 0, epoch=2, epoch_zk_version=2)
 
 
-def test_a_controller_resigns_on_expiry_and_stands_again_with_a_new_session(
+def test_a_controller_resigns_on_expiry_and_is_elected_with_a_new_session(
     tree: ZnodeTree,
 ) -> None:
-    """On expiry it resigns without reading; with the new session it stands again."""
+    """On expiry it resigns without reading; with the new session it is a candidate again."""
     life = active(tree)
     expired = handle(life, LifecycleEvent.EXPIRE, tree, session=SESSIONS[0])
     assert expired == Lifecycle(0, Phase.EXPIRED)
@@ -172,7 +172,7 @@ def test_a_controller_resigns_on_expiry_and_stands_again_with_a_new_session(
 
 
 def test_while_expired_all_other_events_are_ignored(tree: ZnodeTree) -> None:
-    """Neither a change nor a deletion of /controller makes it stand."""
+    """A change or a deletion of /controller does not make it a candidate."""
     expired = after(active(tree), tree, LifecycleEvent.EXPIRE)
     tree.write(DeleteZnode("/controller"))
     assert after(expired, tree, LifecycleEvent.REELECT, LifecycleEvent.CONTROLLER_CHANGE) == expired
@@ -286,10 +286,10 @@ def test_a_second_failover_keeps_the_remaining_events_queued(tree: ZnodeTree) ->
 
 @pytest.mark.parametrize("holder", [None, 0, 1])
 @pytest.mark.parametrize(("phase", "event"), list(itertools.product(Phase, LifecycleEvent)))
-def test_every_event_leads_where_the_table_allows(
+def test_every_event_leads_to_a_phase_of_the_transition_table(
     tree: ZnodeTree, phase: Phase, event: LifecycleEvent, holder: int | None
 ) -> None:
-    """Whoever holds /controller, an event is dropped, waits, or leads to an allowed phase."""
+    """With any holder of /controller an event is dropped, waits, or leads to an allowed phase."""
     tree.write(CreateZnode("/controller_epoch", "4"))
     if holder is not None:
         register_controller(tree, holder, session=SESSIONS[holder])
@@ -303,7 +303,7 @@ def test_every_event_leads_where_the_table_allows(
         assert led == life
 
 
-def test_a_table_that_is_wrong_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transition_outside_the_table_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler that leads where the table does not allow is a bug."""
     cluster = cluster_of()
     monkeypatch.setitem(TRANSITIONS[Phase.STANDBY], LifecycleEvent.EXPIRE, (Phase.ACTIVE,))

@@ -81,7 +81,7 @@ def test_a_step_from_no_state_is_illegal() -> None:
     )
 
 
-def test_only_online_writes_and_sends() -> None:
+def test_only_transitions_to_online_write_and_send() -> None:
     """New, Offline and NonExistent are marks in the controller's memory."""
     controller = Play(5)
     controller.topic("t", (5,))

@@ -112,7 +112,7 @@ def test_replacing_one_replica_takes_three_leader_epochs() -> None:
 
 
 def test_a_leader_that_stays_gets_a_new_epoch() -> None:
-    """The leader is in the target and lives: B3 keeps it, and the new assignment is sent."""
+    """The leader is in the target and live: B3 keeps it, and the new assignment is sent."""
     controller, partition = cluster(1, 2, 3)
     controller.reassignments.alter({partition: (2, 1)})
     done = controller.take()
@@ -216,7 +216,7 @@ def test_reassignment_targets_are_validated(target: tuple[int, ...], *, valid: b
 
 
 def test_a_target_of_only_new_live_replicas_is_valid() -> None:
-    """Only the new replica lives: that is enough."""
+    """One live replica in the target is enough."""
     controller, partition = cluster(1, 2)
     controller.context.live_broker_epochs = {3: 103}
     assert controller.reassignments.is_valid_target(partition, (3,))

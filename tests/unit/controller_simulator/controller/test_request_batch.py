@@ -164,7 +164,7 @@ def test_a_later_delete_turns_stop_replica_into_a_deletion() -> None:
 
 
 def test_requests_are_sent_in_kafkas_order() -> None:
-    """LeaderAndIsr, then UpdateMetadata, then StopReplica, whatever was added first."""
+    """LeaderAndIsr, then UpdateMetadata, then StopReplica, in any order of additions."""
     batch = RequestBatch(context())
     batch.add_stop_replica([2], FOO, delete=False)
     batch.add_leader_and_isr([2], FOO)
