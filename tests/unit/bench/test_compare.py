@@ -8,7 +8,7 @@ from bench.compare import comparison, leaves
 from bench.figures import FIGURES, judged
 
 
-def test_figures_stand_first_with_their_bounds() -> None:
+def test_figures_are_compared_first_with_their_bounds() -> None:
     """Each figure is compared by its value; its must and aim are next to it."""
     old = {"scenario": "delay", "figures": judged(delay_p50=200.0)}
     new = {"scenario": "delay", "figures": judged(delay_p50=150.0)}
@@ -25,14 +25,14 @@ def test_a_scenario_is_compared_with_its_part_of_a_run_of_all() -> None:
 
 
 def test_other_machines_are_named() -> None:
-    """Figures of two machines are not comparable, and the table says so."""
+    """Figures of two machines are not comparable, and the table warns of that."""
     assert "different machines" in comparison({"machine": {"cpus": 2}}, {"machine": {"cpus": 4}})
     assert "different machines" not in comparison(
         {"machine": {"cpus": 2}}, {"machine": {"cpus": 2}}
     )
 
 
-def test_entries_of_lists_are_told_apart_by_what_they_measured() -> None:
+def test_entries_of_lists_are_matched_by_what_they_measure() -> None:
     """A list in another order, or with more entries, is compared entry by entry."""
     result: dict[str, Any] = {
         "turns": [{"peer": "this", "every_s": 1.0, "quiet": {"polls": 9, "memory_mib": 5}}],
@@ -45,7 +45,7 @@ def test_entries_of_lists_are_told_apart_by_what_they_measured() -> None:
     }
 
 
-def test_every_figure_has_an_aim_beyond_its_must() -> None:
+def test_the_aim_of_every_figure_meets_its_must() -> None:
     """A figure that meets its aim meets its must."""
     assert all(figure.met(figure.aim, figure.must) for figure in FIGURES.values())
     assert not judged(replay_leaders=60_000)["replay_leaders"]["must_met"]

@@ -9,8 +9,8 @@ import sys
 from bench.machine import NO_USAGE, Usage, added, family, usage
 
 
-def test_a_family_is_a_process_and_what_it_started() -> None:
-    """Children count, and their children; a process that has ended has no family."""
+def test_a_family_is_a_process_and_its_descendants() -> None:
+    """Children count, and their children; a process that has ended has no usage."""
     code = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print(flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -29,7 +29,7 @@ def test_a_family_is_a_process_and_what_it_started() -> None:
     assert usage(process.pid) == {}
 
 
-def test_processor_time_counts() -> None:
+def test_cpu_time_is_measured() -> None:
     """This process's own time grows as it works."""
     before = added(usage(os.getpid()).values()).cpu_s
     sum(range(3_000_000))

@@ -22,7 +22,7 @@ def test_a_storm_is_named_by_its_cluster_and_its_leaders() -> None:
 
 
 @pytest.mark.parametrize("text", ["10", "10x10", "10x10:101", "10x10:0", "ax1:1"])
-def test_a_storm_that_cannot_be_is_refused(text: str) -> None:
+def test_an_invalid_storm_is_refused(text: str) -> None:
     """Examples are more leaders than partitions, no leaders, and another form."""
     with pytest.raises(argparse.ArgumentTypeError):
         storm_of(text)
@@ -64,7 +64,7 @@ def test_a_result_is_printed_written_and_compared(
     assert "| p50_ms | 2.0 | 1.0 | -50 % |" in printed
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
+def test_an_unwritable_result_file_is_reported_before_the_measurement(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Some scenarios take half an hour."""
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
 
 
 @pytest.mark.parametrize("older", [None, "{}"])
-def test_one_that_fails_leaves_its_file_as_it_was(
+def test_a_scenario_that_fails_leaves_its_result_file_unchanged(
     older: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """An earlier result stays; without one, no file is left."""
@@ -89,7 +89,7 @@ def test_one_that_fails_leaves_its_file_as_it_was(
     assert (path.read_text() if path.exists() else None) == older
 
 
-def test_one_that_fails_keeps_no_other_from_running(
+def test_a_scenario_that_fails_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The result has all scenarios that ran, with their figures; the exit code reports the failed one."""
@@ -117,7 +117,7 @@ def test_every_scenario_runs_with_its_defaults() -> None:
         ["peers", "--of", "100", "--led", "101"],
     ],
 )
-def test_a_broker_leads_no_more_than_there_are(
+def test_more_leaders_than_partitions_are_refused(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is refused before anything is started."""

@@ -39,7 +39,7 @@ def test_without_a_counter_only_another_controller_shows_an_election() -> None:
     assert elections_shown([_poll(1.0), _poll(2.0)]) == 0
 
 
-def test_a_scrape_is_read_in_the_names_of_both() -> None:
+def test_a_scrape_is_read_with_the_metric_names_of_both_exporters() -> None:
     """kafka_exporter has no label for the cluster; only kcm has the controller."""
     text = (
         "# HELP kafka_topic_partition_leader Leader Broker ID\n"

@@ -7,7 +7,7 @@ from collections import Counter
 from bench.real_cluster import BROKERS, LEADER, placed
 
 
-def test_the_broker_that_is_killed_leads_what_is_asked_for() -> None:
+def test_the_killed_broker_leads_the_requested_number_of_partitions() -> None:
     """The other brokers lead the rest, and every partition is on all three."""
     topics, preferred = placed(1_000, 334)
     assert len(topics) == 100
@@ -18,7 +18,7 @@ def test_the_broker_that_is_killed_leads_what_is_asked_for() -> None:
     )
 
 
-def test_it_may_lead_all() -> None:
-    """A cluster whose brokers were started one after the other is like that."""
+def test_the_killed_broker_may_lead_all_partitions() -> None:
+    """So does the first broker of a cluster whose brokers were started one after the other."""
     _, preferred = placed(100, 100)
     assert set(preferred.values()) == {LEADER}

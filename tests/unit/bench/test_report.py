@@ -141,8 +141,8 @@ PAGE = "".join(
 )
 
 
-def test_figures_stand_with_their_bounds_also_where_they_lose() -> None:
-    """What meets its aim, its must, or neither, says so; a page may show some of them."""
+def test_the_figures_table_shows_missed_bounds_too() -> None:
+    """Each row shows whether its aim, its must or neither is met; a page may show some rows."""
     lines = (sizing.figures_table(RESULT) or "").splitlines()[2:]
     assert [line.split(" | ")[1] for line in lines] == ["200.0 ms", "500.0 ms", "10.0 s"]
     assert [line.split(" | ")[-1] for line in lines] == ["must |", "**no** |", "aim |"]
@@ -152,7 +152,7 @@ def test_figures_stand_with_their_bounds_also_where_they_lose() -> None:
 
 
 def test_the_page_shows_every_scenario() -> None:
-    """Each has its table; never shown is said in words."""
+    """Each has its table; a storm that was never shown is described in words."""
     page = report.with_blocks(PAGE, RESULT)
     assert "(before)" not in page
     for shown in (
@@ -174,8 +174,8 @@ def test_the_page_shows_every_scenario() -> None:
         assert shown in page
 
 
-def test_a_large_fleet_is_reckoned_from_what_was_measured() -> None:
-    """Memory by the line through the sizes measured; nothing while something is missing."""
+def test_figures_of_a_large_fleet_are_computed_from_measurements() -> None:
+    """Memory by the line through the measured sizes; no table while a result is missing."""
     block = "<!-- bench: paper -->\n(before)\n<!-- bench end -->"
     page = report.with_blocks(block, RESULT)
     assert (
@@ -186,8 +186,8 @@ def test_a_large_fleet_is_reckoned_from_what_was_measured() -> None:
     assert report.with_blocks(block, RESULT | {"scenarios": without}) == block
 
 
-def test_only_blocks_of_what_was_measured_are_made() -> None:
-    """The rest of a page, and blocks of what was not measured, stay as they are."""
+def test_only_blocks_with_measured_results_are_replaced() -> None:
+    """The rest of a page, and blocks without a measurement, do not change."""
     nothing = {"scenario": "all", "scenarios": {}, "figures": {}, "machine": {}}
     whole = PAGE + "<!-- bench: sizing -->\n(before)\n<!-- bench end -->\n"
     assert report.with_blocks(whole, nothing) == whole
@@ -196,7 +196,7 @@ def test_only_blocks_of_what_was_measured_are_made() -> None:
     assert made.endswith("<!-- bench end -->\nbetween\n<!-- other -->")
 
 
-def test_what_was_measured_on_another_machine_is_named() -> None:
+def test_scenarios_measured_on_another_machine_are_named() -> None:
     """A page shows figures of several days, and does not pass them off as one machine's."""
     other = MACHINE | {"cpu_model": "Xeon"}
     machines = {"cold": MACHINE, "fleet": other, "storm": MACHINE}
@@ -209,10 +209,10 @@ def test_what_was_measured_on_another_machine_is_named() -> None:
     )
 
 
-def test_the_pages_are_made_of_results_that_come_one_by_one(
+def test_pages_are_generated_from_results_added_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are merged with what is there; equal results make equal files."""
+    """They are merged with the existing results; equal results give equal files."""
     for page in report.PAGES:
         (tmp_path / page).parent.mkdir(exist_ok=True)
         (tmp_path / page).write_text(PAGE)
@@ -233,7 +233,7 @@ def test_the_pages_are_made_of_results_that_come_one_by_one(
     assert {path: path.read_bytes() for path in made} == made
 
 
-def test_every_block_of_our_pages_is_known_and_in_step_with_the_results() -> None:
+def test_every_block_of_the_pages_is_known_and_up_to_date() -> None:
     """A page shows what is committed beside it; a plot that it names is drawn."""
     root = Path(bench.__file__).parent.parent
     stored = root / report.RESULTS
@@ -247,10 +247,10 @@ def test_every_block_of_our_pages_is_known_and_in_step_with_the_results() -> Non
     assert sorted(named) == sorted(PLOTS)
 
 
-def test_what_is_no_result_makes_no_page(
+def test_a_file_that_is_not_a_result_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is refused in a line."""
+    """The error is one line, and no page is written."""
     result = tmp_path / "delay.json"
     result.write_text("[1]")
     monkeypatch.chdir(tmp_path)

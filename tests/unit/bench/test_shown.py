@@ -30,7 +30,7 @@ def _topic(*versions: int | None) -> bytes:
     )
 
 
-def test_a_partition_is_shown_when_its_batch_is_whole() -> None:
+def test_a_partition_is_shown_when_its_batch_is_complete() -> None:
     """The cluster's view ends a batch: readers switch to the batch then, and not before."""
     written = {FIRST: Written(1.0, 5)}
     views = [(1.5, _topic(5)), (1.6, encode_view(beat(1))), (2.0, CLUSTER), (3.0, CLUSTER)]
@@ -38,18 +38,18 @@ def test_a_partition_is_shown_when_its_batch_is_whole() -> None:
 
 
 def test_a_partition_is_shown_by_the_version_written_or_a_newer_one() -> None:
-    """An older version was not the one written; partitions that nobody wrote do not count."""
+    """An older version was not the one written; partitions that were not written do not count."""
     written = {FIRST: Written(1.0, 5), SECOND: Written(1.0, 5)}
     views = [(1.0, _topic(4, 6, 9)), (2.0, CLUSTER), (3.0, _topic(5, None)), (4.0, CLUSTER)]
     assert when_shown(views, written) == {SECOND: 2.0, FIRST: 4.0}
 
 
-def test_what_no_commit_follows_was_never_shown() -> None:
+def test_a_batch_without_a_commit_is_never_shown() -> None:
     """An incomplete batch is not served."""
     assert when_shown([(1.0, _topic(5))], {FIRST: Written(1.0, 5)}) == {}
 
 
-def test_a_storm_is_told_by_its_tail_its_half_and_its_partitions() -> None:
+def test_a_storm_result_has_tail_half_and_partition_times() -> None:
     """The tail is from the last write to the last one shown, the half from half to half."""
     written = {FIRST: Written(10.0, 1), SECOND: Written(12.0, 1)}
     scraped = Reached()
@@ -61,14 +61,14 @@ def test_a_storm_is_told_by_its_tail_its_half_and_its_partitions() -> None:
     assert (result["written_per_s"], result["never_shown"]) == (1, 0)
 
 
-def test_what_was_not_shown_has_no_time() -> None:
+def test_a_storm_that_was_not_shown_has_no_times() -> None:
     """A storm that was not shown in time must not count as a fast one."""
     written = {FIRST: Written(10.0, 1), SECOND: Written(12.0, 1)}
     result = storm_result(written, {FIRST: 12.5}, Reached())
     assert (result["tail_s"], result["half_s"], result["never_shown"]) == (None, None, 1)
 
 
-def test_medians_are_taken_over_rounds_that_all_have_the_figure() -> None:
+def test_a_median_needs_a_value_in_every_round() -> None:
     """One round without a value leaves no median."""
     rounds: list[dict[str, float | None]] = [
         {"a": 1.0, "b": 1.0},
@@ -79,7 +79,7 @@ def test_medians_are_taken_over_rounds_that_all_have_the_figure() -> None:
     assert medians([]) == {}
 
 
-def test_a_scrape_says_how_many_a_broker_leads() -> None:
+def test_a_scrape_gives_the_number_of_leaders_of_a_broker() -> None:
     """Only this broker of this cluster counts; a scrape without it gives no figure."""
     body = (
         'kafka_broker_leaders{cluster="bench",broker="12"} 7.0\n'

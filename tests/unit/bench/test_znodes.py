@@ -1,4 +1,4 @@
-"""Clusters made of znodes: what is written, in which order, and who leads afterwards."""
+"""Clusters made of znodes: the writes, their order, and the leaders afterwards."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_every_partition_has_a_state_that_fits_its_assignment() -> None:
     assert znodes.ephemeral == {"/controller", *(f"/brokers/ids/{id_}" for id_ in (1, 2, 3))}
 
 
-def test_partitions_that_stay_are_on_brokers_of_their_own() -> None:
+def test_partitions_that_do_not_move_are_on_separate_brokers() -> None:
     """So a broker leads exactly the partitions whose leaders have moved to it."""
     cluster, znodes = _made(Size(1, 4), moves=lambda number: number < 2)
     leaders = [znodes.state("topic-0", partition)["leader"] for partition in range(4)]
@@ -116,7 +116,7 @@ def test_a_leader_moves_along_the_replicas() -> None:
     assert (state["leader"], state["leader_epoch"]) == (1, 3)
 
 
-def test_all_that_move_together_are_told_by_partition() -> None:
+def test_leaders_moved_together_are_reported_by_partition() -> None:
     """Each has the time and the version of its own reply; the others do not move."""
     cluster, znodes = _made(Size(2, 2))
     written = cluster.move_all([3, 0], rate_per_s=1_000)
@@ -127,7 +127,7 @@ def test_all_that_move_together_are_told_by_partition() -> None:
     assert [znodes.state(*cluster.id_of(number))["leader"] for number in range(4)] == [2, 1, 1, 2]
 
 
-def test_a_cluster_that_is_there_already_is_an_error() -> None:
+def test_an_existing_cluster_is_an_error() -> None:
     """A transaction's failure is one of its results and must not be taken for success."""
     znodes = _Znodes()
     ZnodeCluster(cast("KazooClient", znodes), Size(1, 1)).make()

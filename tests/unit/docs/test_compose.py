@@ -147,7 +147,7 @@ def test_grafana_finds_its_data_source_and_the_boards(compose: Yaml) -> None:
     assert list(held[provider["options"]["path"]].glob("*.json"))
 
 
-def test_the_pipelines_kafka_has_a_name_that_kafka_takes(compose: Yaml) -> None:
+def test_the_pipelines_kafka_has_a_valid_cluster_id(compose: Yaml) -> None:
     """A cluster's id is 16 bytes in URL-safe base64 without padding."""
     text = compose["services"]["kafka"]["environment"]["CLUSTER_ID"]
     assert len(base64.urlsafe_b64decode(f"{text}==")) == 16

@@ -55,7 +55,7 @@ def modules_of_all() -> list[Path]:
     return [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
 
 
-def test_every_folder_stands_in_the_picture() -> None:
+def test_every_folder_is_in_the_picture() -> None:
     """A reader finds each package's folders by their names, each with its purpose."""
     lines = house().splitlines()
     for package in PACKAGES:
@@ -102,7 +102,7 @@ def test_no_public_class_name_is_defined_twice() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_a_page_keeps_what_stands_around_the_picture() -> None:
+def test_a_page_keeps_the_text_around_the_picture() -> None:
     """Only what is between the two markers is replaced, and drawing twice changes nothing."""
     drawn = with_house(f"before\n{BEGIN}\nSTALE\n{END}\nafter\n")
     assert drawn.startswith(f"before\n{BEGIN}\n\nFrom top to bottom")
@@ -112,7 +112,7 @@ def test_a_page_keeps_what_stands_around_the_picture() -> None:
 
 
 def test_a_page_without_markers_is_refused() -> None:
-    """A page without a place for the picture is an error in this repository, and the message says so."""
+    """A page without a place for the picture is an error, and the message names the markers."""
     with pytest.raises(ValueError, match="lacks the markers"):
         with_house("# Architecture\n")
 

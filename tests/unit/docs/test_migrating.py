@@ -37,7 +37,7 @@ KAFKA_EXPORTER = frozenset(
 
 
 def rows() -> dict[str, str]:
-    """Return what the page says about each metric, by its name."""
+    """Return the page's entry for each metric, by its name."""
     found = {}
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("| `"):
@@ -52,7 +52,7 @@ def test_each_metric_of_kafka_exporter_has_its_row() -> None:
     assert rows().keys() == KAFKA_EXPORTER
 
 
-def test_what_is_the_same_is_served_where_the_page_says() -> None:
+def test_equal_metrics_are_served_at_the_documented_path() -> None:
     """A metric without a counterpart is not served under that name."""
     by_partition = {each.name for each in (BROKERS, TOPIC_PARTITIONS, *PARTITION_METRICS)}
     always = {each.name for each in CATALOGUE}

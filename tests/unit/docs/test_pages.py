@@ -39,7 +39,7 @@ _LEAST_TELLING = 9
 
 
 @pytest.mark.parametrize("link", links(), ids=str)
-def test_a_link_leads_somewhere(link: Found) -> None:
+def test_the_target_of_a_link_exists(link: Found) -> None:
     """A relative link leads to a file, and to a heading in it; others are complete addresses."""
     address, _, anchor = link.text.partition("#")
     if "://" in address:
@@ -55,7 +55,7 @@ def test_a_link_leads_somewhere(link: Found) -> None:
 @pytest.mark.parametrize(
     ("found", "arguments"), [*commands("kcm")], ids=lambda each: str(each) if each else ""
 )
-def test_a_command_is_one_that_the_program_takes(found: Found, arguments: list[str]) -> None:
+def test_a_command_is_accepted_by_the_program(found: Found, arguments: list[str]) -> None:
     """The verb exists, and takes these options and values."""
     assert_taken(arguments, found.text)
 
@@ -76,8 +76,8 @@ def assert_taken(arguments: list[str], shown: str) -> None:
     command.make_context(f"kcm {verb}", values)
 
 
-def test_the_commands_of_alerts_are_taken() -> None:
-    """The program takes every command that an alert tells the operator to run."""
+def test_the_commands_of_alerts_are_accepted_by_the_program() -> None:
+    """The commands in the descriptions of alerts are valid."""
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     answer = [
         line.removeprefix("Command: ")
@@ -104,7 +104,7 @@ def test_every_metric_that_is_named_exists() -> None:
     assert {(page, name) for page, name in named if name not in known | OF_OTHERS} == set()
 
 
-def test_every_message_of_the_trouble_table_is_one_of_ours() -> None:
+def test_every_message_of_the_troubleshooting_table_is_in_the_source() -> None:
     """Each piece of a line in the table is in the source, so a user's message can be found."""
     text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
     table = text.partition("| Line begins | Code | Do |\n")[2].partition("\n\n")[0]
@@ -128,7 +128,7 @@ def test_every_message_of_the_trouble_table_is_one_of_ours() -> None:
     assert missing == []
 
 
-def test_the_exit_codes_are_reported_once_each() -> None:
+def test_each_exit_code_is_listed_once() -> None:
     """Each kind of error has its own code, and a meaning."""
     rows = [row.split(" | ") for row in exit_codes().splitlines()[2:]]
     codes = [int(row[0].removeprefix("| ")) for row in rows]
@@ -166,7 +166,7 @@ def test_a_request_of_the_pages_is_answered(served: Served, found: Found, path: 
     assert answer.status_code == 200, f"{found}: {answer.text}"
 
 
-def test_an_example_of_each_operation_is_answered_as_the_page_says(served: Served) -> None:
+def test_an_example_of_each_operation_gets_the_documented_answer(served: Served) -> None:
     """Every operation has an example, and its answer has the fields that the page lists."""
     made = (found_path for found, found_path in REQUESTS if found.page.name == "http-api.md")
     paths = {path.partition("?")[0]: path for path in made}
@@ -188,9 +188,7 @@ def test_the_other_paths_of_the_http_page_are_served(served: Served) -> None:
         assert served.get(path).status_code == 200, path
 
 
-def test_pages_are_written_and_then_in_step(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_written_pages_pass_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command writes what is missing; then the check passes, and it fails for a changed page."""
     assert main(["--check"], tmp_path) == 1
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from docs.sbom import bill, spark_jars
 
 
-def test_what_is_installed_is_listed(tmp_path: Path) -> None:
+def test_installed_packages_and_jars_are_listed(tmp_path: Path) -> None:
     """Python packages are listed by name and release, jars by digest; equal contents give an equal list."""
     (tmp_path / "kafka-clients-3.9.1.jar").write_bytes(b"jar")
     (tmp_path / "odd.jar").write_bytes(b"other")

@@ -35,15 +35,15 @@ def test_a_time_is_read(text: str, milliseconds: int) -> None:
         ("", "is no time"),
     ],
 )
-def test_what_is_no_time_is_refused(text: str, why: str) -> None:
+def test_an_invalid_time_is_refused(text: str, why: str) -> None:
     """Nothing is guessed, and the error shows the given text."""
     with pytest.raises(ValueError, match=why) as caught:
         parse_time(text)
     assert repr(text) in str(caught.value)
 
 
-def test_the_steady_clock_begins_as_the_machines() -> None:
-    """They only differ when the machine's clock is set, and the steady one never goes back."""
+def test_the_steady_clock_starts_at_the_system_clock() -> None:
+    """They differ only after the system clock is set, and the steady clock never goes back."""
     assert abs(steady_ms() - clock_ms()) < 60_000
     first = steady_ms()
     assert steady_ms() >= first

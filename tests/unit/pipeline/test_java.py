@@ -1,4 +1,4 @@
-"""Which Java is used, and what the error says when none is usable."""
+"""Which Java is used, and the error when none is usable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fake_java(folder: Path, answer: str, *, exit_code: int = 0) -> Path:
     return path
 
 
-def test_java_home_wins_over_path(tmp_path: Path) -> None:
+def test_java_home_takes_precedence_over_path(tmp_path: Path) -> None:
     """JAVA_HOME's Java is taken although PATH has another."""
     home = fake_java(tmp_path / "home", 'openjdk version "21.0.1" 2023-10-17')
     other = fake_java(tmp_path / "other", 'openjdk version "17.0.15" 2025-04-15')
@@ -27,7 +27,7 @@ def test_java_home_wins_over_path(tmp_path: Path) -> None:
     assert found == Java(home, "21.0.1")
 
 
-def test_the_setting_wins_over_java_home(tmp_path: Path) -> None:
+def test_the_setting_takes_precedence_over_java_home(tmp_path: Path) -> None:
     """java_home's Java is taken although JAVA_HOME names another."""
     chosen = fake_java(tmp_path / "chosen", 'openjdk version "17.0.15" 2025-04-15')
     other = fake_java(tmp_path / "other", 'openjdk version "21-ea"')
@@ -42,8 +42,8 @@ def test_path_is_searched_without_java_home(tmp_path: Path) -> None:
     assert find_java({"JAVA_HOME": "", "PATH": str(path.parent)}) == Java(path, "17.0.15")
 
 
-def test_no_java_is_one_line_that_helps(tmp_path: Path) -> None:
-    """Without any Java the error says what is needed and what to do."""
+def test_a_missing_java_is_reported_with_the_remedy(tmp_path: Path) -> None:
+    """The error names the required version and how to install it."""
     with pytest.raises(EnvironmentProblemError) as caught:
         find_java({"PATH": str(tmp_path)})
     assert str(caught.value) == (
@@ -72,7 +72,7 @@ def test_a_wrong_java_home_is_named(tmp_path: Path) -> None:
         find_java(env)
 
 
-def test_a_java_that_says_nothing_is_named(tmp_path: Path) -> None:
+def test_a_java_without_version_output_is_named(tmp_path: Path) -> None:
     """A program that prints no version is not taken for a Java."""
     path = fake_java(tmp_path, "The operation could not be completed", exit_code=1)
     with pytest.raises(EnvironmentProblemError, match=f"{path} does not answer to -version"):

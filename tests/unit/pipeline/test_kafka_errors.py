@@ -14,7 +14,7 @@ LOGIN = KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error")
 TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "Local: Timed out")
 
 
-def test_what_was_heard_of_one_server_explains_a_time_out() -> None:
+def test_a_specific_error_of_one_broker_explains_a_timeout() -> None:
     """The last specific error is used; that all brokers are down adds nothing."""
     error = KafkaException(TIMED_OUT)
     assert reason_of(error) == "Local: Timed out"
@@ -23,7 +23,7 @@ def test_what_was_heard_of_one_server_explains_a_time_out() -> None:
     assert reason_of(ValueError()) == ""
 
 
-def test_refused_credentials_explain_whatever_else_failed() -> None:
+def test_refused_credentials_explain_any_other_error() -> None:
     """Waiting would not help, so it has precedence over the time-out that it causes."""
     assert trouble_of(TIMED_OUT) is ReadTrouble.AWAY
     assert trouble_of(TIMED_OUT, [REFUSED, LOGIN]) is ReadTrouble.SETTINGS
@@ -39,8 +39,10 @@ def test_refused_credentials_explain_whatever_else_failed() -> None:
         (ReadTrouble.SETTINGS, 2),
     ],
 )
-def test_each_trouble_is_one_line_with_its_exit_code(trouble: ReadTrouble, exit_code: int) -> None:
-    """The line names the place, and what to do or what Kafka says."""
+def test_each_kind_of_read_error_has_one_line_and_an_exit_code(
+    trouble: ReadTrouble, exit_code: int
+) -> None:
+    """The line names the place, and the remedy or the error of Kafka."""
     error = TopicReadError(trouble, where="Kafka at k:1", topic="kcm.views", reason="why")
     assert error.exit_code == exit_code
     assert "Kafka at k:1" in str(error)

@@ -29,7 +29,9 @@ def test_a_part_alone_runs_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("signals_as_before", "no_settings_of_the_machine")
-def test_a_part_alone_says_its_trouble_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_of_a_single_part_is_reported_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """The line begins with the command's verb, and the exit code is that of the error."""
 
     def run(_settings: PipelineSettings, _stop: threading.Event) -> None:

@@ -52,7 +52,7 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends_at_once(number: int) -> Non
     assert caught.value.code == 128 + number
 
 
-def test_logs_are_json_lines_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_are_json_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """A log line in a file is one JSON object that names the part, the level and the time."""
     configure_logging("info", "auto")
     get_logger("watcher").warning("it rains", where="here")
@@ -77,7 +77,7 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is played by Linux")
-def test_a_log_on_a_full_disk_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_on_a_full_disk_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line is lost, and the code that wrote it continues."""
     full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115  # closing it would flush, and fail
     with pytest.raises(OSError, match="No space left"):
@@ -89,7 +89,7 @@ def test_a_log_on_a_full_disk_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> N
         full.close()
 
 
-def test_a_log_whose_file_is_closed_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_log_file_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that lost its standard error loses lines, and continues."""
     closed = io.StringIO()
     closed.close()

@@ -45,7 +45,7 @@ def complaint(*arguments: object, **options: object) -> str:
     return str(caught.value)
 
 
-def test_options_win_over_environment_over_file_over_defaults(
+def test_options_precede_environment_file_and_defaults(
     toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each setting comes from the layer with the highest precedence that has it."""
@@ -125,7 +125,7 @@ def test_every_bad_value_has_its_line(
     ids=["no value", "no setting", "nested"],
 )
 def test_a_bad_file_is_named(toml: Callable[[str], Path], text: str, words: str) -> None:
-    """A file that cannot be read, or names no setting of ours, is one line with its path."""
+    """A file that cannot be read, or contains an unknown setting, is one line with its path."""
     path = toml(text)
     line = complaint(path, known={"port"})
     assert str(path) in line
@@ -136,7 +136,7 @@ def test_a_bad_file_is_named(toml: Callable[[str], Path], text: str, words: str)
 @pytest.mark.parametrize(
     "text", ['{"a":' * DEEP, "[" * DEEP + "]" * DEEP], ids=["objects", "arrays"]
 )
-def test_a_variable_that_is_nested_thousands_of_levels_deep_is_one_line(
+def test_a_deeply_nested_variable_is_refused_in_one_line(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """It is an error of its author, not an unexpected exception."""
@@ -144,7 +144,7 @@ def test_a_variable_that_is_nested_thousands_of_levels_deep_is_one_line(
     assert complaint() == "a setting is nested too deeply to be read"
 
 
-def test_a_secret_that_is_nested_thousands_of_levels_deep_is_no_mapping(secrets_dir: Path) -> None:
+def test_a_deeply_nested_secret_is_not_read_as_a_mapping(secrets_dir: Path) -> None:
     """It is checked like any other text that is not a mapping."""
     (secrets_dir / "kafka_properties").write_text('{"a":' * DEEP)
     line = complaint(secrets_dir=str(secrets_dir))
@@ -157,7 +157,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert complaint(path) == f"configuration file {path}: No such file or directory"
 
 
-def test_settings_of_other_parts_may_stand_in_the_file(toml: Callable[[str], Path]) -> None:
+def test_the_file_may_contain_settings_of_other_parts(toml: Callable[[str], Path]) -> None:
     """One file serves all parts: each takes its own settings."""
     assert load(ExportSettings, toml('port = 7\nzookeeper = "zk:1"\n')).port == 7
 
@@ -260,7 +260,7 @@ def test_a_file_of_properties_is_json_beside_files_of_single_ones(secrets_dir: P
     assert settings.zk_tls_key_password.get_secret_value() == '{"a": 1}'
 
 
-def test_a_folder_of_secrets_is_stronger_than_the_file_and_weaker_than_variables(
+def test_a_secrets_folder_precedes_the_file_and_follows_variables(
     secrets_dir: Path, toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the layers; the file may name the folder, and an option has precedence over it."""
@@ -301,7 +301,7 @@ def test_a_missing_folder_of_secrets_is_named(tmp_path: Path) -> None:
         load(WatchSettings, secrets_dir=str(tmp_path / "none"))
 
 
-def test_given_values_load_again_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_values_load_again_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that gets the given values as its environment has the same settings."""
     settings = load(
         WatchSettings,
@@ -322,7 +322,7 @@ def test_given_values_load_again_as_they_were(monkeypatch: pytest.MonkeyPatch) -
     "value",
     ["", "host", "host:", ":9092", "host:0", "host:70000", "host:x", "a:1,", "a:1,,b:2", "a:-1"],
 )
-def test_what_is_not_host_and_port_is_refused(value: str) -> None:
+def test_a_server_without_host_and_port_is_refused(value: str) -> None:
     """Each of the servers must be host:port with a port that exists."""
     with pytest.raises(ValueError, match="is not host:port"):
         check_hosts(value)

@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 DEADLINE_S = 20.0
 
 
-def test_what_ends_a_thread_is_raised_where_it_is_checked() -> None:
+def test_check_raises_the_exception_that_ended_the_thread() -> None:
     """The exception of a turn is not lost with its thread, and no further turn begins."""
     turns: list[int] = []
 
@@ -47,7 +47,7 @@ def test_turns_keep_their_pace_and_end_with_close() -> None:
     thread.check()
 
 
-def test_a_thread_that_stands_still_is_found_out() -> None:
+def test_check_detects_a_thread_that_hangs() -> None:
     """When no turn ends for a minute of checks, that is an error; a turn that ends restarts the time."""
     go_on, done = threading.Event(), threading.Semaphore(0)
 
@@ -80,7 +80,7 @@ def test_a_thread_that_stands_still_is_found_out() -> None:
     thread.close(DEADLINE_S)
 
 
-def test_a_process_that_was_paused_is_no_standstill() -> None:
+def test_a_paused_process_does_not_count_as_a_hung_thread() -> None:
     """Hours may pass between two checks while the whole process is stopped: the thread did not hang."""
     go_on = threading.Event()
 
@@ -94,7 +94,7 @@ def test_a_process_that_was_paused_is_no_standstill() -> None:
     thread.close(DEADLINE_S)
 
 
-def test_a_thread_that_does_not_run_is_nowhere() -> None:
+def test_a_thread_that_does_not_run_has_no_stack() -> None:
     """Neither before it started nor after it ended."""
     thread = threading.Thread(target=lambda: None)
     assert where(thread) == ""

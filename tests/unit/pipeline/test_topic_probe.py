@@ -1,4 +1,4 @@
-"""What the probe makes of the brokers' answers."""
+"""The probe's result for each answer of the brokers."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_an_answer_holds_ids_ends_and_newest_times() -> None:
     )
 
 
-def test_a_topic_that_is_gone_has_neither_id_nor_ends(admin: Admin) -> None:
-    """Nothing is asked about it, so there is an answer all the same."""
+def test_a_missing_topic_has_neither_id_nor_end_offsets(admin: Admin) -> None:
+    """The probe requests nothing about it, so the other topics still have an answer."""
     admin.ids = {NAMES.changes: "id"}
     asking = probe()
     asking.thread.start()
@@ -71,7 +71,7 @@ def test_a_topic_that_is_gone_has_neither_id_nor_ends(admin: Admin) -> None:
     assert answer.written_at == {(NAMES.changes, 0): 5}
 
 
-def test_brokers_that_are_away_are_asked_again(admin: Admin) -> None:
+def test_unreachable_brokers_are_asked_again(admin: Admin) -> None:
     """The reason is kept until they answer; the last answer is kept, too."""
     admin.down = KafkaError(KafkaError._TRANSPORT, "Connection refused")
     asking = probe()
@@ -86,7 +86,7 @@ def test_brokers_that_are_away_are_asked_again(admin: Admin) -> None:
     assert asking.answer is not None
 
 
-def test_a_mistake_of_ours_is_raised_where_the_probe_is_checked(
+def test_check_raises_a_programming_error_of_the_probe(
     admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not a failure of Kafka, and the thread does not end silently."""
@@ -101,19 +101,19 @@ def test_a_mistake_of_ours_is_raised_where_the_probe_is_checked(
 @pytest.mark.usefixtures("admin")
 def test_each_turn_is_reported_in_the_probes_own_thread_until_it_is_closed() -> None:
     """Code that waits for something else than the probe still learns of every answer."""
-    heard: list[tuple[str, bool]] = []
+    reported: list[tuple[str, bool]] = []
     asking = TopicProbe(
         load(PipelineSettings),
         TOPICS,
         every_s=0.001,
-        on_turn=lambda asked: heard.append(
+        on_turn=lambda asked: reported.append(
             (threading.current_thread().name, asked.answer is not None)
         ),
     )
     asking.thread.start()
-    wait_until(lambda: len(heard), lambda count: count >= 3, deadline_s=DEADLINE_S)
+    wait_until(lambda: len(reported), lambda count: count >= 3, deadline_s=DEADLINE_S)
     asking.thread.close(DEADLINE_S)
-    count = len(heard)
-    assert set(heard) == {("topic-probe", True)}
+    count = len(reported)
+    assert set(reported) == {("topic-probe", True)}
     asking._turn()
-    assert len(heard) == count
+    assert len(reported) == count

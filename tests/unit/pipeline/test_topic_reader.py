@@ -23,7 +23,7 @@ OTHER: Place = (TOPIC, 1)
 
 @pytest.fixture
 def open_reader(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], RecordReader]:
-    """Return a function that makes a reader with a scripted client."""
+    """Return a function that creates a reader with a scripted client."""
 
     def made(client: Client) -> RecordReader:
         use_client(monkeypatch, client)
@@ -49,7 +49,7 @@ def test_a_leader_that_moves_is_waited_for(open_reader: Open, code: int) -> None
     assert reader.extents([PLACE]) == [Extent(PLACE, 3, 8)]
 
 
-def test_a_partition_that_nobody_leads_is_an_error(open_reader: Open) -> None:
+def test_a_partition_without_a_leader_is_an_error(open_reader: Open) -> None:
     """If no leader is found, Kafka counts as away, and the line has its servers."""
     reader = open_reader(Client(ends=(KafkaError.NOT_LEADER_FOR_PARTITION,)))
     with pytest.raises(TopicReadError, match="kafka:9092 does not answer") as caught:
@@ -57,7 +57,7 @@ def test_a_partition_that_nobody_leads_is_an_error(open_reader: Open) -> None:
     assert (caught.value.trouble, caught.value.exit_code) == (ReadTrouble.AWAY, 3)
 
 
-def test_an_end_that_is_not_given_is_an_error(open_reader: Open) -> None:
+def test_an_end_offset_that_the_client_does_not_return_is_an_error(open_reader: Open) -> None:
     """The client may return nothing at its time-out."""
     with pytest.raises(TopicReadError) as caught:
         open_reader(Client(ends=(None,))).extents([PLACE])
@@ -95,7 +95,7 @@ def test_a_topic_that_cannot_be_described_is_an_error(
     assert caught.value.trouble is trouble
 
 
-def test_a_reader_commits_nothing_and_waits_for_nothing_that_is_there(open_reader: Open) -> None:
+def test_a_reader_commits_no_offsets_and_fetches_without_delay(open_reader: Open) -> None:
     """It never jumps silently, and has room for the largest record; the client knows each property."""
     client = Client()
     open_reader(client)
@@ -126,7 +126,7 @@ def test_a_topic_that_is_missing_is_named(open_reader: Open) -> None:
         open_reader(Client(partitions=0)).partitions(TOPIC)
 
 
-def test_what_a_broker_reported_comes_before_a_time_out(open_reader: Open) -> None:
+def test_an_error_reported_by_a_broker_takes_precedence_over_a_timeout(open_reader: Open) -> None:
     """A request itself only times out, but only the user can fix refused credentials."""
     client = Client(ends=(KafkaError._TIMED_OUT,))
     reader = open_reader(client)
@@ -135,7 +135,7 @@ def test_what_a_broker_reported_comes_before_a_time_out(open_reader: Open) -> No
         reader.extents([PLACE])
 
 
-def test_a_reader_that_nobody_polls_keeps_the_newest_reports_alone(open_reader: Open) -> None:
+def test_a_reader_that_is_not_polled_keeps_only_the_newest_reports(open_reader: Open) -> None:
     """With a broker that reports something every second, memory does not grow."""
     client = Client()
     reader = open_reader(client)
@@ -184,14 +184,14 @@ def test_a_read_ends_at_the_ends_it_was_given(open_reader: Open) -> None:
     assert offsets(open_reader(beyond), Extent(PLACE, 3, 5)) == [3]
 
 
-def test_a_partition_may_end_with_offsets_of_no_record(open_reader: Open) -> None:
+def test_a_partition_may_end_with_offsets_that_have_no_record(open_reader: Open) -> None:
     """Compaction removes records before the end, so the notice of the end counts."""
     client = Client([Message(PLACE, 0)], [Message(PLACE, 9, EOF_CODE)])
     assert offsets(open_reader(client), Extent(PLACE, 0, 9)) == [0]
 
 
-def test_the_end_of_a_place_that_is_through_is_no_news(open_reader: Open) -> None:
-    """It arrives after the last record, while others are still being read."""
+def test_the_end_of_a_partition_already_read_is_ignored(open_reader: Open) -> None:
+    """It arrives after the last record, while other partitions are still being read."""
     client = Client([Message(PLACE, 0)], [Message(PLACE, 1, EOF_CODE)], [Message(OTHER, 0)])
     assert offsets(open_reader(client), Extent(PLACE, 0, 1), Extent(OTHER, 0, 1)) == [0, 0]
 
@@ -203,8 +203,8 @@ def test_an_empty_extent_is_not_read(open_reader: Open) -> None:
     assert client.polls
 
 
-def test_silence_is_an_error_with_what_was_heard(open_reader: Open) -> None:
-    """A broker that returns nothing is away, and the client's own error says why."""
+def test_a_silent_broker_is_an_error_with_the_clients_reason(open_reader: Open) -> None:
+    """A broker that returns nothing counts as unreachable; the reason is the client's own error."""
     client = Client([Message(PLACE, 0)], KafkaError(AWAY_CODE, "Connection refused"))
     with pytest.raises(TopicReadError, match=r"does not answer: .*Connection refused") as caught:
         offsets(open_reader(client), Extent(PLACE, 0, 2))
@@ -228,7 +228,7 @@ def test_a_read_that_takes_too_long_in_all_is_an_error(open_reader: Open) -> Non
         (KafkaError._AUTHENTICATION, ReadTrouble.SETTINGS),
     ],
 )
-def test_what_waiting_does_not_heal_ends_a_read_at_once(
+def test_errors_that_a_retry_does_not_solve_end_a_read_at_once(
     open_reader: Open, code: int, trouble: ReadTrouble
 ) -> None:
     """Rights that are revoked, a topic that is deleted, credentials that are refused."""
@@ -237,7 +237,7 @@ def test_what_waiting_does_not_heal_ends_a_read_at_once(
     assert caught.value.trouble is trouble
 
 
-def test_records_that_are_cut_away_under_a_read_are_remembered(open_reader: Open) -> None:
+def test_records_deleted_during_a_read_are_reported(open_reader: Open) -> None:
     """The read continues from what the partition still holds, and reports that it lost records."""
     client = Client([Message(PLACE, 0)], [Message(PLACE, 1, CUT_CODE)], [Message(PLACE, 7)])
     reader = open_reader(client)
@@ -246,7 +246,7 @@ def test_records_that_are_cut_away_under_a_read_are_remembered(open_reader: Open
     assert (client.closed, client.assigned[-1]) == (1, {PLACE: -2})
 
 
-def test_a_follower_hears_of_everything(open_reader: Open) -> None:
+def test_one_poll_returns_records_ends_and_errors(open_reader: Open) -> None:
     """Records, ends, problems of a partition and of a broker are in one value."""
     client = Client(
         [Message(PLACE, 3), Message(OTHER, 8, EOF_CODE), Message(PLACE, 4, CUT_CODE)],
@@ -266,7 +266,7 @@ def test_a_follower_hears_of_everything(open_reader: Open) -> None:
 
 
 def test_a_new_client_knows_the_epoch_of_the_record_before_each_position(open_reader: Open) -> None:
-    """With it the client notices that records are gone that were read; for what was not read there is none."""
+    """With it the client detects the truncation of read records. An unread position has none."""
     client = Client(
         [Message(PLACE, 3, leader_epoch=5), Message(OTHER, 7, leader_epoch=6), Message(PLACE, 4)],
         [Message(PLACE, 4, leader_epoch=0), Message(OTHER, 9, EOF_CODE)],
@@ -287,7 +287,7 @@ def test_a_new_client_knows_the_epoch_of_the_record_before_each_position(open_re
     assert client.epochs[-1] == {PLACE: 0}
 
 
-def test_a_trouble_that_lasts_is_noticed_once(open_reader: Open) -> None:
+def test_a_lasting_error_is_reported_once(open_reader: Open) -> None:
     """It is reported again after the place has returned something, and each kind of it is."""
     denied = Message(PLACE, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     missing = Message(PLACE, 0, KafkaError.UNKNOWN_TOPIC_OR_PART)

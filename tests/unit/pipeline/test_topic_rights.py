@@ -1,4 +1,4 @@
-"""Writing a topic is denied only where the broker says so."""
+"""Writing a topic is denied only where the broker reports so."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> None:
     check_writable(load(PipelineSettings, bootstrap_servers="k:1"), "kcm.changes")
 
 
-def test_a_right_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_right_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the Kafka, the topic and the right."""
     with pytest.raises(
         UsageError, match=r"at k:1 does not let the monitor write kcm\.changes; allow W"
@@ -58,7 +58,7 @@ def test_a_right_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("answer", [[AclOperation.WRITE, AclOperation.READ], [], None, AWAY])
-def test_what_is_not_denied_is_tried(
+def test_unknown_rights_do_not_prevent_an_attempt(
     monkeypatch: pytest.MonkeyPatch, answer: list[AclOperation] | KafkaException | None
 ) -> None:
     """A broker that does not list rights, or does not answer, prevents nothing."""

@@ -22,7 +22,9 @@ def test_records_are_written_in_their_order(monkeypatch: pytest.MonkeyPatch) -> 
     assert producer.values == [b"1", None]
 
 
-def test_what_was_refused_or_is_left_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_or_unsent_records_are_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It names Kafka and the topic."""
     producer = FakeProducer(refused="kcm.changes")
     use_producer(monkeypatch, producer)

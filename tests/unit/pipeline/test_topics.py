@@ -22,7 +22,7 @@ def test_only_the_views_are_compacted_and_all_take_the_largest_record() -> None:
     assert {each["max.message.bytes"] for each in settings.values()} == {str(MAX_MESSAGE_BYTES)}
 
 
-def test_a_clients_own_properties_win_and_it_never_makes_a_topic() -> None:
+def test_own_client_properties_take_precedence_and_create_no_topic() -> None:
     """Any property of librdkafka can be set; it gets secrets in clear text."""
     settings = load(
         PipelineSettings,

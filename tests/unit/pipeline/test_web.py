@@ -1,4 +1,4 @@
-"""A part's HTTP server: where it listens, whom it takes for the client, and the metrics that it serves."""
+"""A part's HTTP server: its address, the client address behind a proxy, and its metrics."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ FREE = 0
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_options_are_what_the_settings_say(tmp_path: Path) -> None:
+def test_web_options_are_read_from_the_settings(tmp_path: Path) -> None:
     """Lists are separated by commas; blanks and empty elements are ignored."""
-    said = load(
+    loaded = load(
         PipelineSettings,
         None,
         web_config_file=tmp_path / "web.yaml",
@@ -38,7 +38,7 @@ def test_options_are_what_the_settings_say(tmp_path: Path) -> None:
         connections_per_client=7,
         access_log=True,
     )
-    assert WebOptions.of(said) == (
+    assert WebOptions.of(loaded) == (
         tmp_path / "web.yaml",
         ("kcm.example.com", "*.lan"),
         ("10.0.0.0/8", "::1"),
@@ -86,7 +86,7 @@ def test_a_url_has_its_scheme_and_brackets_around_ipv6() -> None:
         assert server.url == f"http://[::1]:{server.port}"
 
 
-def test_who_reaches_no_page_is_counted() -> None:
+def test_refused_requests_are_counted_by_status() -> None:
     """With the status of its answer; a request that a page answers is not counted."""
     refused: list[int] = []
     with WebServer(page(), "127.0.0.1", FREE, refused=refused.append) as server:
@@ -95,7 +95,7 @@ def test_who_reaches_no_page_is_counted() -> None:
     assert refused == [421]
 
 
-def test_a_head_has_a_size() -> None:
+def test_the_size_of_a_request_head_is_limited() -> None:
     """A request with many steps of a rehearsal fits; an endless one is refused, not kept."""
     with serving() as server:
         assert status(exchange(server, request(f"X-Long: {'x' * 28_000}"))) == 200
@@ -120,7 +120,7 @@ def test_a_proxy_of_ipv4_is_known_where_ipv6_is_listened_on() -> None:
         assert exchange(server, forwarded).endswith(b"10.1.2.3")
 
 
-def test_the_metrics_of_a_part_are_guarded_alike(tmp_path: Path) -> None:
+def test_all_metrics_paths_require_the_password(tmp_path: Path) -> None:
     """Text and OpenMetrics, single families, and a probe's path require the same password."""
     registry = CollectorRegistry()
     Counter("rain", "Drops.", registry=registry).inc()
@@ -145,7 +145,7 @@ def test_the_metrics_of_a_part_are_guarded_alike(tmp_path: Path) -> None:
             server.close()
 
 
-def test_metrics_are_at_every_path_and_packed_for_who_takes_that() -> None:
+def test_metrics_are_served_at_every_path_and_compressed_on_request() -> None:
     """As in prometheus_client's own server; the port is free once it is closed."""
     registry = CollectorRegistry()
     for number in range(20):

@@ -70,7 +70,7 @@ def answered(server: WebServer, tls: ssl.SSLContext | None) -> bool:
 
 
 @NEEDS_OPENSSL
-def test_with_a_certificate_tls_is_spoken_and_nothing_else(folder: Path) -> None:
+def test_a_certificate_turns_tls_on_and_plain_http_off(folder: Path) -> None:
     """A client that trusts the CA gets an answer, over TLS 1.2 or newer; without TLS there is no answer."""
     with secured(folder, "") as server:
         assert server.url.startswith("https://")
@@ -89,7 +89,7 @@ def test_with_a_certificate_tls_is_spoken_and_nothing_else(folder: Path) -> None
 
 
 @NEEDS_OPENSSL
-def test_a_cipher_suite_is_meant_by_the_name_that_go_gives_it(folder: Path) -> None:
+def test_a_cipher_suite_is_given_by_its_go_name(folder: Path) -> None:
     """With TLS 1.2 only the listed suites are used."""
     suites = ", cipher_suites: [TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384], max_version: TLS12"
     with (
@@ -101,7 +101,7 @@ def test_a_cipher_suite_is_meant_by_the_name_that_go_gives_it(folder: Path) -> N
 
 
 @NEEDS_OPENSSL
-def test_a_client_shows_its_certificate_where_one_is_asked_for(folder: Path) -> None:
+def test_a_client_needs_a_certificate_where_one_is_required(folder: Path) -> None:
     """It must hold one of the allowed names, where there is a list."""
     asked = ", client_ca_file: ca.pem, client_auth_type: "
     with secured(folder, f"{asked}RequireAndVerifyClientCert") as server:
@@ -160,7 +160,7 @@ def test_a_renewed_certificate_is_served_without_a_restart(
 
 
 @NEEDS_OPENSSL
-def test_what_needs_a_restart_is_said_and_leaves_all_as_it_was(folder: Path) -> None:
+def test_a_change_that_needs_a_restart_is_logged_and_not_applied(folder: Path) -> None:
     """TLS that is removed from the file stays on."""
     path = write_config(folder, f"tls_server_config: {{{PAIR}}}")
     security = WebSecurity(path)
@@ -202,7 +202,9 @@ REFUSED = (
 
 @NEEDS_OPENSSL
 @pytest.mark.parametrize(("text", "why"), REFUSED)
-def test_what_cannot_be_done_is_refused_in_one_line(folder: Path, text: str, why: str) -> None:
+def test_an_unsupported_configuration_is_refused_in_one_line(
+    folder: Path, text: str, why: str
+) -> None:
     """Nothing in the file is ignored, and no hash of a password is repeated."""
     path = write_config(folder, text)
     with pytest.raises(UsageError) as caught:
@@ -213,7 +215,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(folder: Path, text: str, why
     assert "tooshort" not in str(caught.value)
 
 
-def test_an_empty_file_asks_for_nothing_and_a_missing_one_is_refused(tmp_path: Path) -> None:
+def test_an_empty_file_has_no_users_and_a_missing_one_is_refused(tmp_path: Path) -> None:
     """A file that is named must exist."""
     assert not WebSecurity(write_config(tmp_path, "")).users
     with pytest.raises(UsageError, match="No such file"):

@@ -32,7 +32,7 @@ def _is_closed(client: socket.socket) -> bool:
         return True
 
 
-def test_one_client_takes_its_share_and_no_more() -> None:
+def test_one_client_has_a_limited_number_of_connections() -> None:
     """Further ones are closed at once. Another client gets an answer, and this one again when it closes one."""
     with serving(WebOptions(connections_per_client=3)) as server, ExitStack() as stack:
         held = [stack.enter_context(connected(server)) for _ in range(3)]
@@ -43,7 +43,7 @@ def test_one_client_takes_its_share_and_no_more() -> None:
         _until_answered(server)
 
 
-def test_a_proxy_that_is_trusted_holds_as_many_as_it_needs() -> None:
+def test_a_trusted_proxy_has_no_limit_of_connections_per_client() -> None:
     """Its connections belong to many clients."""
     options = WebOptions(connections_per_client=2, trusted_proxies=("127.0.0.0/30",))
     with serving(options) as server, ExitStack() as stack:
@@ -61,7 +61,7 @@ def _until_answered(server: WebServer) -> None:
 
 
 @NEEDS_OPENSSL
-def test_who_never_ends_the_handshake_is_counted(tmp_path: Path) -> None:
+def test_connections_without_a_tls_handshake_count_for_the_limit(tmp_path: Path) -> None:
     """A connection costs most before anything is known about the client."""
     make_authority(tmp_path)
     make_certificate(tmp_path, "server", "localhost")
@@ -86,7 +86,7 @@ def test_who_never_ends_the_handshake_is_counted(tmp_path: Path) -> None:
         request().replace(b"Connection: close\r\n", b"") + b"GET ",
     ],
 )
-def test_a_request_that_does_not_come_to_its_end_is_dropped(
+def test_an_incomplete_request_is_dropped_after_a_timeout(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither its head nor its body may take for ever, nor those of the second request on a connection."""
@@ -104,7 +104,7 @@ def _resident() -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-def test_a_thousand_connections_hold_nobody_up_and_little_memory() -> None:
+def test_a_thousand_connections_block_no_client_and_need_little_memory() -> None:
     """One client opens a thousand and sends slowly: others get answers, and memory stays bounded."""
     with serving() as server, ExitStack() as stack:
         assert status(exchange(server, request(), of=OTHER)) == 200
@@ -168,7 +168,7 @@ def test_hostile_requests_are_refused_one_by_one(monkeypatch: pytest.MonkeyPatch
             assert status(exchange(server, request())) == 200
 
 
-def test_whatever_bytes_come_the_next_client_is_answered(
+def test_after_arbitrary_bytes_the_next_client_is_answered(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """None of it is logged: otherwise anybody could fill the log."""

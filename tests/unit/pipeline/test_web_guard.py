@@ -1,4 +1,4 @@
-"""Who gets an answer over HTTP: under which host names, with which password."""
+"""Access over HTTP: by host name, by password, and the access log."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ LONG = 73 * "x"
 """One byte more than bcrypt accepts."""
 
 
-def test_a_page_of_another_name_reads_nothing() -> None:
-    """A foreign name that was made to resolve to this server is refused (DNS rebinding); our own names are not."""
+def test_a_request_with_a_foreign_host_name_is_refused() -> None:
+    """A foreign name that resolves to this server is refused (DNS rebinding); own names are not."""
     options = WebOptions(allowed_hosts=("kcm.example.com", "*.svc"))
     ours = ("localhost", "LOCALHOST:9640", "127.0.0.1", "127.0.0.1:9640", "[::1]:9640", "10.0.0.7")
     named = (f"{socket.gethostname()}:1", "kcm.example.com", "kcm.example.com.", "a.b.svc:80")
@@ -45,7 +45,7 @@ def test_a_page_of_another_name_reads_nothing() -> None:
         assert status(exchange(server, b"GET / HTTP/1.0\r\n\r\n")) == 200, "no browser asks so"
 
 
-def test_a_star_alone_lets_everybody_ask_by_any_name() -> None:
+def test_a_star_alone_allows_every_host_name() -> None:
     """With a proxy in front that checks names, the check can be left to the proxy."""
     with serving(WebOptions(allowed_hosts=("*",))) as server:
         assert status(exchange(server, request("Host: whatever.example"))) == 200
@@ -60,7 +60,7 @@ def _secured(tmp_path: Path) -> WebOptions:
     return WebOptions(write_config(tmp_path, config))
 
 
-def test_who_knows_no_password_gets_no_page(tmp_path: Path) -> None:
+def test_requests_without_a_valid_password_are_refused(tmp_path: Path) -> None:
     """Only a user of the file with their own password gets an answer, the second time as well."""
     refused = (
         (),
@@ -85,7 +85,7 @@ def test_who_knows_no_password_gets_no_page(tmp_path: Path) -> None:
             assert status(exchange(server, request(basic("bob", "other")))) == 200
 
 
-def test_headers_of_the_file_are_on_every_answer_but_the_page_s_own_win(tmp_path: Path) -> None:
+def test_headers_of_the_file_are_added_unless_the_page_sets_them(tmp_path: Path) -> None:
     """A refusal has them as well."""
     with serving(_secured(tmp_path)) as server:
         refused, answered = exchange(server, request()), exchange(server, request(basic()))
@@ -95,7 +95,7 @@ def test_headers_of_the_file_are_on_every_answer_but_the_page_s_own_win(tmp_path
     assert b"sameorigin" not in answered
 
 
-def test_a_probe_learns_the_status_and_nothing_else(tmp_path: Path) -> None:
+def test_a_probe_without_a_password_gets_the_status_only(tmp_path: Path) -> None:
     """The kubelet has no password; the content of the answer is for users who do."""
     with serving(_secured(tmp_path)) as server:
         probed = exchange(server, request(path="/healthz"))
@@ -105,7 +105,7 @@ def test_a_probe_learns_the_status_and_nothing_else(tmp_path: Path) -> None:
     assert known.endswith(b"what nobody else is to know")
 
 
-def test_a_password_is_compared_once_and_a_changed_one_anew(
+def test_a_password_is_hashed_once_and_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scrape each second costs no bcrypt, but a user who was let in is checked again after a change."""
@@ -155,7 +155,7 @@ def test_many_wrong_passwords_at_once_are_refused_without_comparing_each(
         assert len(compared) == 8
 
 
-def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_its_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it does not read in time is dropped, and its connection ends."""
     big = 64 * 1024 * 1024
     with serving(app=page(bytes(big))) as server:
@@ -179,7 +179,7 @@ def _until_slow_is_dropped(client: socket.socket) -> None:
     assert received < 32 * 1024 * 1024
 
 
-def test_answers_are_logged_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_access_log_has_one_line_for_each_answer(capsys: pytest.CaptureFixture[str]) -> None:
     """With one line each, also for refusals, and without secrets."""
     with serving(WebOptions(access_log=True)) as server:
         exchange(server, request(basic()))
@@ -192,7 +192,7 @@ def test_answers_are_logged_where_that_is_asked_for(capsys: pytest.CaptureFixtur
     assert "Basic" not in "".join(lines)
 
 
-def test_the_access_log_says_who_asks_where_it_is_proved(
+def test_the_access_log_names_authenticated_users_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The user with a right password, but not a name with a wrong one, which may itself be a password."""

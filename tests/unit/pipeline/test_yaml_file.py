@@ -1,4 +1,4 @@
-"""A YAML configuration file gives its content, or one line that says what is wrong with it."""
+"""A YAML configuration file gives its content, or an error of one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Config(msgspec.Struct, forbid_unknown_fields=True):
     user: str = "nobody"
 
 
-def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     """Every field then has its default."""
     path = tmp_path / "empty"
     path.touch()
@@ -24,7 +24,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("user: [secret", "here is not YAML"),
         ("users: a", "here: Object contains unknown field `users`"),
@@ -32,19 +32,19 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("[" * DEEP, "here"),
     ],
 )
-def test_a_bad_file_is_one_line_that_repeats_nothing_of_it(
-    tmp_path: Path, text: str, said: str
+def test_a_bad_file_is_refused_in_one_line_without_its_content(
+    tmp_path: Path, text: str, expected: str
 ) -> None:
     """Its content may be a password."""
     path = tmp_path / "bad"
     path.write_text(text)
     with pytest.raises(UsageError) as found:
         read_yaml(path, _Config, "here")
-    assert str(found.value).startswith(said)
+    assert str(found.value).startswith(expected)
     assert "secret" not in str(found.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """With the system's own reason."""
     with pytest.raises(UsageError, match="here: No such file"):
         read_yaml(tmp_path / "none", _Config, "here")

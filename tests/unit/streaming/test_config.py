@@ -19,7 +19,7 @@ def test_jars_are_split_at_commas_and_colons(monkeypatch: pytest.MonkeyPatch) ->
     assert load(StreamSettings).connector_jars == (Path("/a.jar"), Path("/b.jar"), Path("/c.jar"))
 
 
-def test_a_bad_setting_is_one_line() -> None:
+def test_a_bad_setting_is_reported_in_one_line() -> None:
     """It names the option and the values that are allowed."""
     with pytest.raises(UsageError) as caught:
         load(StreamSettings, driver_memory="much", poll_delay_ms=0)
@@ -28,7 +28,7 @@ def test_a_bad_setting_is_one_line() -> None:
     assert any(line.startswith("option --driver-memory") for line in lines)
 
 
-def test_what_brokers_files_say_is_a_setting_of_each_cluster(
+def test_assumed_broker_settings_are_given_per_cluster(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In any accepted form; for a cluster that is not named nothing is assumed."""

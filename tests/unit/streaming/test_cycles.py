@@ -1,4 +1,4 @@
-"""The fold makes no cycles, so the collector finds nothing, and runs rarely."""
+"""The fold creates no reference cycles, so the garbage collector finds nothing, and runs rarely."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _thresholds() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_the_collector_waits_longer() -> None:
-    """Longer than by Python's defaults, but not for ever: another library may make cycles."""
+def test_the_garbage_collector_thresholds_are_raised() -> None:
+    """Above Python's defaults, but finite: another library may create cycles."""
     look_for_cycles_rarely()
     assert gc.isenabled()
     assert all(now > own for now, own in zip(gc.get_threshold(), PYTHONS_OWN, strict=True))
 
 
-def test_a_fold_leaves_nothing_for_the_collector() -> None:
-    """A resync and a thousand changes make no object that only the collector could free."""
+def test_a_fold_creates_no_reference_cycles() -> None:
+    """A resync and a thousand changes create no object that only the collector could free."""
     state = ClusterState(
         ControlPlane("test", assumed=Assumed(), counters_since=0), TopicsInMemory().batch()
     )

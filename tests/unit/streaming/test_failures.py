@@ -46,19 +46,19 @@ LATE_WORKER = "Timed out while waiting for the Python worker to connect back"
         ("java.lang.NullPointerException", FailureKind.OTHER, "NullPointerException"),
     ],
 )
-def test_a_failure_has_a_kind_and_a_line(text: str, kind: FailureKind, line: str) -> None:
+def test_a_failure_is_classified_with_a_line(text: str, kind: FailureKind, line: str) -> None:
     """The innermost cause is reported. The kind follows from signs in the text."""
     assert describe(text) == (kind, line)
 
 
-def test_a_line_has_an_end() -> None:
+def test_the_line_of_a_failure_has_a_maximum_length() -> None:
     """However long a cause is, the user reads one short line."""
     line = describe("x" * 5_000 + "\n" + "y" * 5_000).line
     assert len(line) == MAX_LINE_CHARS
     assert "\n" not in line
 
 
-def test_a_full_disk_wins_over_what_it_broke() -> None:
-    """A state store that cannot commit because the disk is full is no reason for a new lineage."""
+def test_a_full_disk_takes_precedence_over_the_errors_that_it_causes() -> None:
+    """A state store that cannot commit because the disk is full does not need a new lineage."""
     text = "CANNOT_LOAD_STATE_STORE\nCaused by: java.io.IOException: No space left on device"
     assert describe(text).kind is FailureKind.DISK

@@ -17,7 +17,7 @@ from streaming.config import StreamSettings
 from streaming.kafka_options import client_options, java_properties
 
 
-def test_sasl_becomes_a_login_line() -> None:
+def test_sasl_user_and_password_become_sasl_jaas_config() -> None:
     """User and password of PLAIN and SCRAM go into sasl.jaas.config, quoted."""
     given = {
         "security.protocol": "SASL_SSL",
@@ -56,8 +56,8 @@ def test_certificates_become_pem_stores(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["enable.ssl.certificate.verification", "sasl.oauthbearer.config", "nonsense"]
 )
-def test_what_cannot_be_translated_is_refused_by_name(name: str) -> None:
-    """A connection that would differ from the requested one is not made."""
+def test_a_property_that_cannot_be_translated_is_refused_by_name(name: str) -> None:
+    """A connection that would differ from the requested one is not opened."""
     with pytest.raises(UsageError, match=name):
         java_properties({name: "x"})
 
@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         java_properties(given)
 
 
-def test_source_and_sink_get_sparks_names() -> None:
+def test_client_options_carry_the_kafka_prefix() -> None:
     """Every option is the client's, prefixed with `kafka.`."""
     settings = load(
         StreamSettings, bootstrap_servers="b:9092", kafka_properties={"client.id": SecretStr("me")}
@@ -82,8 +82,8 @@ def test_source_and_sink_get_sparks_names() -> None:
     }
 
 
-def test_a_broker_that_does_not_answer_is_left_by_both_clients_alike() -> None:
-    """A half-open connection is given up after the time that the user set, by either client's property."""
+def test_both_clients_use_the_same_request_timeout() -> None:
+    """Java and librdkafka give a half-open connection up after the time that the user set."""
     given = {"socket.timeout.ms": SecretStr("7000")}
     settings = load(StreamSettings, bootstrap_servers="b:9092", kafka_properties=given)
     assert client_options(settings)["kafka.request.timeout.ms"] == "7000"
@@ -139,7 +139,7 @@ def test_librdkafka_takes_the_same_properties() -> None:
         AdminClient({**common, **KEYTAB}, logger=None)
 
 
-def test_a_pkcs12_store_stays_one() -> None:
+def test_a_pkcs12_keystore_is_passed_on_unchanged() -> None:
     """Java reads the same file with the same password."""
     given = {"ssl.keystore.location": "/me.p12", "ssl.keystore.password": "x"}
     assert java_properties(given) == {
@@ -149,7 +149,7 @@ def test_a_pkcs12_store_stays_one() -> None:
     }
 
 
-def test_pem_that_is_written_out_goes_in_as_it_is() -> None:
+def test_inline_pem_is_passed_on_unchanged() -> None:
     """The properties themselves may contain authorities, certificate and key."""
     given = {"ssl.ca.pem": "CA", "ssl.certificate.pem": "CERT", "ssl.key.pem": "KEY"}
     assert java_properties(given) == {
@@ -188,7 +188,7 @@ def without(given: dict[str, str], name: str) -> dict[str, str]:
         ({"sasl.username": "me", "sasl.password": "x"}, "sasl.password, sasl.username: has no"),
     ],
 )
-def test_half_of_a_credential_is_refused(given: dict[str, str], words: str) -> None:
+def test_an_incomplete_credential_is_refused(given: dict[str, str], words: str) -> None:
     """What cannot be used as intended is an error, never dropped, and its value is never shown."""
     with pytest.raises(UsageError, match=re.escape(words)) as caught:
         java_properties(given)

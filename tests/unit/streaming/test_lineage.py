@@ -34,7 +34,7 @@ def test_the_first_start_begins_a_lineage(tmp_path: Path) -> None:
     assert lineages(tmp_path).checkpoint(lineage).is_dir()
 
 
-def test_the_next_start_goes_on(tmp_path: Path) -> None:
+def test_the_next_start_continues_the_lineage(tmp_path: Path) -> None:
     """With the same topics and format the lineage is the same, whatever the time."""
     first = lineages(tmp_path).open(topics())[0]
     assert lineages(tmp_path, now_ms=9_000).open(topics()) == (first, None)
@@ -73,14 +73,14 @@ def test_a_damaged_file_begins_another(tmp_path: Path, content: bytes) -> None:
     assert str(reason).startswith("lineage.json is damaged")
 
 
-def test_a_checkpoint_that_is_gone_begins_another(tmp_path: Path) -> None:
+def test_a_missing_checkpoint_begins_another(tmp_path: Path) -> None:
     """A name without its folder is useless."""
     first = lineages(tmp_path).open(topics())[0]
     lineages(tmp_path).checkpoint(first).rmdir()
     assert lineages(tmp_path).open(topics())[1] == "the checkpoint is gone"
 
 
-def test_names_rise_though_the_clock_went_back(tmp_path: Path) -> None:
+def test_lineage_names_increase_although_the_clock_went_back(tmp_path: Path) -> None:
     """Readers take the newest name, so a later lineage never gets an older name."""
     first = lineages(tmp_path, now_ms=5_000).open(topics())[0]
     second = lineages(tmp_path, now_ms=1).begin_new(topics())
@@ -88,7 +88,7 @@ def test_names_rise_though_the_clock_went_back(tmp_path: Path) -> None:
     assert lineages(tmp_path).open(topics()) == (second, None)
 
 
-def test_older_checkpoints_are_removed_when_the_new_one_works(tmp_path: Path) -> None:
+def test_remove_others_deletes_the_older_checkpoints(tmp_path: Path) -> None:
     """Until then they are kept, because the new fold may not start."""
     store = lineages(tmp_path)
     first = store.open(topics())[0]
@@ -99,8 +99,8 @@ def test_older_checkpoints_are_removed_when_the_new_one_works(tmp_path: Path) ->
     assert store.checkpoint(second).is_dir()
 
 
-def test_what_became_of_the_topics_is_reported() -> None:
-    """Gone, re-created, renamed: each is named. The same topics are no change."""
+def test_deleted_recreated_and_renamed_topics_are_reported() -> None:
+    """Each by its name. The same topics are not a change."""
     lineage = Lineage(name="1-a", format=FORMAT, partitions=1, topic_ids={"a": "1", "b": "2"})
     assert topics_changed(lineage, {"a": "1", "b": "2"}) is None
     assert topics_changed(lineage, {"a": "1"}) == "topic b is gone"
@@ -118,15 +118,15 @@ def test_a_checkpoint_older_than_the_views_begins_another(tmp_path: Path) -> Non
     assert lineages(tmp_path).open(topics(), published=lineage.name) == (lineage, None)
 
 
-def test_a_lineage_that_has_not_written_yet_goes_on(tmp_path: Path) -> None:
+def test_a_lineage_that_has_not_written_yet_is_continued(tmp_path: Path) -> None:
     """The views still hold what an older lineage wrote."""
     first = lineages(tmp_path).open(topics())[0]
     second = lineages(tmp_path).begin_new(topics())
     assert lineages(tmp_path).open(topics(), published=first.name) == (second, None)
 
 
-def test_a_lost_checkpoint_on_a_slow_clock_still_begins_above_the_views(tmp_path: Path) -> None:
-    """Even with a clock that is behind, the machine makes a name that readers accept."""
+def test_a_new_lineage_is_newer_than_the_views_even_on_a_slow_clock(tmp_path: Path) -> None:
+    """Even with a clock that is behind, the fold creates a name that readers accept."""
     reported = f"{5_000:013d}-other"
     lineage, _ = lineages(tmp_path, now_ms=1_000).open(topics(), published=reported)
     assert lineage.name > reported

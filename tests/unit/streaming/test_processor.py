@@ -129,7 +129,7 @@ class Bench:
         return new
 
     def again(self) -> None:
-        """Let Spark make a new processor on the same state, as it does for each batch."""
+        """Let Spark create a new processor on the same state, as it does for each batch."""
         self.tester.processor = FoldProcessor(self.parameters, clock=lambda: 7)
         self.tester.processor.init(self.tester.handle)
 
@@ -232,7 +232,7 @@ def test_rows_are_folded_by_offset_whatever_their_order(bench: Bench) -> None:
     assert bench.cluster.log.verified_at is not None
 
 
-def test_records_for_the_sink_count_nothing(bench: Bench) -> None:
+def test_records_for_the_sink_carry_no_counts(bench: Bench) -> None:
     """Figures are added up over all rows; each is in the last row of its key, once."""
     history = small_cluster()
     bench.follow(history)
@@ -244,7 +244,7 @@ def test_records_for_the_sink_count_nothing(bench: Bench) -> None:
     assert tuple(counted) == (None,) * 4 + (len(history.changes), 0, 0, 0, 5_000)
 
 
-def test_counts_are_of_the_whole_batch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_cover_the_whole_batch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if a cluster is forgotten in the middle of it; the newest record of all counts as the newest."""
     history = small_cluster()
     make_a_mistake(monkeypatch)
@@ -256,7 +256,7 @@ def test_counts_are_of_the_whole_batch(bench: Bench, monkeypatch: pytest.MonkeyP
     assert bench.tally.newest_ms == 5_002
 
 
-def test_no_rows_are_no_batch(bench: Bench) -> None:
+def test_a_batch_without_rows_counts_nothing(bench: Bench) -> None:
     """Nothing is counted, and there is no newest record."""
     bench.follow(small_cluster())
     bench.fold([])
@@ -284,7 +284,7 @@ def test_a_record_that_the_sink_would_refuse_is_left_out(
     assert bench.tally.errors == 2 * more
 
 
-def test_only_what_changed_is_sent(bench: Bench) -> None:
+def test_only_changed_views_are_sent(bench: Bench) -> None:
     """A heartbeat sends only the cluster's view; an ISR change sends its topic and brokers."""
     history = small_cluster()
     bench.follow(history)
@@ -301,8 +301,8 @@ def test_only_what_changed_is_sent(bench: Bench) -> None:
     assert [event.who for event in shrunk] == [(2,)]
 
 
-def test_a_worker_that_knows_another_past_sends_all_broker_views(bench: Bench) -> None:
-    """What was sent is remembered for one state only; with any other state it is forgotten."""
+def test_a_worker_with_another_state_in_memory_sends_all_broker_views(bench: Bench) -> None:
+    """A worker keeps in memory which views it sent for one state only."""
     history = small_cluster()
     bench.follow(history)
     processor_module._remembered.clear()  # as in a new worker process
@@ -358,7 +358,7 @@ def test_garbage_is_counted_and_skipped(bench: Bench) -> None:
     assert bench.cluster.log.heartbeat_at == history.now + 1
 
 
-def test_an_anomaly_says_what_is_wrong_with_a_message(bench: Bench) -> None:
+def test_an_anomaly_names_the_problem_of_a_message(bench: Bench) -> None:
     """Its place, its bytes, its records, or whose they are; what follows the message is read."""
     bench.parameters = dataclasses.replace(bench.parameters, partitions=8)
     bench.again()
@@ -398,7 +398,7 @@ def test_records_of_another_cluster_are_not_folded(bench: Bench) -> None:
     assert bench.cluster.log.unreadable == 1
 
 
-def test_garbage_alone_makes_no_cluster(bench: Bench) -> None:
+def test_garbage_alone_creates_no_cluster(bench: Bench) -> None:
     """A key that no watcher writes gets no view and no state."""
     bench.send(b"garbage", b"more")
     assert [row.topic for row in bench.out] == [None]
@@ -407,7 +407,7 @@ def test_garbage_alone_makes_no_cluster(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "no name", "-x", "a" * 65])
-def test_a_key_that_is_no_name_belongs_to_nobody(bench: Bench, key: str) -> None:
+def test_messages_with_an_invalid_cluster_key_are_unattributed(bench: Bench, key: str) -> None:
     """Messages without a key, or with one that cannot name a cluster, are counted for the fold's metrics."""
     bench.fold(bench.rows([encode_changes(small_cluster().changes), None]), cluster=key)
     assert [row.topic for row in bench.out] == [None]
@@ -468,7 +468,7 @@ def test_a_null_in_the_log_forgets_its_cluster(bench: Bench) -> None:
     assert not any(bench.states.values())
 
 
-def test_what_comes_after_a_forgotten_cluster_begins_a_new_one(bench: Bench) -> None:
+def test_changes_after_a_forgotten_cluster_begin_a_new_one(bench: Bench) -> None:
     """A watcher that returns is counted from its first resync, in the batch of the null or later."""
     history = small_cluster()
     history.elect(1)
@@ -483,7 +483,7 @@ def test_what_comes_after_a_forgotten_cluster_begins_a_new_one(bench: Bench) -> 
     assert (bench.cluster.counts, bench.cluster.log.not_newer) == (again, len(history.changes))
 
 
-def test_a_lineage_that_knows_nothing_of_a_forgotten_cluster_takes_its_view_back(
+def test_a_null_of_an_unknown_cluster_deletes_its_view(
     bench: Bench,
 ) -> None:
     """Its changes may have been deleted from the log before the null was."""
@@ -493,14 +493,14 @@ def test_a_lineage_that_knows_nothing_of_a_forgotten_cluster_takes_its_view_back
     assert not any(bench.states.values())
 
 
-def test_a_null_in_another_partition_forgets_nothing(bench: Bench) -> None:
+def test_a_null_in_another_partition_forgets_no_cluster(bench: Bench) -> None:
     """Only in a cluster's own partition does the null have a place in the order."""
     bench.follow(small_cluster())
     bench.fold(bench.rows([None], partition=1))
     assert bench.cluster.log.unreadable == 1
 
 
-def test_a_batch_that_forgets_may_run_again(bench: Bench) -> None:
+def test_a_batch_that_forgets_a_cluster_may_run_again(bench: Bench) -> None:
     """Whether it was committed or not: the nulls are the same, and the state is just as empty."""
     bench.follow(small_cluster())
     before = copy.deepcopy(bench.states)
@@ -526,7 +526,7 @@ def test_a_view_deleted_long_ago_gets_a_tombstone(bench: Bench) -> None:
     assert written == [("prod/topic/t/0", True), ("prod/cluster", False)]
 
 
-def test_the_state_is_what_the_views_show(bench: Bench) -> None:
+def test_the_state_store_holds_the_same_partitions_as_the_views(bench: Bench) -> None:
     """Control plane and topics are packed in Spark's state, and any worker can read them."""
     bench.follow(small_cluster(a={0: (0, 1)}, b={0: (1, 2), 1: (2, 0)}))
     row = bench.control
@@ -617,7 +617,9 @@ def test_event_ids_rise_over_batches(bench: Bench) -> None:
     assert seen == sorted(set(seen))
 
 
-def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_while_folding_skips_one_change(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An exception that one change causes is counted and reported; the rest of the batch is folded."""
     history = small_cluster()
     bench.follow(history)
@@ -632,7 +634,7 @@ def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("spoilt", [b"\xfe", msgspec.msgpack.encode({"t": b"\xfe"})])
-def test_an_unreadable_state_is_no_changes_fault(bench: Bench, spoilt: bytes) -> None:
+def test_an_unreadable_state_ends_the_batch(bench: Bench, spoilt: bytes) -> None:
     """A state of another version ends the batch: a new lineage must begin."""
     history = small_cluster()
     bench.follow(history)
@@ -643,7 +645,7 @@ def test_an_unreadable_state_is_no_changes_fault(bench: Bench, spoilt: bytes) ->
         bench.follow(history)
 
 
-def test_the_assumed_settings_are_those_of_now(bench: Bench) -> None:
+def test_changed_assumed_settings_apply_without_a_new_lineage(bench: Bench) -> None:
     """After a restart a changed option shows in the figures, without a new lineage."""
     history = small_cluster()
     bench.follow(history)
@@ -662,7 +664,7 @@ def test_the_assumed_settings_are_those_of_now(bench: Bench) -> None:
     assert bench.cluster.counts.at_min_isr == 2
 
 
-def test_each_cluster_has_settings_of_its_own(bench: Bench) -> None:
+def test_each_cluster_has_its_own_settings(bench: Bench) -> None:
     """One fold serves clusters whose brokers' files differ; for a cluster that is not named nothing is known."""
     for named, expected in (("prod", (2, 1)), ("other", (None, None))):
         bench.parameters = dataclasses.replace(
@@ -685,7 +687,7 @@ def batches(changes: Sequence[ZnodeChange], size: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_where_batches_end_does_not_matter(size: int) -> None:
+def test_batch_boundaries_do_not_change_the_result(size: int) -> None:
     """The same log, split into other batches, gives the same figures and the same counters."""
     history = small_cluster()
     history.broker_gone(0)
@@ -704,8 +706,8 @@ def test_where_batches_end_does_not_matter(size: int) -> None:
     assert parts.cluster.controller.elections == whole.cluster.controller.elections
 
 
-def test_an_incident_goes_through_batches_and_checkpoints(bench: Bench) -> None:
-    """It is opened in one batch and closed in another, by a processor that Spark made anew."""
+def test_an_incident_is_kept_across_batches_and_new_processors(bench: Bench) -> None:
+    """It is opened in one batch and closed in another, by a new processor of Spark."""
     history = small_cluster()
     history.heartbeat()
     bench.follow(history)
@@ -763,7 +765,7 @@ def test_a_recommendation_is_made_and_graded_over_the_state_store(bench: Bench) 
     assert shown.graded == (graded.grade,)
 
 
-def test_an_election_that_kcm_asked_for_is_named(bench: Bench) -> None:
+def test_an_election_that_kcm_requested_is_named(bench: Bench) -> None:
     """Its request is neither a change nor garbage, and the next worker knows it. Another cluster's is garbage."""
     history = small_cluster(t=dict.fromkeys(range(10), (0, 1, 2)))
     history.state("t", 3, leader=1, isr=(0, 1, 2), leader_epoch=1)
@@ -781,8 +783,8 @@ def test_an_election_that_kcm_asked_for_is_named(bench: Bench) -> None:
     assert elected.by is ElectionOrigin.KCM
 
 
-def test_a_request_alone_makes_no_cluster(bench: Bench) -> None:
-    """Only a watcher makes a cluster: nothing is stored, and nothing is shown."""
+def test_a_request_alone_creates_no_cluster(bench: Bench) -> None:
+    """Only a watcher creates a cluster: nothing is stored, and nothing is published."""
     bench.send(encode_request(election_request("t", 3)))
     assert [row.topic for row in bench.out] == [None]
     assert bench.tally.unattributed == 1
@@ -790,7 +792,7 @@ def test_a_request_alone_makes_no_cluster(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("harm", spoiled(b"{}"))
-def test_a_hostile_record_is_counted_and_stops_nothing(bench: Bench, harm: str) -> None:
+def test_a_hostile_record_is_counted_and_the_others_are_folded(bench: Bench, harm: str) -> None:
     """Whatever 4 kB a cluster's record holds, the changes before and after it are folded."""
     history = small_cluster()
     bench.follow(history)
@@ -803,10 +805,8 @@ def test_a_hostile_record_is_counted_and_stops_nothing(bench: Bench, harm: str) 
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_what_a_record_may_hold_of_a_number_can_be_kept_again_and_again(
-    bench: Bench, name: str
-) -> None:
-    """Whatever sums result from it: a state that cannot be written would end the fold at each start."""
+def test_the_largest_numbers_of_a_record_fit_into_the_state(bench: Bench, name: str) -> None:
+    """Repeatedly: a state that cannot be written would end the fold at each start."""
     history = small_cluster()
     history.state("t", 0, leader=1, isr=[0, 1])
     history.heartbeat()
@@ -825,7 +825,7 @@ def test_what_a_record_may_hold_of_a_number_can_be_kept_again_and_again(
     assert bench.tally.errors == 0
 
 
-def test_what_another_worker_folded_meanwhile_is_sent_again(bench: Bench) -> None:
+def test_changes_folded_by_another_worker_are_sent_again(bench: Bench) -> None:
     """A worker that gets a cluster back notices that the state is not the one that it left."""
     history = small_cluster()
     bench.follow(history)
@@ -842,7 +842,7 @@ def test_what_another_worker_folded_meanwhile_is_sent_again(bench: Bench) -> Non
     assert {"prod/broker/0", "prod/broker/1", "prod/broker/2"} <= set(bench.views)
 
 
-def test_a_new_worker_leaves_the_state_that_another_would_have_left() -> None:
+def test_a_new_worker_writes_the_same_state_as_a_warm_one() -> None:
     """It also knows the memberships from before, and removes those that have ended."""
     states = []
     for is_new in (False, True):
@@ -859,10 +859,8 @@ def test_a_new_worker_leaves_the_state_that_another_would_have_left() -> None:
 
 
 @pytest.mark.parametrize("times", [(2**62,), (-5, 2**62, 7_000, 8_000)], ids=["none", "the third"])
-def test_counters_begin_at_the_first_time_that_may_be_one(
-    bench: Bench, times: tuple[int, ...]
-) -> None:
-    """A watcher's clock may be wrong. Without any possible time counters begin in 1970, which is obvious."""
+def test_counters_begin_at_the_first_plausible_time(bench: Bench, times: tuple[int, ...]) -> None:
+    """A watcher's clock may be wrong. Without a plausible time counters begin in 1970."""
     history = small_cluster()
     many = len(history.changes) - len(times)
     dated = zip(history.changes, (*times, *(times[-1],) * many), strict=True)
@@ -917,7 +915,7 @@ def remembered_of(size: int) -> Remembered:
     return Remembered(StoredCluster(control), topics=RememberedTopics({0: bytes(size)}))
 
 
-def test_each_fold_names_a_state_of_its_own(bench: Bench) -> None:
+def test_each_fold_increments_the_fold_number_of_the_state(bench: Bench) -> None:
     """The state counts folds from 1, and the worker remembers which of these states it knows."""
     history = small_cluster()
     bench.follow(history)

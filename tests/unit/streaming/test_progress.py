@@ -53,7 +53,7 @@ def test_each_batch_is_rendered_and_read_once() -> None:
     assert [progress.rendered for progress in kept] == [1] * 6
 
 
-def test_a_turn_without_a_batch_does_not_hide_the_batch_that_comes_next() -> None:
+def test_an_idle_progress_does_not_hide_the_next_batch() -> None:
     """Both are reported under one number; the second report is the batch."""
     idle = PROGRESS | {"batchId": 8, "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
     held = [Progress(PROGRESS, "00:07"), Progress(idle, "00:08")]

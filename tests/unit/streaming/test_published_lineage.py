@@ -72,7 +72,7 @@ def test_views_that_may_not_be_read_are_a_warning(
     assert "the fold may not read the views" in capsys.readouterr().out
 
 
-def test_brokers_that_are_away_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_brokers_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fold waits for them rather than continue with a checkpoint that may be too old."""
     with pytest.raises(TopicReadError, match="does not answer"):
         lineage_of(monkeypatch, Client(ends=(AWAY_CODE,)))

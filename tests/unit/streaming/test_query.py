@@ -41,13 +41,13 @@ def test_causes_are_listed_to_the_innermost() -> None:
     assert describe(text).kind is FailureKind.DISK
 
 
-def test_an_error_that_causes_itself_ends() -> None:
-    """Java allows it."""
+def test_a_cycle_of_causes_is_cut_at_a_maximum() -> None:
+    """Java allows an exception to be its own cause."""
     loop = JavaError("again")
     loop._cause = loop
     assert len(failure_text(failed_of(loop)).splitlines()) == MAX_CAUSES
 
 
-def test_a_query_may_end_without_an_error() -> None:
-    """The text then says so."""
+def test_a_query_that_ended_without_an_error_has_a_text() -> None:
+    """The text is then: the query ended by itself."""
     assert failure_text(failed_of(None)) == "the query ended by itself"

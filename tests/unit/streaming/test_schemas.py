@@ -52,6 +52,6 @@ def fingerprint() -> str:
     return hashlib.sha256(repr((packed, spark)).encode()).hexdigest()[:16]
 
 
-def test_another_layout_has_another_version() -> None:
-    """Whoever changes what a checkpoint holds must raise STATE_VERSION (or LAYOUT_VERSION)."""
+def test_a_changed_state_layout_needs_a_new_version() -> None:
+    """A change of the layouts in a checkpoint must raise STATE_VERSION (or LAYOUT_VERSION)."""
     assert FINGERPRINTS.get((STATE_VERSION, LAYOUT_VERSION)) == fingerprint()

@@ -99,7 +99,7 @@ class Pauses:
         return next(self._next_s)
 
 
-class PlayedThread:
+class FakeThread:
     """A fake thread that notes calls."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class PlayedThread:
         self.steps.append("start")
 
     def check(self) -> None:
-        """Raise what the test says that it ended with."""
+        """Raise the error that the test ends the query with."""
         if self.failure is not None:
             raise self.failure
 
@@ -121,11 +121,11 @@ class PlayedThread:
         self.steps.append("close")
 
 
-class PlayedWatchdog:
+class FakeWatchdog:
     """A fake watchdog without a clock; it knows how long the current call may take."""
 
     def __init__(self, kill: Callable[[], None]) -> None:
-        self.thread = PlayedThread()
+        self.thread = FakeThread()
         self.reason: str | None = None
         self.limit_s: float | None = None
         self._kill = kill
@@ -145,10 +145,10 @@ class PlayedWatchdog:
         self._kill()
 
 
-class PlayedQuery:
-    """A query that ends by itself, unless the test says otherwise."""
+class FakeQuery:
+    """A query that ends by itself, unless the test keeps it running."""
 
-    def __init__(self, played: PlayedQueries, batches: Sequence[int]) -> None:
+    def __init__(self, played: FakeQueries, batches: Sequence[int]) -> None:
         self.is_active = False
         self.stops = 0
         self.on_stop: Callable[[], None] = _nothing
@@ -170,7 +170,7 @@ class PlayedQuery:
         self.on_stop()
 
 
-class PlayedQueries:
+class FakeQueries:
     """Queries that each end after their batches with their error text, and the fold that runs them."""
 
     def __init__(
@@ -184,12 +184,12 @@ class PlayedQueries:
         self.stop = Stop()
         self.lineages: list[str] = []
         self.sessions: list[SimpleNamespace] = []
-        self.queries: list[PlayedQuery] = []
+        self.queries: list[FakeQuery] = []
         self.registry = CollectorRegistry()
-        self.probe = SimpleNamespace(thread=PlayedThread(), answer=None, failure=None)
+        self.probe = SimpleNamespace(thread=FakeThread(), answer=None, failure=None)
         self.measure: Callable[[object], None] = _nothing
         """What the probe calls after each turn."""
-        self.on_turn: Callable[[PlayedQuery], None] = _nothing
+        self.on_turn: Callable[[FakeQuery], None] = _nothing
         """Called with each query that starts."""
         self.on_session: Callable[[], None] = _nothing
         self.on_start: Callable[[], None] = _nothing
@@ -255,8 +255,8 @@ class PlayedQueries:
         assert (settings, topics) == (self.settings, TOPICS)
         assert checkpoint.is_dir()
 
-    def _watch(self, kill: Callable[[], None]) -> PlayedWatchdog:
-        self.watchdog = PlayedWatchdog(kill)
+    def _watch(self, kill: Callable[[], None]) -> FakeWatchdog:
+        self.watchdog = FakeWatchdog(kill)
         return self.watchdog
 
     def _probe(
@@ -308,7 +308,7 @@ class PlayedQueries:
         self.on_start()
         if not self._text:
             self.stop.set()
-        query = PlayedQuery(self, [next(self._batches) for _ in range(batches)])
+        query = FakeQuery(self, [next(self._batches) for _ in range(batches)])
         self.queries.append(query)
         self.on_turn(query)
         return query
@@ -322,33 +322,33 @@ def _nothing(*_: object) -> None:
     """Do nothing."""
 
 
-def test_failures_with_batches_between_them_never_end_the_fold(
+def test_failures_separated_by_batches_keep_the_lineage(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """However many they are in a year, they are unrelated: the lineage is kept."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows")] * 12)
+    """However many there are in a year, they are unrelated."""
+    played = FakeQueries(monkeypatch, tmp_path, [(1, "who knows")] * 12)
     played.run()
     assert len(played.lineages) == 13
     assert len(set(played.lineages)) == 1
 
 
-def test_the_jvm_forgets_the_files_of_batches_now_and_then(
+def test_the_session_forgets_batch_files_after_a_number_of_batches(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """After each so many batches, also over restarts of the query: batches 0, 3 and 6 of seven."""
     monkeypatch.setattr("streaming.service.FORGETS_EACH", 3)
-    played = PlayedQueries(monkeypatch, tmp_path, [(4, "who knows"), (3, "who knows")])
+    played = FakeQueries(monkeypatch, tmp_path, [(4, "who knows"), (3, "who knows")])
     played.run()
     assert sum(session.forgets for session in played.sessions) == 3
 
 
-def test_failures_without_a_batch_between_them_end_it_after_a_new_lineage_was_tried(
+def test_repeated_failures_begin_a_new_lineage_and_then_end_the_fold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The second begins a lineage, the fourth ends the part with one line; a failure without any batch counts the same."""
     for batches in (1, 0):
         failures = [(batches, "who knows"), *[(0, "who knows")] * 9]
-        played = PlayedQueries(monkeypatch, tmp_path / str(batches), failures)
+        played = FakeQueries(monkeypatch, tmp_path / str(batches), failures)
         with pytest.raises(KcmError, match="fails again and again: who knows"):
             played.run()
         first, second, third, fourth = played.lineages
@@ -360,25 +360,25 @@ KAFKA_AWAY = "org.apache.kafka.common.errors.TimeoutException: no answer"
 STATE_GONE = "CANNOT_LOAD_STATE_STORE: a file is missing"
 
 
-def test_a_full_disk_ends_a_fold_that_has_not_folded_yet_and_no_other(
+def test_a_full_disk_ends_the_fold_only_before_its_first_batch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Only the user can fix it: at the start the fold ends with one line, later it waits."""
     with pytest.raises(EnvironmentProblemError, match="No space left on device; correct it") as end:
-        PlayedQueries(monkeypatch, tmp_path / "new", [(0, DISK_FULL)]).run()
+        FakeQueries(monkeypatch, tmp_path / "new", [(0, DISK_FULL)]).run()
     assert str(tmp_path / "new") in str(end.value)
-    played = PlayedQueries(monkeypatch, tmp_path / "old", [(1, "who knows"), *[(0, DISK_FULL)] * 6])
+    played = FakeQueries(monkeypatch, tmp_path / "old", [(1, "who knows"), *[(0, DISK_FULL)] * 6])
     played.run()
     assert len(set(played.lineages)) == 1
     assert (played.restarts("disk"), played.restarts("other")) == (6, 1)
     assert played.pauses_s == [FIRST_PAUSE_S + number for number in range(7)]
 
 
-def test_kafka_that_is_away_blames_neither_the_checkpoint_nor_the_fold(
+def test_failures_while_kafka_is_down_keep_the_lineage(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """However often a query fails because of it, or the views cannot be read before a query."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, KAFKA_AWAY)] * 8)
+    """However often a query fails because of Kafka, or the views cannot be read before a query."""
+    played = FakeQueries(monkeypatch, tmp_path, [(0, KAFKA_AWAY)] * 8)
     unread = iter([True] * 8)
 
     def published(*_: object) -> None:
@@ -396,7 +396,7 @@ def test_a_state_that_cannot_be_read_begins_a_lineage_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Another try with the same checkpoint would fail as well."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, STATE_GONE)])
+    played = FakeQueries(monkeypatch, tmp_path, [(0, STATE_GONE)])
     played.run()
     assert len(set(played.lineages)) == len(played.lineages) == 2
     assert played.restarts("state") == 1
@@ -406,15 +406,15 @@ def test_a_log_that_lost_its_beginning_and_newer_views_begin_a_lineage(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The checkpoint needs what the log no longer holds, or is older than what was written."""
-    whole = PlayedQueries(monkeypatch, tmp_path, [])
+    whole = FakeQueries(monkeypatch, tmp_path, [])
     whole.run()
-    played = PlayedQueries(monkeypatch, tmp_path, [])
+    played = FakeQueries(monkeypatch, tmp_path, [])
     monkeypatch.setattr("streaming.service.truncated_log", lambda *_: "the log was cut")
     played.run()
     (cut,) = played.lineages
     assert [cut] > whole.lineages
     newer = f"{int(cut.split('-')[0]) + 9:013d}-abcdef"
-    played = PlayedQueries(monkeypatch, tmp_path, [])
+    played = FakeQueries(monkeypatch, tmp_path, [])
     monkeypatch.setattr("streaming.service.published_lineage", lambda *_: newer)
     with structlog.testing.capture_logs() as logged:
         played.run()
@@ -423,9 +423,9 @@ def test_a_log_that_lost_its_beginning_and_newer_views_begin_a_lineage(
     assert newer in began["reason"]
 
 
-def test_a_jvm_that_ends_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_jvm_that_exits_is_started_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The reason is in Spark's log. The dead session is closed first, and the last one at the end."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows"), (0, JVM_DIES)])
+    played = FakeQueries(monkeypatch, tmp_path, [(1, "who knows"), (0, JVM_DIES)])
     with structlog.testing.capture_logs() as logged:
         played.run()
     assert [session.closed for session in played.sessions] == [True, True]
@@ -434,16 +434,16 @@ def test_a_jvm_that_ends_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert failed[1].startswith("Spark's JVM ended; see ")
 
 
-def running(query: PlayedQuery) -> None:
+def running(query: FakeQuery) -> None:
     """Make a query run until it is ended."""
     query.is_active = True
 
 
-def test_topics_that_are_made_again_end_the_query_without_blame(
+def test_recreated_topics_restart_the_query_without_a_pause(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """If the topics differ, the next query begins a lineage; there is no pause before it."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 6)
+    played = FakeQueries(monkeypatch, tmp_path, [(0, "not reached")] * 6)
     ids = dict.fromkeys(NAMES, "other")
     played.probe.answer = SimpleNamespace(ids=ids, ends={})
     played.on_turn = running
@@ -453,9 +453,11 @@ def test_topics_that_are_made_again_end_the_query_without_blame(
     assert len(played.lineages) == 7
 
 
-def test_a_batch_that_hangs_ends_the_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_batch_that_hangs_restarts_the_jvm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Only while the log grows: then waiting longer would not help."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 6)
+    played = FakeQueries(monkeypatch, tmp_path, [(0, "not reached")] * 6)
     looked: list[int | None] = []
 
     def look(log_end: int | None) -> str:
@@ -473,19 +475,19 @@ def test_a_batch_that_hangs_ends_the_jvm(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert len(set(played.lineages)) == 1
 
 
-def test_kafka_is_reported_as_away_once_and_as_back_once(
+def test_an_outage_of_kafka_is_logged_once_at_its_start_and_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Spark itself waits for Kafka silently."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, "the end")])
+    played = FakeQueries(monkeypatch, tmp_path, [(0, "the end")])
     answers = iter((None, "down", "down", None, None))
-    queries: list[PlayedQuery] = []
+    queries: list[FakeQuery] = []
 
     def look(_log_end: int | None) -> None:
         played.probe.failure = next(answers, "the end")
         queries[-1].is_active = played.probe.failure != "the end"
 
-    def run_on(query: PlayedQuery) -> None:
+    def run_on(query: FakeQuery) -> None:
         query.is_active = True
         queries.append(query)
 
@@ -504,7 +506,7 @@ def test_kafka_is_reported_as_away_once_and_as_back_once(
     assert (away["reason"], away["bootstrap_servers"]) == ("down", servers)
 
 
-def test_a_fold_holds_its_folder_and_serves_its_metrics_while_it_runs(
+def test_a_running_fold_locks_its_folder_and_serves_its_metrics(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It uses the Java and the wire that were checked; folder and port are released however the fold ends."""
@@ -578,11 +580,11 @@ def test_jars_that_are_missing_are_all_named(tmp_path: Path) -> None:
         run(settings, threading.Event())
 
 
-def test_kafka_that_is_away_ends_a_fold_unless_it_was_stopped(
+def test_unreachable_kafka_is_an_error_unless_the_fold_was_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A user who stops a fold that waits for Kafka sees no error."""
-    played = PlayedQueries(monkeypatch, tmp_path)
+    played = FakeQueries(monkeypatch, tmp_path)
     stops = False
 
     def away(*_: object, **__: object) -> None:
@@ -602,17 +604,17 @@ def test_a_stop_while_spark_starts_begins_no_query(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Spark takes seconds to start, and as long to end."""
-    played = PlayedQueries(monkeypatch, tmp_path)
+    played = FakeQueries(monkeypatch, tmp_path)
     played.on_session = played.stop.set
     played.run()
     assert (len(played.sessions), played.lineages) == (1, [])
 
 
-def test_a_jvm_that_hangs_while_a_query_starts_is_not_the_checkpoints_fault(
+def test_a_jvm_that_hangs_at_query_start_keeps_the_lineage(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The next session begins without the reason of the last one."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, JVM_HANGS)] * 6)
+    played = FakeQueries(monkeypatch, tmp_path, [(0, JVM_HANGS)] * 6)
     with structlog.testing.capture_logs() as logged:
         played.run()
     assert (played.restarts("hung"), len(set(played.lineages))) == (6, 1)
@@ -621,11 +623,11 @@ def test_a_jvm_that_hangs_while_a_query_starts_is_not_the_checkpoints_fault(
     assert len(played.sessions) == 7
 
 
-def test_a_query_that_does_not_start_says_why_while_the_jvm_lives(
+def test_the_reason_of_a_query_that_does_not_start_is_logged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The message refers to Spark's log only when the JVM cannot answer any more."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, "refused: the port is taken")])
+    played = FakeQueries(monkeypatch, tmp_path, [(0, "refused: the port is taken")])
     with structlog.testing.capture_logs() as logged:
         played.run()
     failed = [entry["reason"] for entry in logged if entry["event"] == "the query failed"]
@@ -636,7 +638,7 @@ def test_a_query_that_does_not_start_says_why_while_the_jvm_lives(
 class JavaError(Py4JError):  # type: ignore[misc]  # the package has no types
     """A fake of a JVM exception, whose text is requested from the JVM."""
 
-    def __init__(self, played: PlayedQueries, ask: Callable[[], str]) -> None:
+    def __init__(self, played: FakeQueries, ask: Callable[[], str]) -> None:
         super().__init__()
         self._played = played
         self._ask = ask
@@ -648,11 +650,11 @@ class JavaError(Py4JError):  # type: ignore[misc]  # the package has no types
 
 @pytest.mark.parametrize("stops", [False, True], ids=["start", "stop"])
 @pytest.mark.parametrize("way", ["answers", "dies", "hangs"])
-def test_the_text_of_an_error_is_one_more_question_to_the_jvm(
+def test_the_watchdog_covers_the_call_for_the_text_of_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, *, stops: bool
 ) -> None:
-    """The watchdog watches that call too; if it is not answered, that is not another error."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows")])
+    """A call without an answer does not count as another error."""
+    played = FakeQueries(monkeypatch, tmp_path, [(1, "who knows")])
 
     def ask() -> str:
         if way == "answers":
@@ -667,7 +669,7 @@ def test_the_text_of_an_error_is_one_more_question_to_the_jvm(
         played.on_start = _nothing
         raise JavaError(played, ask)
 
-    def fail_at_its_end(query: PlayedQuery) -> None:
+    def fail_at_its_end(query: FakeQuery) -> None:
         played.on_turn = _nothing
         query.on_stop = fail
 
@@ -681,11 +683,11 @@ def test_the_text_of_an_error_is_one_more_question_to_the_jvm(
     assert len(played.sessions) == (1 if way == "answers" else 2)
 
 
-def test_an_exception_that_pyspark_has_a_class_for_is_a_failure_like_any_other(
+def test_a_pyspark_exception_is_handled_like_a_py4j_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It is not a Py4JError. The second failure begins a lineage, the fourth ends the part."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 9)
+    played = FakeQueries(monkeypatch, tmp_path, [(0, "not reached")] * 9)
 
     def refuse() -> None:
         raise PySparkException("requirement failed")
@@ -705,21 +707,21 @@ def test_a_folder_that_cannot_be_written_ends_the_fold_with_its_name(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    played = PlayedQueries(monkeypatch, tmp_path / "a", [(0, STATE_GONE)])
+    played = FakeQueries(monkeypatch, tmp_path / "a", [(0, STATE_GONE)])
     monkeypatch.setattr("streaming.service.Lineages.begin_new", full)
     with pytest.raises(EnvironmentProblemError, match="a: No space left on device; free some"):
         played.run()
-    played = PlayedQueries(monkeypatch, tmp_path / "b")
+    played = FakeQueries(monkeypatch, tmp_path / "b")
     monkeypatch.setattr("streaming.service.Lineages.open", full)
     with pytest.raises(EnvironmentProblemError, match="b: No space left on device; free some"):
         played.run()
 
 
-def test_a_full_disk_is_found_before_a_checkpoint_is_thrown_away(
+def test_the_disk_is_checked_before_a_checkpoint_is_discarded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A full disk breaks things that seem unrelated."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, STATE_GONE)])
+    played = FakeQueries(monkeypatch, tmp_path, [(0, STATE_GONE)])
 
     def full() -> None:
         raise EnvironmentProblemError("full")
@@ -730,29 +732,29 @@ def test_a_full_disk_is_found_before_a_checkpoint_is_thrown_away(
     assert len(list((played.workspace.root / "lineages").iterdir())) == 1
 
 
-def test_a_machine_that_lacks_something_is_waited_for_ever_longer(
+def test_pauses_grow_while_the_disk_is_full(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The log has the reason and the pause; after a batch the next pause is short again."""
     failures = [(1, DISK_FULL), (0, DISK_FULL), (1, DISK_FULL)]
-    played = PlayedQueries(monkeypatch, tmp_path, failures)
+    played = FakeQueries(monkeypatch, tmp_path, failures)
     with structlog.testing.capture_logs() as logged:
         played.run()
-    said = [entry for entry in logged if entry["event"].startswith("the fold cannot go on")]
-    assert all(str(tmp_path) in entry["reason"] for entry in said)
-    assert [entry["next_try_s"] for entry in said] == played.pauses_s
+    entries = [entry for entry in logged if entry["event"].startswith("the fold cannot go on")]
+    assert all(str(tmp_path) in entry["reason"] for entry in entries)
+    assert [entry["next_try_s"] for entry in entries] == played.pauses_s
     assert played.pauses_s == [FIRST_PAUSE_S, FIRST_PAUSE_S + 1, FIRST_PAUSE_S]
 
 
-def test_a_new_lineage_is_counted_and_says_why(
+def test_a_new_lineage_is_counted_and_logged_with_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What the old lineage folded does not count in the new one's lag. The old folder is removed after the new one's first batch."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(1, STATE_GONE), (1, "x"), (1, "y")])
+    played = FakeQueries(monkeypatch, tmp_path, [(1, STATE_GONE), (1, "x"), (1, "y")])
     folders: list[int] = []
     lags: list[float | None] = []
 
-    def note(_query: PlayedQuery) -> None:
+    def note(_query: FakeQuery) -> None:
         folders.append(len(list((played.workspace.root / "lineages").iterdir())))
         played.measure(SimpleNamespace(failure=None, answer=SimpleNamespace(ends={("l", 0): 150})))
         lags.append(played.sample("kcm_fold_lag_records"))
@@ -773,14 +775,14 @@ def test_the_lag_is_known_only_while_a_query_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """From the sum of the log's ends in Kafka; an unknown end does not give a lag of 0."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(1, "first"), (1, "second")])
+    played = FakeQueries(monkeypatch, tmp_path, [(1, "first"), (1, "second")])
     lags: list[float | None] = []
 
     def measure(**probe: object) -> None:
         played.measure(SimpleNamespace(**probe))
         lags.append(played.sample("kcm_fold_lag_records"))
 
-    def note(_query: PlayedQuery) -> None:
+    def note(_query: FakeQuery) -> None:
         known = SimpleNamespace(ends={("kcm.changes", 0): 100, ("kcm.changes", 1): 25})
         measure(failure=None, answer=known)
         measure(failure="away", answer=known)
@@ -794,11 +796,11 @@ def test_the_lag_is_known_only_while_a_query_runs(
     assert played.sample("kcm_fold_lag_records") is None
 
 
-def test_each_batch_is_counted_once_and_an_empty_one_is_no_figure(
+def test_each_batch_is_observed_once_and_an_empty_one_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Spark reports the last hundred batches each time."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(3, "the end")])
+    played = FakeQueries(monkeypatch, tmp_path, [(3, "the end")])
     moved: list[int] = []
     begun: list[int] = []
     clock = SimpleNamespace(
@@ -807,7 +809,7 @@ def test_each_batch_is_counted_once_and_an_empty_one_is_no_figure(
     monkeypatch.setattr("streaming.service.BatchClock", lambda: clock)
     seen: list[float | None] = []
 
-    def run_on(query: PlayedQuery) -> None:
+    def run_on(query: FakeQuery) -> None:
         query.progresses.append(Progress(PROGRESS | {"batchId": 90, "numInputRows": 0}))
         query.is_active = True
 
@@ -831,9 +833,9 @@ def test_a_thread_that_ended_ends_the_fold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     """Otherwise nothing would watch the JVM or the topics; the query is stopped in order."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")])
+    played = FakeQueries(monkeypatch, tmp_path, [(0, "not reached")])
 
-    def fail(query: PlayedQuery) -> None:
+    def fail(query: FakeQuery) -> None:
         query.is_active = True
         getattr(played, name).thread.failure = LookupError("gone")
 
@@ -847,23 +849,23 @@ def test_a_stop_ends_a_running_query_and_its_jvm_in_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A JVM that is dead or answers with an error does not prevent the fold from ending."""
-    played = PlayedQueries(monkeypatch, tmp_path)
+    played = FakeQueries(monkeypatch, tmp_path)
     played.run()
     assert [query.stops for query in played.queries] == [1]
-    dead = PlayedQueries(monkeypatch, tmp_path)
+    dead = FakeQueries(monkeypatch, tmp_path)
 
-    def die(_query: PlayedQuery) -> None:
+    def die(_query: FakeQuery) -> None:
         dead.sessions[-1].alive = False
 
     dead.on_turn = die
     dead.run()
     assert [query.stops for query in dead.queries] == [0]
-    broken = PlayedQueries(monkeypatch, tmp_path)
+    broken = FakeQueries(monkeypatch, tmp_path)
 
     def refuse() -> None:
         raise Py4JNetworkError("no answer")
 
-    def spoil(query: PlayedQuery) -> None:
+    def spoil(query: FakeQuery) -> None:
         query.on_stop = refuse
 
     broken.on_turn = spoil
@@ -882,20 +884,20 @@ def test_a_jvm_that_hangs_while_it_starts_ends_the_process(
         raise SystemExit
 
     monkeypatch.setattr(os, "_exit", leave)
-    PlayedQueries(monkeypatch, tmp_path, [(0, JVM_HANGS)]).run()
+    FakeQueries(monkeypatch, tmp_path, [(0, JVM_HANGS)]).run()
     assert codes == []
-    played = PlayedQueries(monkeypatch, tmp_path)
+    played = FakeQueries(monkeypatch, tmp_path)
     monkeypatch.setattr("streaming.service.Session", lambda *_: played.watchdog.end("it hangs"))
     with pytest.raises(SystemExit):
         played.run()
     assert codes == [KcmError.exit_code]
 
 
-def test_how_long_kafka_was_away_and_spark_took_to_end_is_said(
+def test_the_outage_of_kafka_and_the_shutdown_time_of_spark_are_logged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In seconds, to one decimal."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")])
+    played = FakeQueries(monkeypatch, tmp_path, [(0, "not reached")])
     now_s = [100.0]
     monkeypatch.setattr("streaming.service.time", SimpleNamespace(monotonic=lambda: now_s[0]))
     failures: Iterator[str | None] = iter(("down", "down", None))
@@ -911,7 +913,7 @@ def test_how_long_kafka_was_away_and_spark_took_to_end_is_said(
     clock = SimpleNamespace(begin=_nothing, moved=_nothing, look=look)
     monkeypatch.setattr("streaming.service.BatchClock", lambda: clock)
 
-    def run_on(query: PlayedQuery) -> None:
+    def run_on(query: FakeQuery) -> None:
         running(query)
         monkeypatch.setattr(played.watchdog.thread, "check", check)
         close = played.sessions[-1].close

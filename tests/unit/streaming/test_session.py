@@ -19,7 +19,7 @@ from streaming.session import _escaped, check_wire, spark_properties, submit_fil
 from streaming.workspace import Workspace
 
 
-def test_the_users_spark_properties_win(tmp_path: Path) -> None:
+def test_the_users_spark_properties_take_precedence(tmp_path: Path) -> None:
     """Those of kcm are defaults; a property that would break the log's order cannot be set."""
     settings = load(
         StreamSettings, spark_conf={"spark.sql.adaptive.enabled": "true", "spark.x": "y"}
@@ -32,7 +32,7 @@ def test_the_users_spark_properties_win(tmp_path: Path) -> None:
     assert properties["spark.local.dir"] == str(tmp_path / "scratch")
 
 
-def test_jars_reach_a_cluster_too(tmp_path: Path) -> None:
+def test_jars_are_sent_to_the_executors_of_a_cluster(tmp_path: Path) -> None:
     """Locally they are on the class path; a cluster's executors have them sent."""
     workspace = Workspace(tmp_path, stop=threading.Event())
     jars = (Path("/a.jar"), Path("/b.jar"))
@@ -45,7 +45,7 @@ def test_jars_reach_a_cluster_too(tmp_path: Path) -> None:
     assert "spark.driver.host" not in remote
 
 
-def test_an_archive_of_classes_is_given_where_it_is_there(tmp_path: Path) -> None:
+def test_a_class_data_archive_is_used_if_it_exists(tmp_path: Path) -> None:
     """Without it, or if it does not exist, Java gets no option: it would only print a warning."""
     workspace = Workspace(tmp_path, stop=threading.Event())
     archive = tmp_path / "classes.jsa"
@@ -72,7 +72,7 @@ def test_spark_talks_to_python_through_unix_sockets_where_it_can(
     assert option not in remote
 
 
-def test_a_cluster_has_a_guarded_wire(tmp_path: Path) -> None:
+def test_connections_to_a_cluster_are_authenticated_and_encrypted(tmp_path: Path) -> None:
     """With executors elsewhere both sides authenticate and encrypt; locally there are no connections."""
     workspace = Workspace(tmp_path, stop=threading.Event())
     remote = spark_properties(load(StreamSettings, spark_master="k8s://https://k"), workspace)
@@ -99,10 +99,10 @@ OPEN = {"spark.authenticate": "false", "spark.network.crypto.enabled": "false"}
         ("spark://m:7077", OPEN, False),
     ],
 )
-def test_a_master_that_shares_a_secret_is_given_one(
+def test_a_standalone_master_needs_a_shared_secret(
     master: str, conf: dict[str, str], refused: bool
 ) -> None:
-    """Where Spark makes no secret, a secret must be given, or authentication be turned off explicitly."""
+    """Spark generates none there: it must be given, or authentication turned off explicitly."""
     settings = load(StreamSettings, spark_master=master, spark_conf=conf)
     with (
         pytest.raises(UsageError, match=r"spark\.authenticate\.secret")
@@ -112,8 +112,8 @@ def test_a_master_that_shares_a_secret_is_given_one(
         check_wire(settings)
 
 
-def test_submit_files_are_the_owners_alone_and_go(tmp_path: Path) -> None:
-    """The arguments name the files and hold no secret; nobody else may read them."""
+def test_submit_files_have_mode_0600_and_are_removed(tmp_path: Path) -> None:
+    """The arguments name the files and contain no secret; other users may not read the files."""
     properties = {"spark.a": "hunter2", "spark.driver.extraJavaOptions": "-Da='b c' -Dd=\"e\\\\f\""}
     with submit_files(properties, tmp_path) as arguments:
         files = {path.name: path for path in tmp_path.iterdir()}
@@ -124,16 +124,16 @@ def test_submit_files_are_the_owners_alone_and_go(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_disk_that_takes_no_files_is_named(tmp_path: Path) -> None:
-    """The fold waits when the machine lacks something, so it needs that error; no file is left behind."""
+def test_submit_files_that_cannot_be_written_name_their_folder(tmp_path: Path) -> None:
+    """The fold waits after that error, until a user corrects it; no file is left behind."""
     gone = tmp_path / "gone"
     with pytest.raises(EnvironmentProblemError, match=str(gone)), submit_files({"a": "b"}, gone):
         pass
 
 
 @given(st.text())
-def test_a_property_is_read_back_to_the_letter(text: str) -> None:
-    """Java reads exactly what was written, whatever it is."""
+def test_an_escaped_property_is_read_back_unchanged(text: str) -> None:
+    """Java reads exactly the text that was written."""
     written = _escaped(text)
     units = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), written)
     assert units.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") == text

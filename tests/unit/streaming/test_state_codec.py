@@ -28,7 +28,7 @@ def test_topics_reach_the_store_with_a_flush() -> None:
     assert again.flush() == 0  # reading changes nothing
 
 
-def test_a_removed_topic_is_gone_at_once_and_from_the_store_with_a_flush() -> None:
+def test_a_removed_topic_leaves_the_state_store_with_the_next_flush() -> None:
     """One that was never stored may be removed as well."""
     store = TopicsInMemory()
     topics = store.batch()
@@ -43,7 +43,7 @@ def test_a_removed_topic_is_gone_at_once_and_from_the_store_with_a_flush() -> No
     assert list(store.batch().names()) == []
 
 
-def test_a_walk_over_all_topics_keeps_none() -> None:
+def test_peek_keeps_no_topic_in_memory() -> None:
     """It sees what was put or removed before; other topics are read each time and not kept."""
     store = TopicsInMemory()
     topics = store.batch()
@@ -58,7 +58,7 @@ def test_a_walk_over_all_topics_keeps_none() -> None:
     assert again.get("b") is again.peek("b")
 
 
-def test_a_batch_writes_the_pieces_of_a_wide_topic_that_changed() -> None:
+def test_a_flush_writes_only_the_changed_pieces_of_a_wide_topic() -> None:
     """And the value under its name; pieces that it no longer has are removed."""
     store = TopicsInMemory(JournalLimits(piece_partitions=2, least_bytes=1 << 20))
     topics = store.batch()

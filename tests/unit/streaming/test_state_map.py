@@ -43,7 +43,7 @@ def rows() -> CountedMapState:
     return CountedMapState(dict(ROWS))
 
 
-def test_all_parts_are_read_at_once_and_once(rows: CountedMapState) -> None:
+def test_all_parts_are_read_with_a_single_scan(rows: CountedMapState) -> None:
     """A caller that needs all of one part needs all of the others, and then reads no single value."""
     state = StateMap(rows)
     assert state.items(StatePart.BASE) == {0: b"b0", 7: b"b7"}
@@ -53,7 +53,7 @@ def test_all_parts_are_read_at_once_and_once(rows: CountedMapState) -> None:
     assert rows.reads == {"value": 0, "all": 1}
 
 
-def test_one_value_is_asked_for_by_itself(rows: CountedMapState) -> None:
+def test_a_single_value_is_read_by_its_key(rows: CountedMapState) -> None:
     """A batch that needs little reads little; values are returned as bytes."""
     state = StateMap(rows)
     value = state.get(StatePart.BASE, 7)
@@ -63,7 +63,7 @@ def test_one_value_is_asked_for_by_itself(rows: CountedMapState) -> None:
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_what_is_changed_is_in_the_state_and_in_what_was_read(
+def test_writes_reach_the_state_and_the_values_already_read(
     is_read: bool, rows: CountedMapState
 ) -> None:
     """Whether everything was read before or not; removing a missing key has no effect."""
@@ -86,14 +86,14 @@ def test_what_is_changed_is_in_the_state_and_in_what_was_read(
     assert StateMap(rows).get(StatePart.CONTROL, 0) == b"begun"
 
 
-def test_what_is_given_out_is_a_copy(rows: CountedMapState) -> None:
+def test_items_returns_a_copy(rows: CountedMapState) -> None:
     """Changing it changes no state."""
     state = StateMap(rows)
     state.items(StatePart.BASE).clear()
     assert state.items(StatePart.BASE) == {0: b"b0", 7: b"b7"}
 
 
-def test_parts_are_kept_by_these_numbers() -> None:
+def test_the_numbers_of_the_state_parts_are_fixed() -> None:
     """They are part of checkpoints: with other numbers one part would be taken for another."""
     assert {part.name: part.value for part in StatePart} == {
         "CONTROL": 0,

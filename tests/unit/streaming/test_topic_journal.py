@@ -32,7 +32,7 @@ def journal_bytes(topics: TopicsInMemory) -> int:
     return sum(len(entries) for each in topics.journal for entries in each)
 
 
-def test_a_batch_appends_what_it_changed_with_one_call() -> None:
+def test_a_batch_appends_its_changes_with_one_call() -> None:
     """The base is not touched before the journal is due."""
     topics = TopicsInMemory()
     topics.packed.write(dict.fromkeys(names(0, 50), b"1"))
@@ -51,7 +51,7 @@ def test_a_batch_without_changes_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("limits", [EAGER, LAZY, JournalLimits()])
-def test_a_new_worker_finds_what_the_old_one_knew(limits: JournalLimits) -> None:
+def test_a_new_worker_reads_the_same_topics_as_the_old_one(limits: JournalLimits) -> None:
     """Whether a topic is in the base or in the journal."""
     topics = TopicsInMemory(limits)
     topics.packed.write(dict.fromkeys(names(0, 100), b"1" * 20))
@@ -88,7 +88,7 @@ def test_a_quiet_batch_writes_some_chunks() -> None:
     assert all(topics.packed.get(name) == b"2" * 20 for name in names(0, 52))
 
 
-def test_entries_of_before_an_emptied_list_are_not_read() -> None:
+def test_entries_before_an_emptied_list_are_not_read() -> None:
     """They stay in the state until newer ones overwrite them: removing them would cost a call for each."""
     topics = grown()
     older = [row for row in topics.state.rows if row[0] != StatePart.BASE]
@@ -99,7 +99,7 @@ def test_entries_of_before_an_emptied_list_are_not_read() -> None:
     assert sum(map(len, topics.journal)) == 1
 
 
-def test_a_journal_that_lacks_an_entry_is_damaged() -> None:
+def test_a_missing_journal_entry_is_an_error() -> None:
     """A missing entry is not skipped."""
     topics = TopicsInMemory()
     topics.packed.write({"topic-7": b"3"})
@@ -110,8 +110,8 @@ def test_a_journal_that_lacks_an_entry_is_damaged() -> None:
         topics.packed.get("topic-7")
 
 
-def test_a_large_batch_leaves_a_due_journal_to_a_quiet_one() -> None:
-    """Until the journal is overdue."""
+def test_a_large_batch_postpones_the_merge_of_a_due_journal() -> None:
+    """A later quiet batch merges it, unless the journal is overdue."""
     topics = grown()
     before = topics.base
     batches = 0
@@ -136,7 +136,7 @@ def test_a_storm_keeps_the_journal_bounded() -> None:
     assert longest < due * LAZY.overdue + 2 * LAZY.overdue_batches * batch + 500 * 36
 
 
-def test_the_longer_the_journal_the_more_of_it_a_batch_writes() -> None:
+def test_a_longer_journal_makes_a_batch_merge_more_of_it() -> None:
     """Batches far larger than the due size do not accumulate: the journal holds four of them at most."""
     topics = TopicsInMemory(EAGER)
     topics.packed.write(dict.fromkeys(names(0, 400), b"1" * 20))
@@ -152,7 +152,7 @@ def test_the_longer_the_journal_the_more_of_it_a_batch_writes() -> None:
     assert topics.packed.get("topic-399") == b"%20d" % 19
 
 
-def test_the_base_grows_with_what_it_holds() -> None:
+def test_the_base_adds_chunks_as_it_grows() -> None:
     """Chunks keep their average size, and each topic is in one of them only."""
     topics = TopicsInMemory(EAGER)
     for number in range(0, 1000, 20):
@@ -166,7 +166,7 @@ def test_the_base_grows_with_what_it_holds() -> None:
     assert len(held(topics)) == 1001
 
 
-def test_a_base_that_is_emptied_holds_no_rows() -> None:
+def test_an_emptied_base_has_no_rows() -> None:
     """Deleted topics leave nothing."""
     topics = TopicsInMemory(EAGER)
     topics.packed.write(dict.fromkeys(names(0, 100), b"1"))
@@ -194,7 +194,7 @@ def test_a_walk_over_all_topics_reads_the_base_at_once(monkeypatch: pytest.Monke
     assert calls == ["all"]
 
 
-def test_what_is_remembered_is_about_what_the_state_takes() -> None:
+def test_the_remembered_size_equals_the_state_size() -> None:
     """The size is that of the packed form, not of objects."""
     topics = TopicsInMemory(LAZY)
     for number in range(0, 1000, 20):

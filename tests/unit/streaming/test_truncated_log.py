@@ -17,7 +17,7 @@ def batch(checkpoint: Path, number: int, *lines: str) -> None:
     (checkpoint / "offsets" / str(number)).write_text("\n".join(("v1", METADATA, *lines)))
 
 
-def test_the_newest_batch_tells(tmp_path: Path) -> None:
+def test_the_offsets_are_those_of_the_newest_batch(tmp_path: Path) -> None:
     """Batches are sorted by number: 10 is after 9. Other files in the folder are not batches."""
     batch(tmp_path, 9, '{"kcm.changes":{"0":23,"1":4}}')
     batch(tmp_path, 10, '{"kcm.changes":{"0":25,"1":4}}')
@@ -28,7 +28,7 @@ def test_the_newest_batch_tells(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["-", "", "null", '{"kcm.changes":7}', '{"other":{"0":1}}', "\udcff"]
 )
-def test_what_is_not_known_is_not_guessed(tmp_path: Path, line: str) -> None:
+def test_a_batch_without_readable_offsets_gives_none(tmp_path: Path, line: str) -> None:
     """A batch without offsets of this topic, or in another form, gives no offsets."""
     batch(tmp_path, 0)
     with (tmp_path / "offsets" / "0").open("ab") as file:
@@ -36,6 +36,6 @@ def test_what_is_not_known_is_not_guessed(tmp_path: Path, line: str) -> None:
     assert folded_to(tmp_path, "kcm.changes") == {}
 
 
-def test_a_checkpoint_without_a_batch_tells_nothing(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_batch_gives_no_offsets(tmp_path: Path) -> None:
     """A new lineage has folded nothing."""
     assert folded_to(tmp_path, "kcm.changes") == {}

@@ -39,7 +39,7 @@ def test_a_call_that_does_not_return_kills_the_jvm_once() -> None:
     assert watchdog.reason == "Spark's JVM has not answered for 15 s"
 
 
-def test_calls_that_return_are_counted_each_by_itself() -> None:
+def test_the_durations_of_calls_that_return_do_not_add_up() -> None:
     """Many short calls, and the time between them, do not add up."""
     killed = Killed()
     watchdog = Watchdog(killed)
@@ -51,7 +51,7 @@ def test_calls_that_return_are_counted_each_by_itself() -> None:
     assert watchdog.reason is None
 
 
-def test_a_machine_that_slept_is_no_jvm_that_hangs() -> None:
+def test_a_suspended_machine_does_not_count_as_a_hung_jvm() -> None:
     """An hour between two turns counts as a second."""
     killed = Killed()
     watchdog = Watchdog(killed)
@@ -83,12 +83,12 @@ class Batches:
 
     def wait(self, seconds: float, log_end: int | None) -> list[str]:
         """Look every half second; return the reported reasons."""
-        said = []
+        reasons = []
         for _ in range(round(seconds / TURN_S)):
             self._now_s += TURN_S
             reason = self.clock.look(log_end, self._now_s)
-            said += [] if reason is None else [reason]
-        return said
+            reasons += [] if reason is None else [reason]
+        return reasons
 
 
 def test_a_log_that_grows_while_no_batch_ends_is_a_query_that_hangs() -> None:
@@ -128,7 +128,7 @@ def test_a_batch_that_ends_gives_the_next_one_the_usual_time() -> None:
     assert len(batches.wait(BATCH_S + 1, 9)) == 1
 
 
-def test_a_quiet_log_and_a_kafka_that_is_away_are_no_query_that_hangs() -> None:
+def test_a_quiet_log_or_an_outage_of_kafka_is_not_a_hung_query() -> None:
     """If there is nothing to fold, or Kafka does not say whether there is, the query may wait for ever."""
     batches = Batches()
     batches.clock.begin()

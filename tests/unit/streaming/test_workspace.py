@@ -33,7 +33,7 @@ def test_two_folds_cannot_share_a_folder(tmp_path: Path) -> None:
     assert caught.value.exit_code == 4
 
 
-def test_a_folder_is_free_again_when_it_was_left(tmp_path: Path) -> None:
+def test_leaving_a_workspace_releases_the_lock_and_the_scratch_files(tmp_path: Path) -> None:
     """A fold that ended leaves no lock and no scratch files."""
     with workspace(tmp_path) as held:
         (held.scratch / "rubbish").write_text("x")
@@ -41,7 +41,7 @@ def test_a_folder_is_free_again_when_it_was_left(tmp_path: Path) -> None:
         assert list(held.scratch.iterdir()) == []
 
 
-def test_the_scratch_folder_is_our_users_alone(tmp_path: Path) -> None:
+def test_the_scratch_folder_has_mode_0700(tmp_path: Path) -> None:
     """Whatever the machine's umask is: Spark's Unix sockets in it ask for no password."""
     before = os.umask(0)
     try:
@@ -62,7 +62,7 @@ def test_unix_sockets_need_a_short_path(length: int, *, takes: bool) -> None:
             assert list(held.scratch.iterdir()) == []
 
 
-def test_a_folder_that_takes_no_sockets_is_no_error(
+def test_a_folder_without_unix_sockets_is_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some file systems, such as those of shared folders, support none."""
@@ -77,7 +77,7 @@ def test_a_folder_that_takes_no_sockets_is_no_error(
 
 
 def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
-    """While Spark's JVM lives the folder is held, even when its parent is gone."""
+    """While Spark's JVM runs the folder is locked, even after its parent process has ended."""
     held = workspace(tmp_path)
     held.__enter__()
     child = subprocess.Popen(
@@ -101,8 +101,8 @@ def test_a_stop_ends_the_wait_for_the_lock(tmp_path: Path) -> None:
         Workspace(tmp_path, stop=stop, lock_deadline_s=60).__enter__()
 
 
-def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
-    """The error says in one line which folder it is, what is wrong, and what to do."""
+def test_a_path_that_is_not_a_folder_is_named(tmp_path: Path) -> None:
+    """The error names in one line the folder, the cause and the remedy."""
     path = tmp_path / "file"
     path.write_text("x")
     with pytest.raises(EnvironmentProblemError) as caught:

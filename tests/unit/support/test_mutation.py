@@ -20,14 +20,14 @@ def reason(*changes: str, file: str = FILE) -> Reason:
     return Reason(file, "The same.", changes)
 
 
-def test_only_what_was_missed_wants_a_reason() -> None:
+def test_only_missed_mutants_need_a_reason() -> None:
     """Code that no test reaches counts as missed; a change that was not run may still be noticed."""
     assert without_reason(MUTANTS, []) == [MISSED, UNTESTED]
     assert without_reason(MUTANTS, [reason(MISSED.change), reason(UNTESTED.change)]) == []
 
 
-def test_a_reason_is_of_one_file_and_of_one_change() -> None:
-    """It must match the whole change, letter by letter, except for what … stands for."""
+def test_a_reason_matches_one_file_and_the_whole_change() -> None:
+    """Letter by letter, except where … matches anything."""
     for wrong in ("f: x = 1", "x = 1 => x = 2", "f: x = . => x = 2", "f: x = 1 => x = 3"):
         assert MISSED in without_reason(MUTANTS, [reason(wrong)])
     assert MISSED in without_reason(MUTANTS, [reason(MISSED.change, file="a/c.py")])
@@ -36,7 +36,7 @@ def test_a_reason_is_of_one_file_and_of_one_change() -> None:
     assert UNTESTED not in without_reason(MUTANTS, [reason("g: …(y) => …(z)")])
 
 
-def test_a_reason_that_has_lost_its_change_is_reported() -> None:
+def test_a_reason_without_a_matching_mutant_is_reported() -> None:
     """Each change is checked separately: one that the tests notice needs no reason."""
     assert without_change(MUTANTS, [reason(MISSED.change, "f: y => z")]) == [(FILE, "f: y => z")]
     assert without_change(MUTANTS, [reason("…", file="a/c.py")]) == [("a/c.py", "…")]
@@ -52,7 +52,7 @@ def test_the_page_counts_each_file_and_gives_each_reason_its_places() -> None:
     assert page.endswith("| 1 | `f` | The same. |\n| 1 | `g` | The same. |\n")
 
 
-def test_the_page_says_what_was_not_run() -> None:
+def test_the_page_lists_mutants_that_were_not_run() -> None:
     """It counts as neither noticed nor missed."""
     page = mutants_page([KILLED, WAITING], [])
     assert "in 1 small ways" in page

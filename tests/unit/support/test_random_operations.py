@@ -45,7 +45,7 @@ def life(seed: int, **settings: Any) -> tuple[ScriptedSimulator, set[str]]:
     return cluster, kinds
 
 
-def test_a_life_by_dice_knows_every_operation() -> None:
+def test_random_operations_include_every_kind() -> None:
     """Each kind of operation is drawn, and the same dice give the same writes."""
     cluster, kinds = life(1)
     again, _ = life(1)

@@ -26,7 +26,9 @@ def refuse(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
         "cannot download zookeeper;3.9.3: the repository does not have it; run again when online",
     ],
 )
-def test_what_nobody_can_have_is_skipped(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+def test_a_release_that_cannot_be_downloaded_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, message: str
+) -> None:
     """The reason names the release."""
     refuse(monkeypatch, message)
     with pytest.raises(pytest.skip.Exception, match=f"3.9.3: {message[:20]}"):
@@ -40,7 +42,7 @@ def test_what_nobody_can_have_is_skipped(monkeypatch: pytest.MonkeyPatch, messag
         "cannot download the jars: Ivy failed, its last words: a broken file; run again when online",
     ],
 )
-def test_a_fault_of_our_own_is_not(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+def test_a_wrong_table_of_jars_is_an_error(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
     """Otherwise a wrong table would look like a release that cannot be downloaded."""
     refuse(monkeypatch, message)
     with pytest.raises(EnvironmentProblemError):

@@ -65,7 +65,7 @@ REFUSED: list[tuple[ScriptedOperation, str]] = [
 
 
 @pytest.mark.parametrize(("operation", "error"), REFUSED)
-def test_what_cannot_be_is_refused(operation: ScriptedOperation, error: str) -> None:
+def test_an_invalid_operation_is_refused(operation: ScriptedOperation, error: str) -> None:
     """A request that Kafka refuses gets its error, and nothing is written."""
     cluster = cluster_of(TOPIC)
     before = len(cluster.commits)
@@ -85,7 +85,7 @@ def test_what_cannot_be_is_refused(operation: ScriptedOperation, error: str) -> 
         ElectUnclean(),
     ],
 )
-def test_without_a_controller_nobody_is_served(operation: ScriptedOperation) -> None:
+def test_without_a_controller_every_request_is_refused(operation: ScriptedOperation) -> None:
     """Every request needs the controller."""
     cluster = cluster_of(TOPIC, KillBroker(0), KillBroker(1), KillBroker(2))
     assert cluster.controller is None
@@ -93,7 +93,7 @@ def test_without_a_controller_nobody_is_served(operation: ScriptedOperation) -> 
     assert cluster.perform(operation) == "NOT_CONTROLLER"
 
 
-def test_a_topic_that_changes_cannot_grow() -> None:
+def test_partitions_are_not_added_to_a_topic_in_reassignment_or_deletion() -> None:
     """It is refused while the topic is reassigned, and while it is deleted."""
     cluster = cluster_of(TOPIC, KillBroker(2), ReassignByZnode(((T0, (2, 1)),)))
     assert cluster.perform(CreatePartitions("t", ((0, 1),))) == "REASSIGNMENT_IN_PROGRESS"
@@ -108,7 +108,7 @@ def test_a_legacy_tool_waits_for_the_one_before() -> None:
     assert ScriptedSimulator().perform(ElectPreferredByZnode((T0,))) == "NONODE"
 
 
-def test_other_settings_elect_nobody() -> None:
+def test_other_topic_settings_start_no_election() -> None:
     """Settings are kept and extended; only unclean leader election triggers the controller."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),), {"min.insync.replicas": "2"}))
     writes = written_by(cluster, AlterTopicConfig("t", {"retention.ms": "5"}))
@@ -126,7 +126,7 @@ def test_other_settings_elect_nobody() -> None:
     assert state(cluster) == (1, [1, 2], 0, 0)
 
 
-def test_settings_that_are_gone_are_made_again() -> None:
+def test_missing_topic_settings_are_created_again() -> None:
     """A topic without a configuration znode gets one, or keeps the content of an empty one."""
     cluster = cluster_of(TOPIC)
     cluster.tree.write(SetZnode("/config/topics/t", ""))

@@ -49,13 +49,13 @@ def test_every_write_is_a_record() -> None:
     assert changes[4].read_zxid == 17
 
 
-def test_only_what_may_be_reported_is_reported() -> None:
+def test_the_log_has_only_the_configuration_keys_of_the_model() -> None:
     """The log has only those configuration keys that the model needs."""
     config = ZnodeLog("prod").follow(written().commits)[3]
     assert config.data == '{"config":{"min.insync.replicas":"2"},"version":1}'
 
 
-def test_a_resync_proves_itself() -> None:
+def test_a_resync_has_its_number_of_znodes_and_digest() -> None:
     """It has every published znode between its marks, with their number and digest."""
     log = ZnodeLog("prod")
     log.follow(written().commits)
@@ -71,7 +71,7 @@ def test_a_resync_proves_itself() -> None:
 
 
 def test_a_heartbeat_moves_the_clock() -> None:
-    """It advances the log's clock, and says that the watcher is connected."""
+    """It advances the log's clock, and shows that the watcher is connected."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     beat = log.heartbeat(77_000)
@@ -80,7 +80,7 @@ def test_a_heartbeat_moves_the_clock() -> None:
     assert fold.state.control.now == 77_000
 
 
-def test_another_log_can_be_followed() -> None:
+def test_commits_of_another_tree_can_be_taken_over() -> None:
     """Taking over all commits gives the same tree, with the zxids, times and sessions of the log."""
     tree, follower = written(), ZnodeTree()
     tree.write(CreateZnode("/e", "", 1), session=1)

@@ -92,7 +92,7 @@ def test_the_election_is_held_in_the_watched_ensemble_or_in_another() -> None:
     assert load(WatchSettings, **watched, **other).for_election().auth_data() == [("digest", "e:f")]
 
 
-def test_kerberos_reaches_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kerberos_settings_reach_the_sasl_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Kerberos library is asked for a ticket for the service, server and principal of the settings.
 
     The library is a fake: without a KDC there are no tickets.

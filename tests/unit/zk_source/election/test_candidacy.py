@@ -40,7 +40,7 @@ VALID, UNPROVEN, LOST = LeaseStatus.VALID, LeaseStatus.UNPROVEN, LeaseStatus.LOS
             0.0,
             14.0,
             UNPROVEN,
-        ),  # we were paused, or it is silent
+        ),  # we were paused, or the server is silent
         (Proof(asked_at=10.0, lease_s=4.0), 9.99, 11.0, VALID),  # asked after the invalidation
         (Proof(asked_at=10.0, lease_s=4.0), 10.0, 11.0, UNPROVEN),
         (
@@ -52,7 +52,7 @@ VALID, UNPROVEN, LOST = LeaseStatus.VALID, LeaseStatus.UNPROVEN, LeaseStatus.LOS
         (None, 0.0, 0.0, LOST),
     ],
 )
-def test_a_lease_is_as_good_as_its_newest_proof(
+def test_a_lease_is_valid_while_its_newest_proof_is(
     proof: Proof | None, invalidated_at: float, now: float, status: LeaseStatus
 ) -> None:
     """A proof counts while it is younger than the lease time and was asked for after the last invalidation."""
@@ -77,16 +77,16 @@ class Overtaken(Candidacy):
         return proof
 
 
-def test_an_invalidation_that_comes_while_the_lease_is_judged_counts() -> None:
+def test_an_invalidation_during_the_lease_check_counts() -> None:
     """The proof is older than the invalidation, so it proves nothing any more."""
     assert Overtaken().status is UNPROVEN
 
 
-def test_a_main_loop_that_stands_still_leads_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It proves nothing any more, even where it still could, and the session ends."""
+def test_a_blocked_main_loop_loses_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proof is requested any more, even where it would succeed, and the session ends."""
     now = [100.0]
     monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
-    standing = Standing()
+    standing = ElectedCandidacy()
     proofs = 0
 
     def prove(_node: str) -> bool:
@@ -104,7 +104,7 @@ def test_a_main_loop_that_stands_still_leads_no_more(monkeypatch: pytest.MonkeyP
     assert standing.status is LOST
 
 
-class Standing(Candidacy):
+class ElectedCandidacy(Candidacy):
     """A candidacy that is elected as soon as it stands for election."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Standing(Candidacy):
 SESSION = 7
 
 
-class Asked(Standing):
+class AskingCandidacy(ElectedCandidacy):
     """A candidacy that asks a simulated ensemble, by a clock that the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +169,9 @@ class Asked(Standing):
         return self.answer
 
 
-def test_a_proof_counts_from_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_counts_from_the_time_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another watcher may have been elected while the answer was on its way."""
-    asked = Asked(monkeypatch)
+    asked = AskingCandidacy(monkeypatch)
     asked.takes_s = 3.0
     assert asked._prove("/node")
     assert asked.asked == ["/election/prod", "/node"], "the server catches up before it answers"
@@ -185,29 +185,29 @@ def test_a_proof_counts_from_its_question(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     "answer", [None, SimpleNamespace(ephemeralOwner=SESSION + 1, czxid=42)], ids=["gone", "another"]
 )
-def test_a_node_that_is_not_ours_proves_that_we_do_not_lead(
+def test_a_missing_or_foreign_election_znode_ends_the_lease(
     monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
     """It was deleted by hand, or belongs to another session."""
-    asked = Asked(monkeypatch)
+    asked = AskingCandidacy(monkeypatch)
     asked.answer = answer
     assert not asked._prove("/node")
     assert (asked._proof, asked.changes) == (None, 0)
 
 
-def test_who_has_no_session_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_candidate_without_a_session_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the election znode contains."""
-    asked = Asked(monkeypatch)
+    asked = AskingCandidacy(monkeypatch)
     asked._client.client_id = None
     assert not asked._prove("/node")
 
 
 @pytest.mark.parametrize("trouble", ["late", "lost", "down"])
-def test_without_an_answer_the_proof_grows_old(
+def test_without_an_answer_the_last_proof_is_kept(
     monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    """The question is repeated, and nothing is proved until then; without a connection nothing is asked."""
-    asked = Asked(monkeypatch)
+    """The request is repeated; without a connection nothing is requested."""
+    asked = AskingCandidacy(monkeypatch)
     asked._proof = before = Proof(asked_at=99.0, lease_s=4.0)
     match trouble:
         case "late":
@@ -221,9 +221,9 @@ def test_without_an_answer_the_proof_grows_old(
     assert asked.asked == [] if trouble == "down" else asked.asked
 
 
-def test_an_answer_after_the_end_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_after_the_end_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """The session ended while the answer was on its way."""
-    asked = Asked(monkeypatch)
+    asked = AskingCandidacy(monkeypatch)
     asked._ended.set()
     assert asked._prove("/node")
     assert asked._proof is None
@@ -234,7 +234,7 @@ def test_a_connection_that_breaks_invalidates_the_lease_until_it_is_proved_again
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From then on another watcher may be elected at any time; the end of the session ends the lease."""
-    asked = Asked(monkeypatch)
+    asked = AskingCandidacy(monkeypatch)
     asked._prove("/node")
     asked.now = 101.0
     asked._on_state(KazooState.SUSPENDED)
@@ -256,7 +256,7 @@ def test_a_connection_that_breaks_invalidates_the_lease_until_it_is_proved_again
 
 def test_a_session_that_is_silent_for_too_long_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even while a proof still counts: with an ensemble that was restored, kazoo waits for ever."""
-    asked = Asked(monkeypatch)
+    asked = AskingCandidacy(monkeypatch)
     asked._on_state(KazooState.SUSPENDED)
     asked.now = 160.0
     asked._proof = Proof(asked_at=159.0, lease_s=4.0)
@@ -266,8 +266,8 @@ def test_a_session_that_is_silent_for_too_long_is_lost(monkeypatch: pytest.Monke
 
 
 def test_an_invalidation_holds_the_log_until_a_newer_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And it asks for that proof at once."""
-    asked = Asked(monkeypatch)
+    """The proof is requested at once."""
+    asked = AskingCandidacy(monkeypatch)
     asked._prove("/node")
     assert asked.status is VALID
     asked.invalidate()
@@ -275,14 +275,14 @@ def test_an_invalidation_holds_the_log_until_a_newer_proof(monkeypatch: pytest.M
     assert asked._wake.is_set()
 
 
-def test_the_clock_counts_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_candidacy_clock_returns_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lease times and timeouts are given in seconds."""
     monkeypatch.setattr(candidacy, "steady_ns", lambda: 2_500_000_000)
     assert now_s() == 2.5
 
 
 class Waits(threading.Event):
-    """An event that nobody waits for: whatever happens during a wait happens at once."""
+    """An event without real waits: the actions of a wait happen at once."""
 
     def __init__(self, turn: Callable[[], None] = lambda: None) -> None:
         super().__init__()
@@ -345,7 +345,7 @@ class Ensemble:
         self.asked.append(path)
 
     def exists_async(self, node: str) -> Any:
-        """Return an answer, available at once, that says whose znode this is."""
+        """Return an answer, available at once, with the owner of the znode."""
         self.asked.append(node)
         stat = SimpleNamespace(ephemeralOwner=self.owner, czxid=42)
         return SimpleNamespace(get=lambda timeout: stat if timeout else None)
@@ -377,7 +377,7 @@ class Paused:
         self.turn()
 
 
-def test_a_contender_goes_on_for_ever_and_never_pauses_for_long(
+def test_a_contender_retries_for_ever_with_short_pauses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many answers are lost, it stands for election soon after the first one that is not lost."""
@@ -425,7 +425,7 @@ def standing(on_change: Callable[[], None] = lambda: None, **settings: Any) -> C
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_who_has_just_begun_leads_nothing_and_has_been_refused_nothing(
+def test_a_new_candidacy_has_no_lease_and_no_refusal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It counts as silent from its start, and is given up when that lasts too long."""
@@ -443,7 +443,7 @@ def test_who_has_just_begun_leads_nothing_and_has_been_refused_nothing(
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_the_session_is_given_up_after_as_long_as_the_settings_say() -> None:
+def test_the_session_is_given_up_after_the_time_in_the_settings() -> None:
     """The settings give it in milliseconds."""
     settings = load(WatchSettings, cluster="prod", zookeeper="zk:2181", session_timeout_s=20.0)
     new = standing(session_timeout_s=20.0)
@@ -460,7 +460,7 @@ def test_only_watchers_may_delete_an_election_znode_where_they_log_in() -> None:
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_session_that_is_lost_ends_its_candidacy() -> None:
-    """Through a listener of kazoo; whoever waits for a change is woken."""
+    """Through a listener of kazoo; a thread that waits for a change is woken."""
     changes: list[bool] = []
     new = standing(lambda: changes.append(True))
     (listener,) = new._client.state_listeners
@@ -471,7 +471,7 @@ def test_a_session_that_is_lost_ends_its_candidacy() -> None:
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_a_candidacy_that_is_closed_has_left_zookeeper() -> None:
+def test_closing_a_candidacy_closes_its_zookeeper_client() -> None:
     """Its session ends with it."""
     new, ensemble = standing(), Ensemble()
     new._client = ensemble
@@ -480,8 +480,8 @@ def test_a_candidacy_that_is_closed_has_left_zookeeper() -> None:
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_who_is_elected_proves_it_by_the_znode_that_it_has_made() -> None:
-    """It proves that four times in the time of a lease, until ZooKeeper says that the znode is another's."""
+def test_an_elected_candidate_proves_its_lease_by_its_own_znode() -> None:
+    """It proves that four times in the time of a lease, until another session owns the znode."""
     changes: list[int | None] = []
     new = standing(lambda: changes.append(new.czxid))
     ensemble = Ensemble("/kafka")
@@ -502,7 +502,9 @@ def test_who_is_elected_proves_it_by_the_znode_that_it_has_made() -> None:
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_who_ends_before_the_election_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_candidacy_that_ended_before_the_election_does_not_lead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Neither before it stands for election, nor while its answers are lost."""
     ended = standing()
     ended._client = untouched = Ensemble("/kafka")
@@ -517,7 +519,7 @@ def test_who_ends_before_the_election_does_not_lead(monkeypatch: pytest.MonkeyPa
     assert (ensemble.made, ensemble.asked) == ({}, [])
 
 
-class Waiting(Standing):
+class Waiting(ElectedCandidacy):
     """A candidacy that waits for a connection and its chroot, turn by turn."""
 
     def __init__(self) -> None:
@@ -539,8 +541,8 @@ class Waiting(Standing):
         self.stood.append(self.refused)
 
 
-def test_who_stands_has_a_connection_and_a_chroot() -> None:
-    """Until then the candidacy looks twice a second, and reports what is missing."""
+def test_a_candidate_waits_for_a_connection_and_the_chroot() -> None:
+    """It checks twice a second, and reports what is missing."""
     waiting = Waiting()
     refused: list[str] = []
     waiting.turns = [
@@ -555,7 +557,7 @@ def test_who_stands_has_a_connection_and_a_chroot() -> None:
     assert waiting.connected.waited_s == [0.5] * 4
 
 
-def test_who_ends_before_it_is_connected_waits_no_more() -> None:
+def test_a_candidacy_that_ends_before_it_is_connected_stops_waiting() -> None:
     """Another candidacy takes its place."""
     waiting = Waiting()
     waiting.turns = [waiting.pauses.set]
@@ -576,11 +578,11 @@ def test_who_ends_before_it_is_connected_waits_no_more() -> None:
     ],
     ids=["denied", "lost", "late"],
 )
-def test_what_ends_a_candidacy_is_said_where_only_a_user_can_mend_it(
+def test_only_a_denied_znode_ends_a_candidacy_with_a_message(
     monkeypatch: pytest.MonkeyPatch, trouble: Exception, refused: str
 ) -> None:
-    """The end of a session needs no message: the next candidacy finds out why."""
-    ending = Standing()
+    """Only a user can correct that. After a lost session the next candidacy finds out why."""
+    ending = ElectedCandidacy()
 
     def stand() -> None:
         raise trouble

@@ -23,7 +23,7 @@ TURN_S = 0.2
 """What a standby waits on in each turn."""
 
 
-class Played:
+class FakeCandidacy:
     """A fake candidacy: connected, and not elected."""
 
     def __init__(self, settings: WatchSettings, identifier: str, *, on_change: Any) -> None:
@@ -61,9 +61,9 @@ class Standby(threading.Event):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
         super().__init__()
         self.now_s = 100.0
-        self.terms: list[Played] = []
+        self.terms: list[FakeCandidacy] = []
         self.turn: Callable[[], None] = lambda: None
-        """What happens while the elector waits for news."""
+        """The actions while the elector waits for a change."""
         self.turns = 0
         self.pauses_s: list[float | None] = []
         monkeypatch.setattr(leader_elector, "Candidacy", self._stand)
@@ -76,7 +76,7 @@ class Standby(threading.Event):
         monkeypatch.setattr(elector._news, "wait", self._wait_for_news)
 
     @property
-    def term(self) -> Played:
+    def term(self) -> FakeCandidacy:
         """The newest candidacy."""
         return self.terms[-1]
 
@@ -99,8 +99,8 @@ class Standby(threading.Event):
         self.pauses_s.append(timeout)
         return self.is_set()
 
-    def _stand(self, *given: Any, **options: Any) -> Played:
-        self.terms.append(Played(*given, **options))
+    def _stand(self, *given: Any, **options: Any) -> FakeCandidacy:
+        self.terms.append(FakeCandidacy(*given, **options))
         return self.terms[-1]
 
     def _wait_for_news(self, timeout_s: float) -> None:
@@ -130,15 +130,15 @@ def test_a_watcher_that_runs_alone_always_leads() -> None:
     assert SoleWatcher().wait(stop) is None
 
 
-def test_without_an_election_path_nobody_is_elected() -> None:
+def test_without_an_election_path_no_candidacy_is_started() -> None:
     """The watcher runs alone, and connects to no election."""
     assert isinstance(make_elector(load(WatchSettings)), SoleWatcher)
 
 
-def test_a_standby_says_so_once_and_leads_as_soon_as_it_is_elected(
+def test_a_standby_logs_once_and_leads_as_soon_as_it_is_elected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """From then on its main loop works. The next term is stood for, and logged, again."""
+    """Then its main loop works. For the next term it is a candidate again, and logs that again."""
     standby = Standby(monkeypatch)
     term = standby.term
 
@@ -158,10 +158,10 @@ def test_a_standby_says_so_once_and_leads_as_soon_as_it_is_elected(
     assert not standby.pauses_s
 
 
-def test_news_that_come_while_the_lease_is_looked_at_are_not_waited_for(
+def test_a_change_during_the_lease_check_is_handled_without_a_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A standby takes over at once, not at its next look."""
+    """A standby takes over at once, not at its next poll."""
     standby = Standby(monkeypatch)
     standby.term.on_change()
     seen: list[bool] = []
@@ -232,7 +232,7 @@ def test_an_election_that_never_answered_ends_a_watcher_that_fails_fast(
     assert len(logged) == 1
 
 
-def test_an_outage_is_measured_from_its_own_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_duration_of_an_outage_counts_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither an earlier time nor the last term counts."""
     standby = Standby(monkeypatch, fail_fast=True)
     standby.term.silent_s = 1.0
@@ -243,7 +243,7 @@ def test_an_outage_is_measured_from_its_own_beginning(monkeypatch: pytest.Monkey
     assert logged == []
 
 
-def test_what_the_election_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_by_the_election_ensemble_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing credentials and rights end the watcher; the chroot may be created while it waits."""
     standby = Standby(monkeypatch)
     standby.term.refused = "the chroot /c: it is not there"
@@ -260,7 +260,9 @@ def test_what_the_election_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> N
         standby.lead(nothing)
 
 
-def test_who_resigns_stands_again_and_who_closes_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resigning_starts_a_new_candidacy_and_closing_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The lease is given up at once: others need not wait for the end of the session."""
     standby = Standby(monkeypatch)
     standby.term.won = True

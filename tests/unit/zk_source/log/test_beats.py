@@ -96,7 +96,7 @@ def read(kafka: Kafka) -> list[WatcherBeat]:
     return [view for view in views if isinstance(view, WatcherBeat)]
 
 
-def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
+def test_a_beat_carries_the_watcher_its_session_and_the_log_position(kafka: Kafka) -> None:
     """It has the cluster's key in the views. It claims nothing about the log of another generation."""
     beating = made()
     send(beating, 0)
@@ -115,7 +115,7 @@ def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
     assert (second.position, second.number) == (Position(3, 0), 1)
 
 
-def test_a_beat_goes_at_once_and_is_soon_given_up(kafka: Kafka) -> None:
+def test_a_beat_is_sent_without_linger_and_has_a_short_delivery_timeout(kafka: Kafka) -> None:
     """A late beat would describe a moment that is over. The client knows each of these properties."""
     made()
     assert (
@@ -131,7 +131,7 @@ def test_a_beat_goes_at_once_and_is_soon_given_up(kafka: Kafka) -> None:
     Producer(kafka.properties)
 
 
-def test_one_a_second_and_one_at_a_time(kafka: Kafka) -> None:
+def test_one_beat_a_second_is_sent_and_at_most_one_is_in_flight(kafka: Kafka) -> None:
     """No beat queues up behind one that Kafka has not acknowledged: it would arrive late."""
     beating = made()
     send(beating, 0, generation=0)  # nothing was published yet

@@ -82,7 +82,7 @@ class Broker:
 
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> list[Broker]:
-    """The producers that were made."""
+    """The producers that were created."""
     made: list[Broker] = []
 
     def make(properties: dict[str, Any]) -> Broker:
@@ -118,7 +118,7 @@ def sent(broker: Broker) -> list[int]:
     return [each.seq for message in broker.taken for each in decode_message(message).changes]
 
 
-def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]) -> None:
+def test_changes_are_sent_in_order_with_few_messages_in_flight(brokers: list[Broker]) -> None:
     """What the producer may not have yet waits, and is sent when other messages are acknowledged."""
     publishing = publisher_of()
     (broker,) = brokers
@@ -140,7 +140,7 @@ def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]
     assert publishing.bytes_published == sum(map(len, broker.taken))
 
 
-def test_a_message_is_filled_while_another_is_on_its_way(brokers: list[Broker]) -> None:
+def test_a_message_is_filled_while_another_is_in_flight(brokers: list[Broker]) -> None:
     """The first message is sent at once; what is added until it is acknowledged is sent together, in order."""
     publishing = publisher_of()
     (broker,) = brokers
@@ -155,7 +155,9 @@ def test_a_message_is_filled_while_another_is_on_its_way(brokers: list[Broker]) 
 
 
 @pytest.mark.parametrize("data", ["{}", "x" * 2_000], ids=["changes", "bytes"])
-def test_a_full_message_waits_for_no_other(brokers: list[Broker], data: str) -> None:
+def test_a_full_message_is_sent_without_waiting_for_an_acknowledgement(
+    brokers: list[Broker], data: str
+) -> None:
     """By the number of its changes, or by its bytes; the rest waits again."""
     publishing = publisher_of()
     (broker,) = brokers
@@ -170,7 +172,7 @@ def test_a_full_message_waits_for_no_other(brokers: list[Broker], data: str) -> 
     assert 0 < publishing.waiting < min(MAX_CHANGES_PER_MESSAGE, fits)
 
 
-def test_a_message_leaves_with_the_change_that_fills_it(brokers: list[Broker]) -> None:
+def test_a_message_is_sent_with_the_change_that_fills_it(brokers: list[Broker]) -> None:
     """It does not wait for another change, which may never be made."""
     publishing = publisher_of()
     for seq in range(1 + MAX_CHANGES_PER_MESSAGE):
@@ -179,7 +181,7 @@ def test_a_message_leaves_with_the_change_that_fills_it(brokers: list[Broker]) -
     assert (len(brokers[0].taken), publishing.waiting) == (2, 0)
 
 
-def test_the_last_changes_leave_before_the_end(brokers: list[Broker]) -> None:
+def test_closing_the_publisher_sends_the_last_changes(brokers: list[Broker]) -> None:
     """No further change will fill their message."""
     publishing = publisher_of()
     for seq in range(3):
@@ -189,7 +191,7 @@ def test_the_last_changes_leave_before_the_end(brokers: list[Broker]) -> None:
     assert sent(brokers[0]) == [0, 1, 2]
 
 
-def test_the_log_keeps_its_order_over_retries_and_gives_no_message_up(
+def test_the_producer_is_idempotent_and_no_message_times_out(
     brokers: list[Broker],
 ) -> None:
     """Only the watcher drops changes, and it counts them. The client knows each of these properties."""
@@ -211,7 +213,7 @@ def test_the_log_keeps_its_order_over_retries_and_gives_no_message_up(
     Producer(broker.properties)
 
 
-def test_a_change_that_is_too_large_goes_without_its_data(brokers: list[Broker]) -> None:
+def test_a_change_that_is_too_large_is_sent_without_its_data(brokers: list[Broker]) -> None:
     """It is counted, and the reader sees that data is missing. The largest change that fits keeps its data."""
     publishing = publisher_of()
     room = MAX_CHANGE_BYTES - len(encode_change(change(1, "")))
@@ -254,7 +256,7 @@ def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> 
     assert (publishing.idle, publishing.bytes_held, publishing.has_room) == (True, 0, True)
 
 
-def test_the_producer_holds_few_bytes(brokers: list[Broker]) -> None:
+def test_the_producer_has_a_bounded_number_of_bytes_in_flight(brokers: list[Broker]) -> None:
     """Large changes wait here, where they can be dropped, until those before them are acknowledged."""
     publishing = publisher_of()
     fits = 4
@@ -268,7 +270,7 @@ def test_the_producer_holds_few_bytes(brokers: list[Broker]) -> None:
     assert sent(brokers[0]) == list(range(fits + 1))
 
 
-def test_what_the_producer_has_is_no_overflow(brokers: list[Broker]) -> None:
+def test_bytes_in_flight_do_not_count_as_an_overflow(brokers: list[Broker]) -> None:
     """It cannot be dropped, so counting it in a smaller bound would drop nothing again and again."""
     publishing = publisher_of(buffer_mib=2)
     size = len(encode_change(change(1, ""))) + 1
@@ -282,7 +284,7 @@ def test_what_the_producer_has_is_no_overflow(brokers: list[Broker]) -> None:
     assert (sent(brokers[0]), publishing.waiting) == ([1, 2], 1)
 
 
-def test_what_kafka_refuses_is_added_up(brokers: list[Broker]) -> None:
+def test_changes_that_kafka_refuses_are_counted(brokers: list[Broker]) -> None:
     """All changes of the refused messages count, with the newest reason; a fatal error counts as one."""
     publishing = publisher_of()
     for seq in range(3):
@@ -309,7 +311,7 @@ def test_a_change_that_the_producer_does_not_take_is_a_failure(brokers: list[Bro
     assert publishing.waiting == 1
 
 
-def test_an_end_in_time_is_clean(brokers: list[Broker]) -> None:
+def test_a_close_is_clean_if_kafka_acknowledges_everything_in_time(brokers: list[Broker]) -> None:
     """If Kafka has not acknowledged everything by then, the end is not clean, and the rest is forgotten."""
     publishing = publisher_of()
     publishing.add(change(1))

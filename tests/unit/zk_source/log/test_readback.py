@@ -83,7 +83,7 @@ def test_the_history_is_the_last_view_and_the_highest_generation(
     assert (history.view.as_of.generation, history.view.as_of.seq) == (5, 4)
 
 
-def test_a_generation_that_only_beats_show_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_generation_that_only_beats_contain_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log was created again before the fold had shown it. The beats of a lower generation would not count."""
 
     def beat_of(offset: int, generation: int, cluster: str = "prod") -> Message:
@@ -130,7 +130,9 @@ def test_a_generation_that_no_record_can_hold_is_not_followed(
     assert history.generation == 5
 
 
-def test_it_looks_back_step_by_step_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readback_goes_back_in_growing_steps_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """If a cluster is not among the newest records of a long topic, its older records do not matter."""
     end = 10 * MOST_LOOK_BACK
     nothing = [Message(VIEWS, end, EOF_CODE)]
@@ -141,7 +143,9 @@ def test_it_looks_back_step_by_step_and_not_for_ever(monkeypatch: pytest.MonkeyP
     assert back == [FIRST_LOOK_BACK, 10 * FIRST_LOOK_BACK, MOST_LOOK_BACK]
 
 
-def test_it_looks_back_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readback_stops_at_the_newest_view_of_its_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The newest view is found, however much the topic holds before it."""
     end = 10 * FIRST_LOOK_BACK
     client = Client([view(end - 1, 5)], ends=((0, end), (0, 0)))
@@ -151,7 +155,9 @@ def test_it_looks_back_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch) 
     assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_LOOK_BACK]
 
 
-def test_what_a_message_holds_of_others_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_of_another_cluster_under_the_same_key_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A view under our key may name another cluster; of several watchers, the newest one counts."""
     other = encode_view(cluster_view("other", AsOf("l", 9, 4)))
     two = b"[%b,%b]" % (
@@ -169,7 +175,9 @@ def test_what_a_message_holds_of_others_does_not_count(monkeypatch: pytest.Monke
     assert (history.generation, history.view.as_of.generation) == (6, 3)
 
 
-def test_it_reads_further_back_until_it_meets_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readback_goes_further_back_until_it_finds_its_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Other clusters of the partition may have written the last records."""
     end = 10 * FIRST_LOOK_BACK
     client = Client(
@@ -186,7 +194,7 @@ def test_it_reads_further_back_until_it_meets_its_cluster(monkeypatch: pytest.Mo
 def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Or until the lead is lost: a broker that is down comes back."""
+    """Or until the lease is lost: a broker that is down may come back."""
     client = Client(ends=(AWAY_CODE,))
     waiting = readback(monkeypatch, client)
     stop = threading.Event()
@@ -197,7 +205,7 @@ def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
     assert waiting.history(threading.Event(), while_=lambda: next(leads)) is None
 
 
-def test_a_topic_that_is_missing_is_asked_for_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_topic_is_looked_up_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was created a moment ago, and not every broker knows that at once."""
     monkeypatch.setattr(readback_module, "Backoff", lambda **_: Backoff(first_s=0.001))
     missing = KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -217,7 +225,7 @@ def test_a_history_that_may_not_be_read_ends_with_one_line(monkeypatch: pytest.M
         waiting.history(threading.Event(), while_=lambda: True)
 
 
-def test_a_right_that_is_taken_away_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_read_permission_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watcher that cannot see other watchers must not continue; the message names the topic."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
@@ -240,7 +248,7 @@ def _line(following: Readback) -> str:
     return ""
 
 
-def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_arrive_later_go_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
     """Views and other watchers' records; our own changes add nothing. A topic that was cut is read again.
 
     It continues from the ends that the history had; a null payload carries nothing.
@@ -296,10 +304,10 @@ def test_credentials_that_are_refused_end_the_following(monkeypatch: pytest.Monk
         (b"other/cluster", True),
     ],
 )
-def test_records_of_others_show_that_the_fold_is_shared(
+def test_records_of_other_clusters_show_that_the_fold_is_shared(
     monkeypatch: pytest.MonkeyPatch, key: bytes | None, *, is_shared: bool
 ) -> None:
-    """Whether they were there before, or come later."""
+    """Whether they are there at the start, or arrive later."""
     message = Message(VIEWS, 3, key=key, value=b"")
     before = readback(monkeypatch, Client([message], [], ends=((3, 4), (0, 0))))
     before.history(threading.Event(), while_=lambda: True)
@@ -316,15 +324,15 @@ def test_records_of_others_show_that_the_fold_is_shared(
     later.close()
 
 
-def test_a_log_of_several_partitions_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in the others is not read."""
+def test_a_log_with_several_partitions_counts_as_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watcher does not read the other partitions."""
     use_client(monkeypatch, Client())
     topics = EnsuredTopics(NAMES, 2, dict.fromkeys(NAMES, "id"))
     assert Readback(load(WatchSettings, cluster="prod"), topics, "me").is_shared
 
 
-def test_a_log_that_is_cut_costs_no_views(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the log has lost is a hole, which the fold detects."""
+def test_a_truncated_log_is_not_reported_as_lost_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fold detects the missing changes."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
@@ -335,10 +343,10 @@ def test_a_log_that_is_cut_costs_no_views(monkeypatch: pytest.MonkeyPatch) -> No
     following.close()
 
 
-def test_views_that_go_at_their_beginning_are_reported_once(
+def test_a_new_start_offset_of_the_views_is_reported_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A reader at the end does not see it. A Kafka that is briefly down, or an empty topic, is not a loss."""
+    """A consumer at the end does not see it. An outage or an empty topic is not a loss."""
     monkeypatch.setattr(readback_module, "_BEGINNING_EVERY_S", 0.0)
     begins = (7, 8, 8, 0, AWAY_CODE, 3, 3)
     end = Message(VIEWS, 9, EOF_CODE)
@@ -358,7 +366,7 @@ def test_views_that_go_at_their_beginning_are_reported_once(
     following.close()
 
 
-def test_the_beginning_of_the_views_is_asked_for_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_offset_of_the_views_is_looked_up_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many times less often than the topics are polled."""
     end = Message(VIEWS, 9, EOF_CODE)
     client = Client([end], ends=((5, 9), (0, 0), (5, 9), (7, 9), (8, 9)))
@@ -372,10 +380,10 @@ def test_the_beginning_of_the_views_is_asked_for_rarely(monkeypatch: pytest.Monk
     assert client.ends == [(7, 9), (8, 9)]
 
 
-def test_a_right_that_is_missed_at_the_beginning_of_the_views_ends_the_following(
+def test_a_denied_lookup_of_the_views_start_offset_ends_the_following(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Like one that is missing at their end."""
+    """Like a denied read of their end."""
     client = Client(ends=((0, 0), (0, 0), KafkaError.TOPIC_AUTHORIZATION_FAILED))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
@@ -385,7 +393,7 @@ def test_a_right_that_is_missed_at_the_beginning_of_the_views_ends_the_following
     following.close()
 
 
-def test_what_ends_the_following_is_raised_where_it_is_checked(
+def test_check_raises_the_error_that_ended_the_following(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A watcher that can no longer see other watchers must not continue silently."""

@@ -26,7 +26,7 @@ def test_the_session_has_one_state() -> None:
         assert states == {state: float(state is now) for state in SessionState}
 
 
-def test_a_count_goes_on_over_a_standby() -> None:
+def test_a_counter_continues_after_a_standby() -> None:
     """A watcher that is elected again counts from 0; the counter continues from its last value."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, "prod")
@@ -43,7 +43,7 @@ def test_a_count_goes_on_over_a_standby() -> None:
     assert sample(registry, "kcm_watcher_session_state", state="LOST") == 1
 
 
-def test_a_change_is_counted_and_only_news_has_a_delay() -> None:
+def test_a_change_without_a_delay_is_counted_but_not_observed() -> None:
     """A delay below 0, measured by a clock that is behind, counts as 0."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, "prod")

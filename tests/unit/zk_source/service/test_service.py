@@ -1,4 +1,4 @@
-"""The figures that the watcher serves, and the intervals that it derives from the settings."""
+"""The metrics that the watcher serves, and the intervals that it derives from the settings."""
 
 from __future__ import annotations
 

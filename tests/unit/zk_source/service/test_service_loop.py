@@ -280,7 +280,7 @@ class Stage:
         self.service.run(stop)
 
     def leads(self) -> float | None:
-        """Return the gauge that says whether this watcher leads."""
+        """Return the gauge of whether this watcher leads."""
         return self.registry.get_sample_value("kcm_watcher_leader", {"cluster": "prod"})
 
 
@@ -300,7 +300,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return stage
 
 
-def test_a_watcher_that_works_says_so_each_second(stage: Stage) -> None:
+def test_a_connected_watcher_sends_a_beat_each_second(stage: Stage) -> None:
     """With the position of the log's end. ZooKeeper's answer and the complete log are no older than a second."""
     sent = stage.turns(10 * SECOND)
     assert 9 <= len(sent) <= 10
@@ -314,10 +314,10 @@ def test_a_watcher_that_works_says_so_each_second(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
-def test_a_beat_says_by_how_much_zookeepers_clock_disagrees(
+def test_a_beat_carries_the_clock_difference_to_zookeeper(
     monkeypatch: pytest.MonkeyPatch, stage: Stage, ahead_ms: int
 ) -> None:
-    """As soon as two znodes have changed, as exactly as a turn and a question allow; old values of a resync do not count."""
+    """After two changes, as exactly as a turn and a request allow, and not from a resync."""
     ours_ahead_ms = 77 * HOUR_MS
     monkeypatch.setattr(service, "clock_ms", lambda: stage.now_ms + ours_ahead_ms)
     (*_, before) = stage.turns(2 * SECOND)
@@ -350,7 +350,7 @@ def test_each_turn_keeps_the_lease_and_checks_the_threads(
         stage.turns(1)
 
 
-def test_another_writer_makes_the_lease_be_proved_once(stage: Stage) -> None:
+def test_another_writer_invalidates_the_lease_once_per_generation(stage: Stage) -> None:
     """Once for each generation of the writer: a stream of its records must not stop our log for ever."""
     other = OtherWatcher("prod", "she", 9, stage.now_ms)
     for _ in range(3):
@@ -387,7 +387,7 @@ def test_a_resync_waits_for_a_fold_that_others_need(
     assert resynced(is_shared=False)
 
 
-def test_lost_views_bring_a_resync(stage: Stage) -> None:
+def test_lost_views_lead_to_a_resync(stage: Stage) -> None:
     """What Kafka has lost is published again."""
     began = stage.service._watcher.resyncs
     stage.service._inbox.put(ViewsCut())
@@ -395,10 +395,10 @@ def test_lost_views_bring_a_resync(stage: Stage) -> None:
     assert stage.service._watcher.resyncs == began + 1
 
 
-def test_an_ensemble_that_falls_silent_is_reported_within_a_second_and_left_in_time(
+def test_a_silent_ensemble_is_reported_and_leads_to_a_new_client(
     stage: Stage,
 ) -> None:
-    """The connection is up, and nothing arrives. The beats say for how long; then a new client is made."""
+    """The connection is up, and nothing arrives. Beats show for how long until a new client."""
     stage.watched.silent = True
     first, *_, last = stage.turns(5 * SECOND)
     ages = (first.zookeeper_answered_ms, last.zookeeper_answered_ms)
@@ -437,7 +437,7 @@ def test_a_new_client_is_not_blamed_for_the_silence_of_the_old_one(
     assert sent[-1].session is SessionState.CONNECTED
 
 
-def test_an_answer_that_waited_for_a_paused_process_is_old(stage: Stage) -> None:
+def test_after_a_pause_of_the_process_the_last_answer_is_old(stage: Stage) -> None:
     """A process that continues after a pause claims no more than it knew before."""
     stage.turns(SECOND)
     stage.now_ms += 60_000
@@ -448,7 +448,7 @@ def test_an_answer_that_waited_for_a_paused_process_is_old(stage: Stage) -> None
     assert age_ms >= 60_000
 
 
-def test_no_beat_without_a_lease_or_a_kafka(stage: Stage) -> None:
+def test_no_beat_is_sent_without_a_lease_or_while_kafka_is_down(stage: Stage) -> None:
     """Neither while the lease is unproven, nor while Kafka acknowledges nothing."""
     stage.lease.status = LeaseStatus.UNPROVEN
     assert stage.turns(5 * SECOND) == []
@@ -461,14 +461,14 @@ def test_no_beat_without_a_lease_or_a_kafka(stage: Stage) -> None:
     assert stage.turns(20 * SECOND) == []
     stage.kafka.up = True
     stage.turns(SECOND // 2)
-    # One of the outage's beats was in flight; it was made before Kafka fell silent.
+    # One beat was in flight during the outage; it was created before Kafka stopped answering.
     assert len(stage.turns(5 * SECOND)) >= 4
     stage.lease.status = LeaseStatus.LOST
     with pytest.raises(LeaseLostError):
         stage.turns(1)
 
 
-def test_a_beat_says_that_the_log_alone_is_not_taken(stage: Stage) -> None:
+def test_a_beat_shows_that_kafka_takes_no_changes(stage: Stage) -> None:
     """The topics may have different leaders: changes that readers would take for current wait here."""
     stage.kafka.takes_changes = False
     stage.watched.zk.put("/brokers/ids/9")
@@ -483,7 +483,7 @@ def test_a_beat_says_that_the_log_alone_is_not_taken(stage: Stage) -> None:
     assert (last.log_complete_ms or 0) <= 1_000 + TURN_MS
 
 
-def test_a_beat_says_that_changed_paths_are_not_read(stage: Stage) -> None:
+def test_a_beat_shows_that_changed_paths_are_not_read(stage: Stage) -> None:
     """ZooKeeper answers each second, but the read of a changed path does not return."""
     watched = stage.watched
     answer = watched.send
@@ -503,7 +503,9 @@ def test_a_beat_says_that_changed_paths_are_not_read(stage: Stage) -> None:
     assert (last.log_complete_ms or 0) >= 13_000, "reads that were given up count as done"
 
 
-def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_overflow_drops_all_changes_once_and_ends_with_a_resync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """After that nothing is dropped until the buffer is full again: the count of bytes starts again."""
     stage = Stage(monkeypatch, buffer_mib=0.01)
     stage.begin()
@@ -534,7 +536,7 @@ def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.M
     assert not stage.service._publisher.waiting
 
 
-def test_in_a_storm_a_turn_waits_for_more(stage: Stage) -> None:
+def test_in_a_storm_of_changes_a_turn_waits_to_collect_more(stage: Stage) -> None:
     """One change is published at once, and so is what a resync reads. After two, the next turn collects more."""
     stage.begin()
     stage.watched.zk.put("/brokers/topics/a")
@@ -557,7 +559,7 @@ def test_lost_notifications_are_counted_and_end_with_a_resync(stage: Stage) -> N
     assert kinds.count(ChangeKind.RESYNC_FINISHED) == 2
 
 
-def test_a_reply_that_cannot_be_read_is_asked_for_again(stage: Stage) -> None:
+def test_a_reply_that_cannot_be_decoded_is_requested_again(stage: Stage) -> None:
     """It ends neither the loop nor what is known about the znode."""
     answer = stage.watched.zk.answer_one
     spoils = [True]
@@ -580,7 +582,7 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again(stage: Stage) -> None:
     assert "/brokers/ids/9" in [change.path for change in stage.kafka.log]
 
 
-def test_a_turn_takes_many_items_and_not_all(stage: Stage) -> None:
+def test_a_turn_takes_a_limited_number_of_inbox_items(stage: Stage) -> None:
     """A storm of notifications does not keep the lease and the threads from being checked."""
     for _ in range(MOST_ITEMS_AT_ONCE + 50):
         stage.service._inbox.put(Notification(3, "/brokers/ids/1"))
@@ -591,10 +593,10 @@ def test_a_turn_takes_many_items_and_not_all(stage: Stage) -> None:
     assert stage.waits_s[1:] == [0] * (MOST_ITEMS_AT_ONCE - 1), "it waits for the first alone"
 
 
-def test_a_turn_waits_for_the_next_thing_to_do_and_briefly_while_changes_leave(
+def test_a_turn_waits_until_the_next_task_or_the_next_delivery(
     stage: Stage,
 ) -> None:
-    """What waits for the producer is sent in the next turn, when there is room."""
+    """Changes that wait for the producer are sent in the next turn, when there is room."""
     stage.turns(2 * SECOND)
     stage.waits_s.clear()
     idle_s = stage.service._watcher.wait_ms(stage.now_ms) / 1000
@@ -607,8 +609,8 @@ def test_a_turn_waits_for_the_next_thing_to_do_and_briefly_while_changes_leave(
     assert stage.waits_s[0] == DELIVERY_WAIT_S
 
 
-def test_an_ensemble_is_asked_what_it_lacks_only_while_there_is_no_session(stage: Stage) -> None:
-    """The check is told whether there was a session before: then the address is right."""
+def test_the_ensemble_is_checked_only_while_there_is_no_session(stage: Stage) -> None:
+    """The check gets whether there was a session before: then the address is right."""
     assert stage.watched.checks == []
     stage.watched.silent = True
     stage.turns(25 * SECOND)
@@ -620,7 +622,7 @@ def test_an_ensemble_is_asked_what_it_lacks_only_while_there_is_no_session(stage
     assert fresh == [False]
 
 
-def test_commands_that_end_the_watcher_end_it_with_their_line(stage: Stage) -> None:
+def test_give_way_and_give_up_end_the_watcher_with_their_own_errors(stage: Stage) -> None:
     """A conflict and a broken environment have different exit codes."""
     with pytest.raises(ConflictError, match="another watcher"):
         stage.service._do(GiveWay("another watcher"))
@@ -630,10 +632,10 @@ def test_commands_that_end_the_watcher_end_it_with_their_line(stage: Stage) -> N
     assert stage.watched.has_no_brokers
 
 
-def test_the_delay_is_measured_for_news_alone(
+def test_the_change_delay_is_observed_for_set_changes_only(
     monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
-    """A resync publishes old values, and what is deleted has no time of its change."""
+    """A resync publishes old values, and a deletion has no time of its change."""
 
     def delay_s() -> tuple[float | None, float | None]:
         name = "kcm_watcher_change_delay_seconds"
@@ -665,7 +667,7 @@ def test_the_session_and_its_server_are_shown(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("refused", [False, True])
-def test_heartbeats_say_whether_beats_come(stage: Stage, *, refused: bool) -> None:
+def test_heartbeats_show_whether_beats_are_sent(stage: Stage, *, refused: bool) -> None:
     """From the first one of the term: readers of the fold's views must know whether to expect beats."""
     assert {c.beats for c in stage.kafka.log if c.kind is ChangeKind.HEARTBEAT} == {True}
     stage.service._beats.refused = refused
@@ -674,7 +676,7 @@ def test_heartbeats_say_whether_beats_come(stage: Stage, *, refused: bool) -> No
     assert newest.beats is not refused
 
 
-def test_what_kafka_refuses_ends_the_term(stage: Stage) -> None:
+def test_changes_that_kafka_refuses_end_the_term(stage: Stage) -> None:
     """With the number of lost changes: those of the refused message and those that waited."""
     stage.kafka.error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
     stage.watched.zk.put("/brokers/ids/9")
@@ -687,7 +689,7 @@ def test_what_kafka_refuses_ends_the_term(stage: Stage) -> None:
     assert stage.service._lost("gone", 3).dropped == 14
 
 
-def test_a_term_goes_on_from_the_log_and_ends_with_a_last_heartbeat(
+def test_a_term_continues_from_the_log_and_ends_with_a_heartbeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Above every generation in the log, with the request that is still open and the number of dropped changes."""
@@ -730,7 +732,7 @@ def test_an_elected_watcher_leads_above_every_one_elected_before_it(
     assert stage.kafka.log[0].generation >= 4_000
 
 
-def test_without_a_lease_nothing_leaves_at_the_end(stage: Stage) -> None:
+def test_without_a_lease_nothing_is_published_on_close(stage: Stage) -> None:
     """With a lease, what waits is published."""
     stage.service._publisher.add(stage.kafka.log[-1])
     before = len(stage.kafka.log)
@@ -747,7 +749,7 @@ def test_without_a_lease_nothing_leaves_at_the_end(stage: Stage) -> None:
         0,
         GOODBYE_S,
         0,
-    ]  # of the beats, of the log, of what was purged
+    ]  # of the beats, of the log, of the purged messages
     assert logged == []
     stage.kafka.up = False
     stage.service._publisher.add(stage.kafka.log[-1])
@@ -769,7 +771,9 @@ def test_read_denied_ends_a_watcher_before_it_leads(monkeypatch: pytest.MonkeyPa
     assert stage.leads() == 0
 
 
-def test_topics_that_are_gone_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_term_with_missing_topics_ends_so_that_they_are_created_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A leader that reads them starts over, which creates them; a standby creates them when it leads."""
     stage = Stage(monkeypatch)
     monkeypatch.setattr(readback, "Backoff", lambda **_: Backoff(first_s=0.001))
@@ -791,8 +795,8 @@ def test_a_lease_that_is_lost_while_the_topics_are_read_is_not_used(
     assert stage.leads() == 0
 
 
-def test_a_request_of_before_the_connection_is_no_answer(stage: Stage) -> None:
-    """Nor is the end of a connection: after either, what is known stays as old as it is."""
+def test_a_ping_lost_with_its_connection_does_not_count_as_an_answer(stage: Stage) -> None:
+    """The age of the last answer does not change."""
     stage.turns(SECOND)
     before = stage.service._pulse.answered_ms(stage.now_ms)
     token = stage.service._pulse.ask(stage.now_ms + 10_000)
@@ -801,8 +805,8 @@ def test_a_request_of_before_the_connection_is_no_answer(stage: Stage) -> None:
     assert stage.service._pulse.answered_ms(stage.now_ms) == before
 
 
-def test_an_error_in_the_place_of_an_answer_proves_nothing(stage: Stage) -> None:
-    """A server that throttles its clients may not have heard from its leader; it is asked again a second later."""
+def test_an_error_reply_to_a_ping_does_not_count_as_an_answer(stage: Stage) -> None:
+    """A server that throttles may have lost its leader; the ping is repeated in a second."""
     throttled = -127
     stage.turns(SECOND)
     pulse = stage.service._pulse
@@ -822,8 +826,8 @@ def test_a_stop_before_the_first_turn_publishes_nothing(monkeypatch: pytest.Monk
     assert (stage.kafka.log, stage.watched.clients, stage.leads()) == ([], 0, 0)
 
 
-def test_a_term_leads_from_its_beginning_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And only changes of the lease and of Kafka are logged."""
+def test_the_leader_metric_is_1_from_the_start_of_a_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a changed state of the lease or of Kafka is logged."""
     stage = Stage(monkeypatch)
     with structlog.testing.capture_logs() as logged:
         stage.run(SECOND)
@@ -833,7 +837,7 @@ def test_a_term_leads_from_its_beginning_on(monkeypatch: pytest.MonkeyPatch) -> 
     assert not [line for line in said if "lease" in line or "takes changes again" in line]
 
 
-def test_what_others_write_comes_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_other_watchers_reach_the_main_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The records that are followed go into the inbox that the loop takes from."""
     stage = Stage(monkeypatch)
     other = OtherWatcher("prod", "he", 8, 7)
@@ -845,7 +849,7 @@ def test_what_others_write_comes_to_the_loop(monkeypatch: pytest.MonkeyPatch) ->
     assert taken == [other]
 
 
-def test_an_intact_watcher_is_quiet(stage: Stage) -> None:
+def test_a_healthy_watcher_publishes_heartbeats_only(stage: Stage) -> None:
     """One heartbeat every ten seconds and no more, as the settings say; ZooKeeper is asked each second."""
     before = len(stage.kafka.log)
     questions = stage.watched.questions
@@ -857,7 +861,7 @@ def test_an_intact_watcher_is_quiet(stage: Stage) -> None:
     assert logged == []
 
 
-def test_the_settings_reach_the_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heartbeat_and_watch_settings_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     """The intervals, and the way of watching."""
     stage = Stage(monkeypatch, heartbeat_s=3, zk_watches="one-shot")
     stage.begin()
@@ -867,8 +871,8 @@ def test_the_settings_reach_the_decisions(monkeypatch: pytest.MonkeyPatch) -> No
     assert stage.watched.zk.data_watches
 
 
-def test_the_session_is_said_with_its_weight(stage: Stage) -> None:
-    """A connection is logged as information, its end as a warning."""
+def test_a_lost_session_is_logged_as_a_warning(stage: Stage) -> None:
+    """A connected session is logged as information."""
     for state in (SessionState.SUSPENDED, SessionState.CONNECTED, SessionState.LOST):
         stage.watched.inbox.put(SessionChanged(stage.watched.clients, state.value, SERVER))
     with structlog.testing.capture_logs() as logged:
@@ -877,7 +881,7 @@ def test_the_session_is_said_with_its_weight(stage: Stage) -> None:
     assert said == [("warning", "SUSPENDED"), ("info", "CONNECTED"), ("warning", "LOST")]
 
 
-def test_beats_that_kafka_refuses_are_said_once(stage: Stage) -> None:
+def test_beats_that_kafka_refuses_are_logged_once(stage: Stage) -> None:
     """With Kafka's reason: nothing else reports it."""
     stage.service._beats._refusal = "not allowed"
     with structlog.testing.capture_logs() as logged:
@@ -885,7 +889,7 @@ def test_beats_that_kafka_refuses_are_said_once(stage: Stage) -> None:
     assert [entry["reason"] for entry in logged] == ["not allowed"]
 
 
-def test_a_notification_is_read_by_its_type(stage: Stage) -> None:
+def test_only_a_data_changed_notification_leads_to_a_read(stage: Stage) -> None:
     """A changed value is read again; changed children have their own notifications."""
     reads = stage.service._watcher.reader.reads
     for type_, read in ((EventType.CHILDREN_CHANGED, 0), (EventType.DATA_CHANGED, 1)):
@@ -894,10 +898,10 @@ def test_a_notification_is_read_by_its_type(stage: Stage) -> None:
         assert stage.service._watcher.reader.reads == reads + read
 
 
-def test_more_notifications_than_the_memory_allows_are_said_at_once(
+def test_an_overflow_of_notifications_is_reported_at_once(
     monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
-    """A resync finds what they would have reported."""
+    """A resync finds the changes that they would have reported."""
     monkeypatch.setattr(dirty_paths, "MOST_WAITING", 0)
     stage.service._take_in(Notification(EventType.DATA_CHANGED, "/brokers/ids/0"), stage.now_ms)
     monkeypatch.setattr(dirty_paths, "MOST_WAITING", 1)
@@ -907,8 +911,8 @@ def test_more_notifications_than_the_memory_allows_are_said_at_once(
     assert newest.session is not SessionState.CONNECTED
 
 
-def test_figures_are_shown_twice_a_second(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
-    """A storm of turns does not show them more often."""
+def test_metrics_are_updated_twice_a_second(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
+    """Many turns in a short time do not update them more often."""
     shown: list[int] = []
     monkeypatch.setattr(stage.service._metrics, "show", lambda _: shown.append(stage.now_ms))
     stage.turns(10 * SECOND)
@@ -917,10 +921,10 @@ def test_figures_are_shown_twice_a_second(monkeypatch: pytest.MonkeyPatch, stage
     assert shown
 
 
-def test_what_kafka_does_not_take_in_time_is_dropped_and_said(
+def test_changes_that_kafka_does_not_take_in_time_are_dropped_and_logged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the cause: Kafka, not the lease."""
+    """The reason names Kafka, not the lease."""
     stage = Stage(monkeypatch, buffer_mib=0.01)
     stage.begin()
     stage.kafka.up = False

@@ -138,7 +138,7 @@ class Run(SoleWatcher):
         self.on_pause()
 
 
-def test_a_lost_log_gives_the_lead_up_and_is_tried_again_ever_more_rarely(
+def test_a_lost_log_leads_to_a_resignation_and_retries_with_backoff(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The pause grows from a second to half a minute, and starts at a second again after a term that went well."""
@@ -163,7 +163,7 @@ def test_a_lost_log_gives_the_lead_up_and_is_tried_again_ever_more_rarely(
     assert played.steps.count("resign") == 10
 
 
-def test_what_was_dropped_is_counted_over_terms_under_one_name(
+def test_dropped_changes_add_up_over_terms_under_one_watcher_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The fold adds up dropped changes by name; the metric counts each once."""
@@ -217,7 +217,7 @@ def test_a_stop_ends_a_standby(monkeypatch: pytest.MonkeyPatch) -> None:
     assert played.steps == ["make", "read", "write", "close", "close"]
 
 
-def test_kafka_that_is_away_ends_the_part_unless_it_was_stopped(
+def test_unreachable_kafka_is_an_error_unless_the_watcher_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A user who stops a watcher that waits for Kafka sees no error."""

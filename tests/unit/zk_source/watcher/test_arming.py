@@ -13,7 +13,7 @@ from zk_source.watcher.watcher import Intervals
 from zk_source.wire.operations import AddWatch, Err, MultiRead
 
 
-def test_recursive_watches_that_must_be_are_missed_in_one_line() -> None:
+def test_required_recursive_watches_that_are_refused_end_the_watcher() -> None:
     """Where only recursive watches are allowed, their refusal ends the watcher with a clear line."""
     play = Play(watches=Watches.RECURSIVE)
     play.zk.old = True
@@ -44,7 +44,7 @@ def test_an_old_server_is_watched_by_one_shot_watches_and_logged_once() -> None:
     assert warning.about == {"zookeeper": SERVER, "reason": why, "next_try_s": 86_400}
 
 
-def test_a_refusal_that_leaves_the_connection_open_needs_no_new_one() -> None:
+def test_an_error_reply_to_add_watch_leads_to_one_shot_watches() -> None:
     """A server whose watch manager supports no recursive watches answers with an error, and continues to serve."""
     play = Play()
     play.zk.refusal = Err.MARSHALLING
@@ -107,7 +107,7 @@ def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
     assert play.reader.mzxids == play.expected(("/brokers/ids/0",))
 
 
-def test_a_sick_server_is_not_taken_for_an_old_one() -> None:
+def test_a_server_that_times_out_is_not_taken_for_an_old_one() -> None:
     """Connections that end after a silence say nothing about watches."""
     play = Play()
     for _ in range(5):

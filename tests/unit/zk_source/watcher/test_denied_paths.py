@@ -20,7 +20,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=5).map(lambda names: "/" + "/".join
 
 
 @given(st.sets(PATHS), st.integers(20, 40))
-def test_whatever_is_denied_is_named_or_below_what_is(paths: set[str], most: int) -> None:
+def test_every_denied_path_is_named_or_is_below_a_named_path(paths: set[str], most: int) -> None:
     """Within the bound, without duplicates, and each path itself where there is room."""
     named = covering(paths, most)
     assert all(any(f"{path}/".startswith(f"{each}/") for each in named) for path in paths)
@@ -30,14 +30,14 @@ def test_whatever_is_denied_is_named_or_below_what_is(paths: set[str], most: int
         assert all(path in paths for path in named)
 
 
-def test_paths_that_would_fit_into_no_message_are_not_named() -> None:
+def test_paths_too_long_for_a_message_are_covered_by_their_parent() -> None:
     """A ZooKeeper path may be almost a megabyte long; a path above it covers it."""
     paths = [f"/config/changes/{letter * 900_000}" for letter in "abc"]
     assert covering([*paths, "/controller"]) == ("/config/changes", "/controller")
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_up_to_the_bounds_each_path_is_named(more: int) -> None:
+def test_each_denied_path_is_named_up_to_the_limits(more: int) -> None:
     """Up to so many paths or characters; with one more, paths above are named instead."""
     many = [f"/a/{number}" for number in range(MOST_NAMED + more)]
     long = [f"/a/{letter * (MOST_CHARACTERS // 2 - 3)}" for letter in "bc"]
@@ -46,12 +46,12 @@ def test_up_to_the_bounds_each_path_is_named(more: int) -> None:
         assert covering(paths) == (("/a",) if more else tuple(sorted(paths)))
 
 
-def test_the_root_covers_nothing() -> None:
+def test_the_root_is_never_named_for_the_paths_below_it() -> None:
     """That would hide the whole cluster. The few znodes of the first level are all named."""
     assert covering(["/a", "/b/c", "/d"], most=1) == ("/a", "/b", "/d")
 
 
-def test_nothing_is_kept_of_paths_that_are_denied_no_more() -> None:
+def test_counts_of_paths_that_are_no_longer_denied_are_removed() -> None:
     """Topics are created and deleted for as long as no resync is due."""
     denied = DeniedPaths()
     denied.add("/brokers/topics/t")
@@ -61,8 +61,8 @@ def test_nothing_is_kept_of_paths_that_are_denied_no_more() -> None:
     assert dict(denied._below) == {"/brokers": 1, "/brokers/topics": 1}
 
 
-def test_a_path_that_can_be_read_again_is_named_no_more() -> None:
-    """Nor is any after a resync has begun; a known path is not noted twice."""
+def test_a_path_that_can_be_read_again_is_no_longer_named() -> None:
+    """After `clear` no path is named; a path is not added twice."""
     denied = DeniedPaths()
     assert denied.add("/a")
     assert not denied.add("/a")
@@ -76,7 +76,7 @@ def test_a_path_that_can_be_read_again_is_named_no_more() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "discard", "discard_all"]), PATHS)))
-def test_what_is_below_a_path_that_is_gone_is_gone_too(steps: list[tuple[str, str]]) -> None:
+def test_discarding_a_path_discards_the_paths_below_it(steps: list[tuple[str, str]]) -> None:
     """As in a plain set of paths, after any sequence of steps."""
     denied, plain = DeniedPaths(), set[str]()
     for step, path in steps:
@@ -90,7 +90,7 @@ def test_what_is_below_a_path_that_is_gone_is_gone_too(steps: list[tuple[str, st
         assert (len(denied), denied.named) == (len(plain), covering(plain))
 
 
-def test_a_topic_that_goes_while_its_partitions_are_denied_is_denied_no_more() -> None:
+def test_a_topic_deleted_while_its_partitions_are_denied_is_no_longer_denied() -> None:
     """Nothing reads the paths below it again."""
     play = Play()
     fill(play.zk)
@@ -109,7 +109,7 @@ def test_a_topic_that_goes_while_its_partitions_are_denied_is_denied_no_more() -
 
 
 def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
-    """The fold keeps all of them as they were last read, and says how many it does not know."""
+    """The fold keeps all of them as they were last read, and reports how many it does not know."""
     play, fold = Play(), Fold()
     fill(play.zk)
     topics = [f"/brokers/topics/t{number}" for number in range(MOST_NAMED + 50)]
@@ -140,7 +140,7 @@ RECONCILED = Intervals(reconciliation_ms=1_000)
 
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
 @pytest.mark.parametrize("denied", [MOST_NAMED - 1, MOST_NAMED, MOST_NAMED + 1, MOST_NAMED + 50])
-def test_only_topics_that_went_while_all_were_denied_are_deleted(
+def test_only_topics_deleted_while_all_were_denied_are_reported_as_deleted(
     denied: int, watches: Watches
 ) -> None:
     """However many the list can name. Each deleted topic is reported at the latest when it may be read again."""
@@ -201,7 +201,7 @@ def denied_since(*paths: str) -> tuple[Play, Fold]:
 
 
 @pytest.mark.parametrize("path", ["/brokers/ids", "/brokers/topics/t/partitions", "/controller"])
-def test_a_path_that_may_be_read_again_is_denied_no_more(path: str) -> None:
+def test_a_path_that_may_be_read_again_is_no_longer_denied(path: str) -> None:
     """A reconciliation notices it, also for a path that has no published value."""
     play, fold = denied_since(path)
     assert fold.state.control.log.denied == (path,)
@@ -218,7 +218,7 @@ def test_a_path_that_may_be_read_again_is_denied_no_more(path: str) -> None:
 
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
 @pytest.mark.parametrize("path", ["/brokers/topics/t", "/brokers/topics/t/partitions"])
-def test_what_goes_while_it_is_denied_without_an_event_is_denied_no_more(
+def test_a_denied_znode_deleted_without_an_event_is_no_longer_denied(
     path: str, watches: Watches
 ) -> None:
     """Servers send no such event, and a refused read sets no watch: a reconciliation asks again."""
@@ -236,13 +236,13 @@ def test_what_goes_while_it_is_denied_without_an_event_is_denied_no_more(
     assert play.reader.last[ChangeKind.RECONCILED].denied == ()
 
 
-def test_a_denied_topic_is_shown_on() -> None:
+def test_the_view_of_a_denied_topic_is_still_published() -> None:
     """Readers drop views that are older than a whole resync, so the topic's is published after it."""
     _, fold = denied_since("/brokers/topics/t", STATE)
     assert "t" in fold.state.changed
 
 
-def test_what_is_gone_by_the_time_it_may_be_read_is_asked_for() -> None:
+def test_a_denied_znode_that_was_deleted_unseen_leads_to_a_resync_request() -> None:
     """No event showed that it was deleted, so a resync must; until then the figures are incomplete."""
     play, fold = denied_since("/brokers/ids/0")
     log = fold.state.control.log
@@ -270,7 +270,7 @@ def test_what_is_gone_by_the_time_it_may_be_read_is_asked_for() -> None:
     assert log.incomplete_since is None
 
 
-def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() -> None:
+def test_a_path_denied_in_the_old_history_accepts_a_lower_zxid_after_a_rebase() -> None:
     """Its zxids mean nothing in an ensemble that was recreated with smaller ones."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
@@ -296,7 +296,7 @@ def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() 
 
 
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
-def test_what_is_denied_of_late_is_said_within_a_second(watches: Watches) -> None:
+def test_newly_denied_paths_are_reported_within_a_second(watches: Watches) -> None:
     """Until then its last value is shown as live. Further denied paths cause one heartbeat a second, not one each."""
     play = Play(watches=watches)
     fill(play.zk)
@@ -312,10 +312,10 @@ def test_what_is_denied_of_late_is_said_within_a_second(watches: Watches) -> Non
         play.settle()
         play.pass_time(300)
     play.pass_time(1_000)
-    said = [
+    named = [
         change.denied
         for change in play.reader.changes[read:]
         if change.kind is ChangeKind.HEARTBEAT
     ]
-    assert said[-1] == tuple(topics)
-    assert 2 <= len(said) <= 3
+    assert named[-1] == tuple(topics)
+    assert 2 <= len(named) <= 3

@@ -29,7 +29,7 @@ def test_dirty_paths_are_read_first_come_first_served() -> None:
     assert [path for _, path in dirty.take(2)] == ["/b"]
 
 
-def test_a_read_leads_to_what_it_may_show() -> None:
+def test_a_listing_leads_to_the_values_below_its_path() -> None:
     """A value will be read if it is to be read itself, or if the children of a path above it are."""
     dirty = DirtyPaths()
     dirty.mark((Op.GET_CHILDREN, "/brokers/topics"))
@@ -40,8 +40,8 @@ def test_a_read_leads_to_what_it_may_show() -> None:
     assert not dirty.leads_to("/brokers/ids/0/below")
 
 
-def test_a_round_is_done_when_nothing_that_was_marked_before_it_is_left() -> None:
-    """Nor what such a read leads to. A path that waits already keeps its earlier round."""
+def test_a_round_is_done_when_all_paths_marked_before_it_are_read() -> None:
+    """With the reads that follow from them. A path that already waits keeps its earlier round."""
     dirty = DirtyPaths()
     a, b = (Op.GET_CHILDREN, "/a"), (Op.GET_DATA, "/a/b")
     dirty.mark(a)

@@ -40,8 +40,8 @@ def test_no_more_than_two_steps_are_ahead_of_the_view() -> None:
         assert not lag.allows_walk(ours(seq + 2 * STEP), NOW_MS)
 
 
-def test_a_fold_that_shows_an_earlier_generation_has_none_of_our_changes() -> None:
-    """However many it had of that one."""
+def test_a_fold_at_an_earlier_generation_has_folded_no_change_of_this_one() -> None:
+    """However many changes of the earlier generation it has folded."""
     lag = FoldLag()
     lag.on_view(Position(2, 10 * STEP), ours(2 * STEP - 1), NOW_MS)
     assert lag.allows_walk(ours(2 * STEP - 1), NOW_MS)
@@ -58,15 +58,15 @@ def test_a_step_a_second_is_allowed_until_the_fold_has_shown_progress() -> None:
 
 
 def test_a_new_generation_begins_with_a_step() -> None:
-    """Of the fold's progress in the one before nothing follows for it."""
+    """The fold's progress in the generation before does not count."""
     lag = following(5 * STEP)
     assert lag.allows_walk(Position(4, 1), NOW_MS)
     assert lag.allows_walk(Position(4, STEP), NOW_MS)
     assert not lag.allows_walk(Position(4, 1 + STEP), NOW_MS)
 
 
-def test_nothing_waits_longer_for_a_fold_that_stopped() -> None:
-    """The same view again is no progress; the next one is."""
+def test_a_walk_stops_waiting_for_a_fold_that_has_stopped() -> None:
+    """The same view again does not count as progress; the next one does."""
     lag = following(100)
     far = ours(10 * STEP)
     lag.on_view(ours(100), far, NOW_MS + PATIENCE_MS)
@@ -77,7 +77,7 @@ def test_nothing_waits_longer_for_a_fold_that_stopped() -> None:
 
 
 @pytest.mark.parametrize("began_again", [NOWHERE, Position(1, 5), ours(5)])
-def test_a_fold_that_began_again_makes_progress(began_again: Position) -> None:
+def test_a_fold_that_restarts_must_catch_up_before_a_walk_goes_on(began_again: Position) -> None:
     """A walk waits until the fold has come as far as before."""
     lag = following(3 * STEP)
     lag.on_view(began_again, ours(3 * STEP), NOW_MS + 1)

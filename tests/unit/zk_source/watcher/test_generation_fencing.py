@@ -67,8 +67,10 @@ def test_records_of_a_contest_already_answered_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("m", GIVE_WAY), ("A", NEW)])
-def test_two_of_long_standing_settle_it_by_name(name: str, verdict: FencingDecision) -> None:
-    """One of them was paused and is back. After one answer each, the last name gives way."""
+def test_two_long_running_watchers_compete_and_the_last_name_gives_way(
+    name: str, verdict: FencingDecision
+) -> None:
+    """One of them continues after a pause. After one answer each, the last name gives way."""
     generations = begun(name)
     assert generations.judge_record("a", 6, LATER) is NEW
     generations.take_new(LATER)
@@ -83,7 +85,7 @@ def test_a_contest_is_over_after_a_while() -> None:
     assert generations.judge_record("b", 8, LATER + CONTEST_MS + 1) is NEW
 
 
-def test_before_its_first_change_a_watcher_only_learns() -> None:
+def test_before_its_first_change_a_watcher_does_not_compete() -> None:
     """While ZooKeeper cannot be reached there is nothing to contest."""
     generations = Generations("m")
     assert generations.judge_record("z", 6, 0) is IGNORE
@@ -155,7 +157,7 @@ def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election
     ("watcher", "generation", "competes"),
     [("m", 900, False), ("", 900, False), ("a", 899, False), ("a", 900, True), ("a", 901, True)],
 )
-def test_a_watcher_competes_that_readers_may_follow_instead_of_us(
+def test_another_watcher_competes_from_the_same_generation_on(
     watcher: str, generation: int, competes: bool
 ) -> None:
     """One with another name and our generation or a higher one; before our first generation there is none."""

@@ -13,8 +13,8 @@ from zk_source.watcher.log_completeness import LogCompleteness
 from zk_source.wire.operations import Op
 
 
-def test_an_answer_counts_when_what_came_before_it_is_acknowledged() -> None:
-    """As of its question: a change that Kafka has not acknowledged may be older."""
+def test_an_answer_counts_when_earlier_changes_are_acknowledged() -> None:
+    """As of its request: a change that Kafka has not acknowledged may be older."""
     log = LogCompleteness()
     log.answered(1_000, 1)
     log.advance(oldest_round=1, published=Position(1, 7), acknowledged=Position(1, 6))
@@ -35,8 +35,8 @@ def test_an_answer_waits_for_the_reads_that_came_before_it() -> None:
     assert log.complete_ms(1_500) == 500
 
 
-def test_an_answer_whose_reads_are_forgotten_proves_nothing() -> None:
-    """Those reads are no longer to be done, and what they would have shown is not in the log."""
+def test_an_answer_whose_reads_are_forgotten_does_not_count() -> None:
+    """Those reads are cancelled, and the changes they would have shown are not in the log."""
     log = LogCompleteness()
     log.answered(1_000, 1)
     log.reads_forgotten()
@@ -62,7 +62,7 @@ def test_a_log_that_has_been_late_for_long_catches_up() -> None:
         )
     )
 )
-def test_the_log_never_claims_a_change_that_waits(steps: list[tuple[str, int]]) -> None:
+def test_the_log_is_never_complete_beyond_a_waiting_change(steps: list[tuple[str, int]]) -> None:
     """Whatever waits for its read, for a read that follows from it, or for Kafka, in any order."""
     log, dirty = LogCompleteness(), DirtyPaths()
     position = acknowledged = Position(1, 0)

@@ -20,7 +20,7 @@ def test_the_digest_is_that_of_the_znodes_held() -> None:
     assert (len(published), published.mzxid("/a"), published.mzxid("/b")) == (1, 3, None)
 
 
-def test_what_a_walk_did_not_meet_is_missing() -> None:
+def test_published_paths_that_a_walk_did_not_find_are_missing() -> None:
     """Paths that the walk met in addition to the published ones do not matter."""
     published = Published()
     for mzxid, path in enumerate(("/a", "/b", "/c")):

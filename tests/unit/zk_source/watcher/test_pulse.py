@@ -10,8 +10,8 @@ from zk_source.watcher.pulse import Pulse
 EVERY_MS = 1_000
 
 
-def test_an_answer_counts_from_its_question() -> None:
-    """However late it is handled: the process may have been paused in between."""
+def test_the_age_of_an_answer_counts_from_its_request() -> None:
+    """However late the answer is handled: the process may have been paused in between."""
     pulse = Pulse(EVERY_MS)
     assert pulse.answered_ms(0) is None
     token = pulse.ask(100)
@@ -21,8 +21,8 @@ def test_an_answer_counts_from_its_question() -> None:
     assert (pulse.answered_ms(60_100), pulse.waits_ms(60_100)) == (60_000, 0)
 
 
-def test_one_question_is_under_way_and_none_sooner_than_they_are_due() -> None:
-    """Until the question is answered, or its connection is gone."""
+def test_one_request_is_in_flight_and_none_is_sent_before_it_is_due() -> None:
+    """A request is in flight until it is answered or its connection is closed."""
     pulse = Pulse(EVERY_MS)
     first = pulse.ask(0)
     assert (first, pulse.ask(5_000)) == (-1, None)
@@ -36,13 +36,13 @@ def test_one_question_is_under_way_and_none_sooner_than_they_are_due() -> None:
     assert (pulse.ask(5_999), pulse.ask(6_000)) == (None, -3)
 
 
-def test_who_is_refused_again_and_again_waits_since_the_first_question() -> None:
-    """It is asked again, and in time counts as silent like a server that never answers; an answer ends that."""
+def test_repeated_refusals_count_as_silence_since_the_first_request() -> None:
+    """The request is repeated. Such a server counts as silent in time; an answer ends that."""
     pulse = Pulse(EVERY_MS)
     for now_ms in (0, 1_000, 2_000):
         token = pulse.ask(now_ms)
         assert token is not None
-        pulse.refuse(token - 1)  # of a question that nobody asked
+        pulse.refuse(token - 1)  # of a request that was never sent
         assert pulse.ask(now_ms + 999) is None
         pulse.refuse(token)
         assert pulse.ask(now_ms + 999) is None
@@ -56,8 +56,8 @@ def test_who_is_refused_again_and_again_waits_since_the_first_question() -> None
 @given(
     st.lists(st.tuples(st.sampled_from(["ask", "answer", "refuse", "lose"]), st.integers(0, 9_000)))
 )
-def test_nothing_is_known_to_be_newer_than_its_question(steps: list[tuple[str, int]]) -> None:
-    """Whether questions are answered late, twice or never, on any connection."""
+def test_an_answer_is_never_newer_than_its_request(steps: list[tuple[str, int]]) -> None:
+    """Whether requests are answered late, twice or never, on any connection."""
     pulse, now_ms, asked = Pulse(EVERY_MS), 0, {0: -(10**9)}
     for step, ms in steps:
         now_ms += ms

@@ -61,7 +61,7 @@ def test_another_lineages_request_of_the_same_number_is_another_request(play: Pl
     assert [change.answers for change in starts] == [None, 4, 4]
 
 
-def test_a_request_that_stood_before_our_start_is_answered_by_the_first_resync() -> None:
+def test_a_request_older_than_the_watcher_is_answered_by_the_first_resync() -> None:
     """A restarted watcher does not resync twice for one request."""
     play = Play()
     fill(play.zk)
@@ -92,8 +92,8 @@ def test_a_lagging_server_is_waited_for() -> None:
     assert not play.reader.last[STARTED].rebase
 
 
-def test_a_history_that_went_back_for_good_is_a_rebase(play: Play) -> None:
-    """After ten seconds below the zxid seen before, the resync says `rebase`."""
+def test_a_server_below_the_last_seen_zxid_for_ten_seconds_causes_a_rebase(play: Play) -> None:
+    """After ten seconds below the zxid seen before, the resync has `rebase` set."""
     play.disconnect()
     play.zk = Ensemble()
     play.zk.put("/brokers/ids/1")
@@ -108,7 +108,7 @@ def test_a_history_that_went_back_for_good_is_a_rebase(play: Play) -> None:
 
 
 def test_after_a_rebase_the_zxids_of_the_old_history_are_not_waited_for(play: Play) -> None:
-    """The next resync of the restored ensemble begins at once, and is no rebase."""
+    """The next resync of the restored ensemble begins at once, and is not a rebase."""
     for _ in range(20):
         play.zk.put("/controller", b"2")
     play.settle()
@@ -129,7 +129,7 @@ def test_after_a_rebase_the_zxids_of_the_old_history_are_not_waited_for(play: Pl
     assert not play.reader.last[STARTED].rebase
 
 
-def test_another_cluster_id_is_a_rebase_at_once(play: Play) -> None:
+def test_another_cluster_id_causes_a_rebase_at_once(play: Play) -> None:
     """An ensemble that was recreated is recognized by its /cluster/id."""
     play.disconnect()
     play.zk.put("/cluster/id", b'{"version":"1","id":"two"}')
@@ -138,7 +138,7 @@ def test_another_cluster_id_is_a_rebase_at_once(play: Play) -> None:
     assert play.reader.last[STARTED].rebase
 
 
-def test_after_a_rebase_the_old_historys_view_does_not_count(play: Play) -> None:
+def test_after_a_rebase_a_view_of_the_old_history_is_ignored(play: Play) -> None:
     """A view from before the rebase carries a zxid that the new history may never reach."""
     play.disconnect()
     play.zk.put("/cluster/id", b'{"version":"1","id":"two"}')
@@ -167,8 +167,8 @@ def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
     assert play.kinds()[-1] is FINISHED
 
 
-def test_who_has_seen_nothing_begins_on_any_server_at_once() -> None:
-    """Even on one that does not say how far it is: there is nothing that a resync could undo."""
+def test_a_watcher_that_has_seen_no_zxid_is_ready_on_any_server() -> None:
+    """Even on one that reports no zxid: there is nothing that a resync could undo."""
     assert tried(ReadinessCheck(), 0) == READY
 
 
@@ -214,7 +214,7 @@ def test_a_new_connection_need_not_wait_out_the_pause_of_the_old_one() -> None:
     assert tried(check, 5) == READY
 
 
-def test_a_wait_says_what_is_waited_for() -> None:
+def test_a_wait_reports_its_reason() -> None:
     """The current zxid and the one that is needed, or that there are no brokers."""
     check = ReadinessCheck()
     check.saw(7)
@@ -236,7 +236,7 @@ def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> N
     assert tried(check, 6, 23_000) == REBASE
 
 
-def test_a_server_that_does_not_say_how_far_it_is_is_waited_for_as_long_as_it_takes() -> None:
+def test_a_server_that_reports_no_zxid_is_waited_for_without_a_limit() -> None:
     """A history that was never seen cannot be a different one."""
     check = ReadinessCheck()
     check.saw(7)
@@ -246,7 +246,7 @@ def test_a_server_that_does_not_say_how_far_it_is_is_waited_for_as_long_as_it_ta
     assert tried(check, 7, 60_000) == READY
 
 
-def test_time_without_a_connection_is_no_time_in_which_a_server_stays_behind() -> None:
+def test_time_without_a_connection_does_not_count_as_a_lagging_server() -> None:
     """On a new connection a slow server may catch up, however long ago another one was slow."""
     check = ReadinessCheck()
     check.saw(7)
@@ -257,7 +257,7 @@ def test_time_without_a_connection_is_no_time_in_which_a_server_stays_behind() -
     assert tried(check, 6, 3_611_000) == REBASE
 
 
-def test_the_folds_view_says_how_far_a_server_must_be_and_which_cluster_it_is() -> None:
+def test_the_view_of_the_fold_gives_the_required_zxid_and_the_cluster_id() -> None:
     """A watcher that has just started has seen nothing itself; what it has seen takes precedence over the view."""
     check = ReadinessCheck()
     check.on_view(view(read_zxid=9, cluster_id="one"))
@@ -270,7 +270,7 @@ def test_the_folds_view_says_how_far_a_server_must_be_and_which_cluster_it_is() 
     assert tried(other, 1, id_=cluster_id("two")) == REBASE
 
 
-def test_views_count_again_from_the_rebase_on() -> None:
+def test_views_count_again_from_the_position_of_the_rebase() -> None:
     """Earlier views, and what was seen before, belong to another history; the rebase itself belongs to the new one."""
     check = ReadinessCheck()
     check.on_view(view(read_zxid=90, cluster_id="one"))
@@ -283,7 +283,7 @@ def test_views_count_again_from_the_rebase_on() -> None:
     assert tried(check, 3, 3_000, id_=cluster_id("two")) == READY
 
 
-def test_a_cluster_id_that_cannot_be_read_says_nothing() -> None:
+def test_an_unreadable_cluster_id_causes_no_rebase() -> None:
     """Neither garbage nor a missing znode means another history, and what was known is not forgotten."""
     check = ReadinessCheck()
     assert tried(check, 5, id_=cluster_id("one")) == READY

@@ -18,7 +18,7 @@ def test_a_resync_publishes_every_znode_once_between_its_marks(play: Play) -> No
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
-def test_a_delete_during_a_resync_is_published_even_of_what_was_not_read_yet() -> None:
+def test_a_delete_during_a_resync_is_published_for_unread_znodes_too() -> None:
     """Readers may know a path from before the resync, so its delete is published.
 
     (One-shot watches see no delete of what was not read: there the resync's end shows it.)
@@ -35,7 +35,7 @@ def test_a_delete_during_a_resync_is_published_even_of_what_was_not_read_yet() -
     assert play.reader.changes[-1].path == "/brokers/ids/0"
 
 
-def test_an_unreadable_path_is_named_and_the_rest_goes_on() -> None:
+def test_an_unreadable_path_is_named_and_the_others_are_published() -> None:
     """With NoAuth on one znode, `denied` names it and everything else is published."""
     play = Play()
     fill(play.zk)
@@ -50,7 +50,7 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.parametrize("set_by_ms", [-HOUR_MS, HOUR_MS])
-def test_a_clock_that_is_set_moves_no_heartbeat(set_by_ms: int) -> None:
+def test_a_clock_adjustment_does_not_shift_heartbeats(set_by_ms: int) -> None:
     """The next heartbeat is sent when it is due. It carries the machine's clock, which readers compare with theirs."""
     play = Play(intervals=Intervals(heartbeat_ms=10_000))
     play.zk.put("/brokers/ids")

@@ -18,7 +18,7 @@ def test_a_session_is_reported_connected_only_once_a_resync_has_begun(play: Play
     assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.CONNECTED
 
 
-def test_a_long_silence_ends_in_a_new_client(play: Play) -> None:
+def test_fifteen_seconds_without_a_connection_lead_to_a_new_client(play: Play) -> None:
     """After fifteen seconds without a connection the session is given up and reported as LOST."""
     play.disconnect()
     play.pass_time(14_000)

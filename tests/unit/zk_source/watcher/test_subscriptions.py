@@ -55,7 +55,7 @@ def test_a_partitions_state_is_read_without_listing_its_directory() -> None:
         assert watches.walk_on(names(PARTITIONS), found, resync=True) == reads
 
 
-def test_one_shot_watches_are_set_where_something_may_come() -> None:
+def test_one_shot_watches_are_set_where_a_znode_may_be_created() -> None:
     """A topic's children are watched before it has any; nothing is listed below a leaf."""
     watches = OneShotWatches()
     assert watches.walk_on(names("/brokers/topics"), Children(("t",)), resync=True) == [
@@ -71,7 +71,7 @@ def test_one_shot_watches_are_set_where_something_may_come() -> None:
     assert watches.walk_on(data(STATE), ABSENT, resync=True) == (names(f"{PARTITIONS}/0"),)
 
 
-def test_a_list_of_names_costs_reads_of_the_new_ones() -> None:
+def test_a_list_of_children_leads_to_reads_of_the_new_ones_only() -> None:
     """One topic more among many is two reads, not two for each of them."""
     watches = OneShotWatches()
     topics = names("/brokers/topics")
@@ -90,7 +90,7 @@ def test_a_quiet_one_shot_cluster_has_a_watch_for_each_read() -> None:
     assert f"{PARTITIONS}/0" not in play.zk.child_watches
 
 
-def test_a_topic_that_grows_and_goes_leaves_no_watch() -> None:
+def test_no_watch_is_left_of_a_topic_that_was_created_and_deleted() -> None:
     """Watches on deleted znodes would accumulate on the server."""
     play = one_shot()
     before = play.zk.data_watches | play.zk.child_watches
@@ -107,7 +107,7 @@ def test_a_topic_that_grows_and_goes_leaves_no_watch() -> None:
     assert not [path for path in play.reader.mzxids if path.startswith("/brokers/topics/u")]
 
 
-def test_what_was_known_before_a_reconnect_is_not_known_after_it() -> None:
+def test_a_znode_created_again_after_a_reconnect_is_read() -> None:
     """A znode that was deleted during an outage is seen when it is created again."""
     play = one_shot()
     play.disconnect()
@@ -120,8 +120,8 @@ def test_what_was_known_before_a_reconnect_is_not_known_after_it() -> None:
     assert play.reader.last[ChangeKind.RESYNC_STARTED].resync == 2
 
 
-def test_a_reconciliation_that_meets_news_first_has_found_nothing() -> None:
-    """The events did not miss what the parent's event was about to show."""
+def test_a_change_whose_event_is_in_flight_is_no_reconciliation_difference() -> None:
+    """The event of the parent would have shown it."""
     play = one_shot()
     play.pass_time(30_000)  # a reconciliation's first reads are in flight
     play.zk.put("/brokers/topics/t/partitions/1/state")

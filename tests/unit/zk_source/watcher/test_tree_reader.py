@@ -52,7 +52,7 @@ def test_a_value_read_before_the_event_came_is_read_again(play: Play) -> None:
     assert [c.data for c in play.reader.changes[-2:]] == ["first", "second"]
 
 
-def test_a_znode_that_came_and_went_unseen_is_not_published(play: Play) -> None:
+def test_a_znode_deleted_before_it_was_read_is_not_published(play: Play) -> None:
     """Created and deleted before it could be read: nothing to publish."""
     before = len(play.reader.changes)
     play.zk.put("/brokers/ids/9")
@@ -69,7 +69,7 @@ def test_a_reconciliation_without_differences_only_confirms(play: Play) -> None:
     assert play.watcher.reader.reconciliation_differences == 0
 
 
-def test_a_reconciliation_finds_what_no_event_showed(play: Play) -> None:
+def test_a_reconciliation_finds_changes_without_an_event(play: Play) -> None:
     """A changed, a new and a deleted znode without events are published before `reconciled`."""
     play.zk.put(STATE, b"unseen")
     play.zk.put("/brokers/ids/5")
@@ -83,7 +83,7 @@ def test_a_reconciliation_finds_what_no_event_showed(play: Play) -> None:
     assert play.watcher.reader.reconciliation_differences == 4
 
 
-def test_a_failed_read_is_mended_by_a_resync_after_a_pause(play: Play) -> None:
+def test_a_failed_read_leads_to_a_resync_after_a_pause(play: Play) -> None:
     """A server that answers with an error is not flooded with reads."""
     play.zk.put(STATE, b"unseen")
     play.deliver_one()
@@ -123,7 +123,7 @@ def test_a_walk_keeps_to_its_reads_per_second() -> None:
     assert 900 <= play.now_ms - play.reader.changes[0].observed_at <= 1_400
 
 
-def test_what_a_read_leads_to_is_of_its_round(play: Play) -> None:
+def test_reads_that_follow_from_a_read_belong_to_its_round(play: Play) -> None:
     """With one-shot watches names are read before values: until the values are read, the event is not done."""
     dirty = play.watcher.reader.dirty
     play.zk.put("/brokers/topics/new")

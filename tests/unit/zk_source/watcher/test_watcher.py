@@ -82,7 +82,7 @@ def test_a_full_resync_comes_daily(play: Play) -> None:
     assert play.reader.last[STARTED].reason == "the daily one"
 
 
-def test_dropped_changes_mute_the_watcher_until_kafka_is_back(play: Play) -> None:
+def test_after_dropped_changes_nothing_is_published_until_kafka_is_back(play: Play) -> None:
     """After a drop nothing is published; when Kafka is back, the resync carries the count."""
     play.watcher.on_dropped(17, "Kafka was away", play.now_ms)
     play.zk.put(STATE, b"unseen")
@@ -99,7 +99,7 @@ def test_dropped_changes_mute_the_watcher_until_kafka_is_back(play: Play) -> Non
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
-def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
+def test_an_overflow_of_notifications_leads_to_a_resync(play: Play) -> None:
     """Everything is read again in place of the lost events."""
     play.zk.put(STATE, b"unseen")
     play.zk.to_client.clear()
@@ -115,7 +115,7 @@ def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
 
 
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
-def test_what_is_missed_in_the_middle_of_a_resync_begins_a_new_one(watches: Watches) -> None:
+def test_an_overflow_during_a_resync_begins_a_new_one(watches: Watches) -> None:
     """The current resync proves nothing any more: it is never finished, and publishes no further value."""
     play = Play(watches=watches)
     fill(play.zk)
@@ -133,7 +133,7 @@ def test_what_is_missed_in_the_middle_of_a_resync_begins_a_new_one(watches: Watc
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
-def test_lost_views_are_asked_for_by_a_resync(play: Play) -> None:
+def test_lost_views_lead_to_a_resync_under_a_connected_session(play: Play) -> None:
     """Publishing does not stop: no event of ZooKeeper was missed."""
     play.watcher.on_views_cut()
     play.settle()
@@ -144,7 +144,7 @@ def test_lost_views_are_asked_for_by_a_resync(play: Play) -> None:
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
-def test_views_that_are_lost_before_the_first_resync_need_no_other() -> None:
+def test_views_lost_before_the_first_resync_cause_no_second_one() -> None:
     """The first resync publishes everything anyway."""
     fresh = Play()
     fill(fresh.zk)
@@ -174,8 +174,8 @@ def test_an_incumbent_answers_a_newcomer_by_a_new_generation(play: Play) -> None
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
-def test_reads_that_are_refused_are_tried_ever_more_rarely() -> None:
-    """The tree of a sick server is not read each second; after a minute without errors it is again."""
+def test_resyncs_after_failed_reads_back_off() -> None:
+    """The pauses grow to a minute, and start at a second again after a minute without errors."""
     play = Play(watches=Watches.ONE_SHOT)
     fill(play.zk)
     play.zk.broken.add("/controller")
@@ -215,7 +215,7 @@ def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play)
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
-def test_a_connection_is_the_reason_of_its_resync(play: Play) -> None:
+def test_the_reason_of_a_resync_after_a_reconnect_is_the_connection(play: Play) -> None:
     """The reason of the very first resync is the start."""
     play.disconnect()
     play.connect()
@@ -224,8 +224,8 @@ def test_a_connection_is_the_reason_of_its_resync(play: Play) -> None:
     assert play.watcher.resyncs == 2
 
 
-def test_nothing_needs_doing_until_a_heartbeat_is_due(play: Play) -> None:
-    """All the same it looks a few times a second, and continuously while it walks the tree."""
+def test_the_main_loop_waits_at_most_until_the_next_heartbeat_is_due(play: Play) -> None:
+    """But at most 200 ms, and only a few milliseconds during a walk of the tree."""
     due_at = play.reader.last[ChangeKind.HEARTBEAT].observed_at + 10_000
     waits = [play.watcher.wait_ms(due_at - early_ms) for early_ms in (5_000, 200, 50, 1, 0, -50)]
     assert waits == [200, 200, 50, 1, 0, 0]
@@ -236,8 +236,8 @@ def test_nothing_needs_doing_until_a_heartbeat_is_due(play: Play) -> None:
     assert play.watcher.wait_ms(play.now_ms) == 5
 
 
-def test_requests_are_known_until_they_are_answered() -> None:
-    """By their tokens: the bytes of a reply do not say what was asked for."""
+def test_a_request_is_found_by_its_token_until_it_is_answered() -> None:
+    """The bytes of a reply do not contain the request."""
     play = Play(watches=Watches.ONE_SHOT)
     fill(play.zk)
     play.connect()
@@ -253,7 +253,7 @@ def test_requests_are_known_until_they_are_answered() -> None:
     ("watches", "reads"),
     [(Watches.RECURSIVE, [MultiRead(PROBE)]), (Watches.ONE_SHOT, [SingleRead(*r) for r in PROBE])],
 )
-def test_a_server_catches_up_before_it_is_asked(
+def test_a_sync_precedes_the_reads_of_a_readiness_check(
     watches: Watches, reads: list[MultiRead | SingleRead]
 ) -> None:
     """With one sync of the root. Then each read that decides is sent once."""
@@ -265,7 +265,7 @@ def test_a_server_catches_up_before_it_is_asked(
     assert [send.request for send in play.zk.requests] == [Sync("/"), *reads]
 
 
-def test_a_server_that_cannot_catch_up_says_nothing_of_how_far_it_is(play: Play) -> None:
+def test_the_zxid_of_a_failed_sync_does_not_count(play: Play) -> None:
     """Whatever zxid its refusal carries: no resync begins, and the log says what is waited for."""
     play.disconnect()
     play.connect()
@@ -319,8 +319,8 @@ def test_a_multi_read_that_fails_names_its_first_path() -> None:
     assert reasons(play)[-1] == "reading /brokers/ids/0 failed with error -5"
 
 
-def test_what_goes_on_is_counted(play: Play) -> None:
-    """Events and reconciliations are."""
+def test_events_and_reconciliations_are_counted(play: Play) -> None:
+    """Each event and each finished reconciliation adds one."""
     events = play.watcher.events
     for _ in range(3):
         play.zk.put(STATE, b"news")
@@ -333,7 +333,7 @@ def test_what_goes_on_is_counted(play: Play) -> None:
     assert play.kinds().count(ChangeKind.RECONCILED) == 2
 
 
-def test_a_watcher_begins_with_nothing_counted() -> None:
+def test_the_counters_of_a_new_watcher_are_zero() -> None:
     """Its metrics begin at 0."""
     watcher = Play().watcher
     counted = (watcher.events, watcher.resyncs, watcher.reconciliations, watcher.overflows)
@@ -379,7 +379,7 @@ def test_recursive_watches_that_are_tried_again_begin_with_a_resync() -> None:
     assert reasons(play)[-1] == "recursive watches are tried again"
 
 
-def test_an_elected_watcher_begins_at_its_elections_place() -> None:
+def test_the_first_generation_of_an_elected_watcher_is_its_czxid() -> None:
     """Its generation is at least the czxid of its election znode."""
     play = Play()
     play.watcher = Watcher("c", "aaaaaa", play.now_ms, elected=40)
@@ -389,8 +389,8 @@ def test_an_elected_watcher_begins_at_its_elections_place() -> None:
     assert play.reader.changes[0].generation == 40
 
 
-def test_whoever_gives_way_says_to_whom_and_what_to_do(play: Play) -> None:
-    """With the age of the other's record by the machine's clock: the record's time is of such a clock, too."""
+def test_a_watcher_that_gives_way_names_the_other_one_and_the_remedy(play: Play) -> None:
+    """And the age of the other's record by the machine's clock, the source of the record's time."""
     play.watcher.recorder.clock_ahead_ms = 7_000
     other = OtherWatcher("c", "bbbbbb", 2, play.now_ms - 593_000)
     play.watcher.on_other_watcher(other, play.now_ms)
@@ -403,7 +403,7 @@ def test_whoever_gives_way_says_to_whom_and_what_to_do(play: Play) -> None:
     ]
 
 
-def test_a_record_that_seems_to_come_from_the_future_is_of_now(play: Play) -> None:
+def test_a_record_with_a_time_in_the_future_has_an_age_of_zero(play: Play) -> None:
     """The clocks of two machines differ."""
     other = OtherWatcher("c", "bbbbbb", 2, play.now_ms + 5_000)
     play.watcher.on_other_watcher(other, play.now_ms)
@@ -413,17 +413,17 @@ def test_a_record_that_seems_to_come_from_the_future_is_of_now(play: Play) -> No
     assert "wrote to the log 0.0 s ago" in command.message
 
 
-def test_a_record_of_an_older_generation_means_nothing(play: Play) -> None:
+def test_a_record_of_an_older_generation_is_ignored(play: Play) -> None:
     """Readers do not follow it."""
     play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 0, play.now_ms), play.now_ms)
     play.settle()
     assert (play.other_commands, reasons(play)) == ([], ["start"])
 
 
-def test_a_resync_that_is_to_come_takes_a_new_generation_if_any_reason_wants_it(
+def test_a_due_resync_takes_a_new_generation_if_any_of_its_reasons_needs_one(
     play: Play,
 ) -> None:
-    """Whichever request is first; its reason is the one that is shown."""
+    """In whatever order the requests arrive; the reason of the first is published."""
     play.pass_time(60_000)
     play.settle()
     play.watcher.on_overflow(1, play.now_ms)
@@ -440,7 +440,7 @@ def test_a_resync_that_is_to_come_takes_a_new_generation_if_any_reason_wants_it(
     assert reasons(play)[-1] == "watcher bbbbbb wrote generation 4"
 
 
-def test_what_the_fold_asks_for_waits_for_a_pause_that_lasts(play: Play) -> None:
+def test_a_resync_request_of_the_fold_waits_for_the_pause_after_an_error(play: Play) -> None:
     """A server that refused a read a moment ago is not asked again, whoever requests it."""
     play.zk.broken.add(STATE)
     play.zk.put(STATE, b"news")
@@ -457,7 +457,7 @@ def test_what_the_fold_asks_for_waits_for_a_pause_that_lasts(play: Play) -> None
     assert reasons(play)[1:] == [f"reading {STATE} failed with error -5"]
 
 
-def test_a_connection_that_does_not_come_is_given_up_for_a_new_client() -> None:
+def test_a_connection_attempt_that_lasts_too_long_leads_to_a_new_client() -> None:
     """After the time in the settings; readers learn that the session is lost. Then the time counts again."""
     down_ms = 600_000
     play = Play(Intervals(new_client_ms=down_ms))
@@ -486,7 +486,7 @@ def test_a_silence_while_watches_are_armed_forgets_their_requests() -> None:
     assert play.other_commands == [ReplaceClient("no answer for 600 s")]
 
 
-def test_less_that_is_denied_is_no_news(play: Play) -> None:
+def test_fewer_denied_paths_cause_no_extra_heartbeat(play: Play) -> None:
     """The next regular heartbeat reports it."""
     paths = ("/brokers/ids/0", "/controller")
     play.zk.closed.update(paths)

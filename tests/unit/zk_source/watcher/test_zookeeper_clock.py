@@ -44,38 +44,40 @@ def notice_twice(
     st.integers(-2 * HOUR_MS, 2 * HOUR_MS),
     st.integers(-2 * HOUR_MS, 2 * HOUR_MS),
 )
-def test_what_is_said_is_never_more_than_the_truth(
+def test_the_reported_clock_difference_never_exceeds_the_true_one(
     moments: list[int], ahead: int, ours_ahead: int
 ) -> None:
     """However late the notification and the value are, the sign is right and the amount is at most the true one."""
     asked, made, noticed, read = sorted(moments)
     clock = ZookeeperClock()
     notice_twice(clock, asked=asked, noticed=noticed, read=read, mtime=made + ahead)
-    said, true = clock.ahead_ms(ours_ahead), ahead - ours_ahead
-    assert said is not None
-    assert 0 <= said <= true or true <= said <= 0
-    assert abs(true - said) <= read - asked
+    measured, true = clock.ahead_ms(ours_ahead), ahead - ours_ahead
+    assert measured is not None
+    assert 0 <= measured <= true or true <= measured <= 0
+    assert abs(true - measured) <= read - asked
 
 
-@pytest.mark.parametrize(("ahead", "said"), [(HOUR_MS, HOUR_MS - 20), (-HOUR_MS, -HOUR_MS + 970)])
-def test_a_clock_an_hour_off_is_known_by_two_changes(ahead: int, said: int) -> None:
+@pytest.mark.parametrize(
+    ("ahead", "expected"), [(HOUR_MS, HOUR_MS - 20), (-HOUR_MS, -HOUR_MS + 970)]
+)
+def test_a_clock_an_hour_off_is_measured_by_two_changes(ahead: int, expected: int) -> None:
     """Asked at 0, changed at 970, read at 990, and the same again."""
     clock = ZookeeperClock()
     assert notice(clock, asked=0, noticed=980, read=990, mtime=970 + ahead) is None
     for at in (1_000, 2_000):
         known = notice(clock, asked=at, noticed=at + 980, read=at + 990, mtime=at + 970 + ahead)
-    assert known == said
+    assert known == expected
 
 
-def test_the_newest_change_decides_that_clocks_agree() -> None:
+def test_the_newest_change_shows_that_clocks_agree_again() -> None:
     """So after a clock has been corrected, the next change shows it."""
     clock = ZookeeperClock()
     assert notice_twice(clock, asked=0, noticed=10, read=20, mtime=HOUR_MS) == HOUR_MS - 20
     assert notice(clock, asked=4_900, noticed=5_000, read=5_010, mtime=4_990) == 0
 
 
-def test_what_is_heard_at_once_of_long_ago_proves_nothing() -> None:
-    """For example from a server that had lost its peers: it answered from its past, and receives everything when it finds them."""
+def test_old_changes_that_arrive_at_once_give_no_clock_difference() -> None:
+    """A server that lost its quorum returns old data, and later receives all changes together."""
     clock = ZookeeperClock()
     for ms in range(0, APART_MS, 100):
         at = HOUR_MS + ms
@@ -84,7 +86,7 @@ def test_what_is_heard_at_once_of_long_ago_proves_nothing() -> None:
     assert notice(clock, asked=now, noticed=now + 5, read=now + 9, mtime=now + 3) == 0
 
 
-def test_nothing_is_known_without_a_change_that_was_noticed() -> None:
+def test_a_clock_difference_needs_a_notification_of_a_change() -> None:
     """The age of a resync's value is unknown, as is that of a value before the log was complete once."""
     clock = ZookeeperClock()
     clock.on_value(SET, HOUR_MS, 0)
@@ -95,7 +97,7 @@ def test_nothing_is_known_without_a_change_that_was_noticed() -> None:
     assert clock.ahead_ms(0) is None
 
 
-def test_a_value_that_was_on_its_way_before_the_notification_proves_nothing() -> None:
+def test_a_value_requested_before_its_notification_does_not_count() -> None:
     """It is published with all that arrived before. Only then is the value of the noticed change awaited."""
     clock = ZookeeperClock()
     clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS + 10)
@@ -107,7 +109,7 @@ def test_a_value_that_was_on_its_way_before_the_notification_proves_nothing() ->
     assert notice(clock, asked=now, noticed=now, read=now, mtime=now) == 0
 
 
-def test_over_a_new_connection_nothing_is_awaited() -> None:
+def test_a_new_connection_discards_the_pending_measurement() -> None:
     """The new server may not be as far as the one that sent the notification."""
     clock = ZookeeperClock()
     clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS)
@@ -117,7 +119,7 @@ def test_over_a_new_connection_nothing_is_awaited() -> None:
     assert clock.ahead_ms(0) is None
 
 
-def test_one_change_at_a_time_and_not_for_ever() -> None:
+def test_one_change_is_measured_at_a_time_for_at_most_ten_seconds() -> None:
     """A change whose value does not arrive, such as of a znode that was deleted, is given up after 10 s."""
     clock = ZookeeperClock()
     clock.on_notification(SET, 0, 0)
@@ -129,7 +131,7 @@ def test_one_change_at_a_time_and_not_for_ever() -> None:
     assert notice(clock, asked=12_001, noticed=12_001, read=12_001, mtime=12_001, path="/b") == 0
 
 
-def test_of_changes_that_are_noticed_together_the_first_is_followed() -> None:
+def test_the_first_of_simultaneous_changes_is_measured() -> None:
     """Until its value has arrived."""
     clock = ZookeeperClock()
     for at in (1, 1 + APART_MS):

@@ -7,8 +7,8 @@ import time
 from zk_source.wire.inbox import Inbox, Notification, Overflow
 
 
-def test_an_overfull_inbox_marks_where_and_how_many_it_dropped() -> None:
-    """The mark of the overflow is behind what arrived before, and carries the number of dropped ones."""
+def test_an_inbox_overflow_marks_its_place_and_the_dropped_count() -> None:
+    """The mark is behind the earlier notifications, and has the number of dropped ones."""
     inbox = Inbox(most_events=2)
     for number in range(5):
         inbox.put_notification(1, f"/{number}")
@@ -18,8 +18,8 @@ def test_an_overfull_inbox_marks_where_and_how_many_it_dropped() -> None:
     assert inbox.take(0) == Notification(1, "/again")
 
 
-def test_what_comes_while_the_inbox_is_left_alone_is_taken_after_it() -> None:
-    """The pause is over before anything is taken, whatever waits."""
+def test_a_notification_is_taken_only_after_the_pause() -> None:
+    """Even one that was in the inbox before the pause."""
     inbox = Inbox()
     inbox.put_notification(1, "/a")
     began = time.monotonic()

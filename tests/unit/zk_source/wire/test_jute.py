@@ -129,7 +129,7 @@ def test_an_event_is_its_type_and_path() -> None:
 
 @pytest.mark.parametrize("chroot", ["", "/kafka", "/kafka/prod"])
 @pytest.mark.parametrize("path", ["/brokers/ids", "/kafka/ids"])
-def test_a_path_comes_back_as_it_went_out(chroot: str, path: str) -> None:
+def test_a_path_with_chroot_is_returned_without_it(chroot: str, path: str) -> None:
     """Also where the path itself begins like the chroot."""
     sent = encode(Sync(path), chroot).serialize()
     assert sent == string(chroot + path)
@@ -148,7 +148,7 @@ def test_a_single_read_is_its_path_and_the_watch_flag() -> None:
     assert request == EncodedRequest(8, string("/b") + b"\1")
 
 
-def test_a_single_reads_reply_gives_what_a_multi_read_would() -> None:
+def test_a_single_reads_reply_equals_that_of_a_multi_read() -> None:
     """Data with its Stat, children; of a znode that exists, the Stat alone."""
     body = data_result(b"payload")[9:]
     znode = ZnodeData(b"payload", 11, 12, 13, 14, 5, 18, 2)

@@ -36,7 +36,7 @@ def trouble(last_error: str = "", tls_advice: str = "") -> Authenticating:
     return cast("Authenticating", SimpleNamespace(last_error=last_error, tls_advice=tls_advice))
 
 
-def test_an_outage_is_logged_soon_and_then_ever_more_rarely() -> None:
+def test_warnings_of_an_outage_get_rarer_up_to_a_maximum_pause() -> None:
     """The pauses grow up to a minute, and the next outage begins with a short one again."""
     clock = Clock()
     outage = Outage("ZooKeeper at zk1:2181", "zookeeper", clock)
@@ -55,7 +55,7 @@ def test_an_outage_is_logged_soon_and_then_ever_more_rarely() -> None:
     assert outage.warning_is_due()
 
 
-def test_an_outage_names_its_length_its_cause_and_what_to_correct() -> None:
+def test_an_outage_warning_names_duration_cause_and_remedy() -> None:
     """TLS's advice replaces the general one."""
     clock = Clock()
     outage = Outage("ZooKeeper at zk1:2181", "zookeeper", clock)
@@ -69,7 +69,7 @@ def test_an_outage_names_its_length_its_cause_and_what_to_correct() -> None:
     )
 
 
-def test_a_client_takes_what_the_settings_say() -> None:
+def test_a_client_is_created_from_the_settings() -> None:
     """Hosts without the chroot, the certificates, and a handler that has seen no failure."""
     options: dict[str, Any] = {"zookeeper": "zk1:2181,zk2:2182/kafka", "zk_tls": True}
     client, connection = make_client(

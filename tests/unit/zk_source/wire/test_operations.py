@@ -47,7 +47,7 @@ def test_errors_have_the_codes_that_the_client_library_reads(code: Err) -> None:
 
 
 @pytest.mark.parametrize("op", list(Op))
-def test_one_read_is_named_as_one_of_many(op: Op) -> None:
+def test_a_single_read_names_its_read_like_a_multi_read(op: Op) -> None:
     """So the same code handles results, whichever way they were asked for."""
     assert SingleRead(op, "/a").reads == ((op, "/a"),)
     assert list(MultiRead([(op, "/a")]).reads) == list(SingleRead(op, "/a").reads)

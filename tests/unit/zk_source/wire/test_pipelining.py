@@ -1,4 +1,4 @@
-"""What is received at once is passed on piece by piece, as if each piece had arrived alone."""
+"""Bytes received together are passed on piece by piece, as if each had arrived alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def connected(*pieces: bytes) -> PipeliningConnection:
     return connection
 
 
-def test_pieces_are_cut_as_they_are_asked_for() -> None:
+def test_a_read_returns_exactly_the_requested_bytes() -> None:
     """However the network splits them: the rest waits for the next read."""
     connection = connected(b"ab", b"cdef")
     assert connection._read(3, 1.0) == b"abc"
@@ -48,7 +48,7 @@ def test_pieces_are_cut_as_they_are_asked_for() -> None:
         connection._read(1, 1.0)
 
 
-def test_a_reply_is_whole_when_its_length_has_come() -> None:
+def test_a_reply_is_complete_when_all_its_bytes_have_arrived() -> None:
     """Then it is passed on without another read of the socket."""
     reply = struct.pack("!i", 4) + b"1234"
     for cut in range(len(reply)):

@@ -35,7 +35,7 @@ def untrusted(code: int) -> ssl.SSLCertVerificationError:
 
 
 @pytest.mark.parametrize("has_certificate", [False, True])
-def test_a_server_that_is_not_there_is_no_trouble_of_tls(has_certificate: bool) -> None:
+def test_an_unreachable_server_gives_no_tls_advice(has_certificate: bool) -> None:
     """There is no advice about TLS when nobody listens, or nobody answers."""
     for error in (dropped(ConnectionRefusedError()), dropped(TimeoutError()), KazooTimeoutError()):
         assert tls_advice(error, has_certificate=has_certificate) == ""

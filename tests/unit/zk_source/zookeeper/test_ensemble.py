@@ -21,7 +21,7 @@ def ensemble(**settings: Any) -> WatchedEnsemble:
     return WatchedEnsemble(loaded, Inbox(), get_logger("test"))
 
 
-def test_a_session_of_a_client_that_was_given_up_does_not_count() -> None:
+def test_the_session_of_a_replaced_client_is_ignored() -> None:
     """Clients are numbered; only the newest one's session is ours."""
     watched = ensemble()
     assert watched.is_own(SessionChanged(0, "CONNECTED", "zk1:2181"))

@@ -30,7 +30,7 @@ Node count: 150
 NOT_ALLOWED = "mntr is not executed because it is not in the whitelist.\n"
 
 
-def test_mntr_reports_all() -> None:
+def test_mntr_reports_every_figure() -> None:
     """It reads role, release, latency, connections, sessions and queued requests."""
     assert read_mntr(SERVER, MNTR) == ServerFigures(
         server=SERVER,
@@ -61,14 +61,14 @@ def test_srvr_reports_no_sessions() -> None:
 @pytest.mark.parametrize(
     "answer", ["", NOT_ALLOWED, "HTTP/1.1 400 Bad Request\r\n\r\n", "\x15\x03\x01\x00\x02", "\t\n:"]
 )
-def test_a_refusal_is_no_figure(answer: str) -> None:
+def test_a_refused_command_gives_no_figures(answer: str) -> None:
     """Text that is not an answer to the command gives no figures at all."""
     assert read_mntr(SERVER, answer) is None
     assert read_srvr(SERVER, answer) is None
 
 
 @pytest.mark.parametrize("text", ["", "NaN", "inf", "many", "1/2"])
-def test_a_figure_that_is_no_number_is_unknown(text: str) -> None:
+def test_a_figure_that_is_not_a_number_is_unknown(text: str) -> None:
     """One damaged line does not affect the others."""
     figures = read_mntr(SERVER, MNTR.replace("zk_max_latency\t27", f"zk_max_latency\t{text}"))
     assert figures is not None

@@ -42,8 +42,8 @@ def _shown(registry: CollectorRegistry) -> str:
     return "\n".join(line for line in lines if not line.startswith("#"))
 
 
-def test_an_answer_is_shown_while_it_is_young() -> None:
-    """It is shown with the server's role; after three missed answers nothing is known any more."""
+def test_server_metrics_disappear_when_the_last_answer_is_stale() -> None:
+    """It is shown with the server's role; after three missed answers there are no samples."""
     now = [1000.0]
     registry = CollectorRegistry()
     metrics = ServerMetrics(registry, "prod", lambda: now[0])
@@ -68,7 +68,7 @@ def test_a_server_that_reports_nothing_any_more_has_no_figures() -> None:
     assert _shown(registry) == ""
 
 
-def test_what_ends_the_asking_is_raised_where_it_is_checked(
+def test_check_raises_the_error_that_ended_the_polling_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Otherwise a thread that died silently would leave the figures missing for ever."""
