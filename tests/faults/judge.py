@@ -1,7 +1,7 @@
 """Judge how old and how correct each shown figure was, compared with what was true at that time.
 
 The rule: a figure is stale from the moment at which ZooKeeper wrote its replacement. Partitions are
-compared by the version of their znode, so that intermediate values that nobody saw do not matter.
+compared by the version of their znode, so that values that were never shown do not matter.
 """
 
 from __future__ import annotations

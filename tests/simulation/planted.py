@@ -601,7 +601,7 @@ def watchdog_asleep() -> AbstractContextManager[None]:
 
 
 def text_asked_unwatched() -> AbstractContextManager[None]:
-    """The JVM is asked for an error's text without a limit on the wait."""
+    """The request for an error's text from the JVM has no timeout."""
 
     def text_of(_fold: Any, error: Exception) -> str:
         return str(error)

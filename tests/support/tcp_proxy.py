@@ -107,7 +107,7 @@ class TcpProxy:
             writer.close()
 
     def abort(self) -> None:
-        """End all connections, whatever their peers do; runs in the network's thread."""
+        """End all connections, in any state of their peers; runs in the network's thread."""
         for transport in list(self._transports):
             transport.abort()
 

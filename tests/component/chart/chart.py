@@ -101,7 +101,7 @@ def pod_of(workload: Manifest) -> Manifest:
 
 
 def container_of(workload: Manifest) -> Manifest:
-    """Return kcm's own container of a workload's pod; those that values add stand after it."""
+    """Return kcm's own container of a workload's pod; those that values add come after it."""
     container: Manifest = pod_of(workload)["containers"][0]
     return container
 
@@ -276,7 +276,7 @@ def running(local: Local, output: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def answer(url: str) -> tuple[int, bytes]:
-    """Return what a probe gets: status and body; 0 while nobody listens."""
+    """Return what a probe gets: status and body; 0 without a listening server."""
     try:
         with urllib.request.urlopen(url, timeout=ANSWER_S) as response:
             return response.status, response.read()

@@ -1,7 +1,7 @@
 """As much of Kubernetes' API as Spark's driver asks for: it runs pods as processes of this machine.
 
 The rule: a pod that is made runs what its manifest says (command, arguments, variables, folder), and
-ends when it is deleted. What was asked is kept, so that a test can hold it against a Role.
+ends when it is deleted. Requests are kept, so that a test can compare them with a Role.
 """
 
 from __future__ import annotations

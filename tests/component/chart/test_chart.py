@@ -341,7 +341,7 @@ def test_no_secret_is_in_the_manifests() -> None:
 @NEEDS_HELM
 @each_set
 def test_pods_keep_to_the_restricted_standard(values: Path) -> None:
-    """Pods run as nobody in particular, write only to their volumes, and know of no service."""
+    """Pods run without root, write only to their volumes, and get no variables of services."""
     user = re.search(r"^USER (\d+):(\d+)$", DOCKERFILE.read_text(), re.MULTILINE)
     assert user
     for workload in workloads(render(values)):

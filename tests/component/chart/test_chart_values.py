@@ -65,7 +65,7 @@ each_set = pytest.mark.parametrize("values", VALUE_SETS, ids=lambda path: path.s
     ],
 )
 def test_an_unknown_value_is_refused_by_name(where: str) -> None:
-    """A misspelled key is an error that names it, wherever it stands."""
+    """A misspelled key is an error that names it, at every level."""
     done = template("--values", str(LEAST), "--set", f"{where}mistyped=1")
     assert done.returncode != 0
     assert "'mistyped'" in done.stderr

@@ -54,7 +54,7 @@ def test_packages_of_the_image_are_pinned_and_in_the_sbom() -> None:
 
 
 def stages() -> dict[str, str]:
-    """Return the stages of the Dockerfile: name -> what is done in it and in those it stands on."""
+    """Return the stages of the Dockerfile: name -> its instructions and its bases' instructions."""
     found: dict[str, str] = {}
     for stage in re.split(r"^FROM ", DOCKERFILE.read_text(), flags=re.MULTILINE)[1:]:
         first, _, rest = stage.partition("\n")

@@ -97,7 +97,7 @@ def test_status_shows_the_cluster_on_one_screen(shown: Shown) -> None:
 
 
 def test_an_unknown_figure_is_never_printed_as_none(shown: Shown) -> None:
-    """A vacancy whose beginning nobody saw, an epoch that was not read, a proof that never was."""
+    """A vacancy with an unseen begin, an unread epoch, and a missing proof are words."""
     nobody = ControllerView(id=-1, epoch=None)
     shown.served.write(
         cluster_view(

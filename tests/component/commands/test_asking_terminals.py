@@ -87,7 +87,7 @@ def test_a_name_outside_of_the_terminals_encoding_is_no_error(shown: Shown) -> N
 
 
 def test_a_narrow_terminal_hides_no_figure(shown: Shown) -> None:
-    """Beside a long host each figure of each broker stands, in lines that fit."""
+    """Beside a long host name each figure of each broker is shown, in lines that fit."""
     host = "kafka-0.brokers.production.eu-west-1.example."
     shown.served.write(
         broker_view(

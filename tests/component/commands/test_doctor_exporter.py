@@ -1,4 +1,4 @@
-"""What `kcm doctor` says of an exporter, asked over HTTP."""
+"""What `kcm doctor` reports of an exporter that it queries over HTTP."""
 
 from __future__ import annotations
 

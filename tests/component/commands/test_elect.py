@@ -1,6 +1,6 @@
 """`kcm elect` against the exporter's real server: what it plans, and what it refuses.
 
-Kafka is played here, since a real one does not fail on request; a story on a real one stands among
+Kafka is played here, since a real one does not fail on request; a story on a real one is among
 the system tests.
 """
 
@@ -135,7 +135,7 @@ def test_an_unanswered_election_request_times_out() -> None:
 def test_figures_that_are_not_live_are_not_acted_on(
     cluster: Cluster, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command ends before Kafka is asked anything."""
+    """The command ends before any request to Kafka."""
     cluster.served.now = T0 + 60_000
     away = f"127.0.0.1:{free_port()}"
     line = complaint(capsys, "--exporter", url, "--bootstrap-servers", away, code=3)

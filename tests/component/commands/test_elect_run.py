@@ -1,6 +1,6 @@
 """A run of `kcm elect` against the exporter's real server: what it watches, and where it stops.
 
-Kafka is played here, since a real one does not fail on request; a story on a real one stands among
+Kafka is played here, since a real one does not fail on request; a story on a real one is among
 the system tests.
 """
 
@@ -66,7 +66,7 @@ def test_election_not_needed_is_counted_and_the_run_continues(cluster: Cluster, 
 def test_a_change_that_elections_do_not_cause_ends_the_run(
     cluster: Cluster, url: str, change: dict[str, Any], answer: str
 ) -> None:
-    """After a surprise nothing more is asked for, and what is open is reported as such."""
+    """After an unexpected change no more elections are requested, and open ones are reported."""
     cluster.after[2] = lambda: cluster.__dict__.update(change)
     ran = Ran(cluster, url)
     assert answer in str(ran.surprise)

@@ -182,7 +182,7 @@ def test_the_pipeline_starts_restarts_a_killed_part_and_stops(
 def test_a_part_that_hangs_is_killed_and_comes_back(
     watched: str, pipeline_broker: KraftBroker, tmp_path: Path
 ) -> None:
-    """The watcher and the exporter stand still at once: each is found out, and the figures are live again."""
+    """The watcher and the exporter hang together: both are restarted, and figures are live again."""
     servers = pipeline_broker.bootstrap_servers
     prefix = f"up-{uuid.uuid4().hex[:8]}"
     arguments = ("--zookeeper", watched, "--bootstrap-servers", servers, "--topic-prefix", prefix)

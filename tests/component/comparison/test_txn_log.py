@@ -26,7 +26,7 @@ def created(path: str, data: str, *, ephemeral: bool = False) -> bytes:
 
 
 def record(zxid: int, kind: int, body: bytes = b"", *, session: int = 9) -> bytes:
-    """Return a transaction as it stands in the file."""
+    """Return a transaction as the file holds it."""
     data = struct.pack(">qiqqi", session, 1, zxid, 1000 + zxid, kind) + body
     return struct.pack(">qi", zlib.adler32(data), len(data)) + data + b"B"
 

@@ -68,7 +68,7 @@ class Server(NamedTuple):
     served: Served
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:
-        """Ask, and return the answer, whatever its status."""
+        """Send a request, and return the answer of any status."""
         request = urllib.request.Request(self.url + path, headers=headers or {})
         try:
             with urllib.request.urlopen(request, timeout=5) as answer:

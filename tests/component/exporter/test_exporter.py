@@ -67,7 +67,7 @@ class Exporter:
         self.producer = Producer(client_properties(settings))
 
     def get(self, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> Answer:
-        """Ask, and return the answer, whatever its status."""
+        """Send a request, and return the answer of any status."""
         request = urllib.request.Request(
             self.url + path, headers=headers or {}, method=method
         )  # http to ourselves
@@ -79,7 +79,7 @@ class Exporter:
                 return Answer(error.code, dict(error.headers), error.read())
 
     def is_ready(self) -> bool:
-        """Return whether /readyz says so; False while nobody listens."""
+        """Return whether /readyz reports it; False without a listening server."""
         try:
             return self.get("/readyz").status == 200
         except OSError:
@@ -224,7 +224,7 @@ def test_errors_are_problem_json_and_only_get_and_head_are_served(shared: Export
 
 
 def test_garbage_is_counted_and_skipped(shared: Exporter) -> None:
-    """Records that are not ours, damaged or of another version stop nothing and are counted."""
+    """Records that are foreign, damaged or of another version are counted and skipped."""
     view = fresh_cluster("c", as_of(1))
     shared.produce("views", b"junk", b"not JSON")
     shared.produce("views", b"c/cluster", b"\xff\x00")
@@ -342,7 +342,7 @@ def test_readyz_fails_without_kafka_and_a_port_in_use_is_one_line() -> None:
 
 
 def answer_of(exporter: Exporter) -> Answer | None:
-    """Return what /readyz says, None while nobody listens."""
+    """Return the answer of /readyz, None without a listening server."""
     try:
         return exporter.get("/readyz")
     except OSError:

@@ -32,7 +32,7 @@ FOLD_DEADLINE_S = 120.0  # a cold JVM on a busy machine takes 50 s to its first 
 
 
 class Outcome:
-    """What stands in views and events, read from their beginnings as a reader would."""
+    """The records of views and events, read from their beginnings as a reader would."""
 
     def __init__(self, bootstrap_servers: str, names: TopicNames) -> None:
         self._names = names

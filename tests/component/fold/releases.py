@@ -3,7 +3,7 @@
 The rule: it is the real program in a process of its own, and so are Spark's Python workers; nothing
 is patched in memory, where a worker would not see it. Its state is packed differently, not only
 under another number: read as ours, and ours as its, it would be wrong without a word. Its views and
-events have a field that we do not know, and that ours do not have.
+events have a field that this release does not know, and that its own do not have.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def next_release(folder: Path) -> Path:
 
 
 def environment_of(release: Path | None) -> dict[str, str]:
-    """Return what makes a Python process run a release; None: ours."""
+    """Return the environment in which a Python process runs a release; None: this one."""
     # The folder that we run in holds our release; without this it would win.
     found = {"PYTHONSAFEPATH": "1"}
     return found if release is None else found | {"PYTHONPATH": os.fspath(release)}

@@ -49,7 +49,7 @@ class PlantedStream(Stream):
 
 
 def records(stream: Stream) -> list[bytes]:
-    """Return all that stands on the three topics now."""
+    """Return all records of the three topics."""
     consumer = Consumer({"bootstrap.servers": stream.bootstrap_servers, "group.id": "planted"})
     found: list[bytes] = []
     try:

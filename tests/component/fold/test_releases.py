@@ -1,4 +1,4 @@
-"""The next release of the tests: it must be one that goes wrong where nobody looks at versions."""
+"""The next release of the tests: it must fail where versions are not checked."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def test_a_batch_leaks_no_open_files(stream: Stream, outcome: Outcome) -> None:
 
 
 def test_a_large_resync_is_folded_in_several_batches(stream: Stream, outcome: Outcome) -> None:
-    """A resync of many messages proves itself equal to ZooKeeper whatever batches it comes in."""
+    """A resync of many messages is verified against ZooKeeper, however it is split into batches."""
     history = History(cluster="large")
     for broker in range(3):
         history.broker(broker, seen=False)

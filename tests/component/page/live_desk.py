@@ -1,4 +1,4 @@
-"""A desk for tests of the live page: servers, pages in a real Chromium, and what stands on it."""
+"""A desk for tests of the live page: servers, pages in a real Chromium, and their texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Desk:
         return made
 
     def assert_no_complaints(self) -> None:
-        """Fail if a page logged an error, or asked anybody but its exporter."""
+        """Fail if a page logged an error, or sent a request to another server than its exporter."""
         answer = [(page.complaints, page.outside) for page in self.pages]
         assert answer == [([], [])] * len(answer)
 

@@ -154,7 +154,7 @@ def assert_nobody_says_that_all_is_well(page: Page, of_when: str) -> None:
 def test_figures_that_are_not_live_are_marked_prominently(
     desk: Desk, log: dict[str, Any], status: str, said: str, of_when: str
 ) -> None:
-    """In words, in the title, with a ground of its own; and nobody reads that all is well."""
+    """In words, in the title and by the background; the page does not say that all is well."""
     exporter = Served()
     exporter.write(broker_view(0), broker_view(1), cluster_view(log=log_view(**log)))
     page = desk.page(desk.serve(exporter).url).open()

@@ -49,7 +49,7 @@ def cluster(not_preferred: int, *, at: int = 1, **fields: Any) -> ClusterView:
 
 
 def asked_of(requests: list[str], of: str) -> int:
-    """Return how often a part of the API was asked."""
+    """Return the number of requests to a part of the API."""
     return sum(f"/prod/{of}" in url for url in requests)
 
 
@@ -208,7 +208,7 @@ def test_two_hundred_pages_spread_their_requests(desk: Desk) -> None:
 
 
 def election(page: Page) -> list[dict[str, Any]]:
-    """Return the partitions in the command that stands on the page."""
+    """Return the partitions in the command on the page."""
     (line,) = [
         line
         for line in page.locator("#advice-command").inner_text().splitlines()

@@ -61,7 +61,7 @@ def test_a_quiet_cluster_says_that_no_isr_flaps(desk: Desk) -> None:
 
 
 def test_writes_due_are_listed_in_the_controllers_section_while_there_are_any(desk: Desk) -> None:
-    """Partition by partition, with what the controller would write; else nothing stands there."""
+    """Each partition with what the controller would write; nothing is shown when none is due."""
     served = Served()
     due = WritesDue(counts={"new_leader": 2}, owed_since=T0 - 500, verdict=ControllerHealth.WORKING)
     served.write(

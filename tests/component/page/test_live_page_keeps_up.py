@@ -156,7 +156,7 @@ def test_a_screen_reader_gets_new_headlines_but_no_ages(desk: Desk) -> None:
 
 
 def test_a_page_whose_computer_slept_is_not_live_at_once(desk: Desk, bad: Served) -> None:
-    """The steady clock of a browser stands still meanwhile, and what it shows is of before."""
+    """During sleep the browser's monotonic clock stops, so what the page shows is old."""
     one = desk.page(desk.serve(bad).url)
     one.page.add_init_script(
         "const set = setInterval; window.due = [];"
@@ -176,7 +176,7 @@ def test_a_page_whose_computer_slept_is_not_live_at_once(desk: Desk, bad: Served
 def test_a_hidden_page_holds_no_stream_and_a_shown_one_has_it_again(
     desk: Desk, bad: Served
 ) -> None:
-    """Browsers have six connections for a host: tabs that nobody looks at must not take them."""
+    """Browsers have six connections for a host: hidden tabs must not take them."""
     page = desk.page(desk.serve(bad).url).open()
     hide = """is => {
         Object.defineProperty(document, 'hidden', {configurable: true, get: () => is});

@@ -99,7 +99,7 @@ def large() -> Served:
 
 
 def test_of_200_000_partitions_the_three_that_are_offline_are_found(desk: Desk) -> None:
-    """The page stands at once, the exporter searches all, and the page never holds more than fifty rows."""
+    """The page loads at once, the exporter searches all, and the page has at most fifty rows."""
     served = large()
     one = desk.page(desk.serve(served).url)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The live page's rehearsal of a stop: asked for beside a broker, answered below the brokers."""
+"""The live page's rehearsal of a stop: requested beside a broker, answered below the brokers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _held(*runs: tuple[float | str, int], exporter: str = EXPORTER) -> dict[str,
 
 
 def _stuck(holder: int, scrapes: int) -> dict[str, str]:
-    """Return the other exporter, which stands still at what was true at the beginning."""
+    """Return the other exporter, whose figures stay as they were at the beginning."""
     return {
         f"kafka_controller_id{{{OTHER_EXPORTER}}}": times((holder, scrapes)),
         f"kcm_cluster_folded_timestamp_seconds{{{OTHER_EXPORTER}}}": times((-15, scrapes)),

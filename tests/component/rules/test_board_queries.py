@@ -1,4 +1,4 @@
-"""Every query of the boards, asked of a real Prometheus about a cluster that goes from well to ill.
+"""Every query of the boards, by a real Prometheus, over a cluster that becomes unhealthy.
 
 The exporter's own rendering of two states is written into Prometheus's database with times of its
 own, so an hour of history costs no waiting.
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Asked:
-    """A real Prometheus, and the moments at which it is asked."""
+    """A real Prometheus, and the times at which it is queried."""
 
     def __init__(self, url: str, began: int) -> None:
         self._url = url
@@ -131,7 +131,7 @@ def _chosen(expr: str) -> str:
 
 @pytest.mark.parametrize("made", BOARDS, ids=lambda made: made.name)
 def test_every_query_of_a_board_returns_data(asked: Asked, made: Board) -> None:
-    """No panel stays empty: each query, asked as Grafana asks it, gives data at some moment."""
+    """No panel stays empty: each query, sent as Grafana sends it, returns data at some time."""
     for panel in json.loads(render(made))["panels"]:
         for target in panel.get("targets", []):
             expr = _chosen(target["expr"])

@@ -1,4 +1,4 @@
-"""A real ZooKeeper is asked how it is: with all words allowed, with some, and with none."""
+"""Health requests to a real ZooKeeper: with all four-letter words allowed, some, and none."""
 
 from __future__ import annotations
 

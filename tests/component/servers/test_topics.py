@@ -60,7 +60,7 @@ def test_topics_are_made_with_the_promised_settings(settings: PipelineSettings) 
 
 
 def test_topics_that_are_there_are_kept(settings: PipelineSettings) -> None:
-    """A second part finds the same topics, and keeps their partitions whatever its own setting."""
+    """A second part finds the same topics, and keeps their partitions over its own setting."""
     first = ensure_topics(with_partitions(settings, 3), stop=threading.Event())
     assert ensure_topics(settings, stop=threading.Event()) == first
 

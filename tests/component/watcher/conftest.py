@@ -21,6 +21,6 @@ def mortal_zookeeper(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
 
 @pytest.fixture
 def own_zookeeper(mortal_zookeeper: ZooKeeper) -> ZooKeeper:
-    """The server, running whatever the last test did to it; it may hold what that one left."""
+    """The server, running again after the last test; it may hold what that one left."""
     mortal_zookeeper.start()
     return mortal_zookeeper

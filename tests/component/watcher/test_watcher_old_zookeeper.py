@@ -63,7 +63,7 @@ def old_chroot(old_zookeeper: ZooKeeper, request: pytest.FixtureRequest) -> str:
 def test_each_change_on_an_old_server_is_logged_in_order_with_its_stat(
     old_zookeeper: ZooKeeper, old_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
-    """Changes, deletes, what comes again and what is new at any depth stand in the log in order."""
+    """Changes, deletes, recreated znodes and new ones at any depth are in the log in order."""
     where = old_zookeeper.connect_string + old_chroot
     settings = settings_for(where, pipeline_broker, audit_s=1.0)
     with (

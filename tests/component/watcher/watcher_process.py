@@ -105,7 +105,7 @@ class Scene:
         return watcher
 
     def start_leader_and_standby(self) -> tuple[WatcherProcess, WatcherProcess]:
-        """Start two; the first leads and has resynced, the second stands by."""
+        """Start two; the first leads and has resynced, the second is the standby."""
         leader = self.start()
         self.log.wait_for(ChangeKind.RESYNC_FINISHED)
         standby = self.start()

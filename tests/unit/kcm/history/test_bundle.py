@@ -68,7 +68,7 @@ def test_a_bundle_replays_whatever_its_name(
 def test_bad_use_is_one_line(
     arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is reported before any server is asked."""
+    """It is reported before any request to a server."""
     assert main(["bundle", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"kcm: {reported}")

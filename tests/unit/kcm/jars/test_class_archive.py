@@ -65,7 +65,7 @@ def test_an_archive_that_takes_too_long_is_given_up(
 
 
 def test_leftovers_of_a_killed_process_are_deleted(no_java: Java) -> None:
-    """It may be as large as an archive, and nobody completes it."""
+    """It may be as large as an archive, and is never completed."""
     made = archive_path(JARS, no_java)
     left = made.parent / f"{made.stem}.part-x"
     left.mkdir(parents=True)

@@ -48,7 +48,7 @@ class Part:
 
 @pytest.fixture
 def part() -> Iterator[Part]:
-    """A part that has just been asked for the first time."""
+    """A part that has just got its first health request."""
     with ExitStack() as stack:
         made = Part(stack)
         made.watch.step(made.now)

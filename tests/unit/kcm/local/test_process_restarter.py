@@ -53,7 +53,7 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 
 
 def restarter_of(process: Process, port: int = 9) -> ProcessRestarter:
-    """Return a restarter of a pipeline with one part on this port; nobody listens on port 9."""
+    """Return a restarter of a pipeline with one part on this port; no server listens on port 9."""
     pipeline: Any = SimpleNamespace(
         broker=None,
         processes={process.name: process},

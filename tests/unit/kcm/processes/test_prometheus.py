@@ -1,4 +1,4 @@
-"""Prometheus's own programs: found on PATH or reported, and asked without a proxy."""
+"""Prometheus's own programs: found on PATH or reported, and queried without a proxy."""
 
 from __future__ import annotations
 

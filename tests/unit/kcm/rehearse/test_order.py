@@ -106,7 +106,7 @@ def test_a_rehearsal_without_a_step_is_bad_use() -> None:
 def test_a_file_that_cannot_be_read_is_named(
     tmp_path: Path, content: bytes | None, why: str
 ) -> None:
-    """The error names its option, whatever the file holds."""
+    """The error names its option, for every kind of bad file."""
     name = tmp_path / "plan.json"
     if content is not None:
         write(name, content)
