@@ -146,7 +146,7 @@ def _play(folder: Path, series: dict[str, str], fire: list[tuple[str, str, list[
 
 
 @NEEDS_PROMTOOL
-def test_kcm_not_served_fires_for_each_cluster_of_the_chart_without_series(
+def test_kcm_not_served_fires_for_each_chart_cluster_without_series(
     tmp_path: Path,
 ) -> None:
     """One was served 7 hours ago, one never, one is; watchers are counted against their replicas."""
@@ -168,7 +168,7 @@ def test_kcm_not_served_fires_for_each_cluster_of_the_chart_without_series(
 
 
 @NEEDS_PROMTOOL
-def test_kcm_no_watcher_leads_fires_for_each_cluster_of_the_chart_without_a_leader(
+def test_kcm_no_watcher_leads_fires_for_each_chart_cluster_without_a_leader(
     tmp_path: Path,
 ) -> None:
     """Both died 7 hours ago, or were never scraped; a lead that is handed over within minutes is none."""

@@ -3,7 +3,7 @@
 The rule: it is the real program in a process of its own, and so are Spark's Python workers; nothing
 is patched in memory, where a worker would not see it. Its state is packed differently, not only
 under another number: read as ours, and ours as its, it would be wrong without a word. Its views and
-events have a field that this release does not know, and that its own do not have.
+events have a field that this release neither knows nor writes.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_only_the_newest_archives_are_kept(no_java: Java) -> None:
     assert sorted(folder.glob("*.jsa")) == sorted([archive_path(JARS, no_java), *older[: KEPT - 1]])
 
 
-def test_a_read_only_cache_makes_no_archive_and_no_error(cache: Path, no_java: Java) -> None:
+def test_an_unwritable_cache_makes_no_archive_and_no_error(cache: Path, no_java: Java) -> None:
     """Spark starts without an archive, as with an empty one."""
     (cache / "kcm").write_text("no folder")
     assert ensure_class_archive(JARS, no_java) is None
