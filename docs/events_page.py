@@ -12,13 +12,14 @@ from docs.markdown import code, page, plain, table
 from exporter.api.openapi import document
 
 ABOUT = """What happened, as [`kcm events`](commands.md#kcm-events) shows it and [the API](http-api.md#apiv1clustersnameevents) gives it: one event for
-each cause, with the partitions that it moved. The topic `<prefix>.events` keeps them for 30 days, the exporter the newest (`events_kept`).
+each cause, with the partitions that it changed. The topic `<prefix>.events` keeps them for 30 days, the exporter the newest (`events_kept`).
 
 Every event has `kind`, `id` (rises within a cluster), `at` (milliseconds since 1970), `position` (its place in the log) and, where one transaction was its
 cause, `zxid`. Of many partitions the API lists the first 20 and gives `partition_count`. What ZooKeeper does not hold is left out.
 
-Of preferred elections `by` says who asked: `kcm` ([`kcm elect`](commands.md#kcm-elect), which says so in the log), `znode` (a request under /admin), `other` (found by reading all again). Without it nobody was seen to ask: it was the
-controller's own rebalance, or somebody's tool. A `grade` says in `elected_by` how many were whose, and infers which were the controller's (`rebalance`); the rest is `other`."""
+For preferred elections `by` names where the request came from: `kcm` ([`kcm elect`](commands.md#kcm-elect), which writes a record of it to the log), `znode`
+(a request under /admin), `other` (a request that only a resync found). Without `by` no request was seen: the controller rebalanced by itself, or a tool used the
+controller's API. `elected_by` of a `grade` counts elections by origin and infers those of the controller (`rebalance`); the rest is `other`."""
 _EVERYWHERE = {"kind", "id", "at", "position", "zxid"}
 
 

@@ -31,31 +31,31 @@ API_VERSION = "v1"
 
 
 class KcmError(Exception):
-    """A problem that the user must see: one line, and the exit code of its kind."""
+    """A problem that is reported to the user in one line; its kind has its own exit code."""
 
     exit_code: int = 1
 
 
 class UsageError(KcmError):
-    """An option, an environment variable or a line of the configuration file is bad."""
+    """An option, an environment variable or a line of the configuration file is invalid."""
 
     exit_code = 2
 
 
 class UnreachableError(KcmError):
-    """A server that the command needs does not answer."""
+    """A server that the command needs (ZooKeeper, Kafka or an exporter) does not answer."""
 
     exit_code = 3
 
 
 class ConflictError(KcmError):
-    """Something that the command needs is in use: a port, a checkpoint, a cluster's log."""
+    """Another process uses a resource that the command needs: a port, a checkpoint, a cluster's log."""
 
     exit_code = 4
 
 
 class EnvironmentProblemError(KcmError):
-    """The machine lacks something: Java, jars, space on a disk, a permission."""
+    """A requirement of the machine is missing: Java, jars, disk space or a permission."""
 
     exit_code = 5
 
