@@ -178,7 +178,8 @@ def _turn(cluster: RealCluster, peer: Peer, every_s: float, data: Path) -> dict[
     poller.process.start()
     result = {
         "every_s": every_s,
-        "quiet": _quiet(poller, peer),
+        # A client that is part of the poller costs what the poller costs.
+        "quiet": _quiet(poller, peer.processes or (poller.process,)),
         "flap": _flap(cluster, poller, every_s),
         "leader_killed": _kill_leader(cluster, poller),
         "controller_killed": _kill_controller(cluster, poller),
@@ -187,16 +188,16 @@ def _turn(cluster: RealCluster, peer: Peer, every_s: float, data: Path) -> dict[
     return result
 
 
-def _quiet(poller: _Poller, peer: Peer) -> dict[str, Any]:
-    """Return the cost and the size of an answer."""
-    before = _cpu_s(peer)
+def _quiet(poller: _Poller, processes: Sequence[Process]) -> dict[str, Any]:
+    """Return the cost and the size of an answer; `processes` are those of the peer."""
+    before = _cpu_s(processes)
     first = len(poller.read())
     began = time.monotonic()
     time.sleep(QUIET_S)
-    cpu_s = _cpu_s(peer) - before
+    cpu_s = _cpu_s(processes) - before
     polls = poller.read()[first:]
     took = [poll.ended - poll.began for poll in polls]
-    memory = [used.rss_mib for pid in _pids(peer) for used in machine.usage(pid).values()]
+    memory = [used.rss_mib for pid in _pids(processes) for used in machine.usage(pid).values()]
     return {
         "polls": len(polls),
         "answer_p50_s": round(machine.percentile(took, 50), 4) if took else None,
@@ -304,9 +305,9 @@ def _rounded(seconds: float) -> float:
     return round(seconds, 2)
 
 
-def _pids(peer: Peer) -> list[int]:
-    return [process.pid for process in peer.processes if process.pid is not None]
+def _pids(processes: Sequence[Process]) -> list[int]:
+    return [process.pid for process in processes if process.pid is not None]
 
 
-def _cpu_s(peer: Peer) -> float:
-    return sum(used.cpu_s for pid in _pids(peer) for used in machine.usage(pid).values())
+def _cpu_s(processes: Sequence[Process]) -> float:
+    return sum(used.cpu_s for pid in _pids(processes) for used in machine.usage(pid).values())
