@@ -3,6 +3,7 @@
 The rule: missing data is shown. A cluster that is no longer served is reported as missing, not forgotten.
 """
 
+from controller_model.records.completeness import LATE_BEATS_MS
 from dashboards.signals.signal import (
     DemoStep,
     DrillStep,
@@ -75,7 +76,7 @@ BEHIND = Signal(
     expr=highest("kcm_cluster_behind_seconds", "stage"),
     unit="s",
     description="Time since each stage was last known to keep up, by the exporter's own clock; "
-    "normally about 1 s, and above 2.9 s the status is behind.",
+    f"normally about 1 s, and above {LATE_BEATS_MS / 1000} s the status is behind.",
     legend="{{stage}}",
     moved_by=DemoStep.CREATE,
 )
