@@ -342,7 +342,7 @@ class RecommendationGraded(Event, frozen=True, kw_only=True):
 
 
 class Anomaly(Event, frozen=True, kw_only=True):
-    """A znode holds what Kafka does not write, or changed as it cannot. It is counted and reported."""
+    """A znode or a record of the log is as no Kafka and no watcher writes it. It is counted and reported."""
 
     path: str
     reason: str
