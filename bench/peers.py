@@ -29,7 +29,7 @@ from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import UsageError
 
-SUMMARY = "a kill, a flap and a scrape, shown by kafka_exporter, by a poller and by this (1 hour)"
+SUMMARY = "a kill, a flap and a scrape, shown by kafka_exporter, by a poller and by this (15 minutes, longer with kafka_exporter)"
 
 LED = 3_334
 INTERVALS_S = (1.0, 15.0)
