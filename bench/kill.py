@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.real_cluster import LEADER, RealCluster, real_cluster
-from bench.shown import Scraper, TopicReader, medians, storm_result, when_shown
+from bench.shown import (
+    STORM_SCRAPE_PAUSE_S,
+    Scraper,
+    TopicReader,
+    medians,
+    storm_result,
+    when_shown,
+)
 from bench.watched import CLUSTER
 from kcm.local.pipeline_processes import Pipeline
 
@@ -48,7 +55,8 @@ def measure(led: int, partitions: int, kills: int, options: Mapping[str, str]) -
 def _kill(cluster: RealCluster, pipeline: Pipeline, led: int) -> dict[str, Any]:
     stop = threading.Event()
     views: list[tuple[float, bytes]] = []
-    scraped = Scraper(pipeline.exporter_url, _led_by_others(len(cluster.preferred) - led), stop)
+    led_by_others = _led_by_others(len(cluster.preferred) - led)
+    scraped = Scraper(pipeline.exporter_url, led_by_others, stop, pause_s=STORM_SCRAPE_PAUSE_S)
     reader = TopicReader(
         pipeline.bootstrap_servers, "kcm.views", lambda value, now: views.append((now, value)), stop
     )

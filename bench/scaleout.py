@@ -19,6 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from bench import machine
 from bench.load import LogLoad, LogWriter, messages
+from bench.shown import FETCH_WAIT_MS
 from bench.spark_cluster import SparkCluster
 from bench.watched import znode_cluster
 from bench.znodes import Size
@@ -212,7 +213,7 @@ def _records(
             "group.id": "bench",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "fetch.wait.max.ms": 5,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
         }
     )
     consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(PARTITIONS)])

@@ -20,7 +20,15 @@ from typing import Any, NamedTuple
 from bench import kill, machine
 from bench.figures import judged
 from bench.real_cluster import PARTITIONS
-from bench.shown import Scraper, TopicReader, leaders_of, medians, storm_result, when_shown
+from bench.shown import (
+    STORM_SCRAPE_PAUSE_S,
+    Scraper,
+    TopicReader,
+    leaders_of,
+    medians,
+    storm_result,
+    when_shown,
+)
 from bench.watched import CLUSTER, watched_cluster
 from bench.znodes import MOVING, Size, ZnodeCluster
 from kcm.local.pipeline_processes import Pipeline
@@ -147,7 +155,11 @@ def measure(
         ),
         "storms": in_znodes,
         "kills": killed,
-        "settings": {"rate_per_s": rate, "pipeline": options or "as shipped"},
+        "settings": {
+            "rate_per_s": rate,
+            "scrape_pause_ms": STORM_SCRAPE_PAUSE_S * 1000,
+            "pipeline": options or "as shipped",
+        },
         "machine": machine.describe(),
     }
 
@@ -196,7 +208,8 @@ def _round(
     target = MOVING[(MOVING.index(cluster.leader(numbers[0])) + 1) % len(MOVING)]
     stop = threading.Event()
     views: list[tuple[float, bytes]] = []
-    scraped = Scraper(pipeline.exporter_url, leaders_of(target, CLUSTER), stop)
+    led = leaders_of(target, CLUSTER)
+    scraped = Scraper(pipeline.exporter_url, led, stop, pause_s=STORM_SCRAPE_PAUSE_S)
     reader = TopicReader(
         pipeline.bootstrap_servers, "kcm.views", lambda value, now: views.append((now, value)), stop
     )
