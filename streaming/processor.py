@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessor,
@@ -35,7 +36,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
-from streaming.cycles import look_for_cycles_rarely
+from streaming.cycles import look_for_cycles_rarely, skip_what_stays
 from streaming.schemas import OUTPUT, STATE_KEY, STATE_VALUE
 from streaming.state_codec import (
     ControlRow,
@@ -133,6 +134,10 @@ class FoldProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
         look_for_cycles_rarely()
+        if (
+            TaskContext.get() is not None
+        ):  # else this is not a worker of Spark, and other code shares the process
+            skip_what_stays()
         self._rows = handle.getMapState("cluster", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(  # noqa: N802  # Spark's name

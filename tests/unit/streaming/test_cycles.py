@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from controller_model.fold.replay import replay
 from controller_model.records.changes import decode_message
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
-from streaming.cycles import look_for_cycles_rarely
+from streaming.cycles import MOST_OBJECTS, look_for_cycles_rarely, skip_what_stays
 
 PYTHONS_OWN = (700, 10, 10)
 
@@ -24,6 +25,7 @@ def _thresholds() -> Iterator[None]:
     gc.set_threshold(*PYTHONS_OWN)
     yield
     gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 def test_the_garbage_collector_thresholds_are_raised() -> None:
@@ -51,3 +53,44 @@ def test_a_fold_creates_no_reference_cycles() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+class _Cycle:
+    """An object that refers to itself: only the collector can free it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_the_collector_skips_what_was_alive_before() -> None:
+    """Few objects remain for a run to search, and a cycle that arises later is still found."""
+    held = [[number] for number in range(MOST_OBJECTS + 1)]
+    skip_what_stays()
+    assert gc.get_freeze_count() > len(held)
+    assert len(gc.get_objects()) < MOST_OBJECTS
+    later = weakref.ref(_Cycle())
+    gc.collect()
+    assert later() is None
+
+
+def test_the_collector_frees_what_is_dead_before_it_skips_the_rest() -> None:
+    """A cycle that is dead already would otherwise stay in memory for ever."""
+    gc.disable()
+    try:
+        dead = weakref.ref(_Cycle())
+        held = [[number] for number in range(MOST_OBJECTS + 1)]
+        skip_what_stays()
+    finally:
+        gc.enable()
+    assert dead() is None
+    assert held
+
+
+def test_a_few_new_objects_are_not_worth_a_run() -> None:
+    """The next batches find the rest skipped already."""
+    skip_what_stays()
+    before = gc.get_freeze_count()
+    held = [[number] for number in range(100)]
+    skip_what_stays()
+    assert gc.get_freeze_count() == before
+    assert held
