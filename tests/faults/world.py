@@ -258,7 +258,7 @@ class World(Sides):
 
     def controller(self) -> int:
         """Return which real broker is the controller."""
-        return wait_until(self._controller, lambda id_: id_ >= 0, deadline_s=60)
+        return wait_until(self._controller, lambda id_: id_ >= 0)
 
     def _controller(self) -> int:
         seen = figures_of_znodes(self.truth.now())

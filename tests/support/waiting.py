@@ -8,13 +8,16 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+DEADLINE_S = 60.0
+"""No measure of speed: on busy cores, servers and TLS handshakes take many times as long as alone."""
+
 POLL_S = 0.02  # short compared with everything that tests wait for
 MOST_POLL_S = 0.1
 """The pause grows to this in the first seconds, so that polling does not slow down long waits."""
 
 
 def wait_until(
-    look: Callable[[], T], holds: Callable[[T], bool] = bool, *, deadline_s: float = 30.0
+    look: Callable[[], T], holds: Callable[[T], bool] = bool, *, deadline_s: float = DEADLINE_S
 ) -> T:
     """Look repeatedly until the condition holds, and return what was seen; AssertionError names the last."""
     began = time.monotonic()

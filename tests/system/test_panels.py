@@ -82,7 +82,7 @@ def seen(scene: Scene, board: NotedStory, request: pytest.FixtureRequest) -> Ite
 
     def await_scrape() -> None:
         now = time.time()
-        wait_until(scraped_at, lambda newest: newest > now, deadline_s=60.0)
+        wait_until(scraped_at, lambda newest: newest > now)
 
     # The next step may begin as soon as the API shows the last one's end, before it is scraped.
     board.after_each = await_scrape

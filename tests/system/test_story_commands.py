@@ -38,7 +38,6 @@ class Moved:
         wait_until(
             lambda: self.shown()["brokers_live"],
             lambda live: self.broker not in live,
-            deadline_s=60,
         )
         server.start()
         self.wanted = wait_until(

@@ -246,7 +246,7 @@ def test_the_charts_certificates_open_zookeepers_tls_port(
         output = tmp_path / "watcher.out"
         settings = settings_for("unused:1", pipeline_broker, topic_prefix=tmp_path.name)
         with running(local, output), LogReader(settings) as log:
-            log.wait_for(ChangeKind.RESYNC_FINISHED, deadline_s=REFUSED_S)
+            log.wait_for(ChangeKind.RESYNC_FINISHED)
             assert log.reader.mzxids[TOPIC], output.read_text()
 
 

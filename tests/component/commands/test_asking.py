@@ -164,7 +164,7 @@ def test_follow_prints_later_events(shown: Shown) -> None:
         reader = threading.Thread(target=lambda: lines.extend(iter(process.stdout.readline, b"")))  # type: ignore[union-attr]  # it is there, see above
         reader.start()
         try:
-            wait_until(lambda: list(lines), lambda seen: len(seen) == 1, deadline_s=20)
+            wait_until(lambda: list(lines), lambda seen: len(seen) == 1)
             for seq in (31, 32):
                 shown.served.publish(elected(seq))
                 shown.served.write(cluster_view(at=as_of(seq), counts=COUNTS))

@@ -65,7 +65,7 @@ class OutputReader:
 
     def wait_for(self, text: bytes) -> None:
         """Wait until it was written."""
-        wait_until(lambda: b"".join(self.chunks), lambda answer: text in answer, deadline_s=20)
+        wait_until(lambda: b"".join(self.chunks), lambda answer: text in answer)
 
     def end(self) -> None:
         """Wait for the process's last word."""
@@ -174,12 +174,12 @@ def test_status_is_watched_over_a_restart_of_the_exporter(shown: Shown) -> None:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         outputs = {name: OutputReader(getattr(process, name)) for name in ("stdout", "stderr")}
         try:
-            wait_until(lambda: len(outputs["stdout"].chunks), lambda n: n == 1, deadline_s=20)
+            wait_until(lambda: len(outputs["stdout"].chunks), lambda n: n == 1)
             first.__exit__(None, None, None)
-            wait_until(lambda: len(outputs["stderr"].chunks), lambda n: n == 1, deadline_s=20)
+            wait_until(lambda: len(outputs["stderr"].chunks), lambda n: n == 1)
             served.write(cluster_view(at=as_of(40), counts=Counts(offline=7)))
             with HttpServer(served.app, "127.0.0.1", int(url.rpartition(":")[2])):
-                wait_until(lambda: len(outputs["stdout"].chunks), lambda n: n == 2, deadline_s=20)
+                wait_until(lambda: len(outputs["stdout"].chunks), lambda n: n == 2)
         finally:
             process.terminate()
             process.wait(20)

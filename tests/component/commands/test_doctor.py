@@ -141,7 +141,7 @@ def test_a_healthy_pipeline_passes_every_check_unchanged(
 
 def _show(exporter: Exporter) -> None:
     """Let the exporter show a cluster that is well."""
-    wait_until(exporter.is_ready, deadline_s=30)
+    wait_until(exporter.is_ready)
     now = now_ms()
     exporter.write(
         fresh_cluster(log=log_view(heartbeat_at=now, last_change_at=now, verified_at=now))

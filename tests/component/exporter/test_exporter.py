@@ -158,7 +158,7 @@ def shared(pipeline_broker: KraftBroker) -> Iterator[Exporter]:
     """One exporter for the tests that only add clusters of their own."""
     settings = make_settings(pipeline_broker.bootstrap_servers, partition_metrics=True)
     with running(settings) as exporter:
-        wait_until(exporter.is_ready, deadline_s=30)
+        wait_until(exporter.is_ready)
         yield exporter
 
 
@@ -272,22 +272,18 @@ def test_a_topic_made_anew_is_read_from_its_beginning(pipeline_broker: KraftBrok
     """After both topics were deleted and made again, old figures stay until new ones replace them."""
     settings = make_settings(pipeline_broker.bootstrap_servers, forget_after_s=1)
     with running(settings) as exporter:
-        wait_until(exporter.is_ready, deadline_s=30)
+        wait_until(exporter.is_ready)
         for seq in range(1, 30):
             exporter.write(fresh_cluster("kept", as_of(seq)), fresh_cluster("lost", as_of(seq)))
         wait_until(lambda: exporter.sample("kafka_controller_id", cluster="lost") == 0)
         remake_topics(settings)
         controller = ControllerView(id=5, epoch=9)
         exporter.write(fresh_cluster("kept", as_of(1, lineage="L2"), controller=controller))
-        wait_until(
-            lambda: exporter.sample("kafka_controller_id", cluster="kept") == 5, deadline_s=20
-        )
-        wait_until(
-            lambda: exporter.sample("kafka_controller_id", cluster="lost") is None, deadline_s=20
-        )
+        wait_until(lambda: exporter.sample("kafka_controller_id", cluster="kept") == 5)
+        wait_until(lambda: exporter.sample("kafka_controller_id", cluster="lost") is None)
         topic = f"{settings.topic_prefix}.views"
         assert exporter.sample("kcm_exporter_rereads_total", topic=topic)
-        wait_until(exporter.is_ready, deadline_s=20)
+        wait_until(exporter.is_ready)
 
 
 def remake_topics(settings: ExportSettings) -> None:
@@ -308,23 +304,20 @@ def test_figures_stay_served_and_flagged_while_kafka_is_away(
     broker.start()
     settings = make_settings(broker.bootstrap_servers, kafka_gone_s=2)
     with running(settings) as exporter:
-        wait_until(exporter.is_ready, deadline_s=30)
+        wait_until(exporter.is_ready)
         exporter.write(fresh_cluster("prod", as_of(1)))
         wait_until(lambda: exporter.sample("kcm_cluster_up", cluster="prod") == 1)
         broker.kill()
-        answer = wait_until(
-            lambda: exporter.get("/readyz"), lambda seen: seen.status == 503, deadline_s=30
-        )
+        answer = wait_until(lambda: exporter.get("/readyz"), lambda seen: seen.status == 503)
         assert "has not answered for" in answer.json()["reasons"][0]
         assert exporter.get("/healthz").status == 200
         assert exporter.sample("kafka_controller_id", cluster="prod") == 0
         broker.start()
-        wait_until(exporter.is_ready, deadline_s=30)
+        wait_until(exporter.is_ready)
         exporter.write(fresh_cluster("prod", as_of(2), controller=ControllerView(id=3)))
         wait_until(
             lambda: exporter.sample("kafka_controller_id", cluster="prod"),
             lambda seen: seen == 3,
-            deadline_s=30,
         )
         assert exporter.sample("kcm_exporter_rereads_total") is None
 

@@ -100,7 +100,7 @@ def test_no_secret_is_in_logs_metrics_topics_arguments_or_files(  # noqa: PLR091
             kafka_properties=json.loads(json.dumps({**PROPERTIES, "sasl.password": SECRET})),
         )
         with running(settings) as exporter:
-            wait_until(exporter.is_ready, deadline_s=30)
+            wait_until(exporter.is_ready)
             for path in ("/metrics", "/readyz", "/api/v1/clusters", "/"):
                 said[f"exporter {path}"] = exporter.get(path).body
         said["topics"] = b"\n".join(records(stream))

@@ -20,7 +20,7 @@ def test_a_record_in_kafka_is_on_the_page_within_a_second(
     """Ten changes, each from its acknowledged record to what is read in the page."""
     settings = make_settings(pipeline_broker.bootstrap_servers)
     with running(settings) as exporter:
-        wait_until(exporter.is_ready, deadline_s=30)
+        wait_until(exporter.is_ready)
         exporter.write(broker_view(0), broker_view(1), fresh_cluster())
         with watched(browser, exporter.url) as one:
             page = one.open()

@@ -115,7 +115,7 @@ def test_the_largest_znodes_that_zookeeper_takes_are_published_whole(
             path = f"{zk_chroot}/brokers/topics/many/partitions/{partition}/state"
             client.create_async(path, state(1), makepath=True)
         client.sync(zk_chroot)
-        log.wait_for_tree(published_tree(client, zk_chroot), deadline_s=60)
+        log.wait_for_tree(published_tree(client, zk_chroot))
     published = {c.path: c.payload() for c in log.changes if c.kind is ChangeKind.SET}
     for topic, payload in payloads.items():
         assert published[f"/brokers/topics/{topic}"] == payload

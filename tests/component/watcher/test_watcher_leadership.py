@@ -84,7 +84,7 @@ def test_one_leads_and_the_others_publish_nothing(scene: Scene) -> None:
         scene.change(number)
     tree = published_tree(scene.client, scene.chroot)
     scene.wait_for_tree(tree)
-    assert len({change.watcher for change in scene.log.read()}) == 1
+    assert len({change.watcher for change in scene.log.read_to_the_end()}) == 1
     election = f"{scene.chroot}/kcm/election/{CLUSTER}"
     nodes = scene.client.get_children(election)
     czxid = min(scene.client.exists(f"{election}/{node}").czxid for node in nodes)
@@ -141,7 +141,7 @@ def test_records_of_a_leader_paused_past_its_session_are_ignored(scene: Scene) -
     wait_until(lambda: paused.metric("kcm_watcher_leader"), lambda value: value == 0)
     assert standby.metric("kcm_watcher_leader") == 1
     scene.change(8)
-    beats = len([c for c in scene.log.read() if c.kind is ChangeKind.HEARTBEAT])
+    beats = len([c for c in scene.log.read_to_the_end() if c.kind is ChangeKind.HEARTBEAT])
     scene.log.wait_for(ChangeKind.HEARTBEAT, beats + 2)
     assert {c.watcher for c in scene.log.changes if c.generation >= started.generation} == {
         started.watcher
@@ -154,9 +154,7 @@ def test_records_of_a_leader_paused_past_its_session_are_ignored(scene: Scene) -
     assert (paused.exit_code, standby.exit_code) == (None, None)
 
     standby.signal(signal.SIGTERM)
-    again = wait_until(
-        lambda: scene.log.read()[-1], lambda c: c.generation > started.generation, deadline_s=15
-    )
+    again = wait_until(lambda: scene.log.read()[-1], lambda c: c.generation > started.generation)
     assert again.watcher not in {old, started.watcher}, "each term has a name of its own"
 
 
@@ -169,7 +167,7 @@ def test_a_pause_within_the_session_costs_nothing(scene: Scene) -> None:
     wait_until(lambda: time.monotonic() - stopped > SESSION_S / 4)
     leader.signal(signal.SIGCONT)
     scene.wait_for_tree(published_tree(scene.client, scene.chroot))
-    assert len({change.generation for change in scene.log.read()}) == 1
+    assert len({change.generation for change in scene.log.read_to_the_end()}) == 1
 
 
 def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> None:
@@ -182,7 +180,7 @@ def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> Non
     started = scene.wait_for_take_over(deadline_s=SESSION_S + SLACK_S)
     leader.wait_for_line("the lease is lost")
     leader.wait_for_line("standing by")
-    late = [c for c in scene.log.read() if c.generation < started.generation]
+    late = [c for c in scene.log.read_to_the_end() if c.generation < started.generation]
     assert late[-1].observed_at <= started.observed_at + SESSION_S * 1000
     scene.check_fold()
 
@@ -204,13 +202,11 @@ def test_a_leader_pauses_the_log_while_its_election_ensemble_is_unreachable(
     wait_until(lambda: watcher.metric("kcm_watcher_leader"), lambda value: value == 0)
     scene.change(5)
     wait_until(lambda: watcher.metric("kcm_watcher_buffer_changes"), lambda held: held >= 2)
-    assert state(5).decode() not in {change.data for change in scene.read_to_the_end()}
+    assert state(5).decode() not in {change.data for change in scene.log.read_to_the_end()}
     own_zookeeper.resume()
-    wait_until(
-        lambda: watcher.metric("kcm_watcher_leader"), lambda value: value == 1, deadline_s=20
-    )
+    wait_until(lambda: watcher.metric("kcm_watcher_leader"), lambda value: value == 1)
     scene.check_fold()
-    last = scene.read_to_the_end()[-1]
+    last = scene.log.read_to_the_end()[-1]
 
     own_zookeeper.kill()
     shutil.rmtree(own_zookeeper.data_dir / "data")
@@ -278,7 +274,7 @@ def test_the_permissions_that_an_election_needs_are_those_that_are_documented(
     refused = RunningWatcher(
         settings_for(settings.zookeeper, pipeline_broker, election_path="/closed")
     )
-    wait_until(lambda: refused.ended, deadline_s=20)
+    wait_until(lambda: refused.ended)
     assert isinstance(refused.error, EnvironmentProblemError)
     assert f"{zk_chroot}/closed/{CLUSTER}: allow CREATE, DELETE and READ there" in str(
         refused.error
@@ -298,7 +294,7 @@ def test_a_chroot_of_the_election_that_is_missing_is_reported_and_not_made(
     )
     ensure_topics(settings, stop=threading.Event())
     watcher = RunningWatcher(settings.model_copy(update={"fail_fast": True}))
-    wait_until(lambda: watcher.ended, deadline_s=20)
+    wait_until(lambda: watcher.ended)
     assert isinstance(watcher.error, UsageError)
     assert f"the chroot {zk_chroot}/nowhere" in str(watcher.error)
     assert client.exists(f"{zk_chroot}/nowhere") is None

@@ -131,10 +131,9 @@ def test_an_old_server_that_restarts_is_resynced_and_a_replaced_history_rebases(
         wait_until(
             lambda: log.read()[-1],
             lambda c: c.session is not SessionState.CONNECTED and c.session is not None,
-            deadline_s=15,
         )
         old_zookeeper.start()
-        log.wait_for(ChangeKind.RESYNC_FINISHED, 2, deadline_s=30)
+        log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
         started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
         assert (started.rebase, started.generation) == (False, log.changes[0].generation)
         with kazoo_client(old_zookeeper) as client:
@@ -148,7 +147,7 @@ def test_an_old_server_that_restarts_is_resynced_and_a_replaced_history_rebases(
         with kazoo_client(old_zookeeper) as client:
             fill(client, "", topics=2, cluster_id="two")
             after = published_tree(client, "")
-        log.wait_for_tree(after, deadline_s=60)
+        log.wait_for_tree(after)
         assert [c.rebase for c in log.changes if c.kind is ChangeKind.RESYNC_STARTED][-1]
 
 
@@ -203,7 +202,7 @@ def test_a_server_without_recursive_watches_is_watched_by_one_shot_watches(
                 log.wait_for_tree(published_tree(client, ""))
         settings = settings_for(server.connect_string, pipeline_broker, zk_watches="recursive")
         watcher = RunningWatcher(settings)
-        wait_until(lambda: watcher.ended, deadline_s=30)
+        wait_until(lambda: watcher.ended)
         assert isinstance(watcher.error, EnvironmentProblemError)
         assert "zk_watches" in str(watcher.error)
     finally:

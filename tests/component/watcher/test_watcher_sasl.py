@@ -81,7 +81,7 @@ def test_a_wrong_password_is_reported_as_such(
     settings = settings_for(guarded.connect_string, pipeline_broker, zk_auth=f"sasl:{USER}:wrong")
     watcher = RunningWatcher(settings)
     try:
-        wait_until(lambda: watcher.ended, deadline_s=20)
+        wait_until(lambda: watcher.ended)
     finally:
         watcher.stop()
     assert isinstance(watcher.error, KcmError)

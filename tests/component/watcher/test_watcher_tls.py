@@ -120,7 +120,7 @@ def refusal(secure: Secure, broker: KraftBroker, *leave_out: str, **instead: str
     settings = settings_for(f"localhost:{secure.port}", broker, fail_fast="true", **options)
     watcher = RunningWatcher(settings)
     try:
-        wait_until(lambda: watcher.ended, deadline_s=20)
+        wait_until(lambda: watcher.ended)
     finally:
         watcher.stop()
     assert isinstance(watcher.error, UnreachableError)

@@ -84,14 +84,13 @@ def test_a_watcher_follows_this_zookeeper(
         wait_until(
             lambda: log.read()[-1],
             lambda c: c.session not in {None, SessionState.CONNECTED},
-            deadline_s=15,
         )
         server.start()
         with kazoo_client(server) as client:
             client.set(STATE, state(3))
-            started = log.wait_for(ChangeKind.RESYNC_STARTED, 2, deadline_s=30)
+            started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
             assert (started.generation, started.rebase) == (first.generation, False)
-            log.wait_for(ChangeKind.RESYNC_FINISHED, 2, deadline_s=30)
+            log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
             log.wait_for_tree(published_tree(client, ""))
             _assert_watched(release, server)
 

@@ -11,7 +11,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import TopicPartition
 from kazoo.client import KazooClient
 
 from controller_model.fold.replay import replay
@@ -116,13 +115,6 @@ class Scene:
         """Change a znode of the cluster."""
         self.client.set(self.chroot + STATE, state(number))
 
-    def read_to_the_end(self) -> list[ZnodeChange]:
-        """Return everything that is in the log now."""
-        topic = TopicPartition(f"{self.settings.topic_prefix}.changes", 0)
-        _low, end = self.log._consumer.get_watermark_offsets(topic, timeout=10)
-        wait_until(self.log.read, lambda _: self.log._offset >= end)
-        return self.log.changes
-
     def wait_for_tree(self, tree: dict[str, int]) -> None:
         """Wait until the log's last word on each path is this tree."""
 
@@ -130,7 +122,7 @@ class Scene:
             changes = [c for c in self.log.read() if c.kind in {ChangeKind.SET, ChangeKind.DELETED}]
             return {c.path: c.mzxid for c in changes}
 
-        wait_until(last_words, lambda seen: seen == tree, deadline_s=15)
+        wait_until(last_words, lambda seen: seen == tree)
 
     def wait_for_take_over(self, *, deadline_s: float) -> ZnodeChange:
         """Wait until a resync of a generation above all that was read has ended; return its beginning."""
@@ -146,9 +138,7 @@ class Scene:
         """Fold the log; it ends equal to the tree, and nothing deposed was applied on the way."""
         znodes = published_tree(self.client, self.chroot)
         digest = digest_of(znodes)
-        return wait_until(
-            self._fold, lambda state: digest_text(state.control.log.digest) == digest, deadline_s=15
-        )
+        return wait_until(self._fold, lambda state: digest_text(state.control.log.digest) == digest)
 
     def _fold(self) -> ClusterState:
         state = ClusterState(ControlPlane(CLUSTER, Assumed(), 0), MemoryTopicStore())

@@ -116,29 +116,33 @@ class LogReader:
                     self.reader.read(change)
         return self.changes
 
-    def wait_for(self, kind: ChangeKind, count: int = 1, *, deadline_s: float = 15) -> ZnodeChange:
+    def read_to_the_end(self) -> list[ZnodeChange]:
+        """Return everything that is in the log now; `read` alone may return before Kafka answers."""
+        topic = TopicPartition(self._topic, 0)
+        _low, end = self._consumer.get_watermark_offsets(topic, timeout=10)
+        wait_until(self.read, lambda _: self._offset >= end)
+        return self.changes
+
+    def wait_for(self, kind: ChangeKind, count: int = 1) -> ZnodeChange:
         """Wait until the log holds so many changes of a kind; return the last of them."""
         found = wait_until(
             lambda: [c for c in self.read() if c.kind is kind],
             lambda seen: len(seen) >= count,
-            deadline_s=deadline_s,
         )
         return found[count - 1]
 
     def wait_for_goodbye(self) -> ZnodeChange:
         """Wait until the last change is a clean stop's; return it."""
-        return wait_until(
-            lambda: self.read()[-1], lambda seen: seen.session is SessionState.LOST, deadline_s=15
-        )
+        return wait_until(lambda: self.read()[-1], lambda seen: seen.session is SessionState.LOST)
 
-    def wait_for_tree(self, tree: dict[str, int], *, deadline_s: float = 15) -> None:
+    def wait_for_tree(self, tree: dict[str, int]) -> None:
         """Wait until a reader of the log holds exactly this tree."""
 
         def differences() -> set[tuple[str, int]]:
             self.read()
             return set(self.reader.mzxids.items()) ^ set(tree.items())
 
-        wait_until(differences, lambda seen: not seen, deadline_s=deadline_s)
+        wait_until(differences, lambda seen: not seen)
 
 
 def published_tree(client: KazooClient, chroot: str) -> dict[str, int]:
