@@ -126,16 +126,16 @@ class RecordReader:
         """
         wanted = {extent.place: extent for extent in extents if extent.high > extent.low}
         self.follow(wanted, {place: extent.low for place, extent in wanted.items()})
-        began_at = heard_at = time.monotonic()
+        began_at = answered_at = time.monotonic()
         last = Notice(ReadTrouble.AWAY, next(iter(wanted), None), "no answer")
         while wanted:
             batch = self.poll(_POLL_S)
             now = time.monotonic()
             if batch.records or batch.at_end:
-                heard_at = now
+                answered_at = now
             for last in batch.notices:
                 self._go_on(last)
-            if now - heard_at > silent_s or now - began_at > within_s:
+            if now - answered_at > silent_s or now - began_at > within_s:
                 raise self._error(last._replace(trouble=ReadTrouble.AWAY))
             for record in batch.records:
                 place = (record.topic, record.partition)

@@ -7,8 +7,8 @@ sent. So every answer is Kafka's own, as far as the facts are true; what they do
 >>> from rehearsal.steps import read_step
 >>> facts = ClusterFacts(live=frozenset({1, 2}), controller=1, controller_epoch=7)
 >>> led = PartitionFacts(topic="t", partition=0, replicas=(1, 2), leader=1, isr=(1, 2))
->>> said = rehearse(facts, [led], [read_step("kill-broker:1")])
->>> [(change.leader, change.isr) for change in said.steps[0].changes.partitions]
+>>> rehearsed = rehearse(facts, [led], [read_step("kill-broker:1")])
+>>> [(change.leader, change.isr) for change in rehearsed.steps[0].changes.partitions]
 [(2, (2,))]
 """
 

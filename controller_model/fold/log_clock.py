@@ -27,24 +27,24 @@ _MELTS = 10
 """A correction is reduced by the time that passes, divided by this."""
 
 
-def is_time(said: int) -> bool:
+def is_time(record_at: int) -> bool:
     """Return whether a clock may show this value.
 
     >>> is_time(1_700_000_000_000), is_time(2**62), is_time(-1)
     (True, False, False)
     """
-    return 0 <= said <= LATEST_MS
+    return 0 <= record_at <= LATEST_MS
 
 
 def take_time(state: ClusterState, change: ZnodeChange) -> tuple[ZnodeChange, str | None]:
     """Advance the log's clock by a change; return the change at the log's time, and what is odd about it."""
     control = state.control
-    now, said = control.now, change.observed_at
+    now, record_at = control.now, change.observed_at
     clock = control.log.clock or LogClock()
-    odd = _judge(clock, now, said)
-    control.now = _moved(clock, now, said)
+    odd = _judge(clock, now, record_at)
+    control.now = _moved(clock, now, record_at)
     control.log.clock = clock if clock != LogClock() else None
-    if clock.correction or said > control.now or said < 0:
+    if clock.correction or record_at > control.now or record_at < 0:
         change = msgspec.structs.replace(change, observed_at=control.now)
     return change, odd
 
@@ -57,39 +57,39 @@ def time_after(state: ClusterState, change: ZnodeChange) -> int:
     return _moved(clock, control.now, change.observed_at)
 
 
-def _moved(clock: LogClock, now: int, said: int) -> int:
+def _moved(clock: LogClock, now: int, record_at: int) -> int:
     """Return the log's time after a record's time, with a clock that `_judge` has adjusted."""
-    is_believed = is_time(said) and clock.doubted is None
-    return max(now, said + clock.correction) if is_believed else now
+    is_believed = is_time(record_at) and clock.doubted is None
+    return max(now, record_at + clock.correction) if is_believed else now
 
 
-def _judge(clock: LogClock, now: int, said: int) -> str | None:
+def _judge(clock: LogClock, now: int, record_at: int) -> str | None:
     """Adjust the clock to a record's time; return what is odd about that time."""
-    if not is_time(said):
+    if not is_time(record_at):
         again, clock.absurd = clock.absurd, True
-        return None if again else f"a record says that it is of {said}, which is no time"
+        return None if again else f"a record says that it is of {record_at}, which is no time"
     clock.absurd = False
     doubted = clock.doubted
-    ahead = said + clock.correction - now
-    if now and ahead > LEAP_MS and (doubted is None or said < doubted - STEP_MS):
-        clock.doubted = said
+    ahead = record_at + clock.correction - now
+    if now and ahead > LEAP_MS and (doubted is None or record_at < doubted - STEP_MS):
+        clock.doubted = record_at
         return None
     clock.doubted = None
     if ahead < -STEP_MS:
         clock.correction -= ahead
-        clock.melted_at = said
+        clock.melted_at = record_at
         return f"the watcher's clock stepped back by {-ahead} ms: the log's time goes on without it"
     if clock.correction:
-        _melt(clock, said, ahead)
+        _melt(clock, record_at, ahead)
     if doubted is not None and ahead <= LEAP_MS:
         return f"one record says that it is of {doubted}: the log's time did not follow it"
     return None
 
 
-def _melt(clock: LogClock, said: int, ahead: int) -> None:
+def _melt(clock: LogClock, record_at: int, ahead: int) -> None:
     """Reduce a correction by a part, or by a gap in the log, of which enough is left to be seen."""
     gap = ahead - LATE_MS - 1
-    passed = said - clock.melted_at
+    passed = record_at - clock.melted_at
     if gap > 0:
         melted = gap
     elif passed >= _MELT_EVERY_MS:
@@ -97,4 +97,4 @@ def _melt(clock: LogClock, said: int, ahead: int) -> None:
     else:
         return
     clock.correction -= min(clock.correction, melted)
-    clock.melted_at = said if clock.correction else 0
+    clock.melted_at = record_at if clock.correction else 0

@@ -246,18 +246,18 @@ def recommend(
     brokers = account.brokers()
     electable, blocked = _judged(account, [broker.broker for broker in brokers], cluster)
     chunks = tuple(_chunks(electable, account.imbalance, partitions_per_chunk))
-    mended = Counter(partition.preferred for partition in electable)
+    elected = Counter(partition.preferred for partition in electable)
     return Recommendation(
         chunks=chunks,
         imbalance_before=account.imbalance,
         imbalance_after=chunks[-1].imbalance_after if chunks else account.imbalance,
-        brokers=tuple(_elections(broker, mended[broker.broker]) for broker in brokers),
+        brokers=tuple(_elections(broker, elected[broker.broker]) for broker in brokers),
         blocked=blocked,
     )
 
 
-def _elections(before: BrokerImbalance, mended: int) -> BrokerElections:
-    after = msgspec.structs.replace(before, not_led=before.not_led - mended)
+def _elections(before: BrokerImbalance, elected: int) -> BrokerElections:
+    after = msgspec.structs.replace(before, not_led=before.not_led - elected)
     return BrokerElections(
         broker=before.broker,
         preferred=before.preferred,

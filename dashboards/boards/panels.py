@@ -321,14 +321,14 @@ def _look(column: Column) -> list[model.DynamicConfigValue]:
 
 def _described(signals: tuple[Signal, ...]) -> str:
     """Return the signals' descriptions, and the steps of the demo and the drill that move them."""
-    said = [signal.description for signal in signals]
+    texts = [signal.description for signal in signals]
     for where, steps in (("demo", DemoStep), ("drill of the system tests", DrillStep)):
         moved = [signal.moved_by for signal in signals if isinstance(signal.moved_by, steps)]
         if moved:
             named = ", ".join(f"\u201c{step}\u201d" for step in dict.fromkeys(moved))
-            said.append(f"In the {where} it moves when: {named}.")
+            texts.append(f"In the {where} it moves when: {named}.")
     return "\n\n".join(
-        dict.fromkeys((*said, *(signal.unmoved for signal in signals if signal.unmoved)))
+        dict.fromkeys((*texts, *(signal.unmoved for signal in signals if signal.unmoved)))
     )
 
 

@@ -90,10 +90,10 @@ def read_chunk_cursor(text: str) -> tuple[int, str | None]:
 
 def rebalance_of(snapshot: ClusterSnapshot, facts: ClusterFacts) -> NextRebalance:
     """Return what the next automatic rebalance of the controller would do."""
-    said = snapshot.view.rebalance
+    rebalance = snapshot.view.rebalance
     assumed = AutoRebalance(
-        auto_leader_rebalance_enable=said.auto_leader_rebalance,
-        leader_imbalance_per_broker_percentage=said.threshold_percentage,
+        auto_leader_rebalance_enable=rebalance.auto_leader_rebalance,
+        leader_imbalance_per_broker_percentage=rebalance.threshold_percentage,
     )
     return next_rebalance(all_partitions(snapshot.topics.values()), facts, assumed)
 

@@ -86,10 +86,12 @@ def rehearsal_of(
     At most `most` partitions are named in each list.
     """
     try:
-        said = rehearse(facts, all_partitions(snapshot.topics.values()), steps, last_failover=last)
+        rehearsed = rehearse(
+            facts, all_partitions(snapshot.topics.values()), steps, last_failover=last
+        )
     except NoControllerError as error:
         raise HTTPException(409, str(error)) from None
-    short = shortened(said, most)
+    short = shortened(rehearsed, most)
     return RehearsalAnswer(
         steps=short.steps, outages=short.outages, owed=short.owed, unknown=short.unknown
     )

@@ -70,12 +70,12 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
     """The transits of the newest beats of the watcher that sent the last one."""
     beats_expected: bool = False
     """The view says that its watcher sends beats, whether any are known or not."""
-    heard_at: int | None = None
+    log_complete_at: int | None = None
     """Up to when the log holds everything that ZooKeeper had, according to the beats."""
     unproven_since: int | None = None
     """When the first beat after a silence arrived; None once later beats have proved something."""
     proven_at: int | None = None
-    """`heard_at` at the last beat that proves something; None: there was none."""
+    """`log_complete_at` at the last beat that proves something; None: there was none."""
     due: tuple[_Due, ...] = ()
     position: Position = NOWHERE
     """The view's position in the log."""
@@ -97,10 +97,10 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         complete_ms = beat.log_complete_ms
         complete_at = None if complete_ms is None else sent_at - max(0, complete_ms)
         # While beats prove nothing yet, what they report may be stale: they may have been delayed.
-        known_at = self.heard_at if self.unproven_since is None else self.proven_at
-        heard_at = max(filter(None, (known_at, complete_at)), default=None)
+        known_at = self.log_complete_at if self.unproven_since is None else self.proven_at
+        log_complete_at = max(filter(None, (known_at, complete_at)), default=None)
         is_first = last is not None and last.watcher != beat.watcher
-        unproven_since, is_proof = (now, False) if is_first else self._judged(heard_at, now)
+        unproven_since, is_proof = (now, False) if is_first else self._judged(log_complete_at, now)
         is_continued = unproven_since is None and last and last.generation == beat.generation
         # At the beat before, the log held no more than that beat reported: the rest was written in between.
         since = self._seen_until() if is_continued and not is_proof else self.proven_at
@@ -110,9 +110,9 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             beat=beat,
             beat_at=sent_at if self.beat_at is None else max(sent_at, self.beat_at),
             transits=transits,
-            heard_at=heard_at,
+            log_complete_at=log_complete_at,
             unproven_since=unproven_since,
-            proven_at=heard_at if proven else self.proven_at,
+            proven_at=log_complete_at if proven else self.proven_at,
             due=self._with_due(_Due(beat.position, since)),
             watcher_delays=(*self.watcher_delays, wall - beat.sent_at)[-_DELAYS:],
         )
@@ -131,16 +131,21 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
 
     def _seen_until(self) -> int | None:
         """Return up to when the log held everything of ZooKeeper at the newest beat: successive silences add up."""
-        if self.beat_at is None or self.heard_at is None:
+        if self.beat_at is None or self.log_complete_at is None:
             return self.beat_at
-        is_answered = self.beat_at - self.heard_at <= _BETWEEN_ANSWERS_MS
-        return self.beat_at if is_answered else self.heard_at
+        is_answered = self.beat_at - self.log_complete_at <= _BETWEEN_ANSWERS_MS
+        return self.beat_at if is_answered else self.log_complete_at
 
-    def _judged(self, heard_at: int | None, now: int) -> tuple[int | None, bool]:
+    def _judged(self, log_complete_at: int | None, now: int) -> tuple[int | None, bool]:
         """Return since when beats prove nothing (None: they do), and whether this beat is the first that does."""
-        before = self.heard_at
+        before = self.log_complete_at
         was_silent = self.beat_at is None or now - self.beat_at > LATE_BEATS_MS
-        if was_silent or before is None or heard_at is None or heard_at - before > LATE_BEATS_MS:
+        if (
+            was_silent
+            or before is None
+            or log_complete_at is None
+            or log_complete_at - before > LATE_BEATS_MS
+        ):
             return now, False
         if self.unproven_since is None:
             return None, False
@@ -206,7 +211,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
                 late_ms=LATE_MS,
                 clock_skew_ms=skew,
             )
-        proven_at = self.heard_at if self.unproven_since is None else self.proven_at
+        proven_at = self.log_complete_at if self.unproven_since is None else self.proven_at
         return ReaderProgress(
             read_ms=read_ms,
             # Where ZooKeeper answers and the log is late, the watcher is, or the Kafka that it writes to.

@@ -228,7 +228,7 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
     reassigning = counts.under_replicated_reassigning
     explained = counts.reassigning if reassigning is None else reassigning
     at_min_isr = _at_min_isr(case)
-    for alert, value, count, condition, said in (
+    for alert, value, count, condition, condition_text in (
         (
             "KafkaPartitionsOffline",
             counts.offline,
@@ -258,7 +258,7 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
             "under-replicated",
         ),
     ):
-        text = _about(count or 0, _ARE, said)
+        text = _about(count or 0, _ARE, condition_text)
         yield from case.judged(alert, value, text, filter_=condition)
     if counts.without_state:
         # There is no alert on these: every new topic begins like this, and it may last.
@@ -380,8 +380,8 @@ def _setting(case: _Case) -> Iterator[ClusterProblem]:
         yield from case.judged("KcmMinIsrNotKnown", counts.partitions, text)
 
 
-def _about(count: int, verbs: tuple[str, str], said: str) -> str:
-    return f"{_number(count, 'partition')} {verbs[count != 1]} {said}"
+def _about(count: int, verbs: tuple[str, str], condition_text: str) -> str:
+    return f"{_number(count, 'partition')} {verbs[count != 1]} {condition_text}"
 
 
 def _named(brokers: list[BrokerView]) -> str:

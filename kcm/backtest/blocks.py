@@ -71,7 +71,7 @@ class BlockWriter:
         )
         self._text.unlink()
         if done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines()
+            printed = (done.stderr or done.stdout).strip().splitlines()
             raise EnvironmentProblemError(
-                f"promtool cannot make a block in {self._blocks}: {said[-1] if said else 'it printed nothing'}"
+                f"promtool cannot make a block in {self._blocks}: {printed[-1] if printed else 'it printed nothing'}"
             )

@@ -83,8 +83,8 @@ def read_rules(path: Path) -> RuleFile:
     command = [promtool, "check", "rules", "--lint=none", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
-        wrong = [line for line in said if line and not line.startswith(("Checking ", "FAILED"))]
+        printed = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+        wrong = [line for line in printed if line and not line.startswith(("Checking ", "FAILED"))]
         raise UsageError(
             f"{path} is not a valid file of rules: {wrong[0] if wrong else 'promtool check rules failed'}"
         )

@@ -87,8 +87,8 @@ def findings_of(
         listed, value = _values(name, files)
         if value is None:
             yield _unclear(cluster, name, listed)
-        elif setting in is_set and (said := str(is_set[setting]).lower()) != value:
-            now = "is not set" if is_set[setting] is None else f"is {said} for the fold"
+        elif setting in is_set and (current := str(is_set[setting]).lower()) != value:
+            now = "is not set" if is_set[setting] is None else f"is {current} for the fold"
             todo = f"--{setting.replace('_', '-')} {cluster}={value}, or {setting} in the file"
             yield warn(about(cluster), f"{listed}; {setting} {now}", printable(f"set {todo}"))
         else:

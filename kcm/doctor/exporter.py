@@ -101,8 +101,8 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
         yield ok(about, f"live, in lineage {lineage}")
     else:
         why = printable(log["incomplete_reason"] or "")
-        said = status.replace("_", " ")
-        text = f"{said}{blame(completeness, now)}{f': {why}' if why else ''}"
+        status_text = status.replace("_", " ")
+        text = f"{status_text}{blame(completeness, now)}{f': {why}' if why else ''}"
         if status == Status.CLOCKS_DISAGREE:
             yield warn(about, text, "set the clocks by NTP")
         else:
@@ -129,7 +129,7 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
 def _min_isr(name: str, answer: Json) -> Finding:
     """Check whether min.insync.replicas is known for every partition."""
     about = f"min ISR of {name}"
-    said = answer["min_isr_assumed"]
+    assumed = answer["min_isr_assumed"]
     if answer["counts"]["under_min_isr"] is None:
         return warn(
             about,
@@ -138,7 +138,7 @@ def _min_isr(name: str, answer: Json) -> Finding:
             f"set min_insync_replicas ({name}=N) for the fold; kcm doctor --bootstrap-servers with "
             "brokers of that cluster reads N from them",
         )
-    source = "by ZooKeeper alone" if said is None else f"{said} where ZooKeeper holds none"
+    source = "by ZooKeeper alone" if assumed is None else f"{assumed} where ZooKeeper holds none"
     return ok(about, f"min.insync.replicas is known: {source}")
 
 
@@ -250,7 +250,7 @@ def _ahead(date: str | None, began_ms: int, ended_ms: int) -> tuple[int, int] | 
     (600, 2000)
     """
     try:
-        said_ms = int(email.utils.parsedate_to_datetime(date or "").timestamp()) * 1000
+        date_ms = int(email.utils.parsedate_to_datetime(date or "").timestamp()) * 1000
     except ValueError:
         return None
-    return said_ms - ended_ms, said_ms + _DATE_STEP_MS - began_ms
+    return date_ms - ended_ms, date_ms + _DATE_STEP_MS - began_ms

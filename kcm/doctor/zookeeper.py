@@ -96,7 +96,7 @@ def _of_version(about: str, answer: str, version: str, took_ms: float) -> Findin
     summary = f"{version}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
     if mode is not None and mode[1] == "read-only":
         return fail(about, f"{summary}: no quorum, so it learns of no change", "check the ensemble")
-    if any(first <= numbers < mended for first, mended in _UNSAFE_WATCHES):
+    if any(first <= numbers < fixed for first, fixed in _UNSAFE_WATCHES):
         return warn(about, f"{summary}; has CVE-2024-23944", "upgrade to 3.8.4, 3.9.2 or later")
     if numbers < _RECURSIVE_SINCE:
         return ok(about, f"{summary}; watched znode by znode (recursive watches came with 3.6)")

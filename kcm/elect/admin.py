@@ -54,8 +54,8 @@ class Elections:
             "log_level": 2,
             **more,
         }
-        self._heard: list[ck.KafkaError] = []
-        properties["error_cb"] = self._heard.append
+        self._client_errors: list[ck.KafkaError] = []
+        properties["error_cb"] = self._client_errors.append
         try:
             self._admin = AdminClient(properties, logger=None)
         except (ck.KafkaException, TypeError, ValueError) as error:
@@ -69,7 +69,7 @@ class Elections:
             return str(future.result().cluster_id)
         except ck.KafkaException as error:
             self._admin.poll(0)  # delivers the client's errors
-            why = reason_of(error, self._heard)
+            why = reason_of(error, self._client_errors)
             raise UnreachableError(
                 f"Kafka at {self.servers} does not answer: {why}; check --bootstrap-servers"
             ) from None

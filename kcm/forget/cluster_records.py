@@ -26,39 +26,39 @@ _SILENT_FOR_AT_MOST_S = 60.0
 _WRITTEN_WITHIN_S = 30.0
 
 
-class StandingViews(NamedTuple):
+class PublishedViews(NamedTuple):
     """The keys of one cluster in the topic of views, and its watcher's last sign of life."""
 
     keys: tuple[str, ...]
-    heard_at: int | None
+    alive_at: int | None
     """When its watcher last gave a sign of life, by that watcher's clock; None: the views do not hold it."""
 
 
-def read_published(reader: RecordReader, places: Iterable[Place]) -> dict[str, StandingViews]:
+def read_published(reader: RecordReader, places: Iterable[Place]) -> dict[str, PublishedViews]:
     """Return each cluster in these partitions of the views; raises TopicReadError.
 
     A key that no part of kcm writes is ignored.
     """
-    standing: dict[str, dict[str, bytes]] = {}
+    published: dict[str, dict[str, bytes]] = {}
     for record in reader.read(reader.extents(places), silent_s=_SILENT_FOR_AT_MOST_S):
         key = (record.key or b"").decode(errors="replace")
         cluster, slash, _ = key.partition("/")
         if not slash:
             continue
-        keys = standing.setdefault(cluster, {})
+        keys = published.setdefault(cluster, {})
         if record.value is None:
             keys.pop(key, None)
         else:
             # Of the other views only the key is needed, and they may be large.
             keys[key] = record.value if key == cluster_key(cluster) else b""
     return {
-        cluster: StandingViews(tuple(sorted(keys)), _heard_at(keys.get(cluster_key(cluster))))
-        for cluster, keys in standing.items()
+        cluster: PublishedViews(tuple(sorted(keys)), _alive_at(keys.get(cluster_key(cluster))))
+        for cluster, keys in published.items()
         if keys
     }
 
 
-def _heard_at(value: bytes | None) -> int | None:
+def _alive_at(value: bytes | None) -> int | None:
     try:
         view = decode_view(value or b"")
     except UnreadableRecordError:
@@ -82,7 +82,7 @@ class WatcherSigns:
         }
         self._ends = {each.place: each.high for each in reader.extents(self._wanted)}
 
-    def heard(self) -> bool:
+    def has_written(self) -> bool:
         """Return whether there was a record since the last call; raises TopicReadError."""
         now = self._reader.extents(self._wanted)
         new = [each._replace(low=self._ends[each.place]) for each in now]

@@ -19,7 +19,7 @@ from kcm.cli.exits import NOT_CONFIRMED
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import all_names
 from kcm.cli.text import counted, printable, time_text, warn
-from kcm.forget.cluster_records import StandingViews, WatcherSigns, read_published, take_back
+from kcm.forget.cluster_records import PublishedViews, WatcherSigns, read_published, take_back
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
@@ -62,11 +62,11 @@ def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: 
             check_writable(settings, topic)
         signs = WatcherSigns(reader, names, cluster, partition_of(cluster, partitions))
         warn(f"listening for a watcher of {cluster}, {LISTEN_S:.0f} s")
-        check_unwatched(signs.heard, cluster, within_s=LISTEN_S)
+        check_unwatched(signs.has_written, cluster, within_s=LISTEN_S)
         if not (yes or is_confirmed(cluster, published, names)):
             warn("nothing was done: not confirmed (--yes does not ask)")
             return NOT_CONFIRMED
-        check_unwatched(signs.heard, cluster, within_s=0)
+        check_unwatched(signs.has_written, cluster, within_s=0)
     take_back(settings, names, cluster, partitions=partitions, keys=published.keys)
     typer.echo(f"forgotten: {cluster}, {counted(len(published.keys), 'view')}")
     typer.echo(
@@ -76,7 +76,7 @@ def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: 
     return 0
 
 
-def find(reader: RecordReader, names: TopicNames, cluster: str, partitions: int) -> StandingViews:
+def find(reader: RecordReader, names: TopicNames, cluster: str, partitions: int) -> PublishedViews:
     """Return what the views hold of a cluster; if nothing, raises UsageError that names the other clusters."""
     own = partition_of(cluster, partitions)
     here = read_published(reader, [(names.views, own)])
@@ -89,7 +89,7 @@ def find(reader: RecordReader, names: TopicNames, cluster: str, partitions: int)
 
 
 def check_unwatched(
-    heard: Callable[[], bool],
+    has_written: Callable[[], bool],
     cluster: str,
     *,
     within_s: float,
@@ -100,7 +100,7 @@ def check_unwatched(
     until = clock() + within_s
     while True:
         left_s = until - clock()
-        if heard():
+        if has_written():
             raise ConflictError(
                 f"a watcher of {cluster} still writes: stop all its watchers first; nothing was done"
             )
@@ -109,12 +109,12 @@ def check_unwatched(
         sleep(min(_EACH_S, left_s))
 
 
-def is_confirmed(cluster: str, published: StandingViews, names: TopicNames) -> bool:
+def is_confirmed(cluster: str, published: PublishedViews, names: TopicNames) -> bool:
     """Print what will be removed, and ask; no answer counts as no."""
-    heard = "is not known" if published.heard_at is None else time_text(published.heard_at)
+    alive = "is not known" if published.alive_at is None else time_text(published.alive_at)
     typer.echo(
         f"{cluster}: {counted(len(published.keys), 'view')} in {names.views}; "
-        f"last sign of life of its watcher: {heard}"
+        f"last sign of life of its watcher: {alive}"
     )
     try:
         return typer.confirm("Forget its figures and counters?")

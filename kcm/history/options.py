@@ -55,8 +55,8 @@ class ReplaySettings(PipelineSettings):
 
     def assumed(self, cluster: str, made_with: int | None = None) -> Assumed:
         """Return the values assumed for a cluster; `made_with` is the value in the bundle that holds its log."""
-        said = self.min_insync_replicas.get(cluster, self.assumed_min_insync_replicas)
-        return Assumed(min_insync_replicas=made_with if said is None else said)
+        assumed = self.min_insync_replicas.get(cluster, self.assumed_min_insync_replicas)
+        return Assumed(min_insync_replicas=made_with if assumed is None else assumed)
 
 
 def load_replay(config: Path | None, options: Options) -> ReplaySettings:

@@ -48,7 +48,7 @@ def rehearse_on_log(
     # A replay takes in nothing after its one snapshot: the state is the one at that place.
     state = run.replay.state
     try:
-        said = rehearse(
+        rehearsed = rehearse(
             facts_of(state),
             partitions_of(state),
             [read_step(step) for step in steps],
@@ -56,7 +56,7 @@ def rehearse_on_log(
         )
     except NoControllerError as error:
         raise UsageError(f"at {place}: {error}") from None
-    answer: dict[str, Any] = msgspec.to_builtins(shortened(said, most), str_keys=True)
+    answer: dict[str, Any] = msgspec.to_builtins(shortened(rehearsed, most), str_keys=True)
     as_of = {"generation": str(snapshot.position.generation), "seq": snapshot.position.seq}
     head = {"name": snapshot.cluster, "as_of": as_of, "at": snapshot.at}
     return head | {"complete": snapshot.complete} | answer

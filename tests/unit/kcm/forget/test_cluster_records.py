@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.forget.cluster_records import StandingViews, WatcherSigns, read_published, take_back
+from kcm.forget.cluster_records import PublishedViews, WatcherSigns, read_published, take_back
 from pipeline.runtime import UnreachableError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
@@ -52,14 +52,14 @@ def test_keys_with_a_tombstone_are_not_among_the_published_views(
     use_client(monkeypatch, Client(messages, ends=((0, len(messages)),)))
     with RecordReader(settings, "g") as reader:
         assert read_published(reader, [VIEWS]) == {
-            "prod": StandingViews(("prod/cluster", "prod/topic/t/0"), T0),
-            "left": StandingViews(("left/topic/t/0",), None),
-            "damaged": StandingViews(("damaged/cluster",), None),
+            "prod": PublishedViews(("prod/cluster", "prod/topic/t/0"), T0),
+            "left": PublishedViews(("left/topic/t/0",), None),
+            "damaged": PublishedViews(("damaged/cluster",), None),
         }
 
 
 @pytest.mark.parametrize(
-    ("message", "heard"),
+    ("message", "has_written"),
     [
         (Message(LOG, 5, key=b"prod"), True),
         (Message(VIEWS, 5, key=b"prod/watcher"), True),
@@ -70,7 +70,11 @@ def test_keys_with_a_tombstone_are_not_among_the_published_views(
     ],
 )
 def test_records_of_the_log_and_heartbeats_are_signs_of_a_watcher(
-    monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings, message: Message, *, heard: bool
+    monkeypatch: pytest.MonkeyPatch,
+    settings: PipelineSettings,
+    message: Message,
+    *,
+    has_written: bool,
 ) -> None:
     """The fold's records, other clusters' records, nulls and earlier records are no sign of a watcher."""
     other = VIEWS if message.topic() == NAMES.changes else LOG
@@ -79,9 +83,9 @@ def test_records_of_the_log_and_heartbeats_are_signs_of_a_watcher(
     use_client(monkeypatch, client)
     with RecordReader(settings, "g") as reader:
         signs = WatcherSigns(reader, NAMES, "prod", 0)
-        assert signs.heard() is heard
+        assert signs.has_written() is has_written
         assert client.assigned[-1] == {LOG: 5, VIEWS: 5}
-        assert not signs.heard(), "the same record counts once"
+        assert not signs.has_written(), "the same record counts once"
 
 
 def test_tombstones_go_to_the_log_first_and_then_to_the_cluster_view(

@@ -23,7 +23,7 @@ class Signs:
     def __init__(self, *answers: bool) -> None:
         self.answers = list(answers)
 
-    def heard(self) -> bool:
+    def has_written(self) -> bool:
         """Return the next answer; False after the last."""
         return self.answers.pop(0) if self.answers else False
 
@@ -49,7 +49,7 @@ def test_a_cluster_is_unwatched_only_after_the_whole_time_without_a_sign(
 ) -> None:
     """The last check is after that time."""
     clock = Clock()
-    check_unwatched(Signs().heard, "prod", within_s=within_s, clock=clock, sleep=clock.sleep)
+    check_unwatched(Signs().has_written, "prod", within_s=within_s, clock=clock, sleep=clock.sleep)
     assert clock.now_s == ends_at_s
 
 
@@ -58,7 +58,11 @@ def test_the_first_sign_of_a_watcher_ends_the_check() -> None:
     clock = Clock()
     with pytest.raises(ConflictError, match="a watcher of prod still writes: stop all"):
         check_unwatched(
-            Signs(False, False, True).heard, "prod", within_s=25, clock=clock, sleep=clock.sleep
+            Signs(False, False, True).has_written,
+            "prod",
+            within_s=25,
+            clock=clock,
+            sleep=clock.sleep,
         )
     assert clock.now_s == 2
 
