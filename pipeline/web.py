@@ -4,6 +4,8 @@ The rule: the socket is opened before anything runs, so that a port in use is on
 a bad web configuration.
 """
 
+import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +32,8 @@ _IDLE_S = 5
 _CHECK_FILES_EVERY_S = 5
 _STARTUP_TIMEOUT_S = 5.0
 _SHUTDOWN_TIMEOUT_S = 2
+_ACCEPTED_S = 0.01
+"""How long it takes until an accepted connection is known: two turns of the loop."""
 
 
 class WebOptions(NamedTuple):
@@ -55,6 +59,24 @@ class WebOptions(NamedTuple):
 
 UNGUARDED = WebOptions()
 """Options for a port that only this machine reaches."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which at its end closes every connection.
+
+    Its own `shutdown` closes those that it knows at that moment. One that was accepted just before
+    becomes known a moment later: uvicorn waits for it until the timeout, and leaves it open.
+    """
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, let answers end, and close all connections."""
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_ACCEPTED_S)
+        await super().shutdown(sockets)
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # the loop closes them in its next turn
 
 
 class WebServer:
@@ -107,7 +129,7 @@ class WebServer:
         )
         config.load()
         config.ssl = security.context
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     @property

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from kcm.processes.ports import free_port
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.web import UNGUARDED, MetricsServer, WebOptions, WebServer
 from tests.support.web import (
+    ANSWERED_WITHIN_S,
     connected,
     exchange,
     hashed,
@@ -76,6 +83,26 @@ def test_a_server_is_there_while_its_context_is() -> None:
     assert not server.alive
     with WebServer(page(), "127.0.0.1", server.port):
         pass
+
+
+def test_a_connection_that_is_accepted_at_the_end_is_closed() -> None:
+    """The loop, which a request holds up, learns of it and of the end in the same turn."""
+    is_held, go_on = threading.Event(), threading.Event()
+
+    async def hold(_request: Request) -> Response:
+        is_held.set()
+        go_on.wait(ANSWERED_WITHIN_S)
+        return PlainTextResponse("")
+
+    with ExitStack() as sockets:
+        with WebServer(Starlette(routes=[Route("/", hold)]), "127.0.0.1", 0) as server:
+            first = sockets.enter_context(connected(server))
+            first.sendall(request())
+            assert is_held.wait(ANSWERED_WITHIN_S)
+            late = sockets.enter_context(connected(server))
+            # The end is asked for when the block ends; only then may the loop go on.
+            threading.Timer(0.3, go_on.set).start()
+        assert late.recv(1) == b""
 
 
 def test_a_url_has_its_scheme_and_brackets_around_ipv6() -> None:
