@@ -74,7 +74,7 @@ class StreamSettings(PipelineSettings):
         None, description="Folder of Java 17 or newer; by default JAVA_HOME, else the java on PATH."
     )
     poll_delay_ms: int = Field(
-        25,
+        40,
         ge=1,
         le=10_000,
         description="Pause between two checks for new records while there are none; a longer pause "
