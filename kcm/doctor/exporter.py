@@ -201,7 +201,7 @@ def _watcher(name: str, answer: Json, now: int) -> Finding:
     log = answer["log"]
     heartbeat_at = log["heartbeat_at"]
     if heartbeat_at is None:
-        return fail(about, "never heard of", "start kcm watch")
+        return fail(about, "no heartbeat yet", "start kcm watch")
     summary = f"{printable(log['watcher'])} on {printable(log['zookeeper'] or 'no server')}"
     if late := _late("watcher", answer, now):
         return fail(about, f"{summary}; {late}", "read its log")

@@ -57,7 +57,7 @@ def test_figures_that_are_not_live_name_the_stage() -> None:
 @pytest.mark.parametrize(
     ("fields", "now", "about", "words"),
     [
-        ({"heartbeat_at": None}, T0, "watcher", "never heard of"),
+        ({"heartbeat_at": None}, T0, "watcher", "no heartbeat yet"),
         ({"denied": ("/config/brokers",)}, T0, "watcher", "not readable: /config/brokers"),
         (
             {"denied": tuple(f"/brokers/topics/t{n}" for n in range(7)), "denied_more": 8},
