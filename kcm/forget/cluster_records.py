@@ -26,7 +26,7 @@ _SILENT_FOR_AT_MOST_S = 60.0
 _WRITTEN_WITHIN_S = 30.0
 
 
-class PublishedViews(NamedTuple):
+class PublishedCluster(NamedTuple):
     """The keys of one cluster in the topic of views, and its watcher's last sign of life."""
 
     keys: tuple[str, ...]
@@ -34,7 +34,7 @@ class PublishedViews(NamedTuple):
     """When its watcher last gave a sign of life, by that watcher's clock; None: the views do not hold it."""
 
 
-def read_published(reader: RecordReader, places: Iterable[Place]) -> dict[str, PublishedViews]:
+def read_published(reader: RecordReader, places: Iterable[Place]) -> dict[str, PublishedCluster]:
     """Return each cluster in these partitions of the views; raises TopicReadError.
 
     A key that no part of kcm writes is ignored.
@@ -52,7 +52,7 @@ def read_published(reader: RecordReader, places: Iterable[Place]) -> dict[str, P
             # Of the other views only the key is needed, and they may be large.
             keys[key] = record.value if key == cluster_key(cluster) else b""
     return {
-        cluster: PublishedViews(tuple(sorted(keys)), _alive_at(keys.get(cluster_key(cluster))))
+        cluster: PublishedCluster(tuple(sorted(keys)), _alive_at(keys.get(cluster_key(cluster))))
         for cluster, keys in published.items()
         if keys
     }

@@ -19,7 +19,7 @@ from kcm.cli.exits import NOT_CONFIRMED
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import all_names
 from kcm.cli.text import counted, printable, time_text, warn
-from kcm.forget.cluster_records import PublishedViews, WatcherSigns, read_published, take_back
+from kcm.forget.cluster_records import PublishedCluster, WatcherSigns, read_published, take_back
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
@@ -76,7 +76,9 @@ def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: 
     return 0
 
 
-def find(reader: RecordReader, names: TopicNames, cluster: str, partitions: int) -> PublishedViews:
+def find(
+    reader: RecordReader, names: TopicNames, cluster: str, partitions: int
+) -> PublishedCluster:
     """Return what the views hold of a cluster; if nothing, raises UsageError that names the other clusters."""
     own = partition_of(cluster, partitions)
     here = read_published(reader, [(names.views, own)])
@@ -109,7 +111,7 @@ def check_unwatched(
         sleep(min(_EACH_S, left_s))
 
 
-def is_confirmed(cluster: str, published: PublishedViews, names: TopicNames) -> bool:
+def is_confirmed(cluster: str, published: PublishedCluster, names: TopicNames) -> bool:
     """Print what will be removed, and ask; no answer counts as no."""
     alive = "is not known" if published.alive_at is None else time_text(published.alive_at)
     typer.echo(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.forget.cluster_records import PublishedViews, WatcherSigns, read_published, take_back
+from kcm.forget.cluster_records import PublishedCluster, WatcherSigns, read_published, take_back
 from pipeline.runtime import UnreachableError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
@@ -52,9 +52,9 @@ def test_keys_with_a_tombstone_are_not_among_the_published_views(
     use_client(monkeypatch, Client(messages, ends=((0, len(messages)),)))
     with RecordReader(settings, "g") as reader:
         assert read_published(reader, [VIEWS]) == {
-            "prod": PublishedViews(("prod/cluster", "prod/topic/t/0"), T0),
-            "left": PublishedViews(("left/topic/t/0",), None),
-            "damaged": PublishedViews(("damaged/cluster",), None),
+            "prod": PublishedCluster(("prod/cluster", "prod/topic/t/0"), T0),
+            "left": PublishedCluster(("left/topic/t/0",), None),
+            "damaged": PublishedCluster(("damaged/cluster",), None),
         }
 
 
