@@ -17,11 +17,11 @@ the reason."""
 
 KAFKA = f"""## Kafka
 
-Three brokers and a ZooKeeper of the release play a script. Then ZooKeeper's own transaction log is held, write by write and zxid by zxid, against what the model of
+Three brokers and a ZooKeeper of the release run a script. Then ZooKeeper's own transaction log is held, write by write and zxid by zxid, against what the model of
 Kafka's controller writes for the same script, and what the monitor shows of both, field by field, at each moment at which the cluster rests. The differences in
 the last column are all that was found: they are settings of the model, and the monitor reads either form.
 
-On the older releases the script is {len(RELEASE_STORY)} operations: {{kinds}}. Anything else is played on 3.9 alone."""
+On the older releases the script is {len(RELEASE_STORY)} operations: {{kinds}}. Anything else is compared on 3.9 alone."""
 
 ZOOKEEPER = """## ZooKeeper
 
@@ -31,11 +31,11 @@ asked what is watched."""
 
 LIMITS = """## Limits
 
-- Kafka before 2.8 is not run. Below `inter.broker.protocol.version` 2.7 leaders write their ISR themselves: that is played on 3.9 with 2.6. A `/controller` whose epoch
+- Kafka before 2.8 is not run. Below `inter.broker.protocol.version` 2.7 leaders write their ISR themselves: that is compared on 3.9 with 2.6. A `/controller` whose epoch
   follows in a transaction of its own, as before Kafka 2.1, is read, by tests without servers.
 - Kafka 4 has no ZooKeeper mode.
 - A cluster under migration to KRaft is read as far as ZooKeeper shows it; no run has a KRaft controller.
-- ZooKeeper as an ensemble of three is played on 3.8 alone ([reliability](reliability.md))."""
+- ZooKeeper as an ensemble of three is run on 3.8 alone ([reliability](reliability.md))."""
 
 DIFFERENCES = {
     "kraft_controller_epoch": "`/controller` is of version 1, without `kraftControllerEpoch`",
@@ -55,8 +55,8 @@ def versions_page() -> str:
         ABOUT,
         KAFKA.format(kinds=", ".join(map(code, kinds))),
         table(
-            ("Kafka", "On ZooKeeper", "Played", "Written otherwise than by 3.9"),
-            ((_called(k), k.zookeeper, _played(k), _differs(k)) for k in reversed(KAFKAS)),
+            ("Kafka", "On ZooKeeper", "Compared", "Written otherwise than by 3.9"),
+            ((_called(k), k.zookeeper, _compared(k), _differs(k)) for k in reversed(KAFKAS)),
         ),
         ZOOKEEPER,
         table(
@@ -83,7 +83,7 @@ def _called(kafka: KafkaRelease) -> str:
     return f"{kafka.release.version}, {code('inter.broker.protocol.version')} {protocol}"
 
 
-def _played(kafka: KafkaRelease) -> str:
+def _compared(kafka: KafkaRelease) -> str:
     scripts = [play.script for play in PLAYS if play.kafka == kafka]
     kinds = {type(operation) for script in scripts for operation in script}
     return f"{sum(map(len, scripts))} operations of {len(kinds)} kinds"

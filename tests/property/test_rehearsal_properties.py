@@ -14,7 +14,7 @@ from controller_model.kafka.ids import NO_LEADER
 from rehearsal.rehearse import rehearse
 from rehearsal.report import RehearsedStep
 from rehearsal.steps import read_step
-from tests.property.test_insights_foretell import random_cluster
+from tests.property.test_insights_match_the_controller import random_cluster
 from tests.support.rehearsing import moved, names
 from tests.support.watched import facts as facts_of
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.views import ClusterView
 from pipeline.runtime import ConflictError, EnvironmentProblemError
-from tests.simulation.election import PlayedCandidacy
+from tests.simulation.election import SimulatedCandidacy
 from tests.simulation.kafka_clients import Producer, Thread
 from tests.simulation.sockets import SESSION_MS, Sockets
 from tests.simulation.stage import CLUSTER
@@ -46,7 +46,7 @@ class Edge:
     """One process of `kcm watch`."""
 
     def __init__(
-        self, world: World, name: str, settings: WatchSettings, lease: PlayedCandidacy | None
+        self, world: World, name: str, settings: WatchSettings, lease: SimulatedCandidacy | None
     ) -> None:
         self.world = world
         self.name = name

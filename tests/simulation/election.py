@@ -32,22 +32,22 @@ class Election:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.standing: list[PlayedCandidacy] = []
+        self.standing: list[SimulatedCandidacy] = []
         self._czxid = 1_000
 
     @property
-    def leader(self) -> PlayedCandidacy | None:
+    def leader(self) -> SimulatedCandidacy | None:
         """The leader; None while there is no candidate."""
         return self.standing[0] if self.standing else None
 
-    def stand(self, candidacy: PlayedCandidacy) -> int:
+    def stand(self, candidacy: SimulatedCandidacy) -> int:
         """Create an election znode; return its czxid."""
         self._czxid += self.world.rng.randint(1, 50)
         self.standing.append(candidacy)
         self.world.clock.after(1, self._notify)
         return self._czxid
 
-    def expire(self, candidacy: PlayedCandidacy) -> None:
+    def expire(self, candidacy: SimulatedCandidacy) -> None:
         """Delete the znode of an expired session."""
         if candidacy in self.standing:
             self.standing.remove(candidacy)
@@ -58,10 +58,10 @@ class Election:
             self.leader.on_first()
 
 
-class PlayedCandidacy(Candidacy):
+class SimulatedCandidacy(Candidacy):
     """A candidacy with its own session, whose threads the clock runs."""
 
-    def __init__(self, world: World, on_win: Callable[[PlayedCandidacy], Edge]) -> None:
+    def __init__(self, world: World, on_win: Callable[[SimulatedCandidacy], Edge]) -> None:
         self._world = world
         self._on_win = on_win
         self._reads = 0

@@ -19,7 +19,7 @@ from tests.simulation.clock import Clock
 _Ts = TypeVarTuple("_Ts")
 
 
-class PlayedLoop(asyncio.BaseEventLoop):
+class SimulatedLoop(asyncio.BaseEventLoop):
     """A loop without its own thread."""
 
     def __init__(self, clock: Clock) -> None:

@@ -32,7 +32,7 @@ from exporter.intake.event_store import EventStore
 from exporter.live.picture import brokers_picture
 from exporter.serve.pages import Pages
 from exporter.serve.server import make_app
-from tests.simulation.event_loop import PlayedLoop
+from tests.simulation.event_loop import SimulatedLoop
 from tests.simulation.oracle import BrokenError
 from tests.simulation.stage import CLUSTER
 
@@ -109,7 +109,7 @@ class Server:
 
     def __init__(self, exporter: Exporter, events: EventStore) -> None:
         self._exporter = exporter
-        self.loop = PlayedLoop(exporter.world.clock)
+        self.loop = SimulatedLoop(exporter.world.clock)
         self.updates: list[Made] = []
         self.made: dict[int, Made] = {}
         """The exporter's time, as beats name it; after it was set back, the newest."""
@@ -381,7 +381,7 @@ class Viewers:
     def trip(self, cluster: str) -> None:
         """Raise the exception for a cluster, if it is planted."""
         if cluster == self.mistaken:
-            raise PlayedMistakeError(cluster)
+            raise PlantedMistakeError(cluster)
 
     def on_update(self, made: Made) -> None:
         """Record an update: a cluster that was gone counts as a new one when it returns."""
@@ -392,7 +392,7 @@ class Viewers:
         """Record an exception that the feed logs: each planted one once."""
         error = sys.exc_info()[1]
         self._logged += 1
-        if not isinstance(error, PlayedMistakeError):
+        if not isinstance(error, PlantedMistakeError):
             self.failure = BrokenError("the live page makes no mistake", repr(error))
         elif self._logged > 1:
             self.failure = BrokenError("a mistake is logged once", str(error))
@@ -483,7 +483,7 @@ class Viewers:
         self.is_quiet = False
 
 
-class PlayedMistakeError(Exception):
+class PlantedMistakeError(Exception):
     """An unexpected exception about one cluster, planted for a while."""
 
 

@@ -35,10 +35,10 @@ from tests.simulation.spark import (
     TROUBLES,
     Checkpoints,
     Planned,
-    PlayedJavaError,
-    PlayedQuery,
-    PlayedSession,
-    PlayedSparkError,
+    SimulatedJavaError,
+    SimulatedQuery,
+    SimulatedSession,
+    SimulatedSparkError,
     Trouble,
     Way,
 )
@@ -119,8 +119,8 @@ class ServicedFold(Fold):
         """What is wrong with a lineage's checkpoint, permanently."""
         self.next_session: Way | None = None
         """The fault of the next start of Spark."""
-        self.session: PlayedSession | None = None
-        self.query: PlayedQuery | None = None
+        self.session: SimulatedSession | None = None
+        self.query: SimulatedQuery | None = None
         self.checkpoints = Checkpoints(world.log.name)
         self.backup: tuple[Lineage, int] | None = None
         """A copy of the checkpoint: its lineage, and its newest batch."""
@@ -196,7 +196,7 @@ class ServicedFold(Fold):
 
     # --- Spark, as the service calls it -----------------------------------------------------
 
-    def open_session(self, *_: object) -> PlayedSession:
+    def open_session(self, *_: object) -> SimulatedSession:
         """Start a JVM."""
         way, self.next_session = self.next_session, None
         if way is Way.SILENT:
@@ -209,14 +209,14 @@ class ServicedFold(Fold):
             raise EnvironmentProblemError("Spark's JVM did not start: no memory")
         self.process.sleep(self.rng.choice((0.2, 1, 3)))
         processor_module._remembered.clear()
-        self.session = PlayedSession(
+        self.session = SimulatedSession(
             self.process, self.judge.on_failure, self.rng.choice((0.2, 1, 4))
         )
         return self.session
 
     def start_query(
         self, _spark: object, _settings: object, topics: EnsuredTopics, lineage: Lineage, at: Path
-    ) -> PlayedQuery:
+    ) -> SimulatedQuery:
         """Start a query from its checkpoint."""
         assert self.session is not None
         self.session.answer(self.rng.choice((0.05, 0.2, 1)))
@@ -229,7 +229,7 @@ class ServicedFold(Fold):
         self.committed = found.state or self._nothing_folded()
         self._retry = None if found.planned is None else (found.planned.own, found.planned.beside)
         self.kept = []
-        self.query = PlayedQuery(self.session, at, found.batch, self.judge.on_asked)
+        self.query = SimulatedQuery(self.session, at, found.batch, self.judge.on_asked)
         self.plan()
         return self.query
 
@@ -245,7 +245,7 @@ class ServicedFold(Fold):
         if self.rng.random() < SILENT:
             self.session.is_silent = True
         is_converted = trouble.text.startswith(_CONVERTED)
-        raise (PlayedSparkError if is_converted else PlayedJavaError)(self.session, trouble)
+        raise (SimulatedSparkError if is_converted else SimulatedJavaError)(self.session, trouble)
 
     def folded_to(self, lineage: Lineage) -> Mapping[int, int]:
         """Return up to which offset a lineage was planned to fold the log, by partition."""

@@ -64,7 +64,7 @@ class ServiceStage:
         yield service, "find_java", lambda *_: SimpleNamespace(path=Path("java"))
         yield service, "MetricsServer", lambda *_: server
         yield service, "FoldMetrics", lambda _registry: FoldMetrics(fold.registry)
-        yield service, "Workspace", partial(PlayedWorkspace, fold)
+        yield service, "Workspace", partial(SimulatedWorkspace, fold)
         yield service, "Lineages", partial(NotedLineages, fold)
         yield service, "Session", fold.open_session
         yield service, "start_query", fold.start_query
@@ -155,7 +155,7 @@ class NotedLineages(Lineages):
         return lineage
 
 
-class PlayedWorkspace(Workspace):
+class SimulatedWorkspace(Workspace):
     """The checkpoint folder, on a disk that may be full."""
 
     def __init__(self, fold: ServicedFold, root: Path, **options: Any) -> None:

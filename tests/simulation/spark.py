@@ -107,10 +107,10 @@ DISK_FULL = Trouble(
 )
 
 
-class PlayedJavaError(Py4JError):  # type: ignore[misc]  # the package has no types
+class SimulatedJavaError(Py4JError):  # type: ignore[misc]  # the package has no types
     """Replaces an exception of the JVM: its text is read from the JVM."""
 
-    def __init__(self, session: PlayedSession, trouble: Trouble) -> None:
+    def __init__(self, session: SimulatedSession, trouble: Trouble) -> None:
         super().__init__()
         self._session = session
         self._trouble = trouble
@@ -119,10 +119,10 @@ class PlayedJavaError(Py4JError):  # type: ignore[misc]  # the package has no ty
         return self._session.error_text(self._trouble)
 
 
-class PlayedSparkError(PySparkException):
+class SimulatedSparkError(PySparkException):
     """Replaces an exception for which pyspark has a class."""
 
-    def __init__(self, session: PlayedSession, trouble: Trouble) -> None:
+    def __init__(self, session: SimulatedSession, trouble: Trouble) -> None:
         super().__init__(trouble.text)
         self._session = session
         self._trouble = trouble
@@ -131,7 +131,7 @@ class PlayedSparkError(PySparkException):
         return self._session.error_text(self._trouble)
 
 
-class PlayedSession:
+class SimulatedSession:
     """Replaces the JVM."""
 
     def __init__(
@@ -186,11 +186,15 @@ class PlayedSession:
         self.alive = False
 
 
-class PlayedQuery:
+class SimulatedQuery:
     """Replaces a query; its checkpoint is a folder."""
 
     def __init__(
-        self, session: PlayedSession, checkpoint: Path, batch: int, on_asked: Callable[[int], None]
+        self,
+        session: SimulatedSession,
+        checkpoint: Path,
+        batch: int,
+        on_asked: Callable[[int], None],
     ) -> None:
         """Start with a batch; `on_asked` gets the number of batches that are reported for the first time."""
         self.session = session

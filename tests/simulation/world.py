@@ -18,7 +18,7 @@ from tests.simulation.asking import Asking, is_asked
 from tests.simulation.clock import Clock
 from tests.simulation.edge import Edge, Proof
 from tests.simulation.electing import Electing, is_electing
-from tests.simulation.election import Election, PlayedCandidacy
+from tests.simulation.election import Election, SimulatedCandidacy
 from tests.simulation.kafka import MOST_PARTITIONS, KafkaCluster
 from tests.simulation.live_page import Viewers
 from tests.simulation.neighbour import NEIGHBOURS, Neighbour
@@ -186,11 +186,11 @@ class World:
     def start_watcher(self) -> None:
         """Start a watcher under a new name, once it leads."""
         if self.is_elected:
-            PlayedCandidacy(self, self._start)
+            SimulatedCandidacy(self, self._start)
         else:
             self._start(None)
 
-    def _start(self, lease: PlayedCandidacy | None) -> Edge:
+    def _start(self, lease: SimulatedCandidacy | None) -> Edge:
         name = f"{self.rng.randrange(1 << 24):06x}"
         self.edges.append(Edge(self, name, self.settings, lease))
         return self.edges[-1]

@@ -17,7 +17,7 @@ from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import make_app
-from tests.support.samples import T0, event_record, heard_by_view, record
+from tests.support.samples import T0, event_record, progress_by_view, record
 
 
 class Served:
@@ -30,7 +30,7 @@ class Served:
             wall=lambda: self.now,
         )
         self.now = T0
-        self.collector = Collector(lambda snapshot: heard_by_view(snapshot.view, self.now))
+        self.collector = Collector(lambda snapshot: progress_by_view(snapshot.view, self.now))
         self.alive = True
         self.views = ViewStore()
         self.events = EventStore(kept=1000)

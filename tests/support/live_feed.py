@@ -46,7 +46,7 @@ async def watching(feed: LiveFeed, cluster: str | None = "prod") -> AsyncIterato
         feed.leave(viewer)
 
 
-async def heard(viewer: Viewer, kind: str) -> Any:
+async def next_message(viewer: Viewer, kind: str) -> Any:
     """Return the next message of a kind."""
     async with asyncio.timeout(SOON_S):
         while True:

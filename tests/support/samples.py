@@ -84,7 +84,7 @@ def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> C
     return msgspec.structs.replace(healthy, **fields)
 
 
-def heard_by_view(view: ClusterView, now: int) -> ReaderProgress:
+def progress_by_view(view: ClusterView, now: int) -> ReaderProgress:
     """Return the progress of a reader with the watcher's clock, who knows only the view."""
     sign = sign_of_life(view)
     age = None if sign is None else max(0, now - sign)

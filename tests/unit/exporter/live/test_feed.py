@@ -26,7 +26,7 @@ from exporter.live.feed import (
 from exporter.live.problems import JudgedCluster
 from exporter.live.viewer import Viewer
 from tests.support.api_server import Served
-from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, watching
+from tests.support.live_feed import SOON_S, feed_of, messages, next_message, shown, watching
 from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, log_view
 
 
@@ -58,9 +58,9 @@ def test_a_viewer_without_a_cluster_name_gets_the_only_cluster() -> None:
     async def look() -> tuple[Any, list[tuple[str, Any]]]:
         served = shown()
         async with watching(feed_of(served), None) as viewer, asyncio.timeout(SOON_S):
-            first = await heard(viewer, "cluster")
+            first = await next_message(viewer, "cluster")
             served.write(cluster_view("other"))
-            await heard(viewer, "fleet")
+            await next_message(viewer, "fleet")
             served.write(cluster_view(at=as_of(2)))
             later: list[tuple[str, Any]] = []
             while [name for name, _ in later].count("beat") < 2:
@@ -100,12 +100,12 @@ def test_all_viewers_get_the_same_bytes_of_a_change() -> None:
         served = shown()
         feed = feed_of(served)
         async with watching(feed) as one, watching(feed) as other:
-            await heard(one, "cluster")
-            await heard(other, "cluster")
+            await next_message(one, "cluster")
+            await next_message(other, "cluster")
             served.write(cluster_view(at=as_of(2), controller=ControllerView(id=1, epoch=8)))
             taken = []
             for viewer in (one, other):
-                assert (await heard(viewer, "cluster"))["controller"]["id"] == 1
+                assert (await next_message(viewer, "cluster"))["controller"]["id"] == 1
                 taken.append(viewer._offered["cluster"])
             return taken[0], taken[1]
 
@@ -120,7 +120,7 @@ def test_a_changed_completeness_is_sent_in_a_beat_before_the_figures() -> None:
         served = shown()
         feed = feed_of(served)
         async with watching(feed) as viewer, asyncio.timeout(SOON_S):
-            await heard(viewer, "cluster")
+            await next_message(viewer, "cluster")
             feed._updates = 1  # the next beat is due after the next updates
             served.write(cluster_view(at=as_of(2), log=log_view(incomplete_since=T0)))
             sent: list[tuple[str, Any]] = []
@@ -141,7 +141,7 @@ def test_the_page_uses_the_configured_alert_thresholds() -> None:
         served = shown()
         served.write(cluster_view(at=as_of(2), controller=ControllerView(id=-1, epoch=8)))
         async with watching(feed_of(served, thresholds=thresholds)) as viewer:
-            cluster = await heard(viewer, "cluster")
+            cluster = await next_message(viewer, "cluster")
             return [problem["alert"] for problem in cluster["problems"]]
 
     assert "KafkaControllerMissing" in asyncio.run(look(THRESHOLDS))
@@ -154,9 +154,9 @@ def test_an_unknown_cluster_is_null_until_it_appears() -> None:
     async def look() -> tuple[Any, Any]:
         served = shown()
         async with watching(feed_of(served), "later") as viewer:
-            before = await heard(viewer, "cluster")
+            before = await next_message(viewer, "cluster")
             served.write(cluster_view("later"))
-            return before, await heard(viewer, "cluster")
+            return before, await next_message(viewer, "cluster")
 
     before, after = asyncio.run(look())
     assert before is None
@@ -209,12 +209,12 @@ def test_the_feed_task_ends_with_its_last_viewer_and_restarts() -> None:
         served = shown()
         feed = feed_of(served)
         async with watching(feed) as viewer:
-            await heard(viewer, "cluster")
+            await next_message(viewer, "cluster")
         assert feed._task is not None
         await asyncio.wait_for(feed._task, SOON_S)
         served.write(cluster_view(at=as_of(2), controller=ControllerView(id=1)))
         async with watching(feed) as viewer:
-            return feed._task.done(), (await heard(viewer, "cluster"))["controller"]["id"]
+            return feed._task.done(), (await next_message(viewer, "cluster"))["controller"]["id"]
 
     assert asyncio.run(look()) == (False, 1)
 
@@ -253,7 +253,7 @@ def test_an_unexpected_exception_does_not_end_the_feed() -> None:
     async def look() -> Any:
         feed, updates, _ = ticking(shown(), frozenset({0, 1, 2, 3, 6}))
         async with watching(feed) as viewer, asyncio.timeout(SOON_S):
-            cluster = await heard(viewer, "cluster")
+            cluster = await next_message(viewer, "cluster")
             while len(updates) < 8:  # noqa: ASYNC110  # the feed has no event for this
                 await asyncio.sleep(0.001)
             return cluster
@@ -383,7 +383,7 @@ def test_clusters_whose_update_fails_stay_in_the_fleet_list(
         InjectedError(monkeypatch, feed_module, "judge", ("prod", "other"))
         feed = feed_of(served, update_every_s=SOON_S)
         async with watching(feed, "unknown") as viewer:
-            fleet = await heard(viewer, "fleet")
+            fleet = await next_message(viewer, "fleet")
         return [(row["name"], row["status"]) for row in fleet["clusters"]]
 
     assert sorted(asyncio.run(look())) == [("other", None), ("prod", None)]
@@ -424,10 +424,10 @@ def test_the_fleet_becomes_stale_without_new_views() -> None:
         served = shown()
         served.write(cluster_view("other"))
         async with watching(feed_of(served)) as viewer:
-            before = await heard(viewer, "fleet")
+            before = await next_message(viewer, "fleet")
             served.now += LATE_MS + 1
-            after = await heard(viewer, "fleet")
-            beat = await heard(viewer, "beat")
+            after = await next_message(viewer, "fleet")
+            beat = await next_message(viewer, "beat")
             return (
                 before["clusters"][0]["status"],
                 after["clusters"][0]["status"],
@@ -443,7 +443,7 @@ def test_ending_the_feed_ends_every_stream() -> None:
     async def look() -> bool:
         feed = feed_of(shown())
         async with watching(feed) as viewer:
-            await heard(viewer, "cluster")
+            await next_message(viewer, "cluster")
             feed.end()
             async with asyncio.timeout(SOON_S):
                 while not viewer.ended:

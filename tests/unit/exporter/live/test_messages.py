@@ -6,7 +6,7 @@ import asyncio
 import zlib
 
 from exporter.live.messages import GZIP_HEADER, Message
-from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, watching
+from tests.support.live_feed import SOON_S, feed_of, messages, next_message, shown, watching
 from tests.support.samples import as_of, broker_view, cluster_view, log_view
 
 
@@ -17,11 +17,11 @@ def test_delay_ms_is_given_only_for_changes_after_the_page_was_opened() -> None:
         served = shown()
         delays = []
         async with watching(feed_of(served)) as viewer:
-            delays.append((await heard(viewer, "cluster"))["delay_ms"])
+            delays.append((await next_message(viewer, "cluster"))["delay_ms"])
             for seq, ago in ((2, 250), (3, -250)):
                 log = log_view(last_change_at=served.now - ago)
                 served.write(cluster_view(at=as_of(seq), log=log))
-                delays.append((await heard(viewer, "cluster"))["delay_ms"])
+                delays.append((await next_message(viewer, "cluster"))["delay_ms"])
         return delays
 
     assert asyncio.run(look()) == [None, 250, None]
@@ -45,7 +45,7 @@ def test_brokers_are_sent_again_only_when_one_changed() -> None:
         served = shown()
         kinds = []
         async with watching(feed_of(served)) as viewer:
-            await heard(viewer, "cluster")
+            await next_message(viewer, "cluster")
             for seq, leaders in ((2, 0), (3, 1)):
                 served.write(
                     broker_view(1, as_of(seq), leaders=leaders), cluster_view(at=as_of(seq))

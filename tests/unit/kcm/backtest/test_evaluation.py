@@ -17,7 +17,7 @@ EVERY_MS = 15_000
 SCRAPES = range(15_000, 90_001, EVERY_MS)
 
 
-class PlayedPrometheus(HistoryServer):
+class FakePrometheus(HistoryServer):
     """Answers an expression with what a test sets, and records the queries."""
 
     def __init__(self, supervisor: Supervisor, folder: Path, answers: Mapping[str, Series]) -> None:
@@ -45,7 +45,7 @@ class Bench:
     def __init__(self, supervisor: Supervisor, folder: Path) -> None:
         self._supervisor = supervisor
         self._folder = folder
-        self.server: PlayedPrometheus
+        self.server: FakePrometheus
 
     def __call__(
         self,
@@ -55,7 +55,7 @@ class Bench:
         known: frozenset[str] = frozenset({"m", "n"}),
     ) -> Evaluated:
         """Evaluate these rules as one group."""
-        self.server = PlayedPrometheus(self._supervisor, self._folder, answers)
+        self.server = FakePrometheus(self._supervisor, self._folder, answers)
         return Evaluation(
             self.server,
             RuleFile(groups=[Group(name="g", interval=interval, rules=list(rules))]),

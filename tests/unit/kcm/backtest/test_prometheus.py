@@ -15,7 +15,7 @@ from kcm.backtest import prometheus
 from kcm.backtest.prometheus import MOST_STEPS, HistoryServer, QueryError
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
-from tests.support.played_http import PlayedServer
+from tests.support.fake_http import FakeServer
 
 LABELS = {"b": "2", "__name__": "m", "a": "1"}
 SORTED = (("__name__", "m"), ("a", "1"), ("b", "2"))
@@ -35,9 +35,9 @@ def server(programs: Path, tmp_path: Path) -> Iterator[HistoryServer]:
         yield HistoryServer(supervisor, tmp_path, lookback_ms=14_999)
 
 
-def played(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> PlayedServer:
+def played(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> FakeServer:
     """Replace a server's answers by these."""
-    handler = PlayedServer(*answers)
+    handler = FakeServer(*answers)
     monkeypatch.setattr(prometheus, "DIRECTLY", urllib.request.build_opener(handler))
     return handler
 
@@ -157,7 +157,7 @@ def test_a_restart_waits_until_a_new_prometheus_is_ready(
 ) -> None:
     """It waits for a new process: Prometheus looks for new blocks when it starts."""
     (programs / "prometheus").write_text("#!/bin/sh\nexec sleep 60\n")
-    ready = PlayedServer((503, b""), (200, b""), (200, b""))
+    ready = FakeServer((503, b""), (200, b""), (200, b""))
     opener = urllib.request.build_opener(ready)
     monkeypatch.setattr("kcm.processes.prometheus.DIRECTLY", opener)
     server.restart()

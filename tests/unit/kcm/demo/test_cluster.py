@@ -33,7 +33,7 @@ def done(value: Any) -> Future[Any]:
     return future
 
 
-class PlayedAdmin:
+class FakeAdmin:
     """An AdminClient that answers elections in turn, and creates topics."""
 
     def __init__(self, *elections: Any) -> None:
@@ -78,9 +78,9 @@ class Written:
 
 
 @pytest.fixture
-def admin() -> PlayedAdmin:
+def admin() -> FakeAdmin:
     """The cluster's admin client."""
-    return PlayedAdmin()
+    return FakeAdmin()
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def written() -> Written:
 
 @pytest.fixture
 def watched(
-    admin: PlayedAdmin, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    admin: FakeAdmin, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[WatchedCluster]:
     """A cluster of which nothing is started."""
     monkeypatch.setattr(module, "ELECTION_POLL_S", 0.001)
@@ -117,7 +117,7 @@ def test_brokers_are_tuned_to_be_watched(watched: WatchedCluster) -> None:
 
 
 def test_a_topic_is_written_to_once_it_is_there(
-    watched: WatchedCluster, admin: PlayedAdmin, written: Written
+    watched: WatchedCluster, admin: FakeAdmin, written: Written
 ) -> None:
     """A topic that was refused is not written to, and the error is re-raised."""
     watched.create_topic("a", partitions=6, replication_factor=2)
@@ -135,7 +135,7 @@ LED = {("t", 0): None, ("t", 1): error(KafkaError.ELECTION_NOT_NEEDED)}
 
 @pytest.mark.parametrize("first", [BUSY, KafkaException(error(KafkaError._TIMED_OUT))])
 def test_an_election_is_asked_for_until_each_partition_is_led(
-    first: Any, watched: WatchedCluster, admin: PlayedAdmin
+    first: Any, watched: WatchedCluster, admin: FakeAdmin
 ) -> None:
     """Each time the controller is looked up; a partition that needs no election is led."""
     admin.elections = [first, first, LED, BUSY]
@@ -154,7 +154,7 @@ def test_an_election_that_times_out_is_reported_with_kafkas_error(
     answer: Any,
     named: str,
     watched: WatchedCluster,
-    admin: PlayedAdmin,
+    admin: FakeAdmin,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At the deadline the error has Kafka's or its client's name for it."""
@@ -165,7 +165,7 @@ def test_an_election_that_times_out_is_reported_with_kafkas_error(
     assert str(caught.value) == named
 
 
-class PlayedBroker:
+class FakeBroker:
     """A broker that records how it is started."""
 
     def __init__(self, broker_id: int, did: list[str], *, running: bool) -> None:
@@ -188,7 +188,7 @@ def test_brokers_that_are_down_come_back_together(watched: WatchedCluster) -> No
     """All are started before the first is waited for, with long sessions; running brokers are not touched."""
     did: list[str] = []
     brokers: dict[int, Any] = {
-        number: PlayedBroker(number, did, running=number == 1) for number in BROKER_IDS
+        number: FakeBroker(number, did, running=number == 1) for number in BROKER_IDS
     }
     watched.brokers = brokers
     assert watched.bring_back() == [0, 2]

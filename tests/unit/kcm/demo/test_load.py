@@ -15,7 +15,7 @@ from kcm.demo.load import Load
 from tests.support.waiting import wait_until
 
 
-class PlayedProducer:
+class FakeProducer:
     """A producer whose records are delivered, or fail, at the next poll."""
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -54,12 +54,12 @@ class Bench:
     """A load, and the producer that it creates once it runs."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.made: list[PlayedProducer] = []
+        self.made: list[FakeProducer] = []
         self.refuses: dict[str, Exception] = {}
         self.errors: dict[str, KafkaError] = {}
 
-        def make(config: dict[str, Any]) -> PlayedProducer:
-            producer = PlayedProducer(config)
+        def make(config: dict[str, Any]) -> FakeProducer:
+            producer = FakeProducer(config)
             producer.refuses, producer.errors = self.refuses, self.errors
             self.made.append(producer)
             return producer
@@ -68,7 +68,7 @@ class Bench:
         monkeypatch.setattr(load, "ROUND_S", 0.002)
         self.load = Load("k1:9092,k2:9092")
 
-    def wait_for(self, *partitions: tuple[str, int], more: int = 2) -> PlayedProducer:
+    def wait_for(self, *partitions: tuple[str, int], more: int = 2) -> FakeProducer:
         """Wait until each partition has got this number of additional records."""
         wait_until(lambda: self.made)
         (producer,) = self.made

@@ -28,7 +28,7 @@ EPOCH = 7
 AT_ONCE = StoryPace(quiet_s=0.0, look_s=0.0, deadline_s=0.2)
 
 
-class PlayedScene:
+class FakeScene:
     """A cluster and a monitor whose figures the steps set; everything else is the shipped code."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class PlayedScene:
         return replace(self.figures, epoch=None, elections=None)
 
 
-Act = Callable[[PlayedScene], None]
+Act = Callable[[FakeScene], None]
 
 
 def step(title: str, act: Act, **fields: Any) -> StoryStep:
@@ -94,7 +94,7 @@ class StoryRun:
     """A story that was run."""
 
     def __init__(self) -> None:
-        self.scene = PlayedScene()
+        self.scene = FakeScene()
         self.scene.cluster.scene = self.scene
         self.state = StoryState()
 
@@ -193,7 +193,7 @@ def test_a_step_that_could_not_be_done_ends_the_story(
 ) -> None:
     """The steps after it would start from a different cluster."""
 
-    def fail(_scene: PlayedScene) -> None:
+    def fail(_scene: FakeScene) -> None:
         raise error
 
     story_run.run(monkeypatch, step("bad", fail), step("never", lambda _: None))
@@ -206,7 +206,7 @@ def test_an_unexpected_exception_is_raised_unchanged(
 ) -> None:
     """The exception is raised unchanged."""
 
-    def fail(_scene: PlayedScene) -> None:
+    def fail(_scene: FakeScene) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -229,10 +229,10 @@ def test_a_step_with_a_stalled_broker_does_not_wait_for_it(
     """The step uses another quiet time, does not ask the brokers, and is followed by no pause."""
     monkeypatch.setattr(storyteller, "STALL_QUIET_S", 0.01)
 
-    def stall(scene: PlayedScene) -> None:
+    def stall(scene: FakeScene) -> None:
         scene.asked_kafka = 0
 
-    def check_asked(scene: PlayedScene) -> None:
+    def check_asked(scene: FakeScene) -> None:
         assert scene.asked_kafka == 0
 
     pace = replace(AT_ONCE, quiet_s=0.1, deadline_s=5.0)
@@ -256,7 +256,7 @@ def test_a_process_that_dies_in_the_pause_ends_the_demo(
     def end() -> None:
         raise EnvironmentProblemError("dead")
 
-    def die(scene: PlayedScene) -> None:
+    def die(scene: FakeScene) -> None:
         scene.set(replace(scene.figures, offline=1))
         scene.supervisor.check = end
 

@@ -13,7 +13,7 @@ import pytest
 from kcm.processes import prometheus
 from kcm.processes.prometheus import find_prometheus, program_of_prometheus, why_not_ready
 from pipeline.runtime import EnvironmentProblemError
-from tests.support.played_http import PlayedServer
+from tests.support.fake_http import FakeServer
 from tests.support.processes import python
 
 URL = "http://127.0.0.1:9090"
@@ -46,7 +46,7 @@ def test_a_server_is_ready_or_says_why_not(
     answer: tuple[int, bytes] | Exception, seen: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any answer on its port will do: a caller that waits continues, and can report what was seen."""
-    server = PlayedServer(answer)
+    server = FakeServer(answer)
     monkeypatch.setattr(prometheus, "DIRECTLY", urllib.request.build_opener(server))
     assert why_not_ready(URL) == (None if seen is None else f"{URL}/-/ready: {seen}")
     assert server.asked == [(f"{URL}/-/ready", {})]

@@ -10,7 +10,7 @@ import urllib.request
 import urllib.response
 
 
-class PlayedServer(urllib.request.BaseHandler):
+class FakeServer(urllib.request.BaseHandler):
     """Answers requests in place of a server: with these codes and bodies, or these errors."""
 
     handler_order = urllib.request.HTTPHandler.handler_order - 1
