@@ -5,6 +5,7 @@ a bad web configuration.
 """
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from pipeline.runtime import get_logger
 from pipeline.settings import PipelineSettings
 from pipeline.web_config import WebSecurity
 from pipeline.web_connections import listen, mapped, protocol_class
@@ -61,6 +63,10 @@ UNGUARDED = WebOptions()
 """Options for a port that only this machine reaches."""
 
 
+# _Server logs the same as a line of the part's own log.
+logging.getLogger("uvicorn.error").addFilter(lambda entry: "timeout graceful" not in entry.msg)
+
+
 class _Server(uvicorn.Server):
     """uvicorn's server, which at its end closes every connection.
 
@@ -74,7 +80,11 @@ class _Server(uvicorn.Server):
             server.close()
         await asyncio.sleep(_ACCEPTED_S)
         await super().shutdown(sockets)
-        for connection in tuple(self.server_state.connections):
+        if left := tuple(self.server_state.connections):
+            get_logger("web").warning(
+                "clients that read too slowly were cut off", clients=len(left)
+            )
+        for connection in left:
             connection.transport.abort()
         await asyncio.sleep(0)  # the loop closes them in its next turn
 

@@ -151,9 +151,14 @@ def listen(host: str, port: int, most: int, proxies: tuple[str, ...]) -> socket.
 
 
 _PROTOCOL_LOG = logging.getLogger("kcm.http")
-"""Receives what uvicorn logs about a connection: unexpected exceptions, but not each client's bad request."""
+"""Receives what uvicorn logs about a connection: unexpected exceptions, but neither each client's bad request nor an answer that the end of the server cut off."""
 _PROTOCOL_LOG.setLevel(logging.ERROR)
 _PROTOCOL_LOG.addFilter(lambda entry: "without completing" not in entry.getMessage())
+_PROTOCOL_LOG.addFilter(lambda entry: not isinstance(_error(entry), asyncio.CancelledError))
+
+
+def _error(entry: logging.LogRecord) -> BaseException | None:
+    return entry.exc_info[1] if entry.exc_info else None
 
 
 def protocol_class(security: WebSecurity) -> type[H11Protocol]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import threading
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import structlog
 from prometheus_client import CollectorRegistry, Counter
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kcm.processes.ports import free_port
@@ -103,6 +106,27 @@ def test_a_connection_that_is_accepted_at_the_end_is_closed() -> None:
             # The end is asked for when the block ends; only then may the loop go on.
             threading.Timer(0.3, go_on.set).start()
         assert late.recv(1) == b""
+
+
+def test_the_end_cuts_off_a_client_that_does_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """That is one line of the log, and no exception of the answer that it ends."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield bytes(1 << 16)
+
+    async def answer(_request: Request) -> Response:
+        return StreamingResponse(endless())
+
+    caplog.set_level(logging.WARNING)
+    with ExitStack() as sockets, structlog.testing.capture_logs() as logs:
+        with WebServer(Starlette(routes=[Route("/", answer)]), "127.0.0.1", 0) as server:
+            client = sockets.enter_context(connected(server))
+            client.sendall(request())
+            assert client.recv(1)
+        assert not server.alive
+    assert [(entry["log_level"], entry["clients"]) for entry in logs] == [("warning", 1)]
+    assert not caplog.records, "uvicorn logs nothing of its own"
 
 
 def test_a_url_has_its_scheme_and_brackets_around_ipv6() -> None:
