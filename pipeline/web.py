@@ -81,9 +81,7 @@ class _Server(uvicorn.Server):
         await asyncio.sleep(_ACCEPTED_S)
         await super().shutdown(sockets)
         if left := tuple(self.server_state.connections):
-            get_logger("web").warning(
-                "clients that read too slowly were cut off", clients=len(left)
-            )
+            get_logger("web").warning("connections still open were cut off", clients=len(left))
         for connection in left:
             connection.transport.abort()
         await asyncio.sleep(0)  # the loop closes them in its next turn

@@ -151,14 +151,18 @@ def listen(host: str, port: int, most: int, proxies: tuple[str, ...]) -> socket.
 
 
 _PROTOCOL_LOG = logging.getLogger("kcm.http")
-"""Receives what uvicorn logs about a connection: unexpected exceptions, but neither each client's bad request nor an answer that the end of the server cut off."""
+"""Receives what uvicorn logs about a connection: unexpected exceptions, but not each client's bad request."""
+
+
+def _is_unexpected(entry: logging.LogRecord) -> bool:
+    """Return whether more than a client that left, or the server's end, broke off an answer."""
+    error = entry.exc_info[1] if entry.exc_info else None
+    is_cancelled = isinstance(error, asyncio.CancelledError)
+    return not is_cancelled and "without completing" not in entry.getMessage()
+
+
 _PROTOCOL_LOG.setLevel(logging.ERROR)
-_PROTOCOL_LOG.addFilter(lambda entry: "without completing" not in entry.getMessage())
-_PROTOCOL_LOG.addFilter(lambda entry: not isinstance(_error(entry), asyncio.CancelledError))
-
-
-def _error(entry: logging.LogRecord) -> BaseException | None:
-    return entry.exc_info[1] if entry.exc_info else None
+_PROTOCOL_LOG.addFilter(_is_unexpected)
 
 
 def protocol_class(security: WebSecurity) -> type[H11Protocol]:
