@@ -76,7 +76,7 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
     assert "a detail" not in written
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is played by Linux")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
 def test_a_log_on_a_full_disk_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line is lost, and the code that wrote it continues."""
     full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115  # closing it would flush, and fail

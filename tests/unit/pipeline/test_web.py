@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
 import threading
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -98,7 +97,7 @@ def test_a_connection_that_is_accepted_at_the_end_is_closed() -> None:
         return PlainTextResponse("")
 
     with ExitStack() as sockets:
-        with WebServer(Starlette(routes=[Route("/", hold)]), "127.0.0.1", 0) as server:
+        with serving(app=Starlette(routes=[Route("/", hold)])) as server:
             first = sockets.enter_context(connected(server))
             first.sendall(request())
             assert is_held.wait(ANSWERED_WITHIN_S)
@@ -118,9 +117,8 @@ def test_the_end_cuts_off_a_client_that_does_not_read(caplog: pytest.LogCaptureF
     async def answer(_request: Request) -> Response:
         return StreamingResponse(endless())
 
-    caplog.set_level(logging.WARNING)
     with ExitStack() as sockets, structlog.testing.capture_logs() as logs:
-        with WebServer(Starlette(routes=[Route("/", answer)]), "127.0.0.1", 0) as server:
+        with serving(app=Starlette(routes=[Route("/", answer)])) as server:
             client = sockets.enter_context(connected(server))
             client.sendall(request())
             assert client.recv(1)
