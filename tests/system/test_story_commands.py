@@ -40,13 +40,20 @@ class Moved:
             lambda live: self.broker not in live,
         )
         server.start()
-        self.wanted = wait_until(
-            self.electable, lambda n: n >= PARTITIONS // 3, deadline_s=BACK_IN_SYNC_S
-        )
+        wait_until(self.is_back_in_sync, deadline_s=BACK_IN_SYNC_S)
+        assert self.electable() >= PARTITIONS // 3
 
     def shown(self) -> Any:
         """Return the cluster as the monitor shows it."""
         return self.api.get(CLUSTER)
+
+    def is_back_in_sync(self) -> bool:
+        """Return whether the broker could get back all that it should lead: the number then stays."""
+        if self.broker not in self.shown()["brokers_live"]:
+            return False
+        brokers = self.api.get(f"{CLUSTER}/brokers")["brokers"]
+        (broker,) = (each for each in brokers if each["id"] == self.broker)
+        return bool(0 < broker["preferred_not_led"] == broker["preferred_electable"])
 
     def electable(self) -> int:
         """Return how many partitions the broker could get back now."""
