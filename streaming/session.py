@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from streaming.config import StreamSettings
+from streaming.jvm_costs import reduce_costs_of_a_batch
 from streaming.workspace import Workspace, disk_problem
 
 SPARK_END_DEADLINE_S = 4.0
@@ -55,7 +56,7 @@ _JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     # The default of this option, 48 MiB, is full after two minutes, and each cleanup took seconds.
     "-XX:ReservedCodeCacheSize=240m",
-    # Hadoop starts `chmod` for each file that it makes: this avoids Java's helper process.
+    # Spark starts `rm` for folders that it removes: this avoids Java's helper process.
     "-Djdk.lang.Process.launchMechanism=VFORK",
 )
 
@@ -70,6 +71,9 @@ _PROPERTIES = {
     # work.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Without names here, Spark looks up a logger for each batch of rules of each plan.
+    "spark.sql.planChangeLog.rules": "none",
+    "spark.sql.planChangeLog.batches": "none",
     "spark.sql.ui.retainedExecutions": "2",
     # Messages of up to 512 KiB that are passed to Python at a time.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
@@ -240,7 +244,7 @@ class Session:
                 self.spark = SparkSession.builder.config(conf=conf).getOrCreate()
                 _silence(self.spark)
                 if is_local(settings):
-                    _keep_hadoop_short(self.spark, settings)
+                    reduce_costs_of_a_batch(self.spark, settings.spark_conf)
             except (PySparkRuntimeError, Py4JError, OSError) as error:
                 reason = self._last_output() or _first_lines(error)
                 raise EnvironmentProblemError(
@@ -340,23 +344,6 @@ def _silence(spark: SparkSession) -> None:
     server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001  # the only way to reach it
     server.handle_error = lambda _request, _client: None
     logging.basicConfig(handlers=[logging.NullHandler()])
-
-
-def _keep_hadoop_short(spark: SparkSession, settings: StreamSettings) -> None:
-    """Avoid work that Hadoop's defaults cost in each batch.
-
-    Spark packs the whole configuration for each batch: a thousand settings of file systems and
-    clusters that the fold does not use. And a `.crc` next to each file costs a fork of `chmod`,
-    too.
-    """
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # Hadoop has no property for it
-    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # the same
-    jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
-    hadoop.clear()
-    prefix = "spark.hadoop."
-    for name, value in settings.spark_conf.items():
-        if name.startswith(prefix):
-            hadoop.set(name.removeprefix(prefix), value)
 
 
 def _environment(java: Path) -> dict[str, str]:

@@ -1,0 +1,89 @@
+"""Reduces what Spark's and Hadoop's defaults cost the JVM in each batch, where they offer no setting for it.
+
+The rule: this only makes batches cheaper. What they read, write and return stays the same, and a
+JVM that refuses a change keeps its default. It is for a driver that also runs the tasks: JVMs on
+other machines keep the defaults.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+_HADOOP = "spark.hadoop."
+"""The prefix of Hadoop's settings among Spark's."""
+
+_REFUSED = (Py4JError, PySparkException)
+"""What a call raises for an exception in the JVM."""
+
+_FACTORY_MODE = "spark.sql.codegen.factoryMode"
+
+_LOCAL_FILES = """
+package kcm;
+
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+/** Leaves the permissions of files and folders to the process's umask. */
+public class LocalFiles extends org.apache.hadoop.fs.RawLocalFileSystem {
+  public void setPermission(Path path, FsPermission permission) {}
+}
+"""
+
+
+def reduce_costs_of_a_batch(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    """Reduce them for all of the session's batches; `conf` has the user's settings of Spark."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # the only way to reach it
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # the same
+    with suppress(*_REFUSED):
+        _write_files_without_processes(jvm, hadoop)
+    _shorten_hadoop_configuration(hadoop, conf)
+    with suppress(*_REFUSED):
+        _generate_no_code_in_any_thread(jvm, spark.conf.get(_FACTORY_MODE))
+
+
+def _write_files_without_processes(jvm: Any, hadoop: Any) -> None:
+    """Let Hadoop write a file without starting `chmod`, and without a `.crc` next to it.
+
+    RawLocalFileSystem.setPermission starts a process unless Hadoop's native library is there, which
+    Spark does not ship. A batch writes three files. On busy processors each of these processes waits
+    for its turn. Janino, Spark's own compiler, compiles the class that replaces it.
+    """
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_LOCAL_FILES)
+    kind = compiler.getClassLoader().loadClass("kcm.LocalFiles")
+    files = jvm.org.apache.hadoop.util.ReflectionUtils.newInstance(kind, hadoop)
+    local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop)  # Hadoop's only instance
+    files.initialize(local.getUri(), hadoop)
+    replaced = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FilterFileSystem")
+    field = replaced.getDeclaredField("fs")
+    field.setAccessible(True)
+    field.set(local, files)
+    local.setWriteChecksum(False)
+
+
+def _shorten_hadoop_configuration(hadoop: Any, conf: Mapping[str, str]) -> None:
+    """Drop a thousand settings of file systems and clusters that the fold does not use: Spark packs all of them for each batch."""
+    hadoop.clear()
+    for name, value in conf.items():
+        if name.startswith(_HADOOP):
+            hadoop.set(name.removeprefix(_HADOOP), value)
+
+
+def _generate_no_code_in_any_thread(jvm: Any, mode: str | None) -> None:
+    """Make the session's factoryMode the default, for threads that belong to no session.
+
+    The thread that answers Python's requests for state (TransformWithStateInPySparkStateServer)
+    reads SQLConf's defaults. By default it writes Java code in each batch, which Spark finds
+    compiled already: a tenth of the JVM's work.
+    """
+    modes = jvm.org.apache.spark.sql.catalyst.expressions.CodegenObjectFactoryMode
+    settings = getattr(getattr(jvm, "org.apache.spark.sql.internal.SQLConf$"), "MODULE$")
+    entry = settings.CODEGEN_FACTORY_MODE()
+    fields = entry.getClass().getDeclaredFields()
+    field = next(each for each in fields if each.getName().endswith("_defaultValue"))
+    field.setAccessible(True)
+    field.set(entry, modes.withName(mode))
