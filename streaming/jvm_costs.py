@@ -21,6 +21,8 @@ _REFUSED = (Py4JError, PySparkException)
 
 _FACTORY_MODE = "spark.sql.codegen.factoryMode"
 
+_FOR_PAGES = {"AppStatusListener", "SQLAppStatusListener"}
+
 _LOCAL_FILES = """
 package kcm;
 
@@ -43,6 +45,9 @@ def reduce_costs_of_a_batch(spark: SparkSession, conf: Mapping[str, str]) -> Non
     _shorten_hadoop_configuration(hadoop, conf)
     with suppress(*_REFUSED):
         _generate_no_code_in_any_thread(jvm, spark.conf.get(_FACTORY_MODE))
+    if spark.conf.get("spark.ui.enabled") == "false":
+        with suppress(*_REFUSED):
+            _keep_no_figures_for_pages(spark)
 
 
 def _write_files_without_processes(jvm: Any, hadoop: Any) -> None:
@@ -87,3 +92,11 @@ def _generate_no_code_in_any_thread(jvm: Any, mode: str | None) -> None:
     field = next(each for each in fields if each.getName().endswith("_defaultValue"))
     field.setAccessible(True)
     field.set(entry, modes.withName(mode))
+
+
+def _keep_no_figures_for_pages(spark: SparkSession) -> None:
+    """Remove the listeners that keep figures of jobs, stages and queries for Spark's web pages."""
+    bus: Any = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001  # the only way to reach it
+    for listener in list(bus.listeners()):
+        if listener.getClass().getSimpleName() in _FOR_PAGES:
+            bus.removeListener(listener)

@@ -21,6 +21,7 @@ class _Jvm(NamedTuple):
     jvm: Any
     hadoop: Any
     conf: Any
+    listeners: list[str]
     chmod_calls: Path
 
 
@@ -41,7 +42,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Jvm]:
                 context = session.spark.sparkContext
                 jvm: Any = context._jvm  # the only way to ask the JVM
                 jsc: Any = context._jsc
-                yield _Jvm(jvm, jsc.hadoopConfiguration(), session.spark.conf, calls)
+                bus = jsc.sc().listenerBus()
+                listeners = [each.getClass().getSimpleName() for each in bus.listeners()]
+                hadoop = jsc.hadoopConfiguration()
+                yield _Jvm(jvm, hadoop, session.spark.conf, listeners, calls)
             finally:
                 session.close()
 
@@ -83,3 +87,9 @@ def test_threads_without_a_session_generate_no_code_either(running: _Jvm) -> Non
     settings = running.jvm.org.apache.spark.sql.internal
     entry = getattr(getattr(running.jvm, "org.apache.spark.sql.internal.SQLConf$"), "MODULE$")
     assert settings.SQLConf().getConf(entry.CODEGEN_FACTORY_MODE()).toString() == "NO_CODEGEN"
+
+
+def test_no_listener_keeps_figures_for_pages_that_are_off(running: _Jvm) -> None:
+    """Others stay, such as the receiver of heartbeats."""
+    assert running.listeners
+    assert not [name for name in running.listeners if name.endswith("AppStatusListener")]
