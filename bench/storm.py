@@ -86,7 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="partitions of that cluster (10,000)",
     )
     parser.add_argument("--rounds", type=int, default=5, help="storms on each cluster (5)")
-    parser.add_argument("--kills", type=int, default=3, help="kills of each broker (3)")
+    parser.add_argument("--kills", type=int, default=5, help="kills of each broker (5)")
     parser.add_argument("--rate", type=float, default=3_000, help="writes a second (3,000)")
     parser.add_argument(
         "--set",
