@@ -20,7 +20,7 @@ from bench.load import LogLoad, messages
 from bench.map_state import MemoryHandle
 from controller_model.records.changes import ZnodeChange
 from controller_model.state.control_plane import Assumed
-from streaming.cycles import look_for_cycles_rarely
+from streaming.fixed_costs import look_for_cycles_rarely
 from streaming.processor import FoldParameters, FoldProcessor
 
 SUMMARY = "a batch by the number of brokers: milliseconds of Python, bytes of state and views"

@@ -18,7 +18,7 @@ from controller_model.records.changes import decode_message
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.contribution import Contribution
 from controller_model.state.control_plane import Assumed, ControlPlane
-from streaming.cycles import look_for_cycles_rarely
+from streaming.fixed_costs import look_for_cycles_rarely
 
 SUMMARY = "changes per processor second: decode, replay, accounts; with views; 1,000,000 partitions"
 

@@ -36,7 +36,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
-from streaming.cycles import look_for_cycles_rarely, skip_what_stays
+from streaming.fixed_costs import look_for_cycles_rarely, skip_what_stays
 from streaming.schemas import OUTPUT, STATE_KEY, STATE_VALUE
 from streaming.state_codec import (
     ControlRow,

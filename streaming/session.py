@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from streaming.config import StreamSettings
-from streaming.jvm_costs import reduce_costs_of_a_batch
+from streaming.fixed_costs import reduce_costs_of_a_batch
 from streaming.workspace import Workspace, disk_problem
 
 SPARK_END_DEADLINE_S = 4.0

@@ -14,7 +14,7 @@ from controller_model.fold.replay import replay
 from controller_model.records.changes import decode_message
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
-from streaming.cycles import MOST_OBJECTS, look_for_cycles_rarely, skip_what_stays
+from streaming.fixed_costs import MOST_OBJECTS, look_for_cycles_rarely, skip_what_stays
 
 PYTHONS_OWN = (700, 10, 10)
 
