@@ -87,17 +87,17 @@ def _write_files_without_processes(jvm: Any, hadoop: Any) -> None:
     Spark does not ship. A batch writes three files. On busy processors each of these processes waits
     for its turn. Janino, Spark's own compiler, compiles the class that replaces it.
     """
+    local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop)  # Hadoop keeps this one instance
+    local.setWriteChecksum(False)
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(_LOCAL_FILES)
     kind = compiler.getClassLoader().loadClass("kcm.LocalFiles")
     files = jvm.org.apache.hadoop.util.ReflectionUtils.newInstance(kind, hadoop)
-    local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop)  # Hadoop's only instance
     files.initialize(local.getUri(), hadoop)
     replaced = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FilterFileSystem")
     field = replaced.getDeclaredField("fs")
     field.setAccessible(True)
     field.set(local, files)
-    local.setWriteChecksum(False)
 
 
 def _shorten_hadoop_configuration(hadoop: Any, conf: Mapping[str, str]) -> None:
@@ -112,8 +112,8 @@ def _generate_no_code_in_any_thread(jvm: Any, mode: str | None) -> None:
     """Make the session's factoryMode the default, for threads that belong to no session.
 
     The thread that answers Python's requests for state (TransformWithStateInPySparkStateServer)
-    reads SQLConf's defaults. By default it writes Java code in each batch, which Spark finds
-    compiled already: a tenth of the JVM's work.
+    reads SQLConf's defaults. By default it writes Java code in each batch, and then finds that
+    Spark has compiled the same before.
     """
     modes = jvm.org.apache.spark.sql.catalyst.expressions.CodegenObjectFactoryMode
     settings = getattr(getattr(jvm, "org.apache.spark.sql.internal.SQLConf$"), "MODULE$")
