@@ -12,7 +12,8 @@ MINUTES ?= 60
 PYTEST := $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder
 # What starts a JVM in each of its uses: servers, TLS, the fold, Kafka's own classes, the whole line with the story.
 ON_NEWEST_JAVA := tests/component/servers/test_stack.py tests/component/watcher/test_watcher_tls.py \
-	tests/component/fold/test_stream.py tests/component/fold/test_fixed_costs_of_the_jvm.py tests/component/comparison/test_kafka_codecs.py tests/system/test_story.py
+	tests/component/fold/test_stream.py tests/component/fold/test_fixed_costs_of_the_jvm.py \
+	tests/component/comparison/test_kafka_codecs.py tests/system/test_story.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo sbom test test-all simulate faults soak coverage mutate lint format lock generate bench clean

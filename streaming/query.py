@@ -21,7 +21,7 @@ from streaming.config import StreamSettings
 from streaming.kafka_options import client_options
 from streaming.lineage import Lineage
 from streaming.processor import FoldParameters, FoldProcessor
-from streaming.schemas import COUNTS, INPUT_COLUMNS, OUTPUT
+from streaming.schemas import COUNTS, OUTPUT
 
 BATCH_COUNTS = "fold"
 """The name in Spark's progress of what the query observes about itself."""
@@ -91,7 +91,7 @@ def failure_text(query: StreamingQuery) -> str:
 
 
 def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) -> DataFrame:
-    """Return the log as rows of INPUT_COLUMNS; `cluster` is empty where the key is not valid UTF-8."""
+    """Return the log as the processor's rows; `cluster` is the record's key, empty where that is not valid UTF-8."""
     records = (
         spark.readStream.format("kafka")
         .options(**client_options(settings))
@@ -104,11 +104,14 @@ def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) ->
         .option("kafka.max.partition.fetch.bytes", str(REQUEST_BYTES))
         .load()
     )
-    made = {
-        "cluster": F.coalesce(F.try_validate_utf8(F.col("key").cast("string")), F.lit("")),
-        "timestamp_ms": F.unix_millis("timestamp"),
-    }
-    return records.select(*(made.get(name, F.col(name)).alias(name) for name in INPUT_COLUMNS))
+    name = F.coalesce(F.try_validate_utf8(F.col("key").cast("string")), F.lit(""))
+    return records.select(
+        name.alias("cluster"),
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp_ms"),
+        "value",
+    )
 
 
 def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:

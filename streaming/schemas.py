@@ -9,9 +9,6 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 LAYOUT_VERSION = 3
 """The version of the state's types below; a checkpoint of another version is rebuilt from the log."""
 
-INPUT_COLUMNS = ("cluster", "partition", "offset", "timestamp_ms", "value")
-"""What the processor gets of a record of the log: `cluster` is the record's key, or empty."""
-
 COUNTS = ("changes", "unreadable", "unattributed", "errors")
 """What a batch counts about its rows."""
 
