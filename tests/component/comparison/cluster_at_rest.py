@@ -23,10 +23,10 @@ class ClusterAtRest:
     _lost: dict[int, set[TopicPartition]]
     _rebalances: bool
 
-    def _unrest(self) -> str | None:
-        """Return what is still under way; None when the cluster rests."""
+    def _unrest(self, *, frozen: int | None = None) -> str | None:
+        """Return what is still under way, while this broker is frozen; None when the cluster rests."""
         live = {int(broker) for broker in self._zk.get_children("/brokers/ids")}
-        running = {broker for broker, server in self._brokers.items() if server.running}
+        running = {id_ for id_, server in self._brokers.items() if server.running} - {frozen}
         if live != running:
             return f"{sorted(running)} run, {sorted(live)} are registered"
         if live and self._zk.exists("/controller") is None:

@@ -234,6 +234,10 @@ class ScriptedCluster(ClusterAtRest):
     # --- coming to rest -------------------------------------------------------------------
 
     def _rest(self, operation: ScriptedOperation) -> None:
+        self._quiet.append(QuietPoint(self._come_to_rest(operation), operation))
+
+    def _come_to_rest(self, operation: ScriptedOperation, *, frozen: int | None = None) -> int:
+        """Wait until the brokers other than the frozen one have no more to do; return the last zxid."""
         started = time.monotonic()
         quiet_s = self._quiet_s if isinstance(operation, CHANGES_ISR) else QUIET_S
         while True:
@@ -242,14 +246,13 @@ class ScriptedCluster(ClusterAtRest):
             while self._last_zxid() == last and time.monotonic() - quiet_since < quiet_s:
                 time.sleep(REST_POLL_S)
             try:
-                problem = self._unrest()
+                problem = self._unrest(frozen=frozen)
             except NoNodeError as error:
                 problem = f"a znode went while it was looked at: {error}"
             if problem is None and self._last_zxid() == last:
-                break
+                return last
             assert time.monotonic() - started < REST_DEADLINE_S, f"{operation}: {problem}"
             time.sleep(REST_POLL_S)
-        self._quiet.append(QuietPoint(last, operation))
 
     def _last_zxid(self) -> int:
         answer = four_letter_word(HOST, self._zookeeper.port, "srvr")
@@ -272,7 +275,10 @@ class ScriptedCluster(ClusterAtRest):
         self._brokers[operation.broker].start()
 
     def _expire(self, operation: ExpireSession) -> None:
-        """Freeze a broker until ZooKeeper has ended its session, then let it register again."""
+        """Freeze a broker until the others have dealt with its session's end; then it registers again.
+
+        If it came back earlier, a new controller might read /brokers/ids before or after it did.
+        """
         chosen = operation.broker
         broker = self._controller() if chosen is None else self._brokers[chosen]
         path = f"/brokers/ids/{broker.broker_id}"
@@ -280,6 +286,7 @@ class ScriptedCluster(ClusterAtRest):
         broker.pause()
         try:
             wait_until(lambda: self._czxid(path), lambda czxid: czxid == 0, deadline_s=EXPIRY_S)
+            self._come_to_rest(operation, frozen=broker.broker_id)
         finally:
             broker.resume()
         wait_until(lambda: self._czxid(path), lambda czxid: czxid > before, deadline_s=EXPIRY_S)
