@@ -12,10 +12,12 @@ import re
 import threading
 import time
 import urllib.request
+from collections.abc import Sequence
 from typing import Any
 
 from bench import machine
 from bench.figures import judged
+from bench.rest import cost, used
 from bench.shown import SCRAPE_PAUSE_S, Reached, Scraper, TopicReader, leaders_of
 from bench.watched import CLUSTER, watched_cluster
 from bench.znodes import Size, ZnodeCluster
@@ -44,35 +46,84 @@ _BATCHES = re.compile(
 def measure() -> dict[str, Any]:
     """Start everything, warm up, write the changes, and return the delays in milliseconds."""
     with watched_cluster(SIZE) as (cluster, pipeline):
-        return _run(cluster, pipeline)
+        (result,) = follow(cluster, [Follower(pipeline)])
+    figures = judged(delay_p50=result["p50_ms"], delay_p99=result["p99_ms"])
+    return {"scenario": "delay", "figures": figures} | result | described()
 
 
-def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
-    stop = threading.Event()
-    changes, views = _Changes(), _Views()
-    scraped = Scraper(pipeline.exporter_url, leaders_of(NEW_LEADER, CLUSTER), stop)
-    log = TopicReader(pipeline.bootstrap_servers, "kcm.changes", changes.take, stop)
-    sent = TopicReader(pipeline.bootstrap_servers, "kcm.views", views.take, stop)
-    threads = [scraped, log, sent]
-    for thread in threads:
-        thread.start()
-    log.ready.wait()
-    sent.ready.wait()
+def described() -> dict[str, Any]:
+    """Return how it is measured, and on what machine."""
+    return {
+        "settings": {
+            "changes": CHANGES,
+            "rate_per_s": RATE_PER_S,
+            "warm_up_s": WARM_UP_S,
+            "partitions": SIZE.partitions,
+            "scrape_pause_ms": SCRAPE_PAUSE_S * 1000,
+            "pipeline": "as shipped",
+        },
+        "machine": machine.describe(),
+    }
+
+
+class Follower:
+    """Notes when the changes of a cluster reach each stage of one pipeline, and what its batches take."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self._stop = threading.Event()
+        self._changes, self._views = _Changes(), _Views()
+        self._scraped = Scraper(pipeline.exporter_url, leaders_of(NEW_LEADER, CLUSTER), self._stop)
+        servers = pipeline.bootstrap_servers
+        self._log = TopicReader(servers, "kcm.changes", self._changes.take, self._stop)
+        self._sent = TopicReader(servers, "kcm.views", self._views.take, self._stop)
+        self._before: dict[str, float] = {}
+        self._cpu_before: dict[str, machine.Usage] = {}
+
+    def start(self) -> None:
+        """Read the pipeline's topics and scrape its exporter from now on."""
+        self._scraped.start()
+        for reader in (self._log, self._sent):
+            reader.start()
+            reader.ready.wait()
+
+    def begin(self) -> None:
+        """Count batches and processor time from now on."""
+        self._before = _batches(self.pipeline)
+        self._cpu_before = used(self.pipeline)
+
+    def shows(self, count: int) -> bool:
+        """Return whether a scrape has shown so many changes."""
+        return self._scraped.reached >= count
+
+    def finish(self, written: list[tuple[str, float]], warm_up: int) -> dict[str, Any]:
+        """Stop reading; return the delays of all but the first changes, and the costs since `begin`."""
+        batch = _batch(self._before, _batches(self.pipeline))
+        cpu = cost(self._cpu_before, used(self.pipeline), CHANGES / RATE_PER_S)
+        self._stop.set()
+        for thread in (self._scraped, self._log, self._sent):
+            thread.join()
+        result = _result(written[warm_up:], warm_up, self._scraped, self._changes, self._views)
+        return result | {
+            "batch": batch,
+            "cpu_percent": {name: costs["cpu_percent"] for name, costs in cpu.items()},
+            "offsets_moved": {"kcm.changes": self._log.moved, "kcm.views": self._sent.moved},
+        }
+
+
+def follow(cluster: ZnodeCluster, followers: Sequence[Follower]) -> list[dict[str, Any]]:
+    """Warm up, and write the changes; return what each of the pipelines made of them."""
+    for follower in followers:
+        follower.start()
     warm_up = int(WARM_UP_S * RATE_PER_S)
     written = _write(cluster, range(warm_up))
-    before = _batches(pipeline)
+    for follower in followers:
+        follower.begin()
     written += _write(cluster, range(warm_up, warm_up + CHANGES))
     deadline = time.monotonic() + STRAGGLERS_S
-    while time.monotonic() < deadline and scraped.reached < warm_up + CHANGES:
+    while time.monotonic() < deadline and not all(f.shows(warm_up + CHANGES) for f in followers):
         time.sleep(0.05)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    result = _result(written[warm_up:], warm_up, scraped, changes, views)
-    return result | {
-        "batch": _batch(before, _batches(pipeline)),
-        "offsets_moved": {"kcm.changes": log.moved, "kcm.views": sent.moved},
-    }
+    return [follower.finish(written, warm_up) for follower in followers]
 
 
 def _batches(pipeline: Pipeline) -> dict[str, float]:
@@ -130,8 +181,6 @@ def _result(
         stages["serve"].append(shown - folded)
         total.append(shown - wrote)
     return {
-        "scenario": "delay",
-        "figures": judged(delay_p50=_ms(total, 50), delay_p99=_ms(total, 99)),
         "p50_ms": _ms(total, 50),
         "p99_ms": _ms(total, 99),
         "samples": len(total),
@@ -140,15 +189,6 @@ def _result(
             name: {"p50_ms": _ms(values, 50), "p99_ms": _ms(values, 99)}
             for name, values in stages.items()
         },
-        "settings": {
-            "changes": CHANGES,
-            "rate_per_s": RATE_PER_S,
-            "warm_up_s": WARM_UP_S,
-            "partitions": SIZE.partitions,
-            "scrape_pause_ms": SCRAPE_PAUSE_S * 1000,
-            "pipeline": "as shipped",
-        },
-        "machine": machine.describe(),
     }
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import beside
 from bench.merge import merged
 from bench.sizing import figures_table, measured_on, paper_table, sizing_table
 from bench.tables import TABLES
@@ -90,4 +91,8 @@ def _read(path: Path) -> Result:
     result: Any = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(result, Mapping) or "scenario" not in result:
         raise UsageError(f"{path} is no result of `python -m bench`")
+    if result["scenario"] == beside.NAME:
+        raise UsageError(
+            f"{path}: two monitors shared the machine; these figures are not published"
+        )
     return result

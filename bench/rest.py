@@ -67,15 +67,15 @@ def _run(
     try:
         _change(cluster, WARM_UP_S)
         time.sleep(SETTLE_S)
-        before = _used(pipeline)
+        before = used(pipeline)
         time.sleep(seconds)
-        rest = _used(pipeline)
+        rest = used(pipeline)
         _change(cluster, seconds)
-        changing = _used(pipeline)
+        changing = used(pipeline)
     finally:
         stop.set()
         scraper.join()
-    return _cost(before, rest, seconds), _cost(rest, changing, seconds)
+    return cost(before, rest, seconds), cost(rest, changing, seconds)
 
 
 def _scrape(url: str, stop: threading.Event) -> None:
@@ -91,17 +91,17 @@ def _change(cluster: ZnodeCluster, seconds: float) -> None:
         cluster.move(number % cluster.size.partitions)
 
 
-def _used(pipeline: Pipeline) -> dict[str, machine.Usage]:
+def used(pipeline: Pipeline) -> dict[str, machine.Usage]:
     """Return the usage of each part; Spark's JVM is listed separately."""
-    used = {}
+    found = {}
     processes = dict(pipeline.processes)
     if pipeline.broker is not None:
         processes["kafka"] = pipeline.broker
     for name, process in processes.items():
         if process.pid is not None:
             for program, usage in machine.usage(process.pid).items():
-                used[_NAMES.get((name, program), f"{name}: {program}")] = usage
-    return used
+                found[_NAMES.get((name, program), f"{name}: {program}")] = usage
+    return found
 
 
 _NAMES = {
@@ -113,19 +113,20 @@ _NAMES = {
 }
 
 
-def _cost(
+def cost(
     before: dict[str, machine.Usage], after: dict[str, machine.Usage], seconds: float
 ) -> dict[str, dict[str, float]]:
+    """Return the cost of each part and of all between two usages, so many seconds apart."""
     costs = {
-        name: used._replace(cpu_s=used.cpu_s - before.get(name, machine.NO_USAGE).cpu_s)
-        for name, used in after.items()
+        name: usage._replace(cpu_s=usage.cpu_s - before.get(name, machine.NO_USAGE).cpu_s)
+        for name, usage in after.items()
     }
     costs["all"] = machine.added(costs.values())
     return {
         name: {
-            "cpu_percent": round(cost.cpu_s / seconds * 100, 2),
-            "rss_mib": round(cost.rss_mib, 1),
-            "pss_mib": round(cost.pss_mib, 1),
+            "cpu_percent": round(usage.cpu_s / seconds * 100, 2),
+            "rss_mib": round(usage.rss_mib, 1),
+            "pss_mib": round(usage.pss_mib, 1),
         }
-        for name, cost in costs.items()
+        for name, usage in costs.items()
     }

@@ -104,9 +104,9 @@ def test_a_scenario_that_fails_does_not_stop_the_others(
 
 
 def test_every_scenario_runs_with_its_defaults() -> None:
-    """`all` runs each scenario with the values that its own command line has by default."""
+    """`all` runs each published scenario with the values that its own command line has by default."""
     defaults = bench._defaults()
-    assert defaults.keys() == bench.SCENARIOS.keys()
+    assert defaults.keys() == bench.SCENARIOS.keys() - {"beside"}
     assert defaults["storm"]["rounds"] == 5
 
 
@@ -124,3 +124,22 @@ def test_more_leaders_than_partitions_are_refused(
     monkeypatch.setattr("sys.argv", ["bench", *words])
     assert bench.main() == 2
     assert "leads no more" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_checkout_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused before anything is started."""
+    monkeypatch.setattr("sys.argv", ["bench", "beside", str(tmp_path)])
+    assert bench.main() == 2
+    assert f"{tmp_path}: no checkout" in capsys.readouterr().err
+
+
+def test_two_checkouts_are_compared_in_one_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other checkout's figures are the old ones."""
+    _scenarios(monkeypatch, beside={"this": {"p50_ms": 1.0}, "other": {"p50_ms": 2.0}})
+    monkeypatch.setattr("sys.argv", ["bench", "beside"])
+    assert bench.main() == 0
+    assert "| p50_ms | 2.0 | 1.0 | -50 % |" in capsys.readouterr().out

@@ -247,14 +247,25 @@ def test_every_block_of_the_pages_is_known_and_up_to_date() -> None:
     assert sorted(named) == sorted(PLOTS)
 
 
-def test_a_file_that_is_not_a_result_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("[1]", "no result of `python -m bench`"),
+        ('{"scenario": "beside"}', "two monitors shared the machine"),
+    ],
+)
+def test_a_file_whose_figures_cannot_be_published_is_refused(
+    content: str,
+    error: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The error is one line, and no page is written."""
     result = tmp_path / "delay.json"
-    result.write_text("[1]")
+    result.write_text(content)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["bench", "report", str(result)])
     assert bench.main() == 2
-    assert "no result of `python -m bench`" in capsys.readouterr().err
+    assert error in capsys.readouterr().err
     assert not (tmp_path / "docs").exists()
