@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -207,7 +208,7 @@ def test_a_reading_thread_that_hangs_is_reported_and_does_not_end(
     reading = started()
     assert client.begun.acquire(timeout=DEADLINE_S)
     client.turn()
-    began_s = time.monotonic()
+    began_s = math.ceil(time.monotonic())  # whole seconds: sums of fractions may exceed a minute
     with structlog.testing.capture_logs() as logged:
         for second in range(int(STANDSTILL_S) + 1):
             reading.thread.watch(began_s + second)
