@@ -21,6 +21,8 @@ T = TypeVar("T")
 CHUNK_BYTES = 1 << 16
 CHUNKS_UNDER_WAY = 10_000
 LOOP_DEADLINE_S = 10.0
+TURNS_UNTIL_KNOWN = 3
+"""Turns of the event loop after which a connection that was just accepted is known."""
 
 
 class _Connection:
@@ -74,6 +76,7 @@ class TcpProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
         """This includes closed ones that wait for a peer that does not read."""
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def address(self) -> str:
@@ -97,12 +100,16 @@ class TcpProxy:
 
     async def _accept(self) -> None:
         if self._server is None:
-            self._server = await asyncio.start_server(self._connect, HOST, self.port)
+            self._server = await asyncio.start_server(self._connected, HOST, self.port)
 
     async def _refuse(self) -> None:
         if self._server is not None:
-            self._server.close()
-            self._server = None
+            server, self._server = self._server, None
+            for listening in server.sockets:
+                self._loop.remove_reader(listening.fileno())
+            for _ in range(TURNS_UNTIL_KNOWN):  # a server that is closed earlier leaks a connection
+                await asyncio.sleep(0)
+            server.close()
         for writer in self._writers:
             writer.close()
 
@@ -111,8 +118,14 @@ class TcpProxy:
         for transport in list(self._transports):
             transport.abort()
 
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take a new connection; `abort` ends it even if its task is cancelled before it runs."""
         self._transports.add(writer.transport)
+        task = self._loop.create_task(self._connect(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             there_reader, there = await asyncio.open_connection(HOST, self.target_port)
         except (OSError, asyncio.CancelledError):
@@ -165,7 +178,6 @@ class Network:
         return proxy
 
     async def _end(self) -> None:
-        await asyncio.sleep(0)  # a connection that was just accepted is then known to its proxy
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from kcm.processes.ports import HOST
+from tests.support.garbage import left_open
 from tests.support.tcp_proxy import Network, TcpProxy
 
 SILENCE_S = 0.3
@@ -125,9 +126,19 @@ def test_data_that_a_peer_does_not_read_is_dropped_at_the_end() -> None:
                 taken, _ = deaf.accept()
                 with pytest.raises(TimeoutError):
                     fill(client)
-        unraisable: list[object] = []
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("sys.unraisablehook", unraisable.append)
-            gc.collect()
+        left = left_open()
         taken.close()
-    assert unraisable == []
+    assert left == []
+
+
+def test_connections_that_arrive_at_the_end_are_closed() -> None:
+    """Whether the proxy has accepted them, and knows them, when its network ends."""
+    with socket.create_server((HOST, 0)) as silent:
+        for _ in range(50):
+            with ExitStack() as clients, Network() as network:
+                proxy = network.proxy(silent.getsockname()[1])
+                for _ in range(3):
+                    client = clients.enter_context(socket.socket())
+                    client.setblocking(False)
+                    client.connect_ex((HOST, proxy.port))
+    assert left_open() == []

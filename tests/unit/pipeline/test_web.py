@@ -20,6 +20,7 @@ from kcm.processes.ports import free_port
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.web import UNGUARDED, MetricsServer, WebOptions, WebServer
+from tests.support.garbage import left_open
 from tests.support.web import (
     ANSWERED_WITHIN_S,
     connected,
@@ -88,7 +89,7 @@ def test_a_server_is_there_while_its_context_is() -> None:
 
 
 def test_a_connection_that_is_accepted_at_the_end_is_closed() -> None:
-    """The loop, which a request holds up, learns of it and of the end in the same turn."""
+    """The loop, which a request holds up, learns of it and of the end in the same turn; nothing is left open."""
     is_held, go_on = threading.Event(), threading.Event()
 
     async def hold(_request: Request) -> Response:
@@ -105,6 +106,7 @@ def test_a_connection_that_is_accepted_at_the_end_is_closed() -> None:
             # The end is asked for when the block ends; only then may the loop go on.
             threading.Timer(0.3, go_on.set).start()
         assert late.recv(1) == b""
+    assert left_open() == []
 
 
 def test_the_end_cuts_off_a_client_that_does_not_read(caplog: pytest.LogCaptureFixture) -> None:
