@@ -7,6 +7,8 @@ BENCH ?= all --json bench.json
 SEEDS ?= 0+300
 FAULTS ?=
 MINUTES ?= 60
+TIMES ?= 20
+TESTS ?=
 # Three processes for two cores, since tests on servers wait for much of their time. Tests that share servers keep to one of
 # them, by groups and in the order that tests/conftest.py gives.
 PYTEST := $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder
@@ -16,19 +18,20 @@ ON_NEWEST_JAVA := tests/component/servers/test_stack.py tests/component/watcher/
 	tests/component/comparison/test_kafka_codecs.py tests/system/test_story.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sbom test test-all simulate faults soak coverage mutate lint format lock generate bench clean
+.PHONY: help setup demo sbom test test-all repeat simulate faults soak coverage mutate lint format lock generate bench clean
 
 help:
 	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
 	@echo "make test    the tests that answer soonest, on real servers: within ten minutes on two cores"
 	@echo "make test-all  all tests, within half an hour: what the marker \`full\` keeps out of make test as well"
+	@echo "make repeat  tests many times in a row beside two busy processes: finds those that depend on luck (TIMES=20 TESTS=tests/unit)"
 	@echo "make simulate  the protocol under faults, seed by seed (SEEDS=FROM+COUNT, 0+300)"
 	@echo "make faults  faults on real servers, each part in each way, in about half an hour (FAULTS=\"watcher: kill\"; docs/reliability.md)"
 	@echo "make soak    a random story with random kills on real servers: memory, files, delay (MINUTES=60)"
 	@echo "make coverage  every line and branch of the model, the simulator and the rehearsal, or a failure"
 	@echo "make mutate  change the code of the model and of the edges in 5,000 places, in about an hour: fails on a change that the unit tests miss without a reason"
 	@echo "make lint    ruff, mypy, import contracts, generated files in step"
-	@echo "make bench   all benchmarks, in about three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
+	@echo "make bench   all benchmarks, in one to three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
 	@echo "make sbom    what is installed here, as a bill of materials (CycloneDX): sbom.cdx.json"
 	@echo "make clean   remove what the other targets made in this folder"
 
@@ -55,6 +58,9 @@ test-all: setup
 	@$(PYTEST)
 	@home=$$($(BIN)/python -m tests.support.newest_java) && if [ -n "$$home" ]; then \
 		JAVA_HOME=$$home $(PYTEST) -m "not full" $(ON_NEWEST_JAVA); else echo "Skipped: the tests on a newer Java"; fi
+
+repeat: setup
+	@$(BIN)/python -m tests.support.repeated $(TIMES) $(TESTS)
 
 simulate: setup
 	@$(BIN)/python -m tests.simulation $(SEEDS)
