@@ -154,7 +154,7 @@ def test_records_of_a_leader_paused_past_its_session_are_ignored(scene: Scene) -
     assert (paused.exit_code, standby.exit_code) == (None, None)
 
     standby.signal(signal.SIGTERM)
-    again = wait_until(lambda: scene.log.read()[-1], lambda c: c.generation > started.generation)
+    again = scene.log.wait_for_newest(lambda c: c.generation > started.generation)
     assert again.watcher not in {old, started.watcher}, "each term has a name of its own"
 
 

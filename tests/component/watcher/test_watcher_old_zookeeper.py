@@ -128,9 +128,8 @@ def test_an_old_server_that_restarts_is_resynced_and_a_replaced_history_rebases(
     with watching(settings), LogReader(settings) as log:
         log.wait_for_tree(before)
         old_zookeeper.kill()
-        wait_until(
-            lambda: log.read()[-1],
-            lambda c: c.session is not SessionState.CONNECTED and c.session is not None,
+        log.wait_for_newest(
+            lambda c: c.session is not SessionState.CONNECTED and c.session is not None
         )
         old_zookeeper.start()
         log.wait_for(ChangeKind.RESYNC_FINISHED, 2)

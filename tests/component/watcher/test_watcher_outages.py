@@ -46,9 +46,7 @@ def test_a_reconnect_resyncs_and_a_replaced_history_rebases(
         first = log.wait_for(ChangeKind.RESYNC_FINISHED)
 
         own_zookeeper.kill()
-        wait_until(
-            lambda: log.read()[-1], lambda c: c.session is SessionState.SUSPENDED, deadline_s=5
-        )
+        log.wait_for_newest(lambda c: c.session is SessionState.SUSPENDED, deadline_s=5)
         own_zookeeper.start()
         again = log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
         assert (again.generation, again.digest) == (first.generation, first.digest)

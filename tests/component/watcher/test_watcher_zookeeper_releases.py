@@ -26,7 +26,6 @@ from tests.component.watcher.watching import (
 )
 from tests.support.release_jars import jars_of
 from tests.support.releases import ZOOKEEPERS, ZooKeeperRelease
-from tests.support.waiting import wait_until
 from zk_source.zookeeper.four_letter_words import four_letter_word
 
 STATE = "/brokers/topics/t0/partitions/0/state"
@@ -81,10 +80,7 @@ def test_a_watcher_follows_this_zookeeper(
             assert [each for each in found if each[3]] == expected
 
         server.kill()
-        wait_until(
-            lambda: log.read()[-1],
-            lambda c: c.session not in {None, SessionState.CONNECTED},
-        )
+        log.wait_for_newest(lambda c: c.session not in {None, SessionState.CONNECTED})
         server.start()
         with kazoo_client(server) as client:
             client.set(STATE, state(3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +20,7 @@ from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
 from pipeline.settings import load
 from tests.support.ensemble_in_memory import Reader
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
 from zk_source.service.service import run
 
@@ -131,9 +131,23 @@ class LogReader:
         )
         return found[count - 1]
 
+    def wait_for_newest(
+        self, holds: Callable[[ZnodeChange], bool], *, deadline_s: float = DEADLINE_S
+    ) -> ZnodeChange:
+        """Wait until the condition holds for the log's newest change; return it.
+
+        A new reader may see nothing at first: `read` does not wait for Kafka's answer.
+        """
+        newest = wait_until(
+            lambda: self.read()[-1:],
+            lambda seen: any(holds(change) for change in seen),
+            deadline_s=deadline_s,
+        )
+        return newest[0]
+
     def wait_for_goodbye(self) -> ZnodeChange:
-        """Wait until the last change is a clean stop's; return it."""
-        return wait_until(lambda: self.read()[-1], lambda seen: seen.session is SessionState.LOST)
+        """Wait until the newest change is a clean stop's; return it."""
+        return self.wait_for_newest(lambda seen: seen.session is SessionState.LOST)
 
     def wait_for_tree(self, tree: dict[str, int]) -> None:
         """Wait until a reader of the log holds exactly this tree."""
