@@ -7,7 +7,7 @@ from typing import Any
 
 EXPLAINED = frozenset({"machine", "settings", "rounds", "runs_s", "polls"})
 """Parts of a result that are not figures: the single runs, and the machine."""
-NAMES = ("peer", "every_s", "partitions", "leaders", "led", "brokers", "topics")
+NAMES = ("peer", "every_s", "partitions", "leaders", "led", "brokers", "topics", "step")
 """Fields that identify the entries of a list, where an entry has them."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.compare import name_of
@@ -49,11 +49,26 @@ def combined(old: Any, new: Any) -> Any:
     {'a': 1, 'b': 3}
     >>> combined([{"leaders": 10, "tail_s": 2}], [{"leaders": 10, "tail_s": 1}])
     [{'leaders': 10, 'tail_s': 1}]
+
+    Where entries share a name, the newer list counts as it is, and no measurement is lost.
+
+    >>> combined([], [{"leaders": 10, "tail_s": 2}, {"leaders": 10, "tail_s": 1}])
+    [{'leaders': 10, 'tail_s': 2}, {'leaders': 10, 'tail_s': 1}]
     """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         kept = {name: value for name, value in old.items() if name not in new}
         return kept | {name: combined(old.get(name), value) for name, value in new.items()}
-    if isinstance(old, list) and isinstance(new, list) and all(map(name_of, [*old, *new])):
+    if (
+        isinstance(old, list)
+        and isinstance(new, list)
+        and _have_distinct_names(old)
+        and _have_distinct_names(new)
+    ):
         entries = {name_of(each): each for each in old}
         return list((entries | {name_of(each): each for each in new}).values())
     return new
+
+
+def _have_distinct_names(entries: Sequence[Any]) -> bool:
+    names = [name_of(each) for each in entries]
+    return all(names) and len(set(names)) == len(names)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from bench import __main__ as bench
-from bench import report, sizing
+from bench import rehearse, report, sizing
 from bench.figures import judged
+from bench.merge import merged
 from bench.plots import PLOTS
 from bench.tables import TABLES
 
@@ -231,6 +232,15 @@ def test_pages_are_generated_from_results_added_one_by_one(
     assert all(content.startswith(b"\x89PNG") for content in made.values())
     assert bench.main() == 0
     assert {path: path.read_bytes() for path in made} == made
+
+
+def test_a_result_that_is_measured_again_keeps_every_entry() -> None:
+    """No two entries of a published list share a name: merged with itself, nothing is lost."""
+    root = Path(bench.__file__).parent.parent
+    published = json.loads((root / report.RESULTS).read_text(encoding="utf-8"))
+
+    assert len(published["scenarios"]["rehearse"]["cases"]) == len(rehearse.CASES)
+    assert merged([published, published])["scenarios"] == published["scenarios"]
 
 
 def test_every_block_of_the_pages_is_known_and_up_to_date() -> None:
