@@ -140,7 +140,7 @@ class LogReader:
         """
         newest = wait_until(
             lambda: self.read()[-1:],
-            lambda seen: any(holds(change) for change in seen),
+            lambda seen: any(map(holds, seen)),
             deadline_s=deadline_s,
         )
         return newest[0]
