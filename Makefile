@@ -60,7 +60,7 @@ test-all: setup
 		JAVA_HOME=$$home $(PYTEST) -m "not full" $(ON_NEWEST_JAVA); else echo "Skipped: the tests on a newer Java"; fi
 
 repeat: setup
-	@$(BIN)/python -m tests.support.repeated $(TIMES) $(TESTS)
+	@$(BIN)/python -m tests.support.repeated $(TIMES) $(PYTEST) -q $(TESTS)
 
 simulate: setup
 	@$(BIN)/python -m tests.simulation $(SEEDS)

@@ -1,70 +1,75 @@
-"""`python -m tests.support.repeated TIMES [TEST...]`: run tests many times in a row beside two busy processes.
+"""`python -m tests.support.repeated TIMES COMMAND...`: run tests many times in a row beside two busy processes.
 
-The rule: a test that depends on luck fails here. Each round is a run of its own, as `make test-all`
-starts it. What pytest prints in a round with a failure is kept in repeated-N.txt.
+The rule: a test that depends on luck fails here. The command is pytest's; each round is a run of its
+own. What pytest prints in a round with a failure is kept in repeated-N.txt.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
-import subprocess
+import shutil
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
+from tests.support.processes import python, started
 
 BUSY = 2
 """Processes that do nothing but compute meanwhile: as many as the tests have processors."""
-
-PYTEST = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder", "-p", "no:cacheprovider")
-"""How `make test-all` runs pytest, without a file that two rounds share."""
+POLL_S = 0.2
+TESTS_RAN = (0, 1)
+"""Exit codes of pytest after all tests have run; any other means a wrong option or an interruption."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the rounds, print each one's result, then the tests that failed; return 1 if any did."""
+    """Run the rounds, print each one's result, then the tests that failed; return 1 if any did, 2 if none ran."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.repeated")
     parser.add_argument("times", type=int, help="how many rounds")
-    parser.add_argument("tests", nargs="*", help="files, folders or options of pytest; all tests")
-    options, of_pytest = parser.parse_known_args(arguments)
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="pytest, its options, and tests")
+    options = parser.parse_args(arguments)
     failed: Counter[str] = Counter()
     broken = 0
-    with busy_processes():
+    with (
+        tempfile.TemporaryDirectory(prefix="kcm-repeated-") as folder,
+        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
+    ):
+        for number in range(BUSY):
+            started(supervisor, f"busy-{number}", python("while True: pass"))
         for number in range(1, options.times + 1):
             began = time.monotonic()
-            run = subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", *PYTEST, *options.tests, *of_pytest],
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-            )  # fmt: skip
-            failed.update(failures(run.stdout))
-            result = (run.stdout.splitlines() or ["pytest printed nothing"])[-1].strip("= ")
+            pytest = _run(Process(supervisor, f"round-{number}", options.command))
+            printed = pytest.log_path.read_text(encoding="utf-8")
+            if pytest.exit_code not in TESTS_RAN:
+                _say(f"{printed}pytest ended with exit code {pytest.exit_code}: no test counts")
+                return 2
+            failed.update(failures(printed))
+            result = (printed.splitlines() or ["pytest printed nothing"])[-1].strip("= ")
             _say(f"round {number} of {options.times}: {result} ({time.monotonic() - began:.0f} s)")
-            if run.returncode:
+            if pytest.exit_code:
                 broken += 1
-                Path(f"repeated-{number}.txt").write_text(run.stdout, encoding="utf-8")
+                shutil.copy(pytest.log_path, f"repeated-{number}.txt")
     for test, times in failed.most_common():
         _say(f"failed {times} of {options.times} times: {test}")
     _say(f"{options.times - broken} of {options.times} rounds without a failure")
     return 1 if broken else 0
 
 
-@contextlib.contextmanager
-def busy_processes() -> Iterator[None]:
-    """Keep the processors busy for as long as the block runs."""
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(BUSY)]
-    try:
-        yield
-    finally:
-        for each in busy:
-            each.kill()
-            each.wait()
-
-
 def failures(printed: str) -> set[str]:
     """Return the tests that pytest's summary names as failed or in error."""
     return set(re.findall(r"^(?:FAILED|ERROR) (\S+)", printed, flags=re.MULTILINE))
+
+
+def _run(process: Process) -> Process:
+    process.start()
+    while process.running:
+        time.sleep(POLL_S)
+    return process
 
 
 def _say(text: str) -> None:

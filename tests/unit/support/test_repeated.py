@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support import repeated
 from tests.support.processes import command_lines
+
+PYTEST = (sys.executable, "-m", "pytest", "-q")
 
 EVERY_SECOND_TIME = """
 from pathlib import Path
@@ -31,7 +34,7 @@ def test_a_test_that_fails_in_some_rounds_is_named(
     monkeypatch.chdir(tmp_path)
     busy_before = _busy()
 
-    assert repeated.main(["3", "test_luck.py"]) == 1
+    assert repeated.main(["3", *PYTEST, "test_luck.py"]) == 1
 
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(" in ")[0] for line in printed] == [
@@ -53,9 +56,22 @@ def test_tests_that_always_pass_end_well(
     (tmp_path / "test_steady.py").write_text("def test_steady():\n    pass\n")
     monkeypatch.chdir(tmp_path)
 
-    assert repeated.main(["2", "test_steady.py"]) == 0
+    assert repeated.main(["2", *PYTEST, "test_steady.py"]) == 0
 
     assert capsys.readouterr().out.endswith("2 of 2 rounds without a failure\n")
+
+
+def test_a_test_that_is_not_there_ends_the_first_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What pytest says of it is shown; no round counts as one without a failure."""
+    monkeypatch.chdir(tmp_path)
+
+    assert repeated.main(["3", *PYTEST, "test_nope.py"]) == 2
+
+    printed = capsys.readouterr().out
+    assert "file or directory not found: test_nope.py" in printed
+    assert printed.endswith("pytest ended with exit code 4: no test counts\n")
 
 
 def _busy() -> set[int]:
