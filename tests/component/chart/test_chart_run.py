@@ -169,7 +169,7 @@ def test_parts_stay_alive_without_kafka_and_zookeeper_and_stop_on_sigterm(
             assert answer(first)[0] == (503 if is_exporter else 200), name
         for name, (_, process) in running_pods.items():
             took_s = _end(process, tmp_path / f"{name}.out")
-            assert took_s < GRACE_S / 2, name
+            assert took_s < GRACE_S, name
 
 
 @pytest.mark.full
@@ -203,7 +203,7 @@ def test_a_fold_that_lost_its_kafka_ends_well_within_its_grace_period(
             )
             assert answer(local.probes["liveness"])[0] == 200
             took_s = _end(process, output)
-        assert took_s < pod_of(workload)["terminationGracePeriodSeconds"] / 2
+        assert took_s < pod_of(workload)["terminationGracePeriodSeconds"]
 
 
 @NEEDS_OPENSSL

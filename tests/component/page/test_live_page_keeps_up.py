@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import statistics
 import time
 from contextlib import ExitStack
 
@@ -13,7 +14,8 @@ from playwright.sync_api import Browser, Route, expect
 
 from controller_model.records.views import ControllerView, Counts
 from exporter.serve.server import HttpServer
-from tests.component.page.chromium import WAIT_MS, watched
+from pipeline import web
+from tests.component.page.chromium import SHOWN_WITHIN_S, WAIT_MS, watched
 from tests.component.page.live_desk import Desk
 from tests.support.api_server import Served
 from tests.support.samples import (
@@ -21,6 +23,7 @@ from tests.support.samples import (
     broker_view,
     cluster_view,
 )
+from tests.support.waiting import DEADLINE_S
 
 
 def test_a_change_is_seen_within_a_second(desk: Desk) -> None:
@@ -40,7 +43,7 @@ def test_a_change_is_seen_within_a_second(desk: Desk) -> None:
             polling=10,
         )
         took_s.append(time.monotonic() - began)
-    assert sorted(took_s)[-2] < 1.0, took_s  # one may meet a machine that is busy elsewhere
+    assert statistics.median(took_s) < SHOWN_WITHIN_S, took_s
 
 
 def test_focus_and_selection_survive_updates(desk: Desk, bad: Served) -> None:
@@ -59,9 +62,10 @@ def test_focus_and_selection_survive_updates(desk: Desk, bad: Served) -> None:
 
 
 def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(
-    browser: Browser, bad: Served
+    browser: Browser, bad: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not live since when; the figures are grey; and live again without anybody's doing."""
+    monkeypatch.setattr(web, "_SHUTDOWN_TIMEOUT_S", 2 * DEADLINE_S)
     with ExitStack() as stack:
         page_of = stack.enter_context(watched(browser, ""))
         with HttpServer(bad.app, "127.0.0.1", 0) as server:
@@ -69,7 +73,9 @@ def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(
             page = page_of.open()
             expect(page.locator("#link")).to_contain_text("live")
             began = time.monotonic()
-        assert time.monotonic() - began < 1.5, "a stream that stays open must not hold up the end"
+        assert time.monotonic() - began < DEADLINE_S, (
+            "a stream that stays open must not hold up the end"
+        )
         expect(page.locator("#not-live")).to_be_visible()
         expect(page.locator("#not-live-text")).to_have_text(
             re.compile(r"^Not live since \d\d:\d\d:\d\d: the exporter does not answer\.$")

@@ -13,9 +13,7 @@ from pipeline.supervised_thread import (
     SupervisedThread,
     where,
 )
-from tests.support.waiting import wait_until
-
-DEADLINE_S = 20.0
+from tests.support.waiting import DEADLINE_S, wait_until
 
 
 def test_check_raises_the_exception_that_ended_the_thread() -> None:
@@ -68,7 +66,7 @@ def test_check_detects_a_thread_that_hangs() -> None:
     check_until(STANDSTILL_S - 1)
     go_on.set()
     assert done.acquire(timeout=DEADLINE_S)
-    wait_until(lambda: thread.turns, lambda turns: turns == 1, deadline_s=DEADLINE_S)
+    wait_until(lambda: thread.turns, lambda turns: turns == 1)
     checked_s = STANDSTILL_S - 1
     check_until(2 * STANDSTILL_S - 1)
     checked_s = 2 * STANDSTILL_S - 1

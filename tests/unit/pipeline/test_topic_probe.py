@@ -12,13 +12,12 @@ from pipeline.settings import PipelineSettings, load
 from pipeline.topic_probe import TopicProbe, TopicsAnswer
 from pipeline.topics import EnsuredTopics, topic_names
 from tests.support.kafka_client import Admin
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 NAMES = topic_names("kcm")
 TOPICS = EnsuredTopics(NAMES, 2, dict.fromkeys(NAMES, "id"))
-DEADLINE_S = 20.0
 ASKED_AT = 1_000
 
 
@@ -47,7 +46,7 @@ def test_an_answer_holds_ids_ends_and_newest_times() -> None:
     """For each partition of the topics that were named, and no other; an empty partition has no time."""
     asking = probe()
     asking.thread.start()
-    answer = wait_until(lambda: asking.answer, lambda seen: seen is not None, deadline_s=DEADLINE_S)
+    answer = wait_until(lambda: asking.answer, lambda seen: seen is not None)
     asking.thread.close(DEADLINE_S)
     asking.thread.check()
     assert asking.failure is None
@@ -64,7 +63,7 @@ def test_a_missing_topic_has_neither_id_nor_end_offsets(admin: Admin) -> None:
     admin.ids = {NAMES.changes: "id"}
     asking = probe()
     asking.thread.start()
-    answer = wait_until(lambda: asking.answer, lambda seen: seen is not None, deadline_s=DEADLINE_S)
+    answer = wait_until(lambda: asking.answer, lambda seen: seen is not None)
     asking.thread.close(DEADLINE_S)
     assert answer is not None
     assert (answer.ids, answer.ends) == ({NAMES.changes: "id"}, {})
@@ -76,12 +75,10 @@ def test_unreachable_brokers_are_asked_again(admin: Admin) -> None:
     admin.down = KafkaError(KafkaError._TRANSPORT, "Connection refused")
     asking = probe()
     asking.thread.start()
-    wait_until(
-        lambda: asking.failure, lambda seen: seen == "Connection refused", deadline_s=DEADLINE_S
-    )
+    wait_until(lambda: asking.failure, lambda seen: seen == "Connection refused")
     assert asking.answer is None
     admin.down = None
-    wait_until(lambda: asking.failure, lambda seen: seen is None, deadline_s=DEADLINE_S)
+    wait_until(lambda: asking.failure, lambda seen: seen is None)
     asking.thread.close(DEADLINE_S)
     assert asking.answer is not None
 
@@ -111,7 +108,7 @@ def test_each_turn_is_reported_in_the_probes_own_thread_until_it_is_closed() -> 
         ),
     )
     asking.thread.start()
-    wait_until(lambda: len(reported), lambda count: count >= 3, deadline_s=DEADLINE_S)
+    wait_until(lambda: len(reported), lambda count: count >= 3)
     asking.thread.close(DEADLINE_S)
     count = len(reported)
     assert set(reported) == {("topic-probe", True)}

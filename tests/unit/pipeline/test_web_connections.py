@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import web_connections
+from pipeline import web, web_connections
 from pipeline.web import WebOptions, WebServer
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 from tests.support.web import connected, exchange, request, serving, status, write_config
 
 OTHER = "127.0.0.2"
@@ -91,10 +91,11 @@ def test_an_incomplete_request_is_dropped_after_a_timeout(
 ) -> None:
     """Neither its head nor its body may take for ever, nor those of the second request on a connection."""
     monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.3)
+    monkeypatch.setattr(web, "_IDLE_S", 2 * DEADLINE_S)
     with serving() as server:
         began = time.monotonic()
         exchange(server, sent)
-        assert time.monotonic() - began < 4, "well before an idle connection is closed"
+        assert time.monotonic() - began < DEADLINE_S, "before an idle connection is closed"
 
 
 def _resident() -> int:
@@ -115,9 +116,7 @@ def test_a_thousand_connections_block_no_client_and_need_little_memory() -> None
                 client.sendall(b"GET / HTTP/1.1\r\nX: " + bytes(30_000).replace(b"\0", b"x"))
             except (ConnectionResetError, BrokenPipeError):
                 continue
-        began = time.monotonic()
         assert status(exchange(server, request(), of=OTHER)) == 200
-        assert time.monotonic() - began < 5
         grown = _resident() - before
     assert grown < MOST_GROWN
 

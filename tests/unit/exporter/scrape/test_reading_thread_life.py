@@ -23,11 +23,10 @@ from pipeline.topics import EnsuredTopics, topic_names
 from tests.support.kafka_client import EOF_CODE, Admin, Client, Message, use_client
 from tests.support.reading import Reading
 from tests.support.samples import EVENTS, T0, VIEWS, cluster_view, record
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
-DEADLINE_S = 10.0
 NAMES = topic_names("kcm")
 TOPICS = EnsuredTopics(NAMES, 2, {name: f"{name}-1" for name in NAMES})
 PLACES = [(VIEWS, 0), (VIEWS, 1), (EVENTS, 0), (EVENTS, 1)]
@@ -59,7 +58,7 @@ def status_once(reading: Reading, holds: Callable[[ReadingStatus], bool]) -> Rea
         assert reading.thread.alive, reading.thread.failure
         return reading.state.status
 
-    return wait_until(look, holds, deadline_s=DEADLINE_S)
+    return wait_until(look, holds)
 
 
 def await_threads(*names: str) -> None:
@@ -68,7 +67,7 @@ def await_threads(*names: str) -> None:
     def running() -> list[str]:
         return [each.name for each in threading.enumerate() if each.name in {PROBE, READER}]
 
-    wait_until(running, lambda seen: seen == [*names], deadline_s=DEADLINE_S)
+    wait_until(running, lambda seen: seen == [*names])
 
 
 def to_the_end(place: Place) -> list[Message]:

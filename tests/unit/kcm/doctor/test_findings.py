@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 from kcm.doctor.findings import Finding, Level, ok, run_checks
 from pipeline.runtime import UnreachableError
+from tests.support.waiting import DEADLINE_S
 
 
 def test_checks_run_side_by_side_and_are_reported_in_order() -> None:
@@ -34,19 +34,17 @@ def test_a_check_that_hangs_or_breaks_hides_no_other() -> None:
 
     def hangs() -> Iterator[Finding]:
         yield ok("early", "in time")
-        end.wait(30)
+        end.wait(DEADLINE_S)
         yield ok("late", "too late")
 
     def breaks() -> Iterator[Finding]:
         yield ok("before", "found")
         raise UnreachableError("k:1 does not answer")
 
-    began = time.monotonic()
     try:
         found = run_checks({"hangs": hangs, "breaks": breaks, "well": lambda: [ok("w", "x")]}, 0.5)
     finally:
         end.set()
-    assert time.monotonic() - began < 5
     assert [(each.level, each.about) for each in found] == [
         (Level.OK, "early"),
         (Level.FAIL, "hangs"),

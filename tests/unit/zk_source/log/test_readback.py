@@ -17,7 +17,7 @@ from pipeline.topics import EnsuredTopics, topic_names
 from tests.support.hostile import WIDE, spoiled, with_a_number
 from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
 from tests.support.samples import beat, cluster_view
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
 from zk_source.log import readback as readback_module
 from zk_source.log.readback import (
@@ -34,7 +34,6 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 NAMES = topic_names("kcm")
 VIEWS: Place = (NAMES.views, 0)
 LOG: Place = (NAMES.changes, 0)
-DEADLINE_S = 20.0
 
 
 def readback(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
@@ -232,7 +231,7 @@ def test_a_revoked_read_permission_ends_the_following(monkeypatch: pytest.Monkey
     following.history(threading.Event(), while_=lambda: True)
     client.polls += [[Message(LOG, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)]]
     following.follow(Inbox())
-    line = wait_until(lambda: _line(following), deadline_s=DEADLINE_S)
+    line = wait_until(lambda: _line(following))
     assert line == (
         "the pipeline's Kafka at 127.0.0.1:9092 does not let the monitor read kcm.changes: "
         f"error {KafkaError.TOPIC_AUTHORIZATION_FAILED}; allow READ and DESCRIBE"
@@ -288,7 +287,7 @@ def test_credentials_that_are_refused_end_the_following(monkeypatch: pytest.Monk
     following.history(threading.Event(), while_=lambda: True)
     client.polls += [KafkaError(KafkaError._AUTHENTICATION, "wrong password")]
     following.follow(Inbox())
-    line = wait_until(lambda: _line(following), deadline_s=DEADLINE_S)
+    line = wait_until(lambda: _line(following))
     assert line.endswith("wrong password; check kafka_properties")
     following.close()
 
@@ -357,7 +356,7 @@ def test_a_new_start_offset_of_the_views_is_reported_once(
     following.history(threading.Event(), while_=lambda: True)
     inbox = Inbox()
     following.follow(inbox)
-    wait_until(lambda: len(client.ends) == 1, deadline_s=DEADLINE_S)
+    wait_until(lambda: len(client.ends) == 1)
     client.polls += [[change(0, 1, "she")]]
     assert take(inbox) == ViewsCut()
     assert take(inbox) == ViewsCut()
@@ -375,7 +374,7 @@ def test_the_start_offset_of_the_views_is_looked_up_rarely(monkeypatch: pytest.M
     inbox = Inbox()
     following.follow(inbox)
     client.polls += [[change(offset, 1, "she")] for offset in range(100)]
-    wait_until(lambda: client.polls, lambda left: not left, deadline_s=DEADLINE_S)
+    wait_until(lambda: client.polls, lambda left: not left)
     following.close()
     assert client.ends == [(7, 9), (8, 9)]
 
@@ -388,7 +387,7 @@ def test_a_denied_lookup_of_the_views_start_offset_ends_the_following(
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
     following.follow(Inbox())
-    line = wait_until(lambda: _line(following), deadline_s=DEADLINE_S)
+    line = wait_until(lambda: _line(following))
     assert line.endswith("allow READ and DESCRIBE")
     following.close()
 
@@ -406,9 +405,9 @@ def test_check_raises_the_error_that_ended_the_following(
     )  # the library's own order
     client.polls.append([fatal])
     following.follow(Inbox())
-    wait_until(lambda: client.polls, lambda left: not left, deadline_s=DEADLINE_S)
+    wait_until(lambda: client.polls, lambda left: not left)
 
-    wait_until(lambda: _line(following), lambda line: "fenced" in line, deadline_s=DEADLINE_S)
+    wait_until(lambda: _line(following), lambda line: "fenced" in line)
     following.close()
 
 
@@ -430,7 +429,7 @@ def test_a_hostile_record_does_not_end_the_thread(
     inbox = Inbox()
     back.follow(inbox)
     seen: list[Item] = []
-    wait_until(lambda: _both(inbox, seen), deadline_s=DEADLINE_S)
+    wait_until(lambda: _both(inbox, seen))
     back.check()
     back.close()
 
