@@ -38,32 +38,20 @@ class StepOutcome:
         return not self.problem
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The two sides of all comparisons, and how long each may take."""
 
-    def __init__(
-        self,
-        truth: Observations,
-        shown: Observations,
-        *,
-        kafka: Callable[[], TrueFigures | None],
-        status: Callable[[], str],
-        check: Callable[[], None],
-        quiet_s: float,
-        deadline_s: float,
-    ) -> None:
-        """Take both sides: the monitor's figures and ZooKeeper's truth.
-
-        `kafka` returns what the brokers answer, None when none answers. `status` returns the
-        monitor's status of its figures. `check` raises when a server or a part has died on its own.
-        """
-        self._truth = truth
-        self._shown = shown
-        self._kafka = kafka
-        self._status = status
-        self._check = check
-        self._quiet_s = quiet_s
-        self._deadline_s = deadline_s
+    truth: Observations
+    shown: Observations
+    kafka: Callable[[], TrueFigures | None]
+    """Returns what the brokers answer; None when none answers."""
+    status: Callable[[], str]
+    """Returns the monitor's status of its figures."""
+    check: Callable[[], None]
+    """Raises when a server or a part has died on its own."""
+    quiet_s: float
+    deadline_s: float
 
     def settle(
         self,
@@ -78,15 +66,15 @@ class Comparison:
         None for `quiet_s` takes the usual time. `ask_kafka=False` is for steps after which a broker
         that may be asked is known not to answer.
         """
-        quiet_s = self._quiet_s if quiet_s is None else quiet_s
-        deadline = time.monotonic() + self._deadline_s
+        quiet_s = self.quiet_s if quiet_s is None else quiet_s
+        deadline = time.monotonic() + self.deadline_s
         while True:
-            self._check()
-            truth, shown = self._truth.latest, self._shown.latest
+            self.check()
+            truth, shown = self.truth.latest, self.shown.latest
             problem = self._problem(truth, shown, expected, quiet_s)
             if ask_kafka and truth is not None and not problem:
                 problem = self._kafka_problem(truth.figures)
-                if (truth, shown) != (self._truth.latest, self._shown.latest):
+                if (truth, shown) != (self.truth.latest, self.shown.latest):
                     problem = problem or NOT_QUIET
             if not problem or time.monotonic() >= deadline:
                 return self._outcome(done, truth, shown, problem)
@@ -105,17 +93,17 @@ class Comparison:
         if not expected(truth.figures):
             return "the cluster did not come to what this step is about"
         if shown is None:
-            return f"the monitor shows nothing: {self._status()}"
+            return f"the monitor shows nothing: {self.status()}"
         if different := differences(truth.figures, shown.figures):
             return f"DIFFERENT: {', '.join(different)}"
-        if (status := self._status()) != LIVE:
+        if (status := self.status()) != LIVE:
             return f"the monitor says that its figures are not live: {status}"
         changed = max(truth.at, shown.at)
         return "" if time.monotonic() - changed >= quiet_s else NOT_QUIET
 
     def _kafka_problem(self, truth: TrueFigures) -> str:
         """Return how the answer of Kafka's brokers contradicts ZooKeeper; empty when it does not."""
-        kafka = self._kafka()
+        kafka = self.kafka()
         if kafka is None:
             return "no broker answered a metadata request"
         if agree(truth, kafka):
@@ -130,7 +118,7 @@ class Comparison:
             # The truth may have left these figures and returned since (an ISR that flaps) without a
             # change of the monitor's figures. What it showed was then the truth's earlier arrival
             # at them.
-            became = self._truth.became(shown.figures, before=shown.at)
+            became = self.truth.became(shown.figures, before=shown.at)
             delay_ms = 0.0 if became is None else (shown.at - became) * 1000
         return StepOutcome(
             done=done,

@@ -86,8 +86,8 @@ class Scene:
     def comparison(self, *, quiet_s: float, deadline_s: float) -> Comparison:
         """Return the comparison of what the monitor shows with the cluster's truth."""
         return Comparison(
-            self.cluster.truth.observations,
-            self.monitor.observations,
+            truth=self.cluster.truth.observations,
+            shown=self.monitor.observations,
             kafka=self.cluster.kafka.read,
             status=lambda: self.monitor.status,
             check=self.supervisor.check,

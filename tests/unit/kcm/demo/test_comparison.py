@@ -39,8 +39,8 @@ class _Side:
 
 def _settle(truth: _Side, monitor: _Side, kafka: TrueFigures | None = KAFKA) -> StepOutcome:
     comparison = Comparison(
-        truth.observations,
-        monitor.observations,
+        truth=truth.observations,
+        shown=monitor.observations,
         kafka=lambda: kafka,
         status=lambda: monitor.status,
         check=lambda: None,

@@ -59,8 +59,8 @@ class FakeScene:
         """Return the comparison of both sides."""
         self.did.append(f"compared after {quiet_s:g} s, within {deadline_s:g} s")
         return Comparison(
-            self.truth,
-            self.shown,
+            truth=self.truth,
+            shown=self.shown,
             kafka=self._kafka,
             status=lambda: "live",
             check=self.check,
