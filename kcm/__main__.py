@@ -43,7 +43,9 @@ VERBS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; None takes the program's own arguments."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    _write_what_can_be_written()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal shows a question mark for a letter that it does not have, instead of an error.
+        sys.stdout.reconfigure(errors="replace")
     try:
         with traced(wanted=os.environ.get("KCM_LOG_LEVEL") == "debug"):
             code = _app(given)(args=given, prog_name="kcm", standalone_mode=False)
@@ -52,12 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  # the last place where an error can be printed in one line
         return print_error(error)
     return code if isinstance(code, int) else 0
-
-
-def _write_what_can_be_written() -> None:
-    """Make a terminal show a question mark for a letter it cannot show, instead of ending in an error."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
 
 
 def _app(given: Sequence[str]) -> typer.Typer:

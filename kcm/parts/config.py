@@ -4,7 +4,7 @@ The rule: secrets are never shown, and the reference is made from the same class
 values, so it cannot be out of step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,18 +12,9 @@ import typer
 from annotated_types import Ge, Gt, Le
 from pydantic.fields import FieldInfo
 
-from kcm.cli.options import (
-    Options,
-    SettingsClass,
-    default_text,
-    option_name,
-    placeholder,
-    with_options,
-)
+from kcm.cli.options import Options, default_text, option_name, placeholder, with_options
 from kcm.cli.parts import ALL_SETTINGS, PARTS, all_names, load_all, suspicious_variables
 from pipeline.settings import ENV_PREFIX, PipelineSettings, describe, read_layers
-
-SHARED_TITLE = "All parts"
 
 
 @with_options(*ALL_SETTINGS)
@@ -69,14 +60,12 @@ def effective(config_file: Path | None, options: Options) -> Iterator[str]:
 
 def reference() -> str:
     """Return the reference of all settings as Markdown tables, one for each part."""
-    groups: list[tuple[str, SettingsClass, set[str]]] = [
-        (SHARED_TITLE, PipelineSettings, set()),
-        *(
-            (f"{part.title} (`kcm {part.verb}`)", part.settings, set(PipelineSettings.model_fields))
-            for part in PARTS
-        ),
-    ]
-    tables = (_table(title, settings, without) for title, settings, without in groups)
+    shared = PipelineSettings.model_fields
+    tables = [_table("All parts", shared)]
+    for part in PARTS:
+        every = part.settings.model_fields
+        own = {name: field for name, field in every.items() if name not in shared}
+        tables.append(_table(f"{part.title} (`kcm {part.verb}`)", own))
     return "\n\n".join(tables)
 
 
@@ -98,16 +87,14 @@ def bounds(field: FieldInfo) -> str:
     return ", ".join(parts)
 
 
-def _table(title: str, settings_class: SettingsClass, without: set[str]) -> str:
+def _table(title: str, fields: Mapping[str, FieldInfo]) -> str:
     lines = [
         f"## {title}",
         "",
         "| Setting | Option, variable | Default | Takes | Meaning |",
         "|---|---|---|---|---|",
     ]
-    for name, field in settings_class.model_fields.items():
-        if name in without:
-            continue
+    for name, field in fields.items():
         option = f"`{option_name(name)} {placeholder(name, field)}`".replace("|", "\\|")
         default = default_text(field)
         shown = f"`{default}`" if default else ""
