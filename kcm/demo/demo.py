@@ -25,7 +25,6 @@ from kcm.demo.story_state import StoryState
 from kcm.demo.storyteller import FAST, UNHURRIED, Storyteller
 from kcm.demo.table import ending, outcome_table
 from kcm.jars.jars import ensure_jars
-from kcm.processes.prometheus import find_prometheus
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import KcmError
 
@@ -74,7 +73,7 @@ def _run_story(console: Console, folder: Path, *, keep: bool, fast: bool, plain:
         stack.callback(_ignore_interrupts)  # stopping takes a second: finish it despite Ctrl-C
         scene = stack.enter_context(Scene(supervisor, jars, folder / "data", story))
         with PlainScreen(console, story) if plain else live_screen(console, story):
-            scene.start(prometheus=keep and find_prometheus() is not None)
+            scene.start(prometheus=keep and shutil.which("prometheus") is not None)
             Storyteller(scene, story, FAST if fast else UNHURRIED).run()
         console.print(outcome_table(story.outcomes, width=console.width))
         line = ending(story.outcomes, steps=story.steps)

@@ -6,19 +6,12 @@ The rule: nothing downloads them. Servers are on this machine, so no proxy is us
 import http.client
 import shutil
 import urllib.request
-from pathlib import Path
 
 from pipeline.runtime import EnvironmentProblemError
 
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _READY_WITHIN_S = 1.0
 """A healthy server answers in a few milliseconds."""
-
-
-def find_prometheus() -> Path | None:
-    """Return the program `prometheus` from PATH; None when it is not installed."""
-    found = shutil.which("prometheus")
-    return Path(found) if found else None
 
 
 def program_of_prometheus(name: str) -> str:

@@ -7,6 +7,7 @@ ends when that is over.
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -19,7 +20,6 @@ from dashboards.signals.signal import DrillStep, Signal
 from kcm.demo.comparison import StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.jars.jars import Jars
-from kcm.processes.prometheus import find_prometheus
 from tests.support.prometheus_answers import SeenStory, chosen
 from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until
@@ -28,7 +28,9 @@ from tests.system.drill_steps import STEPS, Step
 from tests.system.hasty_rules import hasty
 
 pytestmark = [
-    pytest.mark.skipif(find_prometheus() is None, reason="the program prometheus is not installed"),
+    pytest.mark.skipif(
+        shutil.which("prometheus") is None, reason="the program prometheus is not installed"
+    ),
     pytest.mark.timeout(1500),
 ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,6 @@ import pytest
 from dashboards.alerts.rules import rules
 from dashboards.signals.signal import DemoStep
 from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.processes.prometheus import find_prometheus
 from kcm.stack.prometheus import Prometheus
 from tests.support.prometheus_answers import LOOK_S, SeenStory, ask, chosen, firing
 from tests.support.signals import SIGNALS
@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until
 from tests.system.noted_story import NotedStory
 
 pytestmark = pytest.mark.skipif(
-    find_prometheus() is None, reason="the program prometheus is not installed"
+    shutil.which("prometheus") is None, reason="the program prometheus is not installed"
 )
 
 SCRAPE_S = 0.5

@@ -21,7 +21,6 @@ import pytest
 
 from dashboards.boards.boards import BOARDS, Board, render
 from dashboards.signals.first_screen import STALE
-from kcm.processes.prometheus import find_prometheus
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import Prometheus
 from tests.component.rules.board_history import (
@@ -42,7 +41,7 @@ from tests.support.signals import SIGNALS
 PROMTOOL = shutil.which("promtool")
 
 pytestmark = pytest.mark.skipif(
-    find_prometheus() is None or PROMTOOL is None,
+    shutil.which("prometheus") is None or PROMTOOL is None,
     reason="prometheus and promtool are not installed (Debian: apt-get install prometheus)",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 import urllib.parse
 import urllib.request
@@ -16,7 +17,6 @@ from kazoo.client import KazooClient
 
 from kcm.jars.jars import FILES_BY_CONF, Jars, ensure_jars
 from kcm.processes.ports import HOST
-from kcm.processes.prometheus import find_prometheus
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker, ZooKeeperModeBroker
 from kcm.stack.prometheus import Prometheus
@@ -199,7 +199,9 @@ def test_a_server_does_not_start_on_a_port_in_use(
     assert not second.running
 
 
-@pytest.mark.skipif(find_prometheus() is None, reason="the program prometheus is not installed")
+@pytest.mark.skipif(
+    shutil.which("prometheus") is None, reason="the program prometheus is not installed"
+)
 def test_prometheus_scrapes_its_targets(supervisor: Supervisor, tmp_path: Path) -> None:
     """Prometheus is ready, loads its rules, and has scraped the target that it was given."""
     rules = tmp_path / "rules.yml"
