@@ -100,9 +100,8 @@ def watchers(wchp: str, path: str) -> set[int]:
     sessions = set()
     here = ""
     for line in wchp.splitlines():
-        if line.startswith("\t"):
-            if here == path:
-                sessions.add(int(line, 16))
-        else:
+        if not line.startswith("\t"):
             here = line
+        elif here == path:
+            sessions.add(int(line, 16))
     return sessions
