@@ -21,10 +21,9 @@ from typing import Any
 from rich.console import Console
 
 from kcm.jars.jars import default_cache, file_lock
-from kcm.processes.process import Process
+from kcm.processes.process import Process, without_settings
 from kcm.processes.supervisor import Supervisor
 from pipeline.java import Java
-from pipeline.settings import ENV_PREFIX
 
 DEADLINE_S = 180.0
 """How long making one may take; it takes half a minute."""
@@ -88,10 +87,8 @@ def _make(path: Path, connector: Sequence[Path], java: Java) -> None:
 
 def _run(command: Sequence[str | Path], folder: Path) -> bool:
     """Run a command under guard and without kcm's settings; return whether it succeeded in time."""
-    ours = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
     with Supervisor(folder, kill_on_exit=True) as supervisor:
-        # A variable that is empty counts as not given.
-        training = Process(supervisor, "class-archive", command, env=dict.fromkeys(ours, ""))
+        training = Process(supervisor, "class-archive", command, env=without_settings())
         training.start()
         deadline = time.monotonic() + DEADLINE_S
         while training.running and time.monotonic() < deadline:

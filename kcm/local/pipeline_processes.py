@@ -15,7 +15,7 @@ from kcm.jars.class_archive import find_class_archive
 from kcm.jars.jars import Jars
 from kcm.local.exporter_client import ClusterSeen, read_cluster
 from kcm.processes.ports import HOST, free_port, require_free
-from kcm.processes.process import Process
+from kcm.processes.process import Process, without_settings
 from kcm.processes.supervisor import Supervisor
 from kcm.queries.http_config import OPTION
 from kcm.stack.kafka import KraftBroker
@@ -74,50 +74,51 @@ class Pipeline:
         """
         self.cluster = cluster
         self.data_dir = data_dir
-        self.broker = (
-            None if bootstrap_servers else KraftBroker(supervisor, jars, data_dir / "kafka")
-        )
-        self.bootstrap_servers = bootstrap_servers or (
-            self.broker.bootstrap_servers if self.broker else ""
-        )
+        self.broker: KraftBroker | None = None
+        if bootstrap_servers is None:
+            self.broker = KraftBroker(supervisor, jars, data_dir / "kafka")
+            bootstrap_servers = self.broker.bootstrap_servers
+        self.bootstrap_servers = bootstrap_servers
         self._http_config = http_config
         self._supervisor = supervisor
+        archive = find_class_archive(jars.connector, find_java(os.environ))
         self._options = {
             "checkpoint_dir": str(data_dir / "checkpoint"),
             "connector_jars": ",".join(str(jar) for jar in jars.connector),
-            **_class_archive(jars),
+            "class_archive": str(archive or ""),  # empty counts as not given
             "log_format": "json",
             **(options or {}),
             "cluster": cluster,
             "zookeeper": zookeeper,
-            "bootstrap_servers": self.bootstrap_servers,
+            "bootstrap_servers": bootstrap_servers,
         }
-        security = WebSecurity(_path(self._options.get("web_config_file")))
+        web_config = self._options.get("web_config_file")
+        security = WebSecurity(Path(web_config) if web_config else None)
         self._scheme = "http" if security.context is None else "https"
         if http_config is None and (security.context or security.users):
             raise UsageError(
                 f"web_config_file asks for TLS or a password: give {OPTION} as well, with which kcm up "
                 "asks the exporter whether its figures are live"
             )
-        for part in PARTS.values():
+        self.listens_at: dict[str, tuple[str, int]] = {}
+        """The HTTP address and port of each part, by the part's name."""
+        for name, part in PARTS.items():
             if self._options.get(part.port, "0") == "0":
                 self._options[part.port] = str(free_port())
+            host = self._options.get(part.host, HOST)
+            port = int(self._options[part.port])
+            self.listens_at[name] = (_EVERY_ADDRESS.get(host, host), port)
         self.processes = {name: self._describe(name, part) for name, part in PARTS.items()}
 
     @property
     def exporter_url(self) -> str:
         """The exporter's URL, without a slash at the end."""
-        return f"{self._scheme}://{self._address(PARTS['exporter'])}"
-
-    @property
-    def listens_at(self) -> dict[str, tuple[str, int]]:
-        """The HTTP address and port of each part, by the part's name."""
-        return {name: self._listens_at(part) for name, part in PARTS.items()}
+        return f"{self._scheme}://{_address(*self.listens_at['exporter'])}"
 
     @property
     def metrics_addresses(self) -> list[str]:
         """Addresses of the parts' metrics, `host:port`."""
-        return [self._address(part) for part in PARTS.values()]
+        return [_address(host, port) for host, port in self.listens_at.values()]
 
     def start(self) -> None:
         """Start everything at once, which saves time: the parts themselves wait for their Kafka.
@@ -147,44 +148,22 @@ class Pipeline:
                 require_free(name, int(self._options[part.port]), host)
 
     def _describe(self, name: str, part: _Part) -> Process:
+        own = {f"{ENV_PREFIX}{key.upper()}": value for key, value in self._options.items()}
         return Process(
             self._supervisor,
             name,
             # -P: modules in the current folder must not be imported in place of kcm's
             [sys.executable, "-P", "-m", "kcm", part.verb],
-            env=_environment(self._options),
+            env=without_settings() | own,
             health=self._not_live if name == "stream" else None,
             ready_deadline_s=READY_DEADLINE_S,
             stop_deadline_s=PART_STOP_DEADLINE_S,
         )
-
-    def _listens_at(self, part: _Part) -> tuple[str, int]:
-        host = self._options.get(part.host, HOST)
-        return _EVERY_ADDRESS.get(host, host), int(self._options[part.port])
-
-    def _address(self, part: _Part) -> str:
-        host, port = self._listens_at(part)
-        return f"{f'[{host}]' if ':' in host else host}:{port}"
 
     def _not_live(self) -> str | None:
         seen = self.seen()
         return None if isinstance(seen, ClusterSeen) and seen.live else str(seen)
 
 
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
-
-
-def _environment(options: Mapping[str, str]) -> dict[str, str]:
-    """Return what a part's environment has in addition: all settings, as KCM_ variables.
-
-    A KCM_ variable of this process is set to empty, which counts as not given.
-    """
-    inherited = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
-    given = {f"{ENV_PREFIX}{name.upper()}": value for name, value in options.items()}
-    return dict.fromkeys(inherited, "") | given
-
-
-def _class_archive(jars: Jars) -> dict[str, str]:
-    archive = find_class_archive(jars.connector, find_java(os.environ))
-    return {"class_archive": str(archive)} if archive else {}
+def _address(host: str, port: int) -> str:
+    return f"{f'[{host}]' if ':' in host else host}:{port}"

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError, UnreachableError
+from pipeline.settings import ENV_PREFIX
 
 HealthCheck = Callable[[], str | None]
 
@@ -30,6 +31,11 @@ KILL_DEADLINE_S = 30.0  # the guard's own deadline, with a margin
 PAUSE_DEADLINE_S = 20.0  # the guard's own deadline, with a margin
 LOG_TAIL_LINES = 25  # enough for a Java stack trace with its cause
 SIGNAL_BASE = 128  # a shell reports a signal as this and its number
+
+
+def without_settings() -> dict[str, str]:
+    """Return variables that hide kcm's settings from a child process: an empty one counts as not given."""
+    return {name: "" for name in os.environ if name.upper().startswith(ENV_PREFIX)}
 
 
 class Process:
@@ -216,15 +222,13 @@ class Process:
 
     def _read_pid(self, control: socket.socket) -> int:
         control.settimeout(GUARD_START_DEADLINE_S)
-        answer = b""
-        while not answer.endswith(b"\n"):
-            more = control.recv(32)
-            if not more:
-                raise EnvironmentProblemError(
-                    f"the guard of {self.name} did not start; see {self.log_path}"
-                )
-            answer += more
-        return int(answer)
+        with control.makefile("rb") as answers:
+            pid = answers.readline()
+        if not pid:
+            raise EnvironmentProblemError(
+                f"the guard of {self.name} did not start; see {self.log_path}"
+            )
+        return int(pid)
 
     def _send(self, orders: bytes) -> None:
         if self._control is not None and self.running:
