@@ -5,7 +5,6 @@ The rule: only what is served is read, never the pipeline's internals.
 
 import http.client
 import json
-import re
 import threading
 import time
 from collections.abc import Mapping
@@ -14,17 +13,24 @@ from typing import Any
 
 from kcm.demo.observations import Observations
 from kcm.demo.truth import Counts, TrueFigures
+from kcm.local.exporter_client import (
+    ANSWER_DEADLINE_S,
+    CONTROLLER,
+    EPOCH,
+    STATUS,
+    Scrape,
+    label_of,
+    parse_scrape,
+    whole,
+)
 
 POLL_S = 0.015  # the resolution of the delays that are shown, at 5 % of one processor
-ANSWER_DEADLINE_S = 2.0  # the exporter answers from memory in a millisecond
 EVENTS_POLL_S = 1.0  # events are for display only
 EVENTS_SHOWN = 12
 STOP_DEADLINE_S = 5.0
-STATUS = "kcm_cluster_status"
+ELECTIONS = "kafka_controller_elections_total"
 OF_THE_CLUSTER = {
-    "controller": "kafka_controller_id",
-    "epoch": "kafka_controller_epoch",
-    "elections": "kafka_controller_elections_total",
+    "controller": CONTROLLER,
     "topics": "kafka_cluster_topics",
     "partitions": "kafka_cluster_partitions",
     "offline": "kafka_cluster_offline_partitions",
@@ -39,28 +45,7 @@ OF_EACH_BROKER = {
 LAST_VACANCY = "kafka_controller_last_vacancy_at_most_seconds"
 """Shown on the screen, but not compared: ZooKeeper does not hold it afterwards."""
 
-_NAMES = {STATUS, *OF_THE_CLUSTER.values(), *OF_EACH_BROKER.values(), LAST_VACANCY}
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-
-Scrape = dict[tuple[str, str], float]
-"""Values by (metric, value of the label other than `cluster`; empty without one)."""
-
-
-def parse_scrape(body: str, cluster: str) -> Scrape:
-    """Return the samples of the metrics that the demo compares.
-
-    >>> parse_scrape('kafka_controller_id{cluster="demo"} 2', "demo")
-    {('kafka_controller_id', ''): 2.0}
-    """
-    scrape = {}
-    for line in body.splitlines():
-        name, _, rest = line.partition("{")
-        if name in _NAMES:
-            labels, _, value = rest.rpartition("} ")
-            found = dict(_LABEL.findall(labels))
-            if found.pop("cluster", None) == cluster:
-                scrape[name, next(iter(found.values()), "")] = float(value)
-    return scrape
+NAMES = {STATUS, EPOCH, ELECTIONS, LAST_VACANCY, *OF_THE_CLUSTER.values(), *OF_EACH_BROKER.values()}
 
 
 def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> TrueFigures | None:
@@ -69,30 +54,19 @@ def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> T
     `base_elections` is the value of the counter when the story began; None when it has not begun. A
     missing sample is -1, which the truth never is; only the epoch may be unknown.
     """
-    if (OF_THE_CLUSTER["controller"], "") not in scrape:
+    if (CONTROLLER, "") not in scrape:
         return None
-    cluster = {
-        field: int(scrape.get((name, ""), -1))
-        for field, name in OF_THE_CLUSTER.items()
-        if field not in {"epoch", "elections"}
-    }
-    epoch = scrape.get((OF_THE_CLUSTER["epoch"], ""))
-    elections = scrape.get((OF_THE_CLUSTER["elections"], ""), -1)
+    cluster = {field: int(scrape.get((name, ""), -1)) for field, name in OF_THE_CLUSTER.items()}
+    elections = int(scrape.get((ELECTIONS, ""), -1))
     live = _by_broker(scrape, OF_EACH_BROKER["live"])
     return TrueFigures(
         **cluster,
-        epoch=None if epoch is None else int(epoch),
-        elections=None if base_elections is None else int(elections) - base_elections,
+        epoch=whole(scrape, EPOCH),
+        elections=None if base_elections is None else elections - base_elections,
         brokers=tuple(broker for broker, _ in live),
         leaders=_by_broker(scrape, OF_EACH_BROKER["leaders"]),
         not_led=_by_broker(scrape, OF_EACH_BROKER["not_led"]),
     )
-
-
-def status_of_scrape(scrape: Scrape) -> str:
-    """Return the monitor's own status of its figures: `live` is good, empty is unknown."""
-    states = (label for (name, label), value in scrape.items() if name == STATUS and value)
-    return next(states, "")
 
 
 def _by_broker(scrape: Scrape, name: str) -> Counts:
@@ -119,8 +93,8 @@ class Monitor:
 
     @property
     def status(self) -> str:
-        """The monitor's own status of its figures now."""
-        return self._trouble or status_of_scrape(self.scrape)
+        """The monitor's own status of its figures now: `live` is good, empty is unknown."""
+        return self._trouble or label_of(self.scrape, STATUS) or ""
 
     def start(self) -> None:
         """Start to poll; the exporter need not be up yet."""
@@ -134,7 +108,7 @@ class Monitor:
 
     def begin(self) -> None:
         """Count elections from the counter's current value."""
-        self._base_elections = int(self.scrape.get((OF_THE_CLUSTER["elections"], ""), -1))
+        self._base_elections = int(self.scrape.get((ELECTIONS, ""), -1))
 
     def _run(self) -> None:
         connection = http.client.HTTPConnection(
@@ -156,7 +130,7 @@ class Monitor:
     def _poll_metrics(self, connection: http.client.HTTPConnection) -> None:
         body = _get(connection, "/metrics")
         now = time.monotonic()
-        self.scrape = parse_scrape(body, self._cluster)
+        self.scrape = parse_scrape(body, self._cluster, NAMES)
         figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
         if figures is None:
             self._trouble = f"cluster {self._cluster} is not shown yet"

@@ -1,19 +1,28 @@
-"""Read what the exporter shows of one cluster now, for `kcm up` and for callers that wait for it.
+"""Read what the exporter shows of one cluster now, for `kcm up`, `kcm demo` and callers that wait for it.
 
 The rule: it reads the same /metrics that Prometheus does, so that "ready" means ready for a scrape.
 """
 
 import http.client
+import re
 import urllib.request
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from kcm.queries.http_config import http_handlers
 
 ANSWER_DEADLINE_S = 2.0
 """The exporter answers from memory in milliseconds; a longer time means a problem."""
+STATUS = "kcm_cluster_status"
+CONTROLLER = "kafka_controller_id"
+EPOCH = "kafka_controller_epoch"
+_BROKERS = "kafka_cluster_brokers"
+_INFO = "kafka_cluster_info"
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+Scrape = dict[tuple[str, str], float]
+"""Values by (metric, value of the label other than `cluster`; empty without one)."""
 
 
 class ClusterSeen(NamedTuple):
@@ -46,29 +55,43 @@ def read_cluster(url: str, cluster: str, http_config: Path | None = None) -> Clu
 
 def parse_cluster(body: str, cluster: str) -> ClusterSeen | str:
     """Return what a scrape's text shows of a cluster, or why it shows nothing."""
-    figures: dict[str, float] = {}
-    status = ""
-    cluster_id = None
-    for family in text_string_to_metric_families(body):
-        for sample in family.samples:
-            if sample.labels.get("cluster") != cluster:
-                continue
-            if sample.name == "kcm_cluster_status" and sample.value == 1:
-                status = sample.labels["status"]
-            if sample.name == "kafka_cluster_info":
-                cluster_id = sample.labels["id"]
-            figures[sample.name] = sample.value
-    if not status:
+    scrape = parse_scrape(body, cluster, {STATUS, CONTROLLER, EPOCH, _BROKERS, _INFO})
+    status = label_of(scrape, STATUS)
+    if status is None:
         return f"the exporter shows nothing of cluster {cluster} yet"
     return ClusterSeen(
         status=status,
-        controller_id=_whole(figures, "kafka_controller_id"),
-        epoch=_whole(figures, "kafka_controller_epoch"),
-        live_brokers=_whole(figures, "kafka_cluster_brokers"),
-        cluster_id=cluster_id,
+        controller_id=whole(scrape, CONTROLLER),
+        epoch=whole(scrape, EPOCH),
+        live_brokers=whole(scrape, _BROKERS),
+        cluster_id=label_of(scrape, _INFO),
     )
 
 
-def _whole(figures: dict[str, float], name: str) -> int | None:
-    value = figures.get(name)
+def parse_scrape(body: str, cluster: str, names: Collection[str]) -> Scrape:
+    """Return a cluster's samples of these metrics, each of which has at most one more label.
+
+    >>> parse_scrape('kafka_controller_id{cluster="demo"} 2', "demo", {"kafka_controller_id"})
+    {('kafka_controller_id', ''): 2.0}
+    """
+    scrape = {}
+    for line in body.splitlines():
+        name, _, rest = line.partition("{")
+        if name in names:
+            labels, _, value = rest.rpartition("} ")
+            found = dict(_LABEL.findall(labels))
+            if found.pop("cluster", None) == cluster:
+                scrape[name, next(iter(found.values()), "")] = float(value)
+    return scrape
+
+
+def label_of(scrape: Scrape, metric: str) -> str | None:
+    """Return the label of the metric's sample that is not 0; None without one."""
+    labels = (label for (name, label), value in scrape.items() if name == metric and value)
+    return next(labels, None)
+
+
+def whole(scrape: Scrape, metric: str) -> int | None:
+    """Return a metric's value; None without a sample."""
+    value = scrape.get((metric, ""))
     return None if value is None else int(value)

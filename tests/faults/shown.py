@@ -11,8 +11,9 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from kcm.demo.monitor import figures_of_scrape, parse_scrape
+from kcm.demo.monitor import NAMES, figures_of_scrape
 from kcm.demo.truth import TrueFigures
+from kcm.local.exporter_client import parse_scrape
 
 EVERY_S = 0.25
 ANSWER_DEADLINE_S = 2.0
@@ -105,7 +106,7 @@ class Sampler:
     def figures(self) -> TrueFigures | None:
         """Return the counts of /metrics; None while nothing is shown."""
         try:
-            scrape = parse_scrape(self._text("/metrics"), self._cluster)
+            scrape = parse_scrape(self._text("/metrics"), self._cluster, NAMES)
         except (OSError, http.client.HTTPException, ValueError):
             return None
         return figures_of_scrape(scrape)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kcm.demo.monitor import figures_of_scrape, parse_scrape, status_of_scrape
+from kcm.demo.monitor import NAMES, figures_of_scrape
 from kcm.demo.truth import TrueFigures
+from kcm.local.exporter_client import parse_scrape
 
 SCRAPE = """\
 # HELP kafka_controller_id Broker that holds /controller.
@@ -34,7 +35,7 @@ something_else{cluster="demo"} 4
 
 def test_figures_are_read_from_the_metrics() -> None:
     """Each figure comes from its metric, of the demo's cluster only; brokers with 0 are left out."""
-    assert figures_of_scrape(parse_scrape(SCRAPE, "demo"), base_elections=1) == TrueFigures(
+    assert figures_of_scrape(parse_scrape(SCRAPE, "demo", NAMES), base_elections=1) == TrueFigures(
         controller=0,
         epoch=7,
         elections=2,
@@ -51,19 +52,13 @@ def test_figures_are_read_from_the_metrics() -> None:
 
 def test_a_cluster_that_is_not_served_has_no_figures() -> None:
     """A scrape without the cluster gives no figures, rather than zeros."""
-    assert figures_of_scrape(parse_scrape(SCRAPE, "third")) is None
+    assert figures_of_scrape(parse_scrape(SCRAPE, "third", NAMES)) is None
 
 
 def test_a_missing_sample_is_no_zero() -> None:
     """A figure without a sample equals no truth, and a missing epoch is unknown."""
     lines = [line for line in SCRAPE.splitlines() if "epoch" not in line and "offline" not in line]
-    figures = figures_of_scrape(parse_scrape("\n".join(lines), "demo"))
+    figures = figures_of_scrape(parse_scrape("\n".join(lines), "demo", NAMES))
     assert figures is not None
     assert figures.offline == -1
     assert figures.epoch is None
-
-
-def test_the_status_is_the_label_of_the_sample_with_value_1() -> None:
-    """The status is the state whose sample is 1; empty when there is none."""
-    assert status_of_scrape(parse_scrape(SCRAPE, "demo")) == "live"
-    assert status_of_scrape({}) == ""

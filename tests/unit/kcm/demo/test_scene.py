@@ -10,10 +10,10 @@ import pytest
 
 from kcm.demo import scene
 from kcm.demo.comparison import LIVE
-from kcm.demo.monitor import STATUS
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.demo.story_state import StoryState
 from kcm.jars.jars import Jars
+from kcm.local.exporter_client import STATUS
 from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import Prometheus
