@@ -77,13 +77,6 @@ class WatchedCluster:
         created[name].result()
         self.load.write_to(name, partitions)
 
-    def depose(self) -> None:
-        """Delete /controller and wait until a broker has taken it again.
-
-        Raises TimeoutError when nobody takes it.
-        """
-        self.controller.depose(ELECTION_DEADLINE_S)
-
     @property
     def controller(self) -> ControllerHandle:
         """The cluster's /controller, read by a client of the demo's own."""
@@ -112,7 +105,9 @@ class WatchedCluster:
         """
         deadline = time.monotonic() + ELECTION_DEADLINE_S
         while error := self._ask_for_preferred():
-            _wait(f"not elected: {error}", deadline, ELECTION_POLL_S)
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"not elected: {error}, for {ELECTION_DEADLINE_S:g} s")
+            time.sleep(ELECTION_POLL_S)
 
     def _ask_for_preferred(self) -> str:
         """Ask once; return why a needed election did not happen, empty when each did."""
@@ -125,10 +120,3 @@ class WatchedCluster:
             return error_name(error)
         errors = (error_name(answer) for answer in answers if answer is not None)
         return next((error for error in errors if error != NOT_NEEDED), "")
-
-
-def _wait(problem: str, deadline: float, poll_s: float) -> None:
-    """Wait a moment; raise TimeoutError with the problem once the deadline has passed."""
-    if time.monotonic() >= deadline:
-        raise TimeoutError(f"{problem}, for {ELECTION_DEADLINE_S:g} s")
-    time.sleep(poll_s)

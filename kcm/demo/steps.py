@@ -7,7 +7,7 @@ nothing happened proves nothing. The steps are the same at any pace.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kcm.demo.cluster import BROKER_IDS, WatchedCluster
+from kcm.demo.cluster import BROKER_IDS, ELECTION_DEADLINE_S, WatchedCluster
 from kcm.demo.truth import TrueFigures
 
 TOPICS = {"orders": (12, 3), "payments": (6, 2), "clicks": (6, 3), "audit": (3, 3)}
@@ -50,7 +50,7 @@ def kill_controller(cluster: WatchedCluster, before: TrueFigures) -> str:
 def depose_repeatedly(cluster: WatchedCluster, _before: TrueFigures) -> str:
     """Delete /controller several times, each as soon as a broker has taken it again."""
     for _ in range(DEPOSITIONS):
-        cluster.depose()
+        cluster.controller.depose(ELECTION_DEADLINE_S)
     return f"/controller deleted {DEPOSITIONS} times in a row"
 
 

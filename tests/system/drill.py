@@ -23,7 +23,7 @@ from confluent_kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from kcm.demo.cluster import BROKER_PROPERTIES
+from kcm.demo.cluster import BROKER_PROPERTIES, ELECTION_DEADLINE_S
 from kcm.demo.load import Load
 from kcm.demo.scene import Scene
 from kcm.demo.truth import TrueFigures
@@ -332,7 +332,7 @@ class Drill:
     def depose(self) -> None:
         """Delete /controller and wait until a broker has taken it again."""
         self._await_watches()
-        self.cluster.depose()
+        self.cluster.controller.depose(ELECTION_DEADLINE_S)
 
     def _await_watches(self) -> None:
         # A registration may outlive its broker's connection for as long as its session lasts.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcm.demo.cluster import ELECTION_DEADLINE_S
 from kcm.demo.comparison import Comparison, StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.demo.truth import TrueFigures
@@ -42,7 +43,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
     before = _elections(outcomes, scene)
     since = _shown(scene)["counters_since"]
     scene.pipeline.processes[part].kill()
-    scene.cluster.depose()
+    scene.cluster.controller.depose(ELECTION_DEADLINE_S)
     scene.pipeline.processes[part].start()
 
     def elected(now: TrueFigures) -> bool:

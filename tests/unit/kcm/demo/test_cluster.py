@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,16 +197,11 @@ def test_brokers_that_are_down_come_back_together(watched: WatchedCluster) -> No
     assert brokers[1].session_timeout_ms == SESSION_TIMEOUT_MS
 
 
-def test_the_controller_is_deposed_by_the_clients_own_zookeeper(
+def test_the_controller_is_read_by_the_demos_own_client(
     watched: WatchedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits as long as an election may take."""
-    deposed: list[tuple[Any, int, float]] = []
-
-    def handle(client: Any, port: int) -> Any:
-        depose: Callable[[float], None] = lambda within_s: deposed.append((client, port, within_s))  # noqa: E731  # one line of a play
-        return SimpleNamespace(depose=depose)
-
-    monkeypatch.setattr(module, "ControllerHandle", handle)
-    watched.depose()
-    assert deposed == [(watched.truth.client, watched.zookeeper.port, module.ELECTION_DEADLINE_S)]
+    """It is the client that reads the truth, and four-letter words go to the same ZooKeeper."""
+    made: list[tuple[Any, int]] = []
+    monkeypatch.setattr(module, "ControllerHandle", lambda *given: made.append(given))
+    _ = watched.controller
+    assert made == [(watched.truth.client, watched.zookeeper.port)]
