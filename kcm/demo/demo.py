@@ -72,9 +72,9 @@ def _run_story(console: Console, folder: Path, *, keep: bool, fast: bool, plain:
         supervisor = stack.enter_context(Supervisor(folder, kill_on_exit=True))
         stack.callback(_ignore_interrupts)  # stopping takes a second: finish it despite Ctrl-C
         scene = stack.enter_context(Scene(supervisor, jars, folder / "data", story))
-        with PlainScreen(console, story) if plain else live_screen(console, story):
+        with PlainScreen(console, scene) if plain else live_screen(console, scene):
             scene.start(prometheus=keep and shutil.which("prometheus") is not None)
-            Storyteller(scene, story, FAST if fast else UNHURRIED).run()
+            Storyteller(scene, FAST if fast else UNHURRIED).run()
         console.print(outcome_table(story.outcomes, width=console.width))
         line = ending(story.outcomes, steps=story.steps)
         ok = len(story.outcomes) == story.steps and all(outcome.ok for outcome in story.outcomes)

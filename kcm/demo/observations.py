@@ -34,6 +34,12 @@ class Observations:
         with self._lock:
             return self._seen[-1] if self._seen else None
 
+    @property
+    def figures(self) -> TrueFigures | None:
+        """The figures that are seen now; None before the first."""
+        latest = self.latest
+        return latest.figures if latest else None
+
     def add(self, at: float, figures: TrueFigures) -> None:
         """Record figures; equal figures change nothing."""
         with self._lock:

@@ -45,7 +45,7 @@ class Scene:
         self.monitor = Monitor(self.pipeline.exporter_url, CLUSTER_NAME)
         self.prometheus: Prometheus | None = None
         self._data_dir = data_dir
-        self._story = story
+        self.story = story
         self._waiting: list[tuple[Component, Process]] = []
 
     def __enter__(self) -> Self:
@@ -61,7 +61,7 @@ class Scene:
 
         Raises KcmError when something does not start.
         """
-        story, cluster = self._story, self.cluster
+        story, cluster = self.story, self.cluster
         zookeeper = story.starting("ZooKeeper 3.8")
         cluster.zookeeper.start()
         story.ready(zookeeper)
@@ -80,7 +80,6 @@ class Scene:
             self._starting("Prometheus", self.prometheus)
         cluster.truth.start()
         self.monitor.start()
-        story.cluster, story.monitor = cluster, self.monitor
         self._await_all()
 
     def comparison(self, *, quiet_s: float, deadline_s: float) -> Comparison:
@@ -110,7 +109,7 @@ class Scene:
         }
 
     def _starting(self, name: str, process: Process) -> None:
-        self._waiting.append((self._story.starting(name), process))
+        self._waiting.append((self.story.starting(name), process))
 
     def _await_all(self) -> None:
         """Wait until everything is ready; at the deadline, raise an error with what was seen last."""
@@ -120,7 +119,7 @@ class Scene:
             for component, process in list(self._waiting):
                 seen = process.seen()
                 if seen is None:
-                    self._story.ready(component)
+                    self.story.ready(component)
                     self._waiting.remove((component, process))
                 elif time.monotonic() >= deadline:
                     raise process.not_ready(component.name, READY_DEADLINE_S, seen)

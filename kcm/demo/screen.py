@@ -8,7 +8,7 @@ import threading
 from rich.console import Console
 from rich.live import Live
 
-from kcm.demo.story_state import StoryState
+from kcm.demo.scene import Scene
 from kcm.demo.table import shown_value
 from kcm.demo.truth import TrueFigures
 from kcm.demo.view import picture
@@ -18,11 +18,11 @@ PLAIN_POLL_S = 0.25  # changes closer together than this share a line
 STOP_DEADLINE_S = 2.0
 
 
-def live_screen(console: Console, story: StoryState) -> Live:
+def live_screen(console: Console, scene: Scene) -> Live:
     """Return the live picture; it is removed with the context, since the table that follows has it all."""
     return Live(
         console=console,
-        get_renderable=lambda: picture(story),
+        get_renderable=lambda: picture(scene),
         refresh_per_second=LIVE_REFRESHES_PER_S,
         transient=True,
     )
@@ -31,9 +31,9 @@ def live_screen(console: Console, story: StoryState) -> Live:
 class PlainScreen:
     """The story's lines, and one for each change of the monitor's main figures."""
 
-    def __init__(self, console: Console, story: StoryState) -> None:
+    def __init__(self, console: Console, scene: Scene) -> None:
         self._console = console
-        self._story = story
+        self._scene = scene
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
         self._printed = 0
@@ -52,12 +52,13 @@ class PlainScreen:
         self._print_news()
 
     def _print_news(self) -> None:
-        lines = self._story.lines[self._printed :]
+        story = self._scene.story
+        lines = story.lines[self._printed :]
         self._printed += len(lines)
-        shown = self._story.shown
+        shown = self._scene.monitor.observations.figures
         if shown is not None and shown != self._shown:
             self._shown = shown
-            lines.append(self._story.timed(f"  monitor: {one_line(shown)}"))
+            lines.append(story.timed(f"  monitor: {one_line(shown)}"))
         for line in lines:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 

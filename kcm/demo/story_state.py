@@ -5,14 +5,9 @@ Screens only read it, so a slow screen, or none, does not change the story.
 
 import statistics
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from kcm.demo.cluster import WatchedCluster
 from kcm.demo.comparison import StepOutcome
-from kcm.demo.monitor import Monitor
-from kcm.demo.truth import TrueFigures
 
 
 @dataclass(slots=True)
@@ -26,12 +21,10 @@ class Component:
 
 @dataclass(slots=True)
 class StoryState:
-    """Everything that a screen shows. Times are seconds of the monotonic clock."""
+    """How far the story is. Times are seconds of the monotonic clock."""
 
     began: float = field(default_factory=time.monotonic)
     components: list[Component] = field(default_factory=list)
-    cluster: WatchedCluster | None = None
-    monitor: Monitor | None = None
     steps: int = 0
     step: int = 0
     """The number of the current step, from 1; 0 before the first."""
@@ -39,23 +32,6 @@ class StoryState:
     outcomes: list[StepOutcome] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     """All that happened so far, in words, in its order."""
-
-    @property
-    def truth(self) -> TrueFigures | None:
-        """ZooKeeper's truth now; None when it has not been read."""
-        latest = self.cluster.truth.observations.latest if self.cluster else None
-        return latest.figures if latest else None
-
-    @property
-    def shown(self) -> TrueFigures | None:
-        """What the monitor shows now; None when it shows nothing."""
-        latest = self.monitor.observations.latest if self.monitor else None
-        return latest.figures if latest else None
-
-    @property
-    def events(self) -> list[Mapping[str, Any]]:
-        """The monitor's last events, newest first."""
-        return self.monitor.events if self.monitor else []
 
     @property
     def delay_words(self) -> str:

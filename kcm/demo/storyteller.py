@@ -9,7 +9,6 @@ from kazoo.exceptions import KazooException
 from kcm.demo.comparison import StepOutcome
 from kcm.demo.scene import Scene
 from kcm.demo.steps import STORY, StoryStep
-from kcm.demo.story_state import StoryState
 from kcm.demo.truth import TrueFigures
 
 BASELINE_TITLE = "the cluster as it starts, without topics"
@@ -36,12 +35,12 @@ FAST = StoryPace(quiet_s=0.4, look_s=0.0)
 class Storyteller:
     """The story on one scene."""
 
-    def __init__(self, scene: Scene, story: StoryState, pace: StoryPace) -> None:
+    def __init__(self, scene: Scene, pace: StoryPace) -> None:
         self._scene = scene
-        self._story = story
+        self._story = scene.story
         self._pace = pace
         self._comparison = scene.comparison(quiet_s=pace.quiet_s, deadline_s=pace.deadline_s)
-        story.steps = 1 + len(STORY)
+        self._story.steps = 1 + len(STORY)
 
     def run(self) -> None:
         """Run the baseline and then all steps; end early when a step could not be done at all."""

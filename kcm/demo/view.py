@@ -1,6 +1,8 @@
-"""The live picture: the story's state as one rich renderable."""
+"""The live picture: the story and both sides' figures as one rich renderable."""
 
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.columns import Columns
@@ -10,7 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kcm.cli.event_text import event_text, event_time
+from kcm.demo.cluster import WatchedCluster
 from kcm.demo.monitor import LAST_VACANCY
+from kcm.demo.scene import Scene
 from kcm.demo.story_state import Component, StoryState
 from kcm.demo.table import shown_value
 from kcm.demo.truth import TrueFigures
@@ -32,15 +36,18 @@ ZERO_WHEN_HEALTHY = {"offline", "under_replicated", "imbalance"}
 SIGNS = {True: Text("✔", GOOD), False: Text("…", DIM)}
 
 
-def picture(story: StoryState) -> RenderableType:
+def picture(scene: Scene) -> RenderableType:
     """Return the whole picture."""
+    story = scene.story
+    truth, shown = scene.cluster.truth.observations.figures, scene.monitor.observations.figures
     parts: list[RenderableType] = [_headline(story)]
     if story.step == 0:
         parts.append(_starting(story.components))
-    if story.truth or story.shown:
-        parts.append(Columns([_figures(story), _brokers(story)], padding=(0, 2)))
-    if story.events:
-        parts.append(_events(story))
+    if figures := shown or truth:
+        tables = [_figures(scene, truth, shown), _brokers(scene.cluster, figures)]
+        parts.append(Columns(tables, padding=(0, 2)))
+    if events := scene.monitor.events:
+        parts.append(_events(events))
     if story.outcomes:
         parts.append(_outcomes(story))
     return Panel(Group(*parts), title="kcm demo", border_style="blue", box=box.ROUNDED)
@@ -64,8 +71,7 @@ def _starting(components: list[Component]) -> Table:
     return table
 
 
-def _figures(story: StoryState) -> Table:
-    truth, shown = story.truth, story.shown
+def _figures(scene: Scene, truth: TrueFigures | None, shown: TrueFigures | None) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("")
     table.add_column("truth", justify="right")
@@ -77,37 +83,33 @@ def _figures(story: StoryState) -> Table:
         if true == seen and field in ZERO_WHEN_HEALTHY:
             style = GOOD if seen == "0" else BAD
         table.add_row(words, true, Text(seen, style))
-    vacancy_s = story.monitor.scrape.get((LAST_VACANCY, "")) if story.monitor else None
+    vacancy_s = scene.monitor.scrape.get((LAST_VACANCY, ""))
     vacancy = "-" if vacancy_s is None else f"{vacancy_s * 1000:.0f} ms"
     table.add_row("last vacancy at most", "", vacancy)
-    table.add_row("end-to-end delay", "", story.delay_words)
+    table.add_row("end-to-end delay", "", scene.story.delay_words)
     return table
 
 
-def _brokers(story: StoryState) -> Table:
+def _brokers(cluster: WatchedCluster, shown: TrueFigures) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("broker", "", "leaders", "preferred not led"):
         table.add_column(heading, justify="right")
-    shown = story.shown or story.truth
-    if shown is None:
-        return table
     leaders, not_led = dict(shown.leaders), dict(shown.not_led)
-    for broker in sorted({*(story.cluster.brokers if story.cluster else ()), *shown.brokers}):
+    for broker in sorted({*cluster.brokers, *shown.brokers}):
         live = broker in shown.brokers
         state = "controller" if broker == shown.controller else "live" if live else "gone"
         led, away = str(leaders.get(broker, 0)), str(not_led.get(broker, 0))
         table.add_row(str(broker), Text(state, GOOD if live else BAD), led, away)
-    if story.cluster:
-        load = story.cluster.load
-        table.caption = f"load: {load.delivered:,} records taken, {load.failed:,} refused"
+    load = cluster.load
+    table.caption = f"load: {load.delivered:,} records taken, {load.failed:,} refused"
     return table
 
 
-def _events(story: StoryState) -> Table:
+def _events(events: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, show_header=False, title="last events", title_justify="left")
     table.add_column(no_wrap=True, style=DIM)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    for event in story.events[:6]:
+    for event in events[:6]:
         table.add_row(event_time(event), event_text(event))
     return table
 

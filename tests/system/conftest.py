@@ -45,7 +45,7 @@ def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[Scene]:
 @pytest.fixture(scope="session")
 def outcomes(scene: Scene, board: NotedStory) -> list[StepOutcome]:
     """The demo's story, played once: the outcome of each step."""
-    Storyteller(scene, board, FAST).run()
+    Storyteller(scene, FAST).run()
     if not board.outcomes[-1].problem:
         # Other tests go on with this cluster, in any order: they stop its brokers, and elect.
         board.shown_at_its_end = ExporterApi(scene.pipeline.exporter_url).get(

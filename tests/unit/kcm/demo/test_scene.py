@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +11,6 @@ from kcm.demo import scene
 from kcm.demo.comparison import LIVE
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.demo.story_state import StoryState
-from kcm.jars.jars import Jars
 from kcm.local.exporter_client import STATUS
 from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
@@ -22,21 +20,6 @@ from tests.support.waiting import wait_until
 from tests.unit.kcm.demo.figures import HEALTHY
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
-
-
-@pytest.fixture
-def owner(tmp_path: Path) -> Iterator[Supervisor]:
-    """The owner of the small programs that a test starts; no server is among them."""
-    with Supervisor(tmp_path, kill_on_exit=True) as made:
-        yield made
-
-
-@pytest.fixture
-def described(owner: Supervisor, tmp_path: Path) -> Iterator[Scene]:
-    """A scene of which nothing is started."""
-    jars = Jars(connector=[Path("/a.jar")], broker=[Path("/b.jar")])
-    with Scene(owner, jars, tmp_path, StoryState()) as made:
-        yield made
 
 
 def test_the_pipeline_watches_the_storys_cluster(described: Scene) -> None:
@@ -113,7 +96,7 @@ class Waits:
 def waits(described: Scene, owner: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Waits:
     """A scene that checks often whether its processes are ready."""
     monkeypatch.setattr(scene, "POLL_S", 0.001)
-    return Waits(described, owner, described._story)
+    return Waits(described, owner, described.story)
 
 
 def test_components_become_ready_independently(waits: Waits) -> None:

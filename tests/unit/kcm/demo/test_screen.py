@@ -7,18 +7,17 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from kcm.demo.monitor import Monitor
+from kcm.demo.scene import Scene
 from kcm.demo.screen import PlainScreen, live_screen
-from kcm.demo.story_state import StoryState
 from tests.unit.kcm.demo.figures import HEALTHY
 
 
-def test_all_lines_are_printed_once_and_in_order() -> None:
+def test_all_lines_are_printed_once_and_in_order(described: Scene) -> None:
     """Lines recorded before the context closes are printed, with the figures shown last."""
     out = io.StringIO()
-    story = StoryState(steps=9)
-    monitor = story.monitor = Monitor("http://nowhere", "demo")
-    with PlainScreen(Console(file=out, width=200), story):
+    story, monitor = described.story, described.monitor
+    story.steps = 9
+    with PlainScreen(Console(file=out, width=200), described):
         story.begin("a broker is killed")
         monitor.observations.add(1.0, replace(HEALTHY, offline=6))
         monitor.observations.add(2.0, HEALTHY)
@@ -30,11 +29,11 @@ def test_all_lines_are_printed_once_and_in_order() -> None:
     )
 
 
-def test_a_live_picture_leaves_nothing_behind() -> None:
+def test_a_live_picture_leaves_nothing_behind(described: Scene) -> None:
     """The picture is drawn while the context is open, and removed at its end."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=50)
-    with live_screen(console, StoryState()) as live:
+    with live_screen(console, described) as live:
         live.refresh()
     assert "starting real servers" in out.getvalue()
     assert out.getvalue().endswith(("\x1b[2K", "\x1b[?25h"))

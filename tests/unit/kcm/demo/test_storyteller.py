@@ -43,6 +43,7 @@ class FakeScene:
         )
         self.monitor = SimpleNamespace(begin=lambda: self.did.append("monitor begins"))
         self.supervisor = SimpleNamespace(check=self.check)
+        self.story = StoryState()
         self.set(self.figures)
 
     def set(self, truth: TrueFigures, shown: TrueFigures | None = None) -> None:
@@ -97,7 +98,7 @@ class StoryRun:
     def __init__(self) -> None:
         self.scene = FakeScene()
         self.scene.cluster.scene = self.scene
-        self.state = StoryState()
+        self.state = self.scene.story
 
     @contextmanager
     def of(self, monkeypatch: pytest.MonkeyPatch, *steps: StoryStep) -> Iterator[None]:
@@ -111,7 +112,7 @@ class StoryRun:
     ) -> None:
         """Run a story with these steps."""
         with self.of(monkeypatch, *steps):
-            Storyteller(cast("Scene", self.scene), self.state, pace).run()
+            Storyteller(cast("Scene", self.scene), pace).run()
 
     @property
     def outcomes(self) -> list[tuple[str, str]]:

@@ -8,16 +8,16 @@ from dataclasses import replace
 from rich.console import Console
 
 from kcm.demo.comparison import StepOutcome
-from kcm.demo.monitor import LAST_VACANCY, Monitor
-from kcm.demo.story_state import StoryState
+from kcm.demo.monitor import LAST_VACANCY
+from kcm.demo.scene import Scene
 from kcm.demo.view import picture
 from tests.unit.kcm.demo.figures import HEALTHY
 
 
-def _rendered(story: StoryState) -> str:
+def _rendered(scene: Scene) -> str:
     console = Console(file=io.StringIO(), width=120)
     with console.capture() as captured:
-        console.print(picture(story))
+        console.print(picture(scene))
     return captured.get()
 
 
@@ -26,29 +26,30 @@ def _row(text: str, start: str) -> list[str]:
     return line.strip("│ ").removeprefix(start).split()
 
 
-def test_starting_servers_are_shown_until_the_first_step() -> None:
+def test_starting_servers_are_shown_until_the_first_step(described: Scene) -> None:
     """Each server is either ready, with the seconds it took, or starting."""
-    story = StoryState(steps=9)
+    story = described.story
+    story.steps = 9
     story.ready(story.starting("ZooKeeper 3.8"))
     story.starting("watcher, Spark, exporter")
-    text = _rendered(story)
+    text = _rendered(described)
     assert _row(text, "✔")[:2] == ["ZooKeeper", "3.8"]
     assert _row(text, "…")[:3] == ["watcher,", "Spark,", "exporter"]
     story.begin("a broker is killed")
-    text = _rendered(story)
+    text = _rendered(described)
     assert "step 1/9: a broker is killed" in text
     assert "ZooKeeper" not in text
 
 
-def test_figures_brokers_and_outcomes_are_shown() -> None:
+def test_figures_brokers_and_outcomes_are_shown(described: Scene) -> None:
     """The monitor's figures are in its column, a dead broker is gone, each step has its outcome."""
-    story = StoryState(steps=9)
-    story.monitor = Monitor("http://nowhere", "demo")
-    story.monitor.observations.add(1.0, replace(HEALTHY, brokers=(0, 1), under_replicated=21))
-    story.monitor.scrape = {(LAST_VACANCY, ""): 0.0123}
+    story, monitor = described.story, described.monitor
+    story.steps = 9
+    monitor.observations.add(1.0, replace(HEALTHY, brokers=(0, 1), under_replicated=21))
+    monitor.scrape = {(LAST_VACANCY, ""): 0.0123}
     story.begin("a broker is killed")
     story.end(StepOutcome(done="broker 2 killed", delay_ms=312.4))
-    text = _rendered(story)
+    text = _rendered(described)
     assert _row(text, "under-replicated")[:2] == ["-", "21"]
     assert _row(text, "last vacancy at most")[0] == "12"
     assert _row(text, "1  broker 2 killed") == ["shown", "after", "312", "ms", "ok"]
