@@ -50,9 +50,10 @@ class JarSet(NamedTuple):
     """How many jars each conf of the file has."""
     are_called: str
 
-    def folder(self, cache: Path) -> Path:
-        """Return the folder of these jars in a cache."""
-        return cache / "jars" / hashlib.sha256(self.ivy_file.read_bytes()).hexdigest()[:16]
+    def folder(self) -> Path:
+        """Return the folder of these jars in the cache."""
+        name = hashlib.sha256(self.ivy_file.read_bytes()).hexdigest()[:16]
+        return default_cache() / "jars" / name
 
 
 OURS = JarSet(IVY_FILE, FILES_BY_CONF, "the jars of Kafka and ZooKeeper (56 MB, once)")
@@ -64,25 +65,25 @@ def default_cache() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "kcm"
 
 
-def find_jars(cache: Path | None = None) -> Jars | None:
+def find_jars() -> Jars | None:
     """Return this release's jars if all are in the cache; None if not. Downloads nothing."""
-    found = _read(OURS.folder(cache or default_cache()), OURS.counts)
+    found = _read(OURS.folder(), OURS.counts)
     return None if found is None else Jars(**found)
 
 
-def ensure_jars(cache: Path | None = None) -> Jars:
-    """Return all jars, downloading missing ones; None for `cache` is `default_cache()`.
+def ensure_jars() -> Jars:
+    """Return all jars, downloading missing ones.
 
     Progress is shown on standard error. Raises EnvironmentProblemError, in one line, when jars are
     missing and cannot be downloaded.
     """
-    return Jars(**ensure_set(OURS, cache))
+    return Jars(**ensure_set(OURS))
 
 
-def ensure_set(jar_set: JarSet, cache: Path | None = None) -> dict[str, list[Path]]:
+def ensure_set(jar_set: JarSet) -> dict[str, list[Path]]:
     """Return the jars of a set by conf, as `ensure_jars` does."""
-    root = cache or default_cache()
-    folder = jar_set.folder(root)
+    root = default_cache()
+    folder = jar_set.folder()
     if (jars := _read(folder, jar_set.counts)) is not None:
         return jars
     try:

@@ -75,10 +75,11 @@ def test_a_failed_download_of_jars_leaves_no_folder(
         "</filesystem></resolvers></ivysettings>"
     )
     monkeypatch.setenv("KCM_IVY_SETTINGS", str(settings))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(EnvironmentProblemError, match="does not have it; run again") as caught:
-        ensure_jars(cache=tmp_path / "cache")
+        ensure_jars()
     assert "\n" not in str(caught.value)
-    assert list((tmp_path / "cache" / "jars").glob("*/")) == []
+    assert list((tmp_path / "kcm" / "jars").glob("*/")) == []
 
 
 def test_zookeeper_keeps_its_data_over_a_crash(

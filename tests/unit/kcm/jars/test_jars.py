@@ -35,36 +35,43 @@ JAVA = Java(Path("/java"), "17")
 UNRESOLVED = "\t\t:: org.apache.kafka#kafka_2.13;3.9.1: not found"
 
 
-def test_a_complete_folder_is_read(tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "kcm"
+
+
+def test_a_complete_folder_is_read() -> None:
     """All files of the manifest are read, each under its conf, and no other file."""
-    folder = OURS.folder(tmp_path)
+    folder = OURS.folder()
     paths = fill(folder)
     (folder / "broker" / "stray.jar").touch()
-    jars = find_jars(tmp_path)
+    jars = find_jars()
     assert jars is not None
     assert {*jars.connector, *jars.broker} == set(paths)
     assert len(jars.connector) == FILES_BY_CONF["connector"]
 
 
-def test_a_missing_or_short_file_makes_the_folder_incomplete(tmp_path: Path) -> None:
+def test_a_missing_or_short_file_makes_the_folder_incomplete() -> None:
     """A deleted or truncated file is noticed, and so is its repair."""
-    path = fill(OURS.folder(tmp_path))[7]
+    path = fill(OURS.folder())[7]
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    assert find_jars(tmp_path) is None
+    assert find_jars() is None
     path.unlink()
-    assert find_jars(tmp_path) is None
+    assert find_jars() is None
     path.write_bytes(whole)
-    assert find_jars(tmp_path) is not None
+    assert find_jars() is not None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files":[{"name":"a"}]}', '{"files":[]}'])
-def test_a_damaged_manifest_makes_the_folder_incomplete(tmp_path: Path, text: str) -> None:
+def test_a_damaged_manifest_makes_the_folder_incomplete(text: str) -> None:
     """Whatever the manifest holds, the folder is incomplete, and nothing crashes."""
-    folder = OURS.folder(tmp_path)
+    folder = OURS.folder()
     fill(folder)
     (folder / "manifest.json").write_text(text)
-    assert find_jars(tmp_path) is None
+    assert find_jars() is None
 
 
 def test_the_manifest_holds_hashes(tmp_path: Path) -> None:
@@ -81,19 +88,18 @@ def test_a_full_cache_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(EnvironmentProblemError, match="found none"):
-        ensure_jars(cache=tmp_path)
-    fill(OURS.folder(tmp_path))
-    assert len(ensure_jars(cache=tmp_path).broker) == FILES_BY_CONF["broker"]
+        ensure_jars()
+    fill(OURS.folder())
+    assert len(ensure_jars().broker) == FILES_BY_CONF["broker"]
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_named(cache: Path) -> None:
     """A file where the cache's folder should be is one line, not a traceback."""
-    blocked = tmp_path / "blocked"
-    blocked.touch()
+    cache.touch()
     with pytest.raises(
-        EnvironmentProblemError, match=f"cannot keep jars in {blocked}: .*XDG_CACHE_HOME"
+        EnvironmentProblemError, match=f"cannot keep jars in {cache}: .*XDG_CACHE_HOME"
     ):
-        ensure_jars(cache=blocked)
+        ensure_jars()
 
 
 def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,16 +139,16 @@ def test_a_release_is_the_one_that_its_file_pins(release: Release, module: str) 
     assert pinned[module] == release.version
 
 
-def test_the_jars_of_another_release_are_kept_apart(tmp_path: Path) -> None:
+def test_the_jars_of_another_release_are_kept_apart() -> None:
     """They are in a separate folder; this release's set is complete without them."""
-    fill(OURS.folder(tmp_path))
-    folder = ZOOKEEPER_3_4.jar_set.folder(tmp_path) / ZOOKEEPER_3_4.conf
+    fill(OURS.folder())
+    folder = ZOOKEEPER_3_4.jar_set.folder() / ZOOKEEPER_3_4.conf
     folder.mkdir(parents=True)
     for number in range(ZOOKEEPER_3_4.jar_set.counts[ZOOKEEPER_3_4.conf]):
         (folder / f"{number}.jar").touch()
     write_manifest(folder.parent)
-    assert len(ensure_jars(cache=tmp_path).broker) == FILES_BY_CONF["broker"]
-    found = ensure_set(ZOOKEEPER_3_4.jar_set, tmp_path)[ZOOKEEPER_3_4.conf]
+    assert len(ensure_jars().broker) == FILES_BY_CONF["broker"]
+    found = ensure_set(ZOOKEEPER_3_4.jar_set)[ZOOKEEPER_3_4.conf]
     assert found == sorted(folder.glob("*.jar"))
 
 

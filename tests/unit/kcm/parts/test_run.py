@@ -42,7 +42,7 @@ def test_jars_come_from_the_cache_by_default(
 ) -> None:
     """The fold gets all jars of the connector, and none of the servers'."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    fill(OURS.folder(tmp_path / "kcm"))
+    fill(OURS.folder())
     jars = with_connector_jars(load(StreamSettings, checkpoint_dir="/c")).connector_jars
     assert len(jars) == FILES_BY_CONF["connector"]
     assert {jar.parent.name for jar in jars} == {"connector"}
