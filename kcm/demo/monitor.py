@@ -5,7 +5,6 @@ The rule: only what is served is read, never the pipeline's internals.
 
 import http.client
 import json
-import threading
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -23,6 +22,7 @@ from kcm.local.exporter_client import (
     parse_scrape,
     whole,
 )
+from pipeline.supervised_thread import SupervisedThread
 
 POLL_S = 0.015  # the resolution of the delays that are shown, at 5 % of one processor
 EVENTS_POLL_S = 1.0  # events are for display only
@@ -83,17 +83,23 @@ class Monitor:
         self.scrape: Scrape = {}
         self.events: list[Mapping[str, Any]] = []
         """The newest first."""
-        self._url = url
+        self._connection = http.client.HTTPConnection(
+            url.removeprefix("http://"), timeout=ANSWER_DEADLINE_S
+        )
+        self._events_due = 0.0
         self._cluster = cluster
         self._trouble = "not polled yet"
         """Why the last poll failed; empty when it did not."""
         self._base_elections: int | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
+        self._thread = SupervisedThread("monitor", self._poll, every_s=POLL_S)
 
     @property
     def status(self) -> str:
-        """The monitor's own status of its figures now: `live` is good, empty is unknown."""
+        """The monitor's own status of its figures now: `live` is good, empty is unknown.
+
+        Raises the exception that ended the polling, if one did.
+        """
+        self._thread.check()
         return self._trouble or label_of(self.scrape, STATUS) or ""
 
     def start(self) -> None:
@@ -102,33 +108,26 @@ class Monitor:
 
     def close(self) -> None:
         """Stop polling."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_DEADLINE_S)
+        self._thread.close(STOP_DEADLINE_S)
+        self._connection.close()
 
     def begin(self) -> None:
         """Count elections from the counter's current value."""
         self._base_elections = int(self.scrape.get((ELECTIONS, ""), -1))
 
-    def _run(self) -> None:
-        connection = http.client.HTTPConnection(
-            self._url.removeprefix("http://"), timeout=ANSWER_DEADLINE_S
-        )
-        events_due = 0.0
-        while not self._stop.wait(POLL_S):
-            try:
-                self._poll_metrics(connection)
-                if not self._trouble and time.monotonic() >= events_due:
-                    events_due = time.monotonic() + EVENTS_POLL_S
-                    answer = _get(connection, f"/api/v1/clusters/{self._cluster}")
-                    self.events = json.loads(answer)["events"][:EVENTS_SHOWN]
-            except (OSError, http.client.HTTPException) as error:
-                connection.close()
-                self._trouble = str(error)
-        connection.close()
+    def _poll(self) -> None:
+        try:
+            self._poll_metrics()
+            if not self._trouble and time.monotonic() >= self._events_due:
+                self._events_due = time.monotonic() + EVENTS_POLL_S
+                answer = self._get(f"/api/v1/clusters/{self._cluster}")
+                self.events = json.loads(answer)["events"][:EVENTS_SHOWN]
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            self._trouble = str(error)
 
-    def _poll_metrics(self, connection: http.client.HTTPConnection) -> None:
-        body = _get(connection, "/metrics")
+    def _poll_metrics(self) -> None:
+        body = self._get("/metrics")
         now = time.monotonic()
         self.scrape = parse_scrape(body, self._cluster, NAMES)
         figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
@@ -138,12 +137,11 @@ class Monitor:
             self._trouble = ""
             self.observations.add(now, figures)
 
-
-def _get(connection: http.client.HTTPConnection, path: str) -> str:
-    """Return the body of a successful answer; anything else is an OSError or an HTTPException."""
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    if answer.status != HTTPStatus.OK:
-        raise http.client.HTTPException(f"{path}: {answer.status} {body[:200]}")
-    return body
+    def _get(self, path: str) -> str:
+        """Return the body of a successful answer; anything else is an OSError or an HTTPException."""
+        self._connection.request("GET", path)
+        answer = self._connection.getresponse()
+        body = answer.read().decode()
+        if answer.status != HTTPStatus.OK:
+            raise http.client.HTTPException(f"{path}: {answer.status} {body[:200]}")
+        return body

@@ -3,8 +3,6 @@
 Both poll the story's state, several times a second.
 """
 
-import threading
-
 from rich.console import Console
 from rich.live import Live
 
@@ -12,6 +10,7 @@ from kcm.demo.scene import Scene
 from kcm.demo.table import shown_value
 from kcm.demo.truth import TrueFigures
 from kcm.demo.view import picture
+from pipeline.supervised_thread import SupervisedThread
 
 LIVE_REFRESHES_PER_S = 5  # smooth to the eye, and leaves the processors to the servers
 PLAIN_POLL_S = 0.25  # changes closer together than this share a line
@@ -34,8 +33,7 @@ class PlainScreen:
     def __init__(self, console: Console, scene: Scene) -> None:
         self._console = console
         self._scene = scene
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
+        self._thread = SupervisedThread("screen", self._print_news, every_s=PLAIN_POLL_S)
         self._printed = 0
         self._shown: TrueFigures | None = None
 
@@ -43,12 +41,8 @@ class PlainScreen:
         self._thread.start()
 
     def __exit__(self, *_error: object) -> None:
-        self._stop.set()
-        self._thread.join(STOP_DEADLINE_S)
-
-    def _run(self) -> None:
-        while not self._stop.wait(PLAIN_POLL_S):
-            self._print_news()
+        self._thread.close(STOP_DEADLINE_S)
+        self._thread.check()
         self._print_news()
 
     def _print_news(self) -> None:

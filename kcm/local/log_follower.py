@@ -67,10 +67,10 @@ def _entry(line: bytes) -> dict[str, Any] | None:
     if not line.startswith(b"{"):
         return None
     try:
-        entry = json.loads(line)
+        entry: dict[str, Any] = json.loads(line)
     except DECODING_ERRORS:
         return None
-    return entry if isinstance(entry, dict) else None
+    return entry
 
 
 def _for_people(event: str, entry: dict[str, Any]) -> str:

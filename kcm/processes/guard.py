@@ -129,10 +129,9 @@ class Guard:
         self._control = control
         self._log_path = log_path
         self._code: int | None = None
-        self._wakeup, wakeup_writer = socket.socketpair()
-        wakeup_writer.setblocking(False)
-        signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
-        self._writer = wakeup_writer
+        self._wakeup, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake up the loop
         self._program = spawn(command)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
