@@ -10,7 +10,6 @@ from rich.text import Text
 from kcm.demo.comparison import StepOutcome
 from kcm.demo.truth import Counts, TrueFigures, differences
 
-SAME = ""
 DIFFERENT = "bold red"
 FULL_WIDTH = 116  # columns that the table takes when both sides are written out
 _GROUPS = (
@@ -67,7 +66,7 @@ def figures_text(figures: TrueFigures | None, wrong: Collection[str] = ()) -> Te
             text.append("\n")
         for position, (word, field) in enumerate(group):
             words = f"{'  ' if position else ''}{word} {shown_value(getattr(figures, field))}"
-            text.append(words, DIFFERENT if field in wrong else SAME)
+            text.append(words, DIFFERENT if field in wrong else "")
     return text
 
 

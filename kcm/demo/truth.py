@@ -98,12 +98,7 @@ def figures_of_metadata(metadata: Any) -> TrueFigures:
     )
 
 
-def agree(zookeeper: TrueFigures, kafka: TrueFigures) -> bool:
-    """Return whether Kafka's brokers report the same as ZooKeeper, in all that brokers know."""
-    return set(differences(zookeeper, kafka)) <= {"epoch", "elections"}
-
-
-def state_path(topic: str, partition: int | str) -> str:
+def state_path(topic: str, partition: int) -> str:
     """Return the path of the znode with a partition's leader and ISR."""
     return f"/brokers/topics/{topic}/partitions/{partition}/state"
 
