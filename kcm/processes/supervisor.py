@@ -58,14 +58,11 @@ class Supervisor:
             del self._processes[process.name]
         self._processes[process.name] = process
 
-    def failed(self) -> list[Process]:
-        """Return the processes that ended without being stopped."""
-        return [p for p in self._processes.values() if p.expected_running and not p.running]
-
     def check(self) -> None:
         """Raise EnvironmentProblemError for the first process that ended without being stopped."""
-        for process in self.failed():
-            process.check()
+        for process in self._processes.values():
+            if process.expected_running:
+                process.check()
 
     def stop(self, processes: Iterable[Process]) -> None:
         """Ask several to stop at once, then wait for each."""
