@@ -159,19 +159,18 @@ def ivy_command(java: Java, root: Path, target: Path, ivy_file: Path = IVY_FILE)
     ]
 
 
-def failure_line(output: list[str], root: Path) -> str:
+def failure_line(output: str, root: Path) -> str:
     """Return one line, made from Ivy's output, that says why Ivy failed and what to do."""
-    text = "\n".join(output)
     advice = f"run again when online, or name a mirror's Ivy settings in {SETTINGS_VARIABLE}; cache is {root}"
-    missing = re.search(r"::\s+(\S+#\S+;[^\s:]+): not found", text)
+    missing = re.search(r"::\s+(\S+#\S+;[^\s:]+): not found", output)
     what = missing.group(1) if missing else "the jars"
-    access = re.search(r"Server access error at url (\S+) \(([^)\n]*)", text)
+    access = re.search(r"Server access error at url (\S+) \(([^)\n]*)", output)
     if access:
         host = re.sub(r"^\w+://([^/]+).*$", r"\1", access.group(1))
         return f"cannot download {what}: no network reaches {host} ({access.group(2)}); {advice}"
     if missing:
         return f"cannot download {what}: the repository does not have it; {advice}"
-    last = next((line.strip() for line in reversed(output) if line.strip()), "it printed nothing")
+    last = output.strip().split("\n")[-1].strip() or "it printed nothing"
     return f"cannot download {what}: Ivy failed, its last words: {last}; {advice}"
 
 
@@ -200,7 +199,6 @@ def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]
 
 def _run_ivy(command: list[str], folder: Path, root: Path, progress: JarsProgress) -> None:
     """Run Ivy under guard, as every child process, and show its progress."""
-    output: list[str] = []
     with progress as shown, Supervisor(folder, kill_on_exit=True) as supervisor:
         ivy = Process(supervisor, "ivy", command)
         ivy.start()
@@ -210,12 +208,12 @@ def _run_ivy(command: list[str], folder: Path, root: Path, progress: JarsProgres
             while not ended:
                 ended = not ivy.running  # checked before the last read, so that no line is lost
                 *lines, rest = (rest + log.read()).split("\n")
-                output += lines
                 for line in lines:
                     shown.read(line)
                 if not ended:
                     time.sleep(LOG_POLL_S)
         if ivy.exit_code != 0:
+            output = ivy.log_path.read_text(errors="replace")
             raise EnvironmentProblemError(failure_line(output, root))
 
 

@@ -154,10 +154,10 @@ def test_the_jars_of_another_release_are_kept_apart() -> None:
 
 def test_being_offline_is_one_line() -> None:
     """The line says which jars are missing, which host was not reached, what to do, and where the cache is."""
-    output = [
-        UNRESOLVED,
-        "\tServer access error at url https://repo.example.org/maven2/a/b.pom (java.net.UnknownHostException: repo.example.org)",
-    ]
+    output = (
+        f"{UNRESOLVED}\n"
+        "\tServer access error at url https://repo.example.org/maven2/a/b.pom (java.net.UnknownHostException: repo.example.org)\n"
+    )
     assert failure_line(output, Path("/cache")) == (
         "cannot download org.apache.kafka#kafka_2.13;3.9.1: no network reaches repo.example.org "
         "(java.net.UnknownHostException: repo.example.org); run again when online, or name a "
@@ -167,7 +167,7 @@ def test_being_offline_is_one_line() -> None:
 
 def test_a_mirror_without_a_jar_is_not_taken_for_no_network() -> None:
     """Without an access error the repository answered, and does not have the file."""
-    line = failure_line([UNRESOLVED], Path("/cache"))
+    line = failure_line(UNRESOLVED, Path("/cache"))
     assert line.startswith(
         "cannot download org.apache.kafka#kafka_2.13;3.9.1: the repository does not have it"
     )
@@ -175,9 +175,12 @@ def test_a_mirror_without_a_jar_is_not_taken_for_no_network() -> None:
 
 @pytest.mark.parametrize(
     ("output", "words"),
-    [(["Error: no space left", "  "], "no space left"), ([], "it printed nothing")],
+    [
+        ("Resolving\n Error: no space left\n  \n", "words: Error: no space left;"),
+        ("", "it printed nothing"),
+    ],
 )
-def test_any_other_failure_quotes_ivy(output: list[str], words: str) -> None:
+def test_any_other_failure_quotes_ivy(output: str, words: str) -> None:
     """What Ivy said last is in the line."""
     line = failure_line(output, Path("/cache"))
     assert words in line
