@@ -57,18 +57,25 @@ def lay_ground(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> Sim
 
     A due leader that can be elected is elected at once, because the controller does that before anything else.
     """
-    lagging = (
-        (partition.id, replica)
-        for partition in partitions
-        if len(partition.isr) < len(partition.replicas) and facts.is_led(partition)
-        for replica in partition.replicas
-        if replica not in partition.isr and replica in facts.live
+    behind = (
+        (partition.id, replica) for partition in partitions for replica in lagging(facts, partition)
     )
     return load_cluster(
         _tree(facts, partitions),
         settings=SimulatorSettings(unclean_leader_election=facts.unclean_assumed),
-        choices=RehearsedChoices(lagging),
+        choices=RehearsedChoices(behind),
     )
+
+
+def lagging(facts: ClusterFacts, partition: PartitionFacts) -> list[int]:
+    """Return the live replicas that are out of the ISR although the partition has a leader."""
+    if len(partition.isr) >= len(partition.replicas) or not facts.is_led(partition):
+        return []
+    return [
+        replica
+        for replica in partition.replicas
+        if replica not in partition.isr and replica in facts.live
+    ]
 
 
 def _tree(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> ZnodeTree:

@@ -4,7 +4,7 @@ The rule: requests are counted as the controller sends them, to registered broke
 those are the running ones.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from controller_model.kafka.elections import Strategy
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
@@ -26,6 +26,7 @@ from rehearsal.report import BrokerRequests, FailoverEstimate
 
 UNCLEAN = "unclean"
 """The kind of an election from outside the ISR; the others are named by their strategy."""
+_REQUEST_COUNTS = [name for name in BrokerRequests.__struct_fields__ if name != "broker"]
 
 
 class StepObserver:
@@ -36,7 +37,7 @@ class StepObserver:
         """ISR changes that leaders requested."""
         self._elections: Counter[str] = Counter()
         self._unclean: dict[TopicPartition, None] = {}
-        self._sent: Counter[tuple[int, str]] = Counter()
+        self._sent: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._was_elected = False
         self._failover_writes = 0
         self._due: set[TopicPartition] = set()
@@ -55,17 +56,9 @@ class StepObserver:
     @property
     def requests(self) -> tuple[BrokerRequests, ...]:
         """How many requests each broker got; brokers without any are absent."""
-        brokers = sorted({broker for broker, _ in self._sent})
         return tuple(
-            BrokerRequests(
-                broker=broker,
-                **{
-                    name: self._sent[broker, name]
-                    for name in BrokerRequests.__struct_fields__
-                    if name != "broker"
-                },
-            )
-            for broker in brokers
+            BrokerRequests(broker=broker, **{name: sent[name] for name in _REQUEST_COUNTS})
+            for broker, sent in sorted(self._sent.items())
         )
 
     def failover(
@@ -94,17 +87,17 @@ class StepObserver:
             self._follow_failover(cause, done)
 
     def _count(self, request: Request, *, is_isr_change: bool) -> None:
-        broker, sent = request.broker, self._sent
+        sent = self._sent[request.broker]
         if isinstance(request, LeaderAndIsrRequest):
-            sent[broker, "leader_and_isr"] += 1
-            sent[broker, "leader_and_isr_partitions"] += len(request.partitions)
+            sent["leader_and_isr"] += 1
+            sent["leader_and_isr_partitions"] += len(request.partitions)
         elif isinstance(request, StopReplicaRequest):
-            sent[broker, "stop_replica"] += 1
-            sent[broker, "stop_replica_partitions"] += len(request.partitions)
+            sent["stop_replica"] += 1
+            sent["stop_replica_partitions"] += len(request.partitions)
         elif is_isr_change:
-            sent[broker, "update_metadata_after_isr_changes"] += 1
+            sent["update_metadata_after_isr_changes"] += 1
         else:
-            sent[broker, "update_metadata"] += 1
+            sent["update_metadata"] += 1
 
     def _follow_failover(self, step: ElectionStep, done: Transition) -> None:
         if step is ElectionStep.SET_UP_FEATURES:

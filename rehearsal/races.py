@@ -1,6 +1,6 @@
 """The races in a step, and what the rehearsal assumes for each, in words."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from controller_simulator.cluster.operations import KillBroker, Reassign
 from rehearsal.observer import StepObserver
@@ -10,14 +10,8 @@ from rehearsal.steps import Act
 
 def races_of(
     operation: Act, candidates: tuple[int, ...], elected: int | None, observer: StepObserver
-) -> tuple[RaceNote, ...]:
-    """Return the races of a step."""
-    return tuple(_races(operation, candidates, elected, observer))
-
-
-def _races(
-    operation: Act, candidates: tuple[int, ...], elected: int | None, observer: StepObserver
-) -> Iterable[RaceNote]:
+) -> Iterator[RaceNote]:
+    """Yield the races of a step."""
     if len(candidates) > 1:
         yield RaceNote(
             race=Race.CONTROLLER,

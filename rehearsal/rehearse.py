@@ -96,8 +96,8 @@ class _Stage:
         outcomes: list[RehearsedStep] = []
         unknown = unknown_of(self._watch.facts, self._watch.partitions.values(), steps)
         for step in steps:
-            operations = operations_of(step, self._cluster.live, _controller(self._cluster))
-            for operation in operations:
+            facts = self._watch.facts
+            for operation in operations_of(step, facts.live, facts.controller):
                 if outcomes and outcomes[-1].controller_candidates:
                     gc.collect()
                 outcomes.append(self._perform(len(outcomes) + 1, operation))
@@ -147,7 +147,7 @@ class _Stage:
             requests=observer.requests,
             zookeeper_writes=sum(len(commit.writes) for commit in cluster.commits[begin:]),
             failover=observer.failover(self._last_failover, leaderless),
-            races=races_of(operation, candidates, _known(now.controller), observer),
+            races=tuple(races_of(operation, candidates, _known(now.controller), observer)),
         )
 
 
@@ -159,11 +159,6 @@ def _candidates(cluster: Simulator) -> tuple[int, ...]:
     candidates = choices.raced[-1]
     choices.raced.clear()
     return candidates
-
-
-def _controller(cluster: Simulator) -> int:
-    run = cluster.controller
-    return NO_CONTROLLER if run is None else run.id
 
 
 def _known(controller: int) -> int | None:

@@ -212,15 +212,16 @@ def _may_have_fallen(old: PartitionFacts, new: PartitionFacts) -> bool:
 
 
 def _change(old: PartitionFacts, new: PartitionFacts | None) -> PartitionChange:
+    now = new or msgspec.structs.replace(old, leader=None, isr=(), replicas=())
     return PartitionChange(
         topic=old.topic,
         partition=old.partition,
         leader_before=old.leader,
-        leader=None if new is None else new.leader,
+        leader=now.leader,
         isr_before=old.isr,
-        isr=() if new is None else new.isr,
+        isr=now.isr,
         replicas_before=old.replicas,
-        replicas=() if new is None else new.replicas,
-        leader_epoch=None if new is None or new.leader is None else new.leader_epoch,
+        replicas=now.replicas,
+        leader_epoch=None if now.leader is None else now.leader_epoch,
         deleted=new is None,
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.insights.wording import counted
 from controller_simulator.cluster.operations import DeleteTopic, StopBroker
+from rehearsal.ground import lagging
 from rehearsal.report import Unknown
 from rehearsal.steps import RollingRestart, Step
 
@@ -32,7 +33,7 @@ def _of_partitions(
     known: dict[Unknown, Callable[[PartitionFacts], bool]] = {
         _MIN_ISR: lambda p: not p.counts or facts.min_isr_of(p) is not None,
         _UNCLEAN: lambda p: p.deleting or facts.is_unclean_known(p),
-        _LAGGING: lambda p: not facts.is_led(p) or not _has_lagging(p, facts),
+        _LAGGING: lambda p: not lagging(facts, p),
         _REASSIGNING: lambda p: not p.reassigning,
     }
     for unknown, is_known in known.items():
@@ -49,12 +50,6 @@ def _of_requests(facts: ClusterFacts) -> Iterable[Unknown]:
             text="the request is under way, or waits for a controller; the rehearsal leaves it out: begin "
             "again once the znode is gone",
         )
-
-
-def _has_lagging(partition: PartitionFacts, facts: ClusterFacts) -> bool:
-    return len(partition.isr) < len(partition.replicas) and any(
-        replica in facts.live and replica not in partition.isr for replica in partition.replicas
-    )
 
 
 _MIN_ISR = Unknown(
