@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from controller_model.insights.wording import duration
+from controller_model.insights.wording import counted, duration
 from controller_model.records.incidents import Incident
 from kcm.backtest.evaluation import Evaluated, FiredAlert
 from kcm.backtest.history import ScrapedHistory
 from kcm.backtest.rules import RuleFile
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import counted, printable, time_text
+from kcm.cli.text import printable, time_text
 
 _QUIET_LABELS = frozenset({"alertname", "cluster", "severity"})
 """Labels that are the same in every row of a table of one cluster's alerts."""

@@ -32,15 +32,6 @@ def time_text(milliseconds: int) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    >>> counted(1, "broker"), counted(2, "broker")
-    ('1 broker', '2 brokers')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def known(figure: int | None) -> str:
     """Return a figure as text; None: it is not known.
 

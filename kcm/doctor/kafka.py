@@ -10,7 +10,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from kcm.cli.text import counted, printable
+from controller_model.insights.wording import counted
+from kcm.cli.text import printable
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from pipeline.kafka_errors import reason_of
 from pipeline.settings import PipelineSettings

@@ -15,9 +15,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from controller_model.insights.wording import counted
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
-from kcm.cli.text import counted, printable
+from kcm.cli.text import printable
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client

@@ -13,12 +13,13 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from controller_model.insights.wording import counted
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.exits import NOT_CONFIRMED, STOPPED
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import all_names
-from kcm.cli.text import counted, warn
+from kcm.cli.text import warn
 from kcm.elect.admin import Elections
 from kcm.elect.request_writer import RequestWriter
 from kcm.elect.run import ElectionRun

@@ -13,12 +13,13 @@ from typing import Annotated
 
 import typer
 
+from controller_model.insights.wording import counted
 from controller_model.kafka.ids import partition_of
 from controller_model.records.completeness import LATE_MS
 from kcm.cli.exits import NOT_CONFIRMED
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import all_names
-from kcm.cli.text import counted, printable, time_text, warn
+from kcm.cli.text import printable, time_text, warn
 from kcm.forget.cluster_records import PublishedCluster, WatcherSigns, read_published, take_back
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load

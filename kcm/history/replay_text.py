@@ -14,10 +14,11 @@ from rich.text import Text
 
 from controller_model.history.snapshot import PartitionSnapshot, Snapshot
 from controller_model.history.snapshot_diff import Difference, SnapshotDiff
+from controller_model.insights.wording import counted
 from controller_model.records.events import AnyEvent
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import counted, known, printable, time_text
+from kcm.cli.text import known, printable, time_text
 from kcm.history.options import place_text, position_text
 
 MOST_BROKERS = 30

@@ -17,10 +17,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from controller_model.insights.rebalance import PARTITIONS_PER_CHUNK
+from controller_model.insights.wording import counted
 from kcm.cli.event_text import event_text
 from kcm.cli.exits import NOT_SO, NOTHING_TO_ELECT
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import counted, printable, time_text, warn
+from kcm.cli.text import printable, time_text, warn
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
 from kcm.queries.options import (
     Cluster,
