@@ -4,18 +4,18 @@ The rule: the answer has the fields of the API's, so that a program reads both i
 place in the log is in `as_of`. What the log does not show is reported on standard error.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
 from controller_model.history.log_facts import facts_of, partitions_of
-from controller_model.history.log_replay import AssumedOf, Point
+from controller_model.history.log_replay import Point
 from controller_model.records.events import AnyEvent
 from kcm.cli.text import printable, warn
+from kcm.history.log_source import LogSource
 from kcm.history.options import place_text
-from kcm.history.replay_input import Line
 from kcm.history.replay_run import ReplayRun
+from kcm.queries.api_client import Json
 from pipeline.runtime import UsageError
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import NoControllerError, rehearse
@@ -24,22 +24,16 @@ from rehearsal.steps import read_step
 
 
 def rehearse_on_log(
-    lines: Iterable[Line],
-    steps: Sequence[str],
-    *,
-    cluster: str | None,
-    point: Point,
-    assumed: AssumedOf,
-    most: int,
-) -> dict[str, Any]:
+    source: LogSource, steps: Sequence[str], *, cluster: str | None, point: Point, most: int
+) -> Json:
     """Return the answer of a rehearsal at a place of a log; raises UsageError."""
     failovers: list[LastFailover] = []
 
     def note_failovers(_cluster: str, events: Sequence[AnyEvent]) -> None:
         failovers.extend(filter(None, map(LastFailover.of, events)))
 
-    run = ReplayRun(cluster, (point,), assumed=assumed, on_events=note_failovers)
-    run.follow(lines)
+    run = ReplayRun(cluster, (point,), assumed=source.assumed, on_events=note_failovers)
+    run.follow(source.lines)
     (snapshot,) = run.snapshots
     place = place_text(snapshot.position, snapshot.at)
     if not snapshot.complete:
@@ -56,7 +50,7 @@ def rehearse_on_log(
         )
     except NoControllerError as error:
         raise UsageError(f"at {place}: {error}") from None
-    answer: dict[str, Any] = msgspec.to_builtins(shortened(rehearsed, most), str_keys=True)
+    answer: Json = msgspec.to_builtins(shortened(rehearsed, most), str_keys=True)
     as_of = {"generation": str(snapshot.position.generation), "seq": snapshot.position.seq}
     head = {"name": snapshot.cluster, "as_of": as_of, "at": snapshot.at}
     return head | {"complete": snapshot.complete} | answer

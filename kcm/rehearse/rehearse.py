@@ -6,7 +6,7 @@ log this command rehearses itself, at any place of the log and without a limit o
 
 import urllib.parse
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from controller_model.history.log_replay import END
 from kcm.cli.options import Options, with_options
 from kcm.history.log_source import FromTopic, LogFiles, open_log
 from kcm.history.options import NAMES, ReplaySettings, load_replay, read_point
-from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
+from kcm.queries.api_client import DEFAULT_URL, ExporterApi, Json, cluster_path
 from kcm.queries.options import (
     AsJson,
     Cluster,
@@ -136,22 +136,17 @@ def rehearse(
         },
     )
     if files or from_topic:
-        answer = _on_log(
-            config,
-            options,
-            steps,
-            files=files,
-            cluster=cluster,
-            from_topic=from_topic,
-            at=at,
-            limit=limit,
-        )
+        from kcm.rehearse.recorded import rehearse_on_log  # noqa: PLC0415  # to ask the exporter takes no simulator
+
+        point = END if at is None else read_point("--at", at)
+        settings = load_replay(config, options)
+        source = open_log(settings, files or [], cluster, from_topic=from_topic)
+        answer = rehearse_on_log(source, steps, cluster=cluster, point=point, most=limit)
     elif at is not None:
         raise UsageError("option --at: it needs a log: name a FILE, or give --from-topic")
     else:
-        answer = _by_exporter(
-            ExporterApi(exporter, http_config_file, within_s=ANSWER_WITHIN_S), cluster, steps, limit
-        )
+        api = ExporterApi(exporter, http_config_file, within_s=ANSWER_WITHIN_S)
+        answer = _by_exporter(api, cluster, steps, limit)
     with printing():
         if "completeness" in answer:
             print_not_live_warning(answer, as_json=as_json)
@@ -162,40 +157,12 @@ def rehearse(
     return 0
 
 
-def _by_exporter(
-    api: ExporterApi, cluster: str | None, steps: list[str], limit: int
-) -> dict[str, Any]:
+def _by_exporter(api: ExporterApi, cluster: str | None, steps: list[str], limit: int) -> Json:
     if len(urllib.parse.urlencode({"step": steps}, doseq=True)) > LONGEST_QUERY:
         raise UsageError(
             "the files of the steps are too long for a request to the exporter: rehearse on the log, "
             "with --from-topic, which has no such limit"
         )
     path = cluster_path(api.choose(cluster), "/rehearsal")
-    answer: dict[str, Any] = api.get(path, step=steps, limit=limit)
+    answer: Json = api.get(path, step=steps, limit=limit)
     return answer
-
-
-def _on_log(
-    config: Path | None,
-    options: Options,
-    steps: list[str],
-    *,
-    files: list[str] | None,
-    cluster: str | None,
-    from_topic: bool,
-    at: str | None,
-    limit: int,
-) -> dict[str, Any]:
-    from kcm.rehearse.recorded import rehearse_on_log  # noqa: PLC0415  # to ask the exporter takes no simulator
-
-    point = END if at is None else read_point("--at", at)
-    settings = load_replay(config, options)
-    source = open_log(settings, files or [], cluster, from_topic=from_topic)
-    return rehearse_on_log(
-        source.lines,
-        steps,
-        cluster=cluster,
-        point=point,
-        assumed=source.assumed,
-        most=limit,
-    )

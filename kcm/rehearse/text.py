@@ -5,7 +5,6 @@ number of the items left out.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -13,8 +12,7 @@ from rich.text import Text
 from controller_model.insights.wording import counted, duration
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import printable
-
-Json = dict[str, Any]
+from kcm.queries.api_client import Json
 
 
 def report_text(answer: Json) -> RenderableType:
@@ -26,8 +24,7 @@ def report_text(answer: Json) -> RenderableType:
         "Offline, or under min.insync.replicas, by steps", _outages(answer["outages"])
     )
     blocks += _titled("Requests of the controller", _requests(steps))
-    notes = [*_owed(answer["owed"]), *_races(steps), *_unknown(answer["unknown"])]
-    return Group(*blocks, *(Text(f"\n{printable(note)}") for note in notes))
+    return Group(*blocks, *(Text(f"\n{printable(note)}") for note in _notes(answer)))
 
 
 def _titled(title: str, table: PlainTable) -> list[RenderableType]:
@@ -94,14 +91,8 @@ def _failovers(steps: list[Json]) -> Iterator[Text]:
 
 
 def _partitions(steps: list[Json]) -> PlainTable:
-    shown = PlainTable(
-        "step",
-        "partition",
-        "leader",
-        "ISR",
-        "replicas",
-        left=("partition", "leader", "ISR", "replicas"),
-    )
+    columns = ("step", "partition", "leader", "ISR", "replicas")
+    shown = PlainTable(*columns, left=columns)
     for step in steps:
         changes = step["changes"]
         for change in changes["partitions"]:
@@ -167,17 +158,12 @@ def _of(requests: int, partitions: int) -> str:
     return f"{requests} of {counted(partitions, 'partition')}" if requests else "0"
 
 
-def _owed(count: int) -> Iterator[str]:
-    if count:
-        yield f"before: the controller owes {counted(count, 'partition')} a write; the rehearsal begins after it"
-
-
-def _races(steps: list[Json]) -> Iterator[str]:
-    for step in steps:
-        for note in step["races"]:
-            yield f"race in step {step['number']}: {note['text']}"
-
-
-def _unknown(unknown: list[Json]) -> Iterator[str]:
-    for each in unknown:
-        yield f"not known: {each['what']}: {each['text']}"
+def _notes(answer: Json) -> Iterator[str]:
+    """Yield the writes due before the first step, the races, and what is not known."""
+    if owed := answer["owed"]:
+        yield f"before: the controller owes {counted(owed, 'partition')} a write; the rehearsal begins after it"
+    for step in answer["steps"]:
+        for race in step["races"]:
+            yield f"race in step {step['number']}: {race['text']}"
+    for unknown in answer["unknown"]:
+        yield f"not known: {unknown['what']}: {unknown['text']}"

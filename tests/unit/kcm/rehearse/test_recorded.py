@@ -12,8 +12,9 @@ import pytest
 from controller_model.history.log_replay import END, Point
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ZnodeChange
-from controller_model.state.control_plane import Assumed
 from kcm.__main__ import main
+from kcm.history.log_source import LogSource
+from kcm.history.options import load_replay
 from kcm.history.replay_input import Line
 from kcm.rehearse.recorded import rehearse_on_log
 from pipeline.runtime import UsageError
@@ -39,13 +40,12 @@ def on_log(
     changes: list[ZnodeChange], *steps: str, point: Point = END, most: int = 20
 ) -> dict[str, Any]:
     """Return the answer on a log of these changes, without assumed values."""
-    recorded = [
+    recorded = (
         Line(f"log:{number}", data)
         for number, data in enumerate(lines(changes).splitlines(), start=1)
-    ]
-    return rehearse_on_log(
-        recorded, steps, cluster=None, point=point, assumed=lambda _: Assumed(), most=most
     )
+    source = LogSource(recorded, {}, load_replay(None, {}))
+    return rehearse_on_log(source, steps, cluster=None, point=point, most=most)
 
 
 def test_a_log_is_rehearsed_on_at_any_place(
