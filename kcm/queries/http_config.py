@@ -45,13 +45,15 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Handlers = list[urllib.request.BaseHandler]
 
 
-class _NamedContext(ssl.SSLContext):
-    """Expects a certificate for a given name, whatever address is used."""
+class _Context(ssl.SSLContext):
+    """Expects a certificate for a given name, if there is one, whatever address is used."""
 
-    name: str
+    name: str | None = None
 
     def wrap_socket(self, *given: Any, **named: Any) -> ssl.SSLSocket:
-        return super().wrap_socket(*given, **{**named, "server_hostname": self.name})
+        if self.name:
+            named["server_hostname"] = self.name
+        return super().wrap_socket(*given, **named)
 
 
 def http_handlers(path: Path | None, url: str) -> Handlers:
@@ -59,17 +61,15 @@ def http_handlers(path: Path | None, url: str) -> Handlers:
     if path is None:
         return []
     config = read_yaml(path, HttpConfig, f"option {OPTION}: {path}")
+    tls, auth, folder = config.tls_config, config.basic_auth, path.parent
     handlers: Handlers = []
     try:
-        if config.tls_config is not None:
-            context = _context(config.tls_config, path.parent)
-            handlers.append(urllib.request.HTTPSHandler(context=context))
-        if config.basic_auth is not None:
+        if tls is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=_context(tls, folder)))
+        if auth is not None:
             known = urllib.request.HTTPPasswordMgrWithPriorAuth()
-            password = _password(config.basic_auth, path.parent)
-            known.add_password(
-                None, url, config.basic_auth.username, password, is_authenticated=True
-            )
+            password = _password(auth, folder)
+            known.add_password(None, url, auth.username, password, is_authenticated=True)
             handlers.append(urllib.request.HTTPBasicAuthHandler(known))
     except (OSError, ValueError) as error:
         raise UsageError(f"option {OPTION}: {path}: a file cannot be used: {error}") from None
@@ -77,13 +77,8 @@ def http_handlers(path: Path | None, url: str) -> Handlers:
 
 
 def _context(tls: TlsConfig, folder: Path) -> ssl.SSLContext:
-    context = (
-        _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
-        if tls.server_name
-        else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    )
-    if isinstance(context, _NamedContext):
-        context.name = tls.server_name or ""
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
+    context.name = tls.server_name
     if tls.insecure_skip_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
