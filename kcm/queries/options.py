@@ -23,6 +23,7 @@ from kcm.cli.text import printable, read_milliseconds, warn
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi
 from kcm.queries.http_config import OPTION
 from pipeline.clock import clock_ms
+from pipeline.durations import DURATION, duration_ms
 from pipeline.runtime import KcmError, UnreachableError, UsageError
 
 T = TypeVar("T")
@@ -33,8 +34,6 @@ PIPE_WIDTH = 1000
 """Columns where no terminal limits them: a line is never broken for a program that reads it."""
 COMPLETED_WITHIN_S = 0.5
 """How long completion by the Tab key may take."""
-_DURATION = re.compile(r"([0-9]{1,6})(ms|s|m|h|d)")
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 Exporter = Annotated[
     str,
@@ -136,21 +135,17 @@ def print_not_live_warning(answer: dict[str, Any], *, as_json: bool) -> None:
         console().print(Text(line, style="bold red"), soft_wrap=True)
 
 
-def _print_unreachable(error: KcmError) -> None:
-    warn(f"{error}; waiting for it")
-
-
 def poll(
     ask: Callable[[], T],
     *,
     every_s: float,
-    on_unreachable: Callable[[KcmError], None] = _print_unreachable,
+    on_unreachable: Callable[[str], None] = warn,
     begun: bool = False,
 ) -> Iterator[T]:
     """Yield the answer repeatedly; while an exporter is down, wait for it.
 
-    The first answer must arrive, unless an earlier call had one. `on_unreachable` gets the error of
-    each outage once.
+    The first answer must arrive, unless an earlier call had one. `on_unreachable` gets a line
+    about each outage once.
     """
     away = False
     while True:
@@ -161,7 +156,7 @@ def poll(
             if not begun:
                 raise
             if not away:
-                on_unreachable(error)
+                on_unreachable(f"{error}; waiting for it")
             away = True
         else:
             begun, away = True, False
@@ -175,9 +170,8 @@ def read_since(text: str, now_ms: int) -> int:
     >>> read_since("30m", 3_600_000)
     1800000
     """
-    match = _DURATION.fullmatch(text)
-    if match is not None:
-        return max(0, now_ms - int(match[1]) * _UNIT_MS[match[2]])
+    if re.fullmatch(DURATION, text):
+        return max(0, now_ms - duration_ms(text))
     return read_milliseconds("--since", text)
 
 

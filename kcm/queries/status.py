@@ -21,7 +21,6 @@ from kcm.queries.options import (
 )
 from kcm.queries.status_text import MOST_PARTITIONS, fleet, screen
 from pipeline.clock import clock_ms
-from pipeline.runtime import KcmError
 
 POLL_INTERVAL_S = 1.0
 MOST_BROKERS = 1000
@@ -93,9 +92,8 @@ def _watch(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
         _repeat(api, cluster, as_json=as_json)
     with Live(console=console(), screen=True, auto_refresh=False) as live:
 
-        def on_unreachable(error: KcmError) -> None:
-            line = Text(f"{error}; waiting for it", style="bold red")
-            live.update(line, refresh=True)
+        def on_unreachable(line: str) -> None:
+            live.update(Text(line, style="bold red"), refresh=True)
 
         for answer in poll(
             lambda: read_status(api, cluster),

@@ -48,9 +48,9 @@ def test_an_exporter_that_goes_away_is_waited_for_and_reported_once() -> None:
             raise answer
         return answer
 
-    seen = poll(ask, every_s=0, on_unreachable=lambda error: errors.append(str(error)))
+    seen = poll(ask, every_s=0, on_unreachable=errors.append)
     assert list(itertools.islice(seen, 3)) == [1, 2, 3]
-    assert errors == ["away", "x"]
+    assert errors == ["away; waiting for it", "x; waiting for it"]
 
 
 def test_an_exporter_that_was_never_there_is_not_waited_for() -> None:
