@@ -9,14 +9,14 @@ import http.client
 import json
 import urllib.error
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import Status
 from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.text import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
-from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.queries.api_client import ExporterApi, Json, cluster_path
 from kcm.queries.http_config import OPTION
 from kcm.queries.options import ago, blame
 from pipeline.clock import clock_ms
@@ -34,8 +34,6 @@ _MOST_PATHS = 5
 """How many of the paths that the watcher may not read a line names."""
 _READ_LATE_MS = 5_000
 """A change that the watcher saw by so much later may have been read late, after a resync."""
-
-Json = dict[str, Any]
 
 
 class ExporterReadiness(NamedTuple):

@@ -5,7 +5,6 @@ field that is read. An answer that the client already has is not sent again (ETa
 second costs almost nothing.
 """
 
-import functools
 import http.client
 import ipaddress
 import json
@@ -175,7 +174,7 @@ class ExporterApi:
         return UnreachableError(f"the exporter at {self.url} says: {detail}")
 
     def _read(self, body: bytes) -> ApiAnswer:
-        decoded = json.loads(body, object_hook=functools.partial(ApiAnswer, url=self.url))
+        decoded = json.loads(body, object_hook=lambda found: ApiAnswer(found, self.url))
         if not isinstance(decoded, ApiAnswer):
             raise ValueError(decoded)  # noqa: TRY004  # the answer is a value, and a wrong one
         return decoded

@@ -206,11 +206,9 @@ def _summary(answer: dict[str, Any]) -> str:
 def _brokers(brokers: list[dict[str, Any]]) -> RenderableType:
     table = PlainTable("broker", "preferred", "not led", "then", "imbalance", "after")
     for broker in brokers[:SHOWN]:
+        counts = ("broker", "preferred", "not_led_before", "not_led_after")
         table.add(
-            str(broker["broker"]),
-            str(broker["preferred"]),
-            str(broker["not_led_before"]),
-            str(broker["not_led_after"]),
+            *(str(broker[name]) for name in counts),
             f"{broker['ratio_before']:.1%}",
             f"{broker['ratio_after']:.1%}",
         )

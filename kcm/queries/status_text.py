@@ -13,6 +13,7 @@ from rich.text import Text
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
+from kcm.queries.api_client import Json
 from kcm.queries.options import ago, blame, lasting
 
 MOST_BROKERS = 30
@@ -24,8 +25,6 @@ _GOOD = "bold green"
 _BAD = "bold red"
 _DOUBTFUL = "bold yellow"
 _STATUS_STYLES = {"live": _GOOD, "behind": _BAD, "divergent": _BAD, "blind": _BAD}
-
-Json = dict[str, Any]
 
 
 def fleet(clusters: Sequence[Json]) -> RenderableType:
