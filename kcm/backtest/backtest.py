@@ -135,7 +135,7 @@ def backtest(
             rule_file,
             scrapes=history.scrapes,
             interval_ms=evaluated_ms,
-            known=_SERVED.__contains__,
+            known=_SERVED,
         ).run(folder)
     result = BackTest(history, rule_file, evaluated)
     with printing():

@@ -9,7 +9,7 @@ moment. Rules that depend on each other, or on themselves, cannot be evaluated t
 named.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,7 +61,7 @@ class Evaluation:
         rules: all of them.
         scrapes: the moments of the history, in milliseconds since 1970.
         interval_ms: the evaluation interval of a group that sets none.
-        known: whether a metric of this name is in the history.
+        known: the names of the metrics that the history may have.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Evaluation:
         *,
         scrapes: range,
         interval_ms: int,
-        known: Callable[[str], bool],
+        known: Collection[str],
     ) -> None:
         self._server = server
         self._scrapes = scrapes
@@ -118,7 +118,7 @@ class Evaluation:
 
     def _judge(self, placed: _Placed, recorded: set[str]) -> None:
         rule = placed.rule
-        unknown = sorted(n for n in placed.needs - recorded if not self._known(n))
+        unknown = sorted(n for n in placed.needs - recorded if n not in self._known)
         if unknown:
             self._trouble.append(Trouble(rule, f"the history has no {', '.join(unknown)}"))
         for labels, active in _by_labels(rule, self._evaluate(placed)).items():

@@ -32,17 +32,11 @@ class Window(NamedTuple):
     @classmethod
     def read(cls, begin: str | None, end: str | None) -> Self:
         """Return the window that the options give; raises UsageError."""
-        window = cls(
-            None if begin is None else read_milliseconds("--from", begin),
-            None if end is None else read_milliseconds("--to", end),
-        )
-        if (
-            window.from_ms is not None
-            and window.to_ms is not None
-            and window.from_ms > window.to_ms
-        ):
+        from_ms = None if begin is None else read_milliseconds("--from", begin)
+        to_ms = None if end is None else read_milliseconds("--to", end)
+        if from_ms is not None and to_ms is not None and from_ms > to_ms:
             raise UsageError(f"--from {begin} is after --to {end}")
-        return window
+        return cls(from_ms, to_ms)
 
     def of_bundles(self, source: LogSource) -> Self:
         """Return the window; where no option gives a time, the bundles' times are used."""
@@ -110,23 +104,25 @@ def record(
             sampler=sampler,
         )
         run.follow(source.lines)
-    if sampler.first_at is None or sampler.last_at is None:
+    scrapes = sampler.moments
+    if not scrapes:
         raise UsageError(
             "there is no scrape in the history: it is shorter than --scrape-interval, lies outside of "
             "--from and --to, or its first resync does not end"
         )
     control = run.replay.state.control
     found = [*closed, *(incident_tracker.newest(control)[:1] if control.incidents.open else ())]
-    begin = max(sampler.first_at, window.from_ms or 0)
+    first_at, last_at = scrapes[0], scrapes[-1]
+    begin = max(first_at, window.from_ms or 0)
     return ScrapedHistory(
         cluster=control.cluster,
-        scrapes=range(sampler.first_at, sampler.last_at + 1, interval_ms),
+        scrapes=scrapes,
         samples=writer.samples,
-        window=(begin, sampler.last_at),
+        window=(begin, last_at),
         incidents=[
             each
             for each in found
-            if sampler.first_at - interval_ms <= each.started_at <= sampler.last_at
+            if first_at - interval_ms <= each.started_at <= last_at
             and (each.closed_at is None or each.closed_at >= begin)
         ],
     )

@@ -53,9 +53,7 @@ class ScrapeSampler:
         end_ms: int | None = None,
     ) -> None:
         self.next_at = 0
-        self.scrapes = 0
-        self.first_at: int | None = None
-        self.last_at: int | None = None
+        self._first_at: int | None = None
         self._interval_ms = interval_ms
         self._begin_ms = begin_ms
         self._end_ms = end_ms
@@ -68,10 +66,16 @@ class ScrapeSampler:
         self._known_at = 0
         """The time of the newest change that is shown."""
 
+    @property
+    def moments(self) -> range:
+        """When it has scraped so far."""
+        first_at = self.next_at if self._first_at is None else self._first_at
+        return range(first_at, self.next_at, self._interval_ms)
+
     def take(self, state: ClusterState, until: int) -> None:
         """Scrape at each moment before `until`, but not before the log's first resync has ended."""
         control = state.control
-        if self.first_at is None:
+        if self._first_at is None:
             if not control.log.baseline or control.log.resync is not None:
                 return
             self.next_at = self._moment_from(max(control.now, self._begin_ms))
@@ -105,23 +109,20 @@ class ScrapeSampler:
             self._collector.update([changed], self._views.clusters)
 
     def _scrape(self, at: int) -> None:
-        if self.scrapes >= MOST_SCRAPES:
+        if len(self.moments) >= MOST_SCRAPES:
             raise UsageError(
                 f"the history has more than {MOST_SCRAPES} scrapes: give --from and --to, or a longer "
                 "--scrape-interval"
             )
-        self.scrapes += 1
-        self.first_at = at if self.first_at is None else self.first_at
-        self.last_at = at
+        self._first_at = at if self._first_at is None else self._first_at
         collector = self._collector
         collector.worst_topics.update(collector.snapshots(), at)
         self._scraped(at, timed_lines(collector.scrape(Format.TEXT, at), self._labels, at))
 
     def _reading(self, snapshot: ClusterSnapshot) -> ReaderProgress:
-        watcher_ms = max(0, self.next_at - self._known_at)
         return ReaderProgress(
             read_ms=0,
-            watcher_ms=watcher_ms,
+            watcher_ms=max(0, self.next_at - self._known_at),
             session=snapshot.view.log.session,
             late_ms=LATE_MS,
         )

@@ -61,7 +61,7 @@ class Bench:
             RuleFile(groups=[Group(name="g", interval=interval, rules=list(rules))]),
             scrapes=SCRAPES,
             interval_ms=EVERY_MS,
-            known=known.__contains__,
+            known=known,
         ).run(self._folder)
 
     def recorded(self) -> list[str]:
