@@ -150,9 +150,7 @@ def elect(
         return ended
     # Kafka may take `wait` to elect, and the effect may take as long: elections seen within both
     # times count as these.
-    requests = (
-        None if pipeline is None else RequestWriter(pipeline, name, holds_s=2 * wait, warn=warn)
-    )
+    requests = None if pipeline is None else RequestWriter(pipeline, name, holds_s=2 * wait)
 
     def ask(partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str | None]:
         if requests is not None:

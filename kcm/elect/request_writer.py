@@ -6,11 +6,12 @@ The log's address comes from the user's own settings, because an exporter could 
 """
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from controller_model.kafka.ids import TopicPartition, partition_of
 from controller_model.records.changes import VERSION
 from controller_model.records.election_requests import ElectionRequest, encode_request
+from kcm.cli.text import warn
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError
 from pipeline.settings import PipelineSettings
@@ -26,25 +27,17 @@ _WITHIN_S = 5.0
 class RequestWriter:
     """Writes which partitions of one cluster are to be elected."""
 
-    def __init__(
-        self,
-        settings: PipelineSettings,
-        cluster: str,
-        *,
-        holds_s: float,
-        warn: Callable[[str], None],
-    ) -> None:
-        """Take for how long after a request elections may follow, and whom to warn, once, when a write fails."""
+    def __init__(self, settings: PipelineSettings, cluster: str, *, holds_s: float) -> None:
+        """Take for how long after a request elections may follow."""
         self._settings = settings
         self._cluster = cluster
         self._holds_ms = int(holds_s * 1000)
-        self._warn = warn
         self._topic = topic_names(settings.topic_prefix).changes
         self._place: tuple[RecordWriter, int] | None = None
         self._is_in_vain = False
 
     def write(self, partitions: Sequence[TopicPartition]) -> None:
-        """Record that these elections are requested now."""
+        """Record that these elections are requested now; warn, once, when that fails."""
         if self._is_in_vain:
             return
         request = ElectionRequest(
@@ -58,12 +51,11 @@ class RequestWriter:
         try:
             self._place = self._place or self._open()
             writer, partition = self._place
-            writer.write(
-                self._topic, partition, [NewRecord(self._cluster, encode_request(request))]
-            )
+            record = NewRecord(self._cluster, encode_request(request))
+            writer.write(self._topic, partition, [record])
         except KcmError as error:
             self._is_in_vain = True
-            self._warn(f"the grade will not name these elections: {error}")
+            warn(f"the grade will not name these elections: {error}")
 
     def _open(self) -> tuple[RecordWriter, int]:
         """Return the writer, and the cluster's partition of the log."""

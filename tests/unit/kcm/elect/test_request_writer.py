@@ -35,7 +35,8 @@ class Desk:
         monkeypatch.setattr(request_writer, "clock_ms", lambda: 7)
         self.warnings: list[str] = []
         settings = load(PipelineSettings, bootstrap_servers="k:1", topic_prefix="mine")
-        self.writer = RequestWriter(settings, "prod", holds_s=60.5, warn=self.warnings.append)
+        monkeypatch.setattr(request_writer, "warn", self.warnings.append)
+        self.writer = RequestWriter(settings, "prod", holds_s=60.5)
 
 
 def test_a_request_goes_to_the_key_and_partition_of_its_cluster(
