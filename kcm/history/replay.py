@@ -13,7 +13,7 @@ import typer
 
 from controller_model.history.log_replay import END, Point
 from controller_model.history.snapshot import Snapshot, encode_snapshot
-from controller_model.history.snapshot_diff import SnapshotDiff, diff, encode_diff
+from controller_model.history.snapshot_diff import diff, encode_diff
 from controller_model.records.event_records import EventId, encode_event, number
 from controller_model.records.events import AnyEvent
 from kcm.cli.options import Options, with_options
@@ -94,7 +94,9 @@ def replay(
         for point, snapshot in zip(points, snapshots, strict=True):
             _warn_of_early_end(point, snapshot)
         if difference is not None:
-            _print_diff(diff(*snapshots), as_json=as_json)
+            found = diff(*snapshots)
+            lines = [encode_diff(found).decode()] if as_json else diff_lines(found)
+            sys.stdout.writelines(f"{line}\n" for line in lines)
         elif as_json:
             sys.stdout.write(f"{encode_snapshot(snapshots[0]).decode()}\n")
         else:
@@ -132,12 +134,6 @@ class EventPrinter:
         for record in number(cluster, LINEAGE, events, after=self._last):
             self._last = record.id
             sys.stdout.write(f"{encode_event(record).decode()}\n")
-
-
-def _print_diff(difference: SnapshotDiff, *, as_json: bool) -> None:
-    lines = [encode_diff(difference).decode()] if as_json else diff_lines(difference)
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
 
 
 def _warn_of_early_end(point: Point, snapshot: Snapshot) -> None:

@@ -89,31 +89,25 @@ def _lines(name: str, source: io.BufferedIOBase, at_once: int) -> Iterator[Line]
     number = 0
     begun: list[bytes] = []
     """The bytes read so far of the line that is not complete yet."""
-    data, damage = _read_on(source, at_once)
-    while data:
-        *ends, rest = data.split(b"\n")
-        for end in ends:
-            number += 1
-            yield from _line(name, number, b"".join([*begun, end]))
-            begun = []
-        begun.append(rest)
-        data, damage = _read_on(source, at_once)
+    damage = ""
+    try:
+        while data := source.read1(at_once):
+            *ends, rest = data.split(b"\n")
+            for end in ends:
+                number += 1
+                yield from _line(name, number, b"".join([*begun, end]))
+                begun = []
+            begun.append(rest)
+    except _UNPACKING_ERRORS as error:
+        damage = f"cannot be unpacked from here on: {error}"
+    except OSError as error:
+        damage = f"cannot be read from here on: {error.strerror or error}"
     last = b"".join(begun)
     if not damage or _is_whole(last):
         number += 1
         yield from _line(name, number, last)
     if damage:
         yield Line(f"{name}:{number + 1}", b"", damage)
-
-
-def _read_on(source: io.BufferedIOBase, at_once: int) -> tuple[bytes, str]:
-    """Return the next bytes, empty at the end, and the error if it is damage rather than the end."""
-    try:
-        return source.read1(at_once), ""
-    except _UNPACKING_ERRORS as error:
-        return b"", f"cannot be unpacked from here on: {error}"
-    except OSError as error:
-        return b"", f"cannot be read from here on: {error.strerror or error}"
 
 
 def _line(name: str, number: int, line: bytes) -> Iterator[Line]:
