@@ -182,9 +182,6 @@ def _of_watched(
     return [*rest, unknown("topics", printable(why))]
 
 
-_SINCE_ELECTED_BY = ("auto_leader_rebalance",)
-
-
 def clusters_of(
     api: ExporterApi, settings: AllSettings, watched: str | None, own: str | None
 ) -> dict[str, dict[str, int | None]]:
@@ -204,9 +201,9 @@ def clusters_of(
                 found[name] = {
                     "min_insync_replicas": answer["min_isr_assumed"],
                     "leader_imbalance_percentage": rebalance["threshold_percentage"],
-                    # A fold of an earlier release does not have this setting.
-                    **{each: rebalance[each] for each in _SINCE_ELECTED_BY if each in rebalance},
                 }
+                if "auto_leader_rebalance" in rebalance:  # not by a fold of an earlier release
+                    found[name]["auto_leader_rebalance"] = rebalance["auto_leader_rebalance"]
     except KcmError:
         pass  # its own check reports why
     if not found and watched == own:
