@@ -40,15 +40,8 @@ class Outages:
     def _begin(self, kind: OutageKind, partitions: Iterable[TopicPartition], step: int) -> None:
         for id_ in partitions:
             self._open[kind, id_] = len(self._all)
-            self._all.append(
-                PartitionOutage(
-                    kind=kind,
-                    topic=id_.topic,
-                    partition=id_.partition,
-                    from_step=step,
-                    until_step=None,
-                )
-            )
+            begun = PartitionOutage(kind=kind, **id_._asdict(), from_step=step, until_step=None)
+            self._all.append(begun)
 
     def _end(self, kind: OutageKind, partitions: Iterable[TopicPartition], step: int) -> None:
         for id_ in partitions:

@@ -169,12 +169,8 @@ class RehearsedCluster:
         if assignment is None:
             return None
         state = self._reader.partition_state(old.id)
-        fields = {
-            "replicas": assignment.replicas,
-            "adding": assignment.adding,
-            "removing": assignment.removing,
-            "deleting": self._cluster.tree.find(f"/admin/delete_topics/{old.topic}") is not None,
-        }
+        deletion = self._cluster.tree.find(f"/admin/delete_topics/{old.topic}")
+        fields = msgspec.structs.asdict(assignment) | {"deleting": deletion is not None}
         if state is not None:
             decided = state.leader_and_isr
             fields |= {

@@ -73,15 +73,7 @@ def record(
 ) -> ScrapedHistory:
     """Replay a log and write its scrapes to `blocks`; raises UsageError, EnvironmentProblemError.
 
-    Args:
-        source: the log.
-        cluster: which cluster, if the log has several.
-        window: the time for which results are reported.
-        reach_ms: how far the rules look back.
-        interval_ms: the scrape interval.
-        labels: what Prometheus adds to each sample.
-        folder: for temporary texts.
-        blocks: where the blocks are made.
+    `reach_ms` is how far the rules look back, `labels` is what Prometheus adds to each sample, and `folder` is for temporary texts.
     """
     closed: list[Incident] = []
 

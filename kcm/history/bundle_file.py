@@ -61,7 +61,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What the topics no longer held, as text; empty when nothing is missing."""
 
 
-_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Manifest)
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, *DECODING_ERRORS)
 """The exceptions for a damaged zip, for one with a password (RuntimeError) and a damaged manifest."""
@@ -104,7 +103,7 @@ def write_bundle(
     unfinished = path.with_name(f"{path.name}.part")
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as bundle:
-            bundle.writestr(MANIFEST_NAME, msgspec.json.format(_encoder.encode(manifest)))
+            bundle.writestr(MANIFEST_NAME, msgspec.json.format(msgspec.json.encode(manifest)))
             if before is not None:
                 bundle.writestr(BEFORE_NAME, before + b"\n")
             bundle.writestr(AFTER_NAME, after + b"\n")
