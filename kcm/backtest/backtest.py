@@ -112,7 +112,7 @@ def backtest(
     added = _labels(label or [])
     settings = load_replay(config, options)
     rule_file = read_rules(rules)
-    source = open_log(settings, files or [], cluster, from_topic=from_topic)
+    source = open_log(settings, files, cluster, from_topic=from_topic)
     with (
         tempfile.TemporaryDirectory(prefix="kcm-backtest-") as name,
         Supervisor(Path(name), kill_on_exit=True) as supervisor,

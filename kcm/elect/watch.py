@@ -48,13 +48,14 @@ class ClusterWatch:
         answer: dict[str, Any] = self._api.get(cluster_path(self.cluster))
         counts = answer["counts"]
         epochs = {broker["id"]: broker["epoch"] for broker in answer["brokers"]}
+        offline = self._partitions(filter="offline", most=PAGE) if counts["offline"] else ()
         return ClusterSample(
             status=answer["completeness"]["status"],
             controller=answer["controller"]["id"],
             epoch=answer["controller"]["epoch"],
             registrations={id_: epochs.get(id_) for id_ in answer["brokers_live"]},
             offline=counts["offline"],
-            offline_named=self._offline() if counts["offline"] else frozenset(),
+            offline_named=frozenset(map(_name, offline)),
             under_min_isr=counts["under_min_isr"],
             imbalance=counts["preferred_imbalance"],
         )
@@ -90,9 +91,6 @@ class ClusterWatch:
             listed = self._partitions(topic=topic, after=after, most=last - first + 1)
             found |= {_name(each) for each in listed if _is_led_right(each)}
         return found
-
-    def _offline(self) -> frozenset[TopicPartition]:
-        return frozenset(map(_name, self._partitions(filter="offline", most=PAGE)))
 
     def _partitions(self, *, most: int = _MOST, **params: Any) -> Iterator[dict[str, Any]]:
         path = cluster_path(self.cluster, "/partitions")

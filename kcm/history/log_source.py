@@ -35,25 +35,18 @@ class LogSource(NamedTuple):
 
     lines: Iterator[Line]
     manifests: Mapping[str, Manifest]
-    settings: ReplaySettings
-
-    @property
-    def assumed(self) -> AssumedOf:
-        """The values assumed for a cluster: from the settings, else from the bundle that holds its log."""
-        made_with = {
-            each.cluster: each.assumed_min_insync_replicas for each in self.manifests.values()
-        }
-        return lambda name: self.settings.assumed(name, made_with.get(name))
+    assumed: AssumedOf
+    """The values assumed for a cluster: from the settings, else from the bundle that holds its log."""
 
 
 def open_log(
-    settings: ReplaySettings, files: Sequence[str], cluster: str | None, *, from_topic: bool
+    settings: ReplaySettings, files: Sequence[str] | None, cluster: str | None, *, from_topic: bool
 ) -> LogSource:
     """Return the log in the topic or in the files; raises UsageError."""
     if from_topic and files:
         raise UsageError("give files or --from-topic, not both")
     if from_topic:
-        return LogSource(_topic_lines(settings, cluster), {}, settings)
+        return LogSource(_topic_lines(settings, cluster), {}, settings.assumed)
     if not files:
         raise UsageError("which log? name a FILE, - for standard input, or --from-topic")
     check_files(files)
@@ -61,7 +54,10 @@ def open_log(
     for name, manifest in manifests.items():
         for reason in manifest.missing:
             warn(f"{name}: missing: {reason}")
-    return LogSource(lines_of(files), manifests, settings)
+    made_with = {each.cluster: each.assumed_min_insync_replicas for each in manifests.values()}
+    return LogSource(
+        lines_of(files), manifests, lambda name: settings.assumed(name, made_with.get(name))
+    )
 
 
 def _topic_lines(settings: ReplaySettings, cluster: str | None) -> Iterator[Line]:

@@ -84,8 +84,7 @@ def replay(
     does not begin with a resync is replayed from its first change on, and its snapshot is called incomplete, too.
     """  # fmt: skip
     points = _points(until, at, difference)
-    settings = load_replay(config, options)
-    source = open_log(settings, files or [], cluster, from_topic=from_topic)
+    source = open_log(load_replay(config, options), files, cluster, from_topic=from_topic)
     on_events = EventPrinter(as_json=as_json) if events else None
     run = ReplayRun(cluster, points, assumed=source.assumed, on_events=on_events)
     with printing():

@@ -139,8 +139,7 @@ def rehearse(
         from kcm.rehearse.recorded import rehearse_on_log  # noqa: PLC0415  # to ask the exporter takes no simulator
 
         point = END if at is None else read_point("--at", at)
-        settings = load_replay(config, options)
-        source = open_log(settings, files or [], cluster, from_topic=from_topic)
+        source = open_log(load_replay(config, options), files, cluster, from_topic=from_topic)
         answer = rehearse_on_log(source, steps, cluster=cluster, point=point, most=limit)
     elif at is not None:
         raise UsageError("option --at: it needs a log: name a FILE, or give --from-topic")

@@ -21,7 +21,7 @@ EVERY_MS = 15_000
 def source_of(history: History) -> LogSource:
     """Return a history as a recorded log."""
     recorded = [Line("log:1", line) for line in lines(history.changes).splitlines()]
-    return LogSource(iter(recorded), {}, load_replay(None, {}))
+    return LogSource(iter(recorded), {}, load_replay(None, {}).assumed)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def recorder(programs: Path, tmp_path: Path, blocks: Path) -> Recorder:
 def test_the_window_of_a_bundle_is_its_incident() -> None:
     """Options override the bundle's times."""
     bundles = {"a.zip": manifest(from_ms=10, to_ms=20), "b.zip": manifest(from_ms=15, to_ms=40)}
-    source = LogSource(iter(()), bundles, load_replay(None, {}))
+    source = LogSource(iter(()), bundles, load_replay(None, {}).assumed)
     assert Window.read(None, None).of_bundles(source) == (10, 40)
     assert Window.read("12", None).of_bundles(source) == (12, 40)
     assert Window.read(None, "30").of_bundles(source) == (10, 30)

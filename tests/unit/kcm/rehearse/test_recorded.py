@@ -44,7 +44,7 @@ def on_log(
         Line(f"log:{number}", data)
         for number, data in enumerate(lines(changes).splitlines(), start=1)
     )
-    source = LogSource(recorded, {}, load_replay(None, {}))
+    source = LogSource(recorded, {}, load_replay(None, {}).assumed)
     return rehearse_on_log(source, steps, cluster=None, point=point, most=most)
 
 
