@@ -6,9 +6,9 @@ environment serve all. A place in a log is GENERATION:SEQ, or a time.
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from controller_model.history.log_replay import Point
@@ -32,13 +32,14 @@ NAMES = (
 )
 """The settings that are options; the others are only for the parts."""
 
+_ByCluster = Annotated[dict[str, MinIsr], NoDecode, BeforeValidator(by_cluster)]
 _POSITION = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 
 
 class ReplaySettings(PipelineSettings):
     """The settings of a replay."""
 
-    min_insync_replicas: Annotated[dict[str, MinIsr], NoDecode] = Field(
+    min_insync_replicas: _ByCluster = Field(
         default_factory=dict,
         description="min.insync.replicas where ZooKeeper sets none, by cluster: prod=2,stage=1. "
         "For a cluster that is missing here, the figures that depend on it are not "
@@ -47,11 +48,6 @@ class ReplaySettings(PipelineSettings):
     assumed_min_insync_replicas: MinIsr | None = Field(
         None, description="Value for all clusters that min_insync_replicas does not name."
     )
-
-    @field_validator("min_insync_replicas", mode="before")
-    @classmethod
-    def _split_clusters(cls, value: Any) -> Any:
-        return by_cluster(value)
 
     def assumed(self, cluster: str, made_with: int | None = None) -> Assumed:
         """Return the values assumed for a cluster; `made_with` is the value in the bundle that holds its log."""
