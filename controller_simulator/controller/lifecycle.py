@@ -16,6 +16,7 @@ process*), kafka.zk.KafkaZkClient.registerControllerAndIncrementControllerEpoch.
 """
 
 import msgspec
+from msgspec.structs import replace
 
 from controller_model.kafka.errors import ModelError, UnreadableZnodeError
 from controller_model.kafka.ids import NO_CONTROLLER
@@ -24,7 +25,6 @@ from controller_simulator.controller.context import INITIAL_CONTROLLER_EPOCH
 from controller_simulator.controller.phases import (
     FAILOVER_STEPS,
     TRANSITIONS,
-    WAITS,
     ElectionStep,
     LifecycleEvent,
     Phase,
@@ -63,8 +63,6 @@ class Lifecycle(msgspec.Struct, frozen=True):
     """The version of /controller_epoch that its writes expect."""
     steps_done: int = 0
     """How many of FAILOVER_STEPS are done; a controller that met an error may lack some for good."""
-    waiting: tuple[LifecycleEvent, ...] = ()
-    """Events that arrived during the failover."""
     kraft_controller_epoch: bool = True
     """Whether it writes a KRaft controller's epoch into /controller (Kafka 3.4 and later)."""
 
@@ -82,30 +80,16 @@ class Lifecycle(msgspec.Struct, frozen=True):
 def handle(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, *, session: int) -> Lifecycle:
     """Return the lifecycle after an event, given what ZooKeeper holds; an election is written there.
 
-    The caller does the steps: `next_step` until there is none, reporting each by STEP_DONE. A
-    controller that resigns has no epoch afterwards.
+    The caller does the steps: `next_step` until there is none, reporting each by STEP_DONE, and
+    keeps other events until then. A controller that resigns has no epoch afterwards.
     """
     targets = TRANSITIONS[life.phase][event]
     if not targets:
         return life
-    if targets == WAITS:
-        return _with(life, waiting=_queued(life.waiting, event))
-    led = _process_waiting(_process(life, event, tree, session), tree, session)
+    led = _process(life, event, tree, session)
     if led.phase not in targets:
         raise ModelError(f"{event} led from {life.phase} to {led.phase}")
     return led
-
-
-def _queued(
-    waiting: tuple[LifecycleEvent, ...], event: LifecycleEvent
-) -> tuple[LifecycleEvent, ...]:
-    """Return the queue with this event added; the end of the session, or a shutdown, clears it first.
-
-    Source: ControllerEventManager.clearAndPut.
-    """
-    return (
-        (event,) if event in {LifecycleEvent.EXPIRE, LifecycleEvent.SHUTDOWN} else (*waiting, event)
-    )
 
 
 def register_controller(
@@ -171,9 +155,9 @@ def _process(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, session: i
         case LifecycleEvent.FAILED:
             led = _move_controller(life, tree, session)
         case LifecycleEvent.EXPIRE:
-            led = _with(_resigned(life), phase=Phase.EXPIRED, active_controller_id=NO_CONTROLLER)
+            led = replace(_resigned(life), phase=Phase.EXPIRED, active_controller_id=NO_CONTROLLER)
         case _:  # LifecycleEvent.SHUTDOWN; the znode is deleted with the session
-            led = _with(_resigned(life), phase=Phase.CLOSED)
+            led = replace(_resigned(life), phase=Phase.CLOSED)
     return led
 
 
@@ -183,13 +167,13 @@ def _maybe_resign(life: Lifecycle, tree: ZnodeTree) -> Lifecycle:
     A failover that was fenced while no other broker holds /controller remains half done, as in
     Kafka.
     """
-    seen = _with(life, active_controller_id=controller_id(tree))
+    seen = replace(life, active_controller_id=controller_id(tree))
     return _resigned(seen) if life.is_active and not seen.is_active else _settled(seen)
 
 
 def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
     """Take /controller unless a broker holds it (KafkaController.elect)."""
-    seen = _with(life, active_controller_id=controller_id(tree))
+    seen = replace(life, active_controller_id=controller_id(tree))
     if seen.active_controller_id != NO_CONTROLLER:
         return _settled(seen)
     try:
@@ -201,7 +185,7 @@ def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
         )
     except ControllerMovedError:
         return _maybe_resign(seen, tree)
-    return _with(
+    return replace(
         seen,
         phase=Phase.FAILOVER,
         active_controller_id=life.broker,
@@ -213,40 +197,27 @@ def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
 
 def _finish_step(life: Lifecycle) -> Lifecycle:
     """Continue with the next step of the failover; after the last one the broker is the controller."""
-    done = _with(life, steps_done=life.steps_done + 1)
+    done = replace(life, steps_done=life.steps_done + 1)
     is_last = done.steps_done == len(FAILOVER_STEPS)
-    return _with(done, phase=Phase.ACTIVE) if is_last else done
+    return replace(done, phase=Phase.ACTIVE) if is_last else done
 
 
 def _move_controller(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
     """Give up /controller, so that another broker takes it (KafkaController.triggerControllerMove)."""
-    seen = _with(life, active_controller_id=controller_id(tree))
+    seen = replace(life, active_controller_id=controller_id(tree))
     if not seen.is_active:
         # Kafka only warns: the machines of the failed controller are not shut down.
-        return _with(seen, phase=Phase.STANDBY)
+        return replace(seen, phase=Phase.STANDBY)
     deletion = fenced(DeleteZnode(CONTROLLER_PATH), epoch_zk_version=life.epoch_zk_version)
     tree.attempt(deletion, session=session)
-    return _with(_resigned(seen), active_controller_id=NO_CONTROLLER)
-
-
-def _process_waiting(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
-    """Handle the events that have waited for the end of the failover."""
-    while life.waiting and life.phase is not Phase.FAILOVER:
-        event, *rest = life.waiting
-        led = handle(_with(life, waiting=()), event, tree, session=session)
-        life = _with(led, waiting=(*led.waiting, *rest))
-    return life
+    return replace(_resigned(seen), active_controller_id=NO_CONTROLLER)
 
 
 def _settled(life: Lifecycle) -> Lifecycle:
     """Return the lifecycle in the phase that follows from who holds /controller."""
-    return _with(life, phase=Phase.ACTIVE if life.is_active else Phase.STANDBY)
+    return replace(life, phase=Phase.ACTIVE if life.is_active else Phase.STANDBY)
 
 
 def _resigned(life: Lifecycle) -> Lifecycle:
     """Return the lifecycle without everything that only a controller knows (ControllerContext.resetContext)."""
-    return _with(life, phase=Phase.STANDBY, epoch=0, epoch_zk_version=0, steps_done=0)
-
-
-def _with(life: Lifecycle, **fields: object) -> Lifecycle:
-    return msgspec.structs.replace(life, **fields)
+    return replace(life, phase=Phase.STANDBY, epoch=0, epoch_zk_version=0, steps_done=0)

@@ -49,9 +49,6 @@ class LifecycleEvent(enum.StrEnum):
 
 _LOOKING = (Phase.STANDBY, Phase.FAILOVER, Phase.ACTIVE)
 _HOLDING = (Phase.STANDBY, Phase.ACTIVE)
-_AFTER_FAILOVER = (*_LOOKING, Phase.EXPIRED, Phase.CLOSED)
-WAITS = (Phase.FAILOVER,)
-"""The target of an event that has to wait for the end of a failover."""
 
 _IGNORED: dict[LifecycleEvent, tuple[Phase, ...]] = dict.fromkeys(LifecycleEvent, ())
 
@@ -75,13 +72,9 @@ TRANSITIONS: dict[Phase, dict[LifecycleEvent, tuple[Phase, ...]]] = {
     Phase.STANDBY: _READY,
     Phase.FAILOVER: {
         **_IGNORED,
-        LifecycleEvent.CONTROLLER_CHANGE: WAITS,
-        LifecycleEvent.REELECT: WAITS,
-        LifecycleEvent.STEP_DONE: _AFTER_FAILOVER,
-        LifecycleEvent.CONTROLLER_MOVED: _AFTER_FAILOVER,
-        LifecycleEvent.FAILED: _AFTER_FAILOVER,
-        LifecycleEvent.EXPIRE: WAITS,
-        LifecycleEvent.SHUTDOWN: WAITS,
+        LifecycleEvent.STEP_DONE: (Phase.FAILOVER, Phase.ACTIVE),
+        LifecycleEvent.CONTROLLER_MOVED: _HOLDING,
+        LifecycleEvent.FAILED: (Phase.STANDBY,),
     },
     Phase.ACTIVE: _READY,
     Phase.EXPIRED: {
@@ -92,8 +85,7 @@ TRANSITIONS: dict[Phase, dict[LifecycleEvent, tuple[Phase, ...]]] = {
     Phase.CLOSED: _IGNORED,
 }
 """Where each event may lead; no target: it cannot occur there, or is ignored.  During a failover
-only its own end is handled: Kafka's event thread is busy, and other events wait
-(Lifecycle.waiting). After that they are handled, hence the many possible targets."""
+only its own steps are handled: Kafka's event thread is busy, and other events wait in its queue."""
 
 
 class ElectionStep(enum.StrEnum):

@@ -7,8 +7,17 @@ import json
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.broker import SimulatedBroker
+from controller_simulator.cluster.events import ControllerEvent
 from controller_simulator.cluster.operations import KillBroker, Reassign, StopBroker
 from controller_simulator.cluster.settings import Choices
+from controller_simulator.controller.controller_io import Transition
+from controller_simulator.controller.phases import (
+    FAILOVER_STEPS,
+    ElectionStep,
+    LifecycleEvent,
+    Phase,
+)
 from controller_simulator.zookeeper.transactions import Changed, SetZnode
 from tests.support.scripted_operations import (
     BounceBroker,
@@ -150,3 +159,21 @@ def test_a_dead_process_gets_no_requests() -> None:
     assert state(cluster) == (2, [2, 1], 0, 0)
     assert served(cluster.brokers[2]) == {}
     assert served(cluster.brokers[1]).keys() == {T0}
+
+
+def test_events_wait_for_the_end_of_a_failover() -> None:
+    """The event thread is busy: what arrives in between is handled when the last step is done."""
+    cluster = cluster_of()
+    done: list[ControllerEvent | ElectionStep] = []
+
+    def observe(run: SimulatedBroker, cause: ControllerEvent | ElectionStep, _: Transition) -> None:
+        done.append(cause)
+        if cause is FAILOVER_STEPS[0]:
+            cluster.notify(run, LifecycleEvent.EXPIRE)
+        if cause in FAILOVER_STEPS:
+            assert run.life.phase is Phase.FAILOVER
+
+    cluster.observe = observe
+    assert cluster.perform(KillBroker(0)) is None
+    assert tuple(done[: len(FAILOVER_STEPS)]) == FAILOVER_STEPS
+    assert cluster.brokers[1].life.phase is Phase.EXPIRED

@@ -240,47 +240,6 @@ def test_an_error_under_a_raised_epoch_does_not_delete(tree: ZnodeTree) -> None:
     assert controller_id(tree) == 0
 
 
-# --- the queue ------------------------------------------------------------------------------
-
-
-def test_events_wait_for_the_end_of_a_failover(tree: ZnodeTree) -> None:
-    """The event thread is busy: events that arrive in between are handled when the last step is done."""
-    life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * (STEPS - 1))
-    life = after(life, tree, LifecycleEvent.CONTROLLER_CHANGE)
-    assert life.waiting == (LifecycleEvent.CONTROLLER_CHANGE,)
-    replaced_by(tree, 1)
-    life = after(life, tree, LifecycleEvent.REELECT)
-    assert life.waiting == (LifecycleEvent.CONTROLLER_CHANGE, LifecycleEvent.REELECT)
-    assert life.phase is Phase.FAILOVER
-    outcome = handle(life, LifecycleEvent.STEP_DONE, tree, session=SESSIONS[0])
-    assert outcome == Lifecycle(0, Phase.STANDBY, active_controller_id=1)
-
-
-@pytest.mark.parametrize(
-    ("event", "phase"),
-    [(LifecycleEvent.EXPIRE, Phase.EXPIRED), (LifecycleEvent.SHUTDOWN, Phase.CLOSED)],
-)
-@pytest.mark.parametrize("end", [LifecycleEvent.STEP_DONE, LifecycleEvent.CONTROLLER_MOVED])
-def test_the_end_of_a_session_clears_the_queue(
-    tree: ZnodeTree, event: LifecycleEvent, phase: Phase, end: LifecycleEvent
-) -> None:
-    """Older events are forgotten; the end of the session is handled first, whether or not the failover succeeded."""
-    life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * (STEPS - 1))
-    life = after(life, tree, LifecycleEvent.REELECT, event)
-    assert life.waiting == (event,)
-    assert after(life, tree, end).phase is phase
-
-
-def test_a_second_failover_keeps_the_remaining_events_queued(tree: ZnodeTree) -> None:
-    """The deletion is handled first and the broker wins again; the change behind it waits once more."""
-    life = after(elected(tree), tree, LifecycleEvent.REELECT, LifecycleEvent.CONTROLLER_CHANGE)
-    tree.write(DeleteZnode("/controller"))
-    failed = after(life, tree, LifecycleEvent.CONTROLLER_MOVED)
-    assert (failed.phase, failed.epoch) == (Phase.FAILOVER, 2)
-    assert failed.waiting == (LifecycleEvent.CONTROLLER_CHANGE,)
-    assert after(failed, tree, *[LifecycleEvent.STEP_DONE] * STEPS).phase is Phase.ACTIVE
-
-
 # --- the table ------------------------------------------------------------------------------
 
 
@@ -289,7 +248,7 @@ def test_a_second_failover_keeps_the_remaining_events_queued(tree: ZnodeTree) ->
 def test_every_event_leads_to_a_phase_of_the_transition_table(
     tree: ZnodeTree, phase: Phase, event: LifecycleEvent, holder: int | None
 ) -> None:
-    """With any holder of /controller an event is dropped, waits, or leads to an allowed phase."""
+    """With any holder of /controller an event is dropped, or leads to an allowed phase."""
     tree.write(CreateZnode("/controller_epoch", "4"))
     if holder is not None:
         register_controller(tree, holder, session=SESSIONS[holder])

@@ -35,13 +35,9 @@ BY_HAND = """
     standby     | error                    | standby
     standby     | Expire                   | expired
     standby     | shutdown                 | closed
-    failover    | ControllerChange         | failover
-    failover    | Reelect                  | failover
-    failover    | step done                | standby failover active expired closed
-    failover    | ControllerMovedException | standby failover active expired closed
-    failover    | error                    | standby failover active expired closed
-    failover    | Expire                   | failover
-    failover    | shutdown                 | failover
+    failover    | step done                | failover active
+    failover    | ControllerMovedException | standby active
+    failover    | error                    | standby
     active      | ControllerChange         | standby active
     active      | Reelect                  | standby failover active
     active      | ControllerMovedException | standby active
