@@ -87,15 +87,15 @@ class HeldElection(msgspec.Struct, frozen=True):
     unclean: bool
 
 
-class Transition(msgspec.Struct, frozen=True):
+class Transition(msgspec.Struct):
     """The result of a step of the controller: writes and requests in order, and failures."""
 
-    writes: tuple[ZnodeWrite, ...] = ()
-    requests: tuple[Request, ...] = ()
-    failed: tuple[TransitionFailure, ...] = ()
+    writes: list[ZnodeWrite] = []
+    requests: list[Request] = []
+    failed: list[TransitionFailure] = []
     aborted: str | None = None
     """Why the event was aborted; None = it was not."""
-    elections: tuple[HeldElection, ...] = ()
+    elections: list[HeldElection] = []
     """The elections behind the writes; the first leader of a new partition is chosen without one."""
 
 
@@ -112,11 +112,7 @@ class ControllerIO:
         self.context = context
         self.reader = reader
         self.leader_recovery_supported = leader_recovery_supported
-        self._writes: list[ZnodeWrite] = []
-        self._requests: list[Request] = []
-        self._failed: list[TransitionFailure] = []
-        self._elections: list[HeldElection] = []
-        self._aborted: str | None = None
+        self._done = Transition()
         self._written: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self._reassign_partitions: Mapping[TopicPartition, tuple[int, ...]] | None = None
         self._reassign_partitions_written = False
@@ -126,18 +122,7 @@ class ControllerIO:
 
         After that everything is read from the reader again.
         """
-        done = Transition(
-            tuple(self._writes),
-            tuple(self._requests),
-            tuple(self._failed),
-            self._aborted,
-            tuple(self._elections),
-        )
-        self._writes.clear()
-        self._requests.clear()
-        self._failed.clear()
-        self._elections.clear()
-        self._aborted = None
+        done, self._done = self._done, Transition()
         self._written.clear()
         self._reassign_partitions_written = False
         return done
@@ -148,7 +133,7 @@ class ControllerIO:
         try:
             yield
         except AbortedEventError as error:
-            self._aborted = str(error)
+            self._done.aborted = str(error)
 
     def new_batch(self) -> RequestBatch:
         """Return an empty batch of requests."""
@@ -156,7 +141,7 @@ class ControllerIO:
 
     def send(self, batch: RequestBatch) -> None:
         """Send what the batch holds."""
-        self._requests.extend(batch.requests())
+        self._done.requests.extend(batch.requests())
 
     def send_update_metadata(
         self, partitions: Iterable[TopicPartition] = (), *, brokers: Iterable[int] | None = None
@@ -179,14 +164,14 @@ class ControllerIO:
     ) -> TransitionFailure:
         """Record that a step was not done (logFailedStateChange)."""
         failure = TransitionFailure(subject, previous, target, error)
-        self._failed.append(failure)
+        self._done.failed.append(failure)
         return failure
 
     def note_election(
         self, partition: TopicPartition, strategy: Strategy, *, unclean: bool
     ) -> None:
         """Record that a leader was elected."""
-        self._elections.append(HeldElection(partition, strategy, unclean))
+        self._done.elections.append(HeldElection(partition, strategy, unclean))
 
     # --- ZooKeeper --------------------------------------------------------------------------
 
@@ -198,7 +183,7 @@ class ControllerIO:
             raise ControllerMovedError(
                 f"controller epoch zkVersion check fails: expected {version}, found {found}"
             )
-        self._writes.append(fenced(write, epoch_zk_version=version))
+        self._done.writes.append(fenced(write, epoch_zk_version=version))
 
     def partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
         """Return a partition's state as ZooKeeper holds it now (getTopicPartitionStatesRaw)."""

@@ -31,7 +31,7 @@ def test_take_returns_each_effect_once() -> None:
     assert [len(done.writes), len(done.requests), len(done.failed)] == [1, 1, 1]
     assert (done.failed[0].error, done.aborted) == ("E", "broken")
     empty = play.io.take()
-    assert (empty.writes, empty.requests, empty.failed, empty.aborted) == ((), (), (), None)
+    assert (empty.writes, empty.requests, empty.failed, empty.aborted) == ([], [], [], None)
 
 
 def test_only_errors_that_kafka_does_not_handle_abort_an_event() -> None:
@@ -63,7 +63,7 @@ def test_a_fenced_write_is_neither_made_nor_remembered() -> None:
         play.io.create_state(PARTITION, LeaderAndIsr(1, (1,)))
     assert str(moved.value) == "controller epoch zkVersion check fails: expected 49, found 48"
     assert play.io.partition_state(PARTITION) is None
-    assert play.io.take().writes == ()
+    assert play.io.take().writes == []
 
 
 def test_a_topics_assignment_as_it_is_written() -> None:

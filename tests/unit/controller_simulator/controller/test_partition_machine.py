@@ -58,9 +58,9 @@ def test_every_step_changes_the_state_or_is_reported(
     controller.partitions.handle_state_changes([PARTITION], target, Strategy.OFFLINE)
     done = controller.take()
     if is_valid(previous, target):
-        assert (state_of(controller), done.failed) == (target, ())
+        assert (state_of(controller), done.failed) == (target, [])
         return
-    assert (state_of(controller), done.writes, done.requests) == (previous, (), ())
+    assert (state_of(controller), done.writes, done.requests) == (previous, [], [])
     assert [(f.subject, f.previous, f.target, f.error) for f in done.failed] == [
         (PARTITION, previous, target, "IllegalStateException")
     ]
@@ -71,14 +71,14 @@ def test_a_step_from_no_state_is_illegal() -> None:
     controller = Play(5)
     controller.topic("t", (5,))
     assert online(controller) is None
-    assert controller.take().failed == (
+    assert controller.take().failed == [
         TransitionFailure(
             PARTITION,
             PartitionState.NON_EXISTENT,
             PartitionState.ONLINE,
             "IllegalStateException",
         ),
-    )
+    ]
 
 
 def test_only_transitions_to_online_write_and_send() -> None:
@@ -94,7 +94,7 @@ def test_only_transitions_to_online_write_and_send() -> None:
         assert controller.partitions.handle_state_changes([PARTITION], target) == {}
         assert state_of(controller) is target
     done = controller.take()
-    assert (done.writes, done.requests, done.failed) == ((), (), ())
+    assert (done.writes, done.requests, done.failed) == ([], [], [])
 
 
 # --- new partitions --------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_a_new_partition_gets_its_first_live_replica_as_leader() -> None:
     controller = play(7, 6, 5, state=PartitionState.NEW, replicas=(4, 6, 5))
     assert online(controller) is None
     done = controller.take()
-    assert done.writes == (
+    assert done.writes == [
         Multi((FENCE, CreateZnode("/brokers/topics/t/partitions"))),
         Multi((FENCE, CreateZnode("/brokers/topics/t/partitions/0"))),
         Multi(
@@ -117,7 +117,7 @@ def test_a_new_partition_gets_its_first_live_replica_as_leader() -> None:
                 ),
             )
         ),
-    )
+    ]
     assert in_short(done.requests) == [
         "LeaderAndIsr to 6: t-0 leader 6 epoch 0 isr [6, 5] new",
         "LeaderAndIsr to 5: t-0 leader 6 epoch 0 isr [6, 5] new",
@@ -135,7 +135,7 @@ def test_a_new_partition_without_live_replicas_stays_new() -> None:
     controller.context.shutting_down.add(7)
     online(controller)
     done = controller.take()
-    assert (done.writes, done.requests) == ((), ())
+    assert (done.writes, done.requests) == ([], [])
     (failure,) = done.failed
     assert (failure.error, failure.previous) == ("StateChangeFailedException", PartitionState.NEW)
     assert state_of(controller) is PartitionState.NEW
@@ -172,7 +172,7 @@ def test_an_offline_partition_gets_a_leader() -> None:
     controller.state(PARTITION, -1, 5, leader_epoch=3, version=7)
     assert online(controller) == LeaderAndIsr(5, (5,), 4)
     done = controller.take()
-    assert done.writes == (
+    assert done.writes == [
         Multi(
             (
                 FENCE,
@@ -183,7 +183,7 @@ def test_an_offline_partition_gets_a_leader() -> None:
                 ),
             )
         ),
-    )
+    ]
     assert in_short(done.requests) == [
         "LeaderAndIsr to 5: t-0 leader 5 epoch 4 isr [5]",
         "UpdateMetadata to 5: ['t-0']",
@@ -264,7 +264,7 @@ def test_an_election_without_a_candidate_fails(strategy: Strategy) -> None:
     controller.state(PARTITION, 5, 5)
     result = online(controller, strategy)
     done = controller.take()
-    assert (done.writes, done.requests, done.failed) == ((), (), (result,))
+    assert (done.writes, done.requests, done.failed) == ([], [], [result])
     assert isinstance(result, TransitionFailure)
     assert (result.error, result.previous, result.target) == (
         "StateChangeFailedException",
@@ -281,7 +281,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
     result = online(controller)
     assert isinstance(result, TransitionFailure)
     assert result.error == "StateChangeFailedException"
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
 
 
 def test_a_state_of_the_same_controller_epoch_is_overwritten() -> None:
@@ -343,7 +343,7 @@ def test_an_election_needs_a_strategy() -> None:
     controller.state(PARTITION, -1, 5)
     with pytest.raises(ModelError, match="Election strategy is a required field"):
         controller.partitions.handle_state_changes([PARTITION], PartitionState.ONLINE)
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
 
 
 def test_a_controller_that_was_replaced_writes_nothing() -> None:
@@ -353,7 +353,7 @@ def test_a_controller_that_was_replaced_writes_nothing() -> None:
     controller.zookeeper.epoch_version = 50
     with pytest.raises(ControllerMovedError, match="expected 49, found 50"):
         online(controller)
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
     assert state_of(controller) is PartitionState.OFFLINE
 
 
@@ -361,7 +361,7 @@ def test_a_step_without_partitions_does_nothing() -> None:
     """Nothing is asked for, so nothing is done."""
     controller = Play(5)
     assert controller.partitions.handle_state_changes([], PartitionState.ONLINE) == {}
-    assert controller.take().requests == ()
+    assert controller.take().requests == []
 
 
 # --- startup and triggers --------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_a_clean_reassignment_takes_three_leader_epochs() -> None:
 
     catch_up(controller, partition, 1, 2, 3, 4, 5)
     controller.reassignments.maybe_complete(partition)
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
 
     catch_up(controller, partition, 1, 2, 3, 4, 5, 6)
     controller.reassignments.maybe_complete(partition)
@@ -187,7 +187,7 @@ def test_cancelling_without_a_reassignment_is_refused() -> None:
         partition: "NO_REASSIGNMENT_IN_PROGRESS",
         OTHER: "NO_REASSIGNMENT_IN_PROGRESS",
     }
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_unknown_and_deleted_partitions_are_refused() -> None:
         partition: "UNKNOWN_TOPIC_OR_PARTITION",
         OTHER: "UNKNOWN_TOPIC_OR_PARTITION",
     }
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
 
 
 @pytest.mark.parametrize("trouble", ["no state", "newer epoch", "no leadership"])
@@ -274,7 +274,7 @@ def test_a_new_controller_resumes_reassignments() -> None:
     controller.reassignments.alter({partition: (3, 2)})
     controller.take()
     controller.reassignments.resume(lambda *_: False)
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
     controller.reassignments.resume(lambda one, where: one == partition and 3 in where.adding)
     assert writes(controller) == ['1,"version":1,"leader_epoch":12,"isr":[1,2]}']
     catch_up(controller, partition, 1, 2, 3)
@@ -287,7 +287,7 @@ def test_a_partition_that_does_not_move_is_never_completed() -> None:
     """A change of the ISR of any other partition starts nothing."""
     controller, partition = cluster(1, 2)
     controller.reassignments.maybe_complete(partition)
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
 
 
 def test_a_reassignment_halts_a_deletion_until_it_is_through() -> None:

@@ -42,9 +42,9 @@ def test_every_step_changes_the_state_or_is_reported(
     controller.replicas.handle_state_changes([REPLICA], target)
     done = controller.take()
     if is_valid(previous, target):
-        assert (state_of(controller), done.failed) == (target, ())
+        assert (state_of(controller), done.failed) == (target, [])
         return
-    assert (state_of(controller), done.writes, done.requests) == (previous, (), ())
+    assert (state_of(controller), done.writes, done.requests) == (previous, [], [])
     assert [(f.subject, f.previous, f.target, f.error) for f in done.failed] == [
         (REPLICA, previous, target, "IllegalStateException")
     ]
@@ -64,7 +64,7 @@ def test_a_step_without_replicas_does_nothing() -> None:
     controller = Play(5)
     controller.replicas.handle_state_changes([], ReplicaState.OFFLINE)
     done = controller.take()
-    assert (done.writes, done.requests, done.failed) == ((), (), ())
+    assert (done.writes, done.requests, done.failed) == ([], [], [])
 
 
 # --- new and online --------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_a_new_replica_without_a_leader_gets_no_request() -> None:
     """Without a leader no request is sent: the first election will send it."""
     controller = play(5, state=ReplicaState.NON_EXISTENT)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
-    assert controller.take().requests == ()
+    assert controller.take().requests == []
     assert state_of(controller) is ReplicaState.NEW
 
 
@@ -96,15 +96,15 @@ def test_a_replica_that_leads_cannot_become_new() -> None:
     controller.state(PARTITION, 5, 5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
     done = controller.take()
-    assert (done.writes, done.requests) == ((), ())
-    assert done.failed == (
+    assert (done.writes, done.requests) == ([], [])
+    assert done.failed == [
         TransitionFailure(
             REPLICA,
             ReplicaState.NON_EXISTENT,
             ReplicaState.NEW,
             "StateChangeFailedException",
         ),
-    )
+    ]
     assert state_of(controller) is ReplicaState.NON_EXISTENT
 
 
@@ -139,7 +139,7 @@ def test_a_replica_comes_online_without_a_leader_too() -> None:
     """A partition that never had a leader: the replica is online, and no request is sent."""
     controller = play(5, state=ReplicaState.OFFLINE)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
-    assert controller.take().requests == ()
+    assert controller.take().requests == []
     assert state_of(controller) is ReplicaState.ONLINE
 
 
@@ -148,7 +148,7 @@ def test_a_new_replica_that_comes_online_is_sent_nothing() -> None:
     controller = play(5, state=ReplicaState.NEW)
     controller.state(PARTITION, 5, 5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
-    assert controller.take().requests == ()
+    assert controller.take().requests == []
     assert controller.context.replicas_of(PARTITION) == (5,)
 
 
@@ -169,7 +169,7 @@ def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
     controller.state(PARTITION, 5, 5, 6, version=3)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
     done = controller.take()
-    assert done.writes == (
+    assert done.writes == [
         Multi(
             (
                 CheckZnode("/controller_epoch", 49),
@@ -180,7 +180,7 @@ def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
                 ),
             )
         ),
-    )
+    ]
     assert in_short(done.requests) == [
         "LeaderAndIsr to 6: t-0 leader -1 epoch 1 isr [6]",
         "UpdateMetadata to 6: ['t-0']",
@@ -226,7 +226,7 @@ def test_a_replica_outside_the_isr_goes_offline_without_a_write() -> None:
     controller.state(PARTITION, 6, 6, leader_epoch=2, controller_epoch=49, version=8)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
     done = controller.take()
-    assert done.writes == ()
+    assert done.writes == []
     assert in_short(done.requests)[0] == "LeaderAndIsr to 6: t-0 leader 6 epoch 2 isr [6]"
     assert controller.context.leadership[PARTITION] == LeaderIsrAndControllerEpoch(
         LeaderAndIsr(6, (6,), 2), 50, 8
@@ -242,7 +242,7 @@ def test_the_isr_is_read_from_zookeeper() -> None:
         LeaderAndIsr(6, (6, 5)), 50, 3
     )
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    assert controller.take().writes == ()
+    assert controller.take().writes == []
     assert controller.written(PARTITION) == (6, (6,), 0, 4)
 
 
@@ -252,7 +252,7 @@ def test_a_replica_without_a_leader_goes_offline_quietly() -> None:
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
     done = controller.take()
     assert (done.writes, in_short(done.requests)) == (
-        (),
+        [],
         ["UpdateMetadata to 5: []", "StopReplica to 5: t-0 epoch -1"],
     )
     assert state_of(controller) is ReplicaState.OFFLINE
@@ -281,7 +281,7 @@ def test_a_replica_of_a_topic_under_deletion_without_a_state_is_skipped() -> Non
         LeaderAndIsr(5, (5,)), 50
     )
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    assert controller.take().failed == ()
+    assert controller.take().failed == []
     assert state_of(controller) is ReplicaState.ONLINE
 
 
@@ -292,7 +292,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
         controller.state(PARTITION, 6, *isr, controller_epoch=51)
         controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
         done = controller.take()
-        assert (done.writes, state_of(controller)) == ((), ReplicaState.ONLINE)
+        assert (done.writes, state_of(controller)) == ([], ReplicaState.ONLINE)
         assert [failure.error for failure in done.failed] == ["StateChangeFailedException"]
 
 
@@ -337,7 +337,7 @@ def test_a_replica_that_is_gone_is_forgotten() -> None:
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NON_EXISTENT)
     assert controller.context.replicas_of(PARTITION) == (6,)
     assert REPLICA not in controller.context.replica_states
-    assert controller.take().requests == ()
+    assert controller.take().requests == []
 
 
 # --- startup ---------------------------------------------------------------------------------
@@ -364,4 +364,4 @@ def test_startup_takes_dead_replicas_out_of_the_isr() -> None:
         "LeaderAndIsr to 5: t-0 leader 6 epoch 0 isr [6, 5]",
         "UpdateMetadata to 5: ['t-0']",
     ]
-    assert done.failed == ()
+    assert done.failed == []

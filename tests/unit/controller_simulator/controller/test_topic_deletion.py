@@ -170,7 +170,7 @@ def test_an_ineligible_topic_stays_queued_for_deletion() -> None:
     controller.deletion.init(["foo"], ["foo"])
     controller.deletion.try_topic_deletion()
     done = controller.take()
-    assert (done.writes, done.requests) == ((), ())
+    assert (done.writes, done.requests) == ([], [])
     assert lists(controller) == (["foo"], [], ["foo"])
     controller.deletion.resume_for(["bar"])
     assert lists(controller) == (["foo"], [], ["foo"])
@@ -186,7 +186,7 @@ def test_only_topics_that_are_queued_are_halted_or_failed() -> None:
     controller.deletion.complete_replicas(of_broker(controller, 1))
     assert lists(controller) == ([], [], [])
     assert in_state(controller, ReplicaState.ONLINE) == of_broker(controller, 1, 2, 3)
-    assert controller.take().failed == ()
+    assert controller.take().failed == []
 
 
 def test_a_topic_without_partitions_is_deleted_at_once() -> None:
@@ -229,7 +229,7 @@ def test_where_deletion_is_disabled_requests_are_deleted() -> None:
     deletion.resume_for(["foo"])
     deletion.fail_replicas(of_broker(controller, 1))
     done = controller.take()
-    assert (done.writes, done.requests, lists(controller)) == ((), (), ([], [], []))
+    assert (done.writes, done.requests, lists(controller)) == ([], [], ([], [], []))
 
 
 def test_a_replica_without_a_state_breaks_the_deletion_off() -> None:
@@ -240,7 +240,7 @@ def test_a_replica_without_a_state_breaks_the_deletion_off() -> None:
     with controller.io.event():
         controller.deletion.enqueue(["foo"])
     done = controller.take()
-    assert (done.writes, done.requests) == ((), ())
+    assert (done.writes, done.requests) == ([], [])
     assert done.aborted == (
         "no state is known of replica PartitionAndReplica(topic='foo', partition=1, replica=3)"
     )
