@@ -111,11 +111,7 @@ class ControllerContext:
 
     def replicas_of_topic(self, topic: str) -> tuple[PartitionAndReplica, ...]:
         """Return all replicas of a topic (replicasForTopic)."""
-        return tuple(
-            new_tuple(PartitionAndReplica, (topic, partition, replica))
-            for partition, assignment in self.assignments.get(topic, {}).items()
-            for replica in assignment.replicas
-        )
+        return self.replicas_of_partitions(self.partitions_of(topic))
 
     def replicas_of_partitions(
         self, partitions: Iterable[TopicPartition]
@@ -168,12 +164,6 @@ class ControllerContext:
             return EPOCH_DURING_DELETE
         state = self.leadership.get(partition)
         return NO_EPOCH if state is None else state.leader_and_isr.leader_epoch
-
-    # --- states -----------------------------------------------------------------------------
-
-    def partitions_in(self, *states: PartitionState) -> tuple[TopicPartition, ...]:
-        """Return the partitions in any of these states (partitionsInStates)."""
-        return tuple(p for p, state in self.partition_states.items() if state in states)
 
     # --- deletion ---------------------------------------------------------------------------
 

@@ -26,7 +26,6 @@ from controller_model.kafka.states import (
     is_valid,
     partition_state_of,
 )
-from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import (
     ILLEGAL_STATE,
     NODE_EXISTS,
@@ -68,22 +67,14 @@ class PartitionStateMachine:
 
         Those of one topic, or of all topics; never those of a topic that is to be deleted.
         """
-        context = self._context
-        waiting: Sequence[TopicPartition]
-        if topic is None:
-            waiting = context.partitions_in(PartitionState.OFFLINE, PartitionState.NEW)
-        else:
-            waiting = [
-                partition
-                for partition in context.partitions_of(topic)
-                if context.partition_states.get(partition)
-                in {PartitionState.OFFLINE, PartitionState.NEW}
-            ]
-        return self.handle_state_changes(
-            [p for p in waiting if not context.is_queued_for_deletion(p.topic)],
-            PartitionState.ONLINE,
-            Strategy.OFFLINE,
-        )
+        context, states = self._context, self._context.partition_states
+        waiting = [
+            partition
+            for partition in (states if topic is None else context.partitions_of(topic))
+            if states.get(partition) in {PartitionState.OFFLINE, PartitionState.NEW}
+            and not context.is_queued_for_deletion(partition.topic)
+        ]
+        return self.handle_state_changes(waiting, PartitionState.ONLINE, Strategy.OFFLINE)
 
     def handle_state_changes(
         self,
@@ -182,9 +173,9 @@ class PartitionStateMachine:
     ) -> LeaderAndIsr | TransitionFailure:
         """Elect a leader, based on the state that ZooKeeper holds (doElectLeaderForPartitions)."""
         context = self._context
-        current = self._electable_state(partition)
-        if isinstance(current, TransitionFailure):
-            return current
+        current = self._io.partition_state(partition)
+        if current is None or current.controller_epoch > context.epoch:
+            return self._fail(partition)  # it is gone, or a newer controller's
         election = self._election(
             partition, current.leader_and_isr, strategy, allow_unclean=allow_unclean
         )
@@ -197,15 +188,6 @@ class PartitionStateMachine:
         batch.add_leader_and_isr(self._recipients(partition, strategy), partition)
         context.partition_states[partition] = PartitionState.ONLINE
         return election.leader_and_isr
-
-    def _electable_state(
-        self, partition: TopicPartition
-    ) -> LeaderIsrAndControllerEpoch | TransitionFailure:
-        """Return the state that an election may replace; the election fails if it is gone or a newer controller's."""
-        current = self._io.partition_state(partition)
-        if current is None or current.controller_epoch > self._context.epoch:
-            return self._fail(partition)
-        return current
 
     def _election(
         self,

@@ -197,7 +197,8 @@ def offline_partition_count(context: ControllerContext) -> int:
     """
     return sum(
         p.topic in context.assignments and p.topic not in context.topics_with_deletion_started
-        for p in context.partitions_in(PartitionState.OFFLINE)
+        for p, state in context.partition_states.items()
+        if state is PartitionState.OFFLINE
     )
 
 

@@ -91,15 +91,6 @@ def test_the_epoch_of_stop_replica_requests() -> None:
     assert [memory.leader_epoch_for_stop(p) for p in (T0, T1)] == [-2, -2]
 
 
-def test_partitions_by_state() -> None:
-    """All partitions in any of the given states, in order of insertion; no unknown one."""
-    memory = context()
-    assert memory.partitions_in(*PartitionState) == ()
-    memory.partition_states = {T0: PartitionState.NEW, T1: PartitionState.ONLINE}
-    memory.partition_states[U0] = PartitionState.OFFLINE
-    assert memory.partitions_in(PartitionState.NEW, PartitionState.OFFLINE) == (T0, U0)
-
-
 def test_a_topic_is_forgotten_as_kafka_forgets_it() -> None:
     """All is removed except its partitions' states and that it was ineligible (removeTopic)."""
     memory = context()
