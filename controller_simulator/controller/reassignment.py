@@ -48,7 +48,7 @@ class Reassignments:
     def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, str | None]:
-        """Begin what the admin API asks for (processApiPartitionReassignment).
+        """Begin what the admin API asks for (processApiPartitionReassignment, maybeBuildReassignment).
 
         A target of None cancels. Return the error by partition, None where the reassignment was
         begun.
@@ -56,10 +56,14 @@ class Reassignments:
         results: dict[TopicPartition, str | None] = {}
         accepted: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, target in targets.items():
-            if target is not None and not self.is_valid_target(partition, target):
+            current = self._context.assignment_of(partition)
+            if target is None and not current.is_being_reassigned:
+                results[partition] = NO_REASSIGNMENT_IN_PROGRESS
+            elif target is not None and not self.is_valid_target(partition, target):
                 results[partition] = INVALID_REPLICA_ASSIGNMENT
-                continue
-            self._build(partition, target, accepted, results)
+            else:
+                new = current.origin_replicas if target is None else target
+                accepted[partition] = current.reassign_to(new)
         self._forget_requests(lambda partition, _: partition in accepted)
         return results | self._trigger(accepted)
 
@@ -71,11 +75,12 @@ class Reassignments:
         asked = self._io.reassign_partitions()
         if asked is None:
             return {}
-        results: dict[TopicPartition, str | None] = {}
-        accepted: dict[TopicPartition, ReplicaAssignment] = {}
-        for partition, target in asked.items():
-            self._build(partition, target, accepted, results)
-        results |= self._trigger(accepted)
+        results = self._trigger(
+            {
+                partition: self._context.assignment_of(partition).reassign_to(target)
+                for partition, target in asked.items()
+            }
+        )
         failed = {partition for partition, error in results.items() if error is not None}
         if failed:
             self._forget_requests(lambda partition, _: partition in failed)
@@ -90,22 +95,6 @@ class Reassignments:
             return False
         new = self._context.assignment_of(partition).reassign_to(target).adding
         return set(new) <= set(self._context.live_brokers)
-
-    def _build(
-        self,
-        partition: TopicPartition,
-        target: Sequence[int] | None,
-        accepted: dict[TopicPartition, ReplicaAssignment],
-        results: dict[TopicPartition, str | None],
-    ) -> None:
-        # maybeBuildReassignment
-        current = self._context.assignment_of(partition)
-        if target is None and not current.is_being_reassigned:
-            results[partition] = NO_REASSIGNMENT_IN_PROGRESS
-            return
-        accepted[partition] = current.reassign_to(
-            current.origin_replicas if target is None else target
-        )
 
     def _trigger(
         self, reassignments: Mapping[TopicPartition, ReplicaAssignment]
