@@ -192,11 +192,6 @@ def _refusal(
     return None if eligible else "INELIGIBLE_REPLICA"
 
 
-def _on_state_change(controller: ActiveController, event: StateChange) -> None:
-    """Finish a reassignment that is complete (processPartitionReassignmentIsrChange)."""
-    controller.reassignments.maybe_complete(event.partition)
-
-
 def _on_isr_changes(controller: ActiveController) -> None:
     """Read the ISRs that leaders wrote themselves, below inter.broker.protocol 2.7."""
     reader = controller.reader
@@ -264,7 +259,7 @@ _SIGNALS: dict[ControllerSignal, Callable[[ActiveController], object]] = {
 }
 _OTHERS: dict[type, Callable[[ActiveController, Any], object]] = {
     PartitionModifications: lambda c, e: topics.on_partition_modifications(c, e.topic),
-    StateChange: _on_state_change,
+    StateChange: lambda c, e: c.reassignments.maybe_complete(e.partition),
     TopicUncleanEnable: lambda c, e: c.partitions.trigger_online(e.topic),
     StopBroker: lambda c, e: members.on_controlled_shutdown(c, e.broker),
     Reassign: lambda c, e: c.reassignments.alter(dict(e.targets)),

@@ -25,18 +25,11 @@ def on_broker_change(controller: ActiveController) -> None:
         known.update({broker: now[broker] for broker in new})
         _on_startup(controller, new)
     if bounced:
-        _forget(controller, bounced)
         _on_failure(controller, bounced)
         known.update({broker: now[broker] for broker in bounced})
         _on_startup(controller, bounced)
     if dead:
-        _forget(controller, dead)
         _on_failure(controller, dead)
-
-
-def _forget(controller: ActiveController, brokers: Sequence[int]) -> None:
-    for broker in brokers:
-        del controller.context.live_broker_epochs[broker]
 
 
 def _on_startup(controller: ActiveController, brokers: Sequence[int]) -> None:
@@ -59,6 +52,7 @@ def _on_startup(controller: ActiveController, brokers: Sequence[int]) -> None:
 
 def _on_failure(controller: ActiveController, brokers: Sequence[int]) -> None:
     for broker in brokers:
+        del controller.context.live_broker_epochs[broker]
         controller.context.replicas_on_offline_dirs.pop(broker, None)
         controller.context.shutting_down.discard(broker)
     on_replicas_become_offline(controller, controller.context.replicas_on(frozenset(brokers)))
