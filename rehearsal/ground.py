@@ -83,7 +83,7 @@ def _tree(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> ZnodeTre
     for path in PERSISTENT_PATHS:
         tree.place(path)
     tree.place(CLUSTER_ID_PATH, encode_cluster_id("rehearsed").decode())
-    tree.place(FEATURE_PATH, encode_feature(enabled=True, features={}).decode())
+    tree.place(FEATURE_PATH, encode_feature(enabled=True).decode())
     for broker in sorted(facts.live):
         tree.place(f"/brokers/ids/{broker}", "{}", owner=_session(broker))
     controller = encode_controller(facts.controller, timestamp=0).decode()

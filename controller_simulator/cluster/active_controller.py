@@ -97,10 +97,9 @@ class ActiveController:
     def _set_up_features(self) -> None:
         """Create /feature if it does not exist (enableFeatureVersioning); the simulator upgrades nothing."""
         if self.tree.find(FEATURE_PATH) is None:
+            settings = self.settings
             data = encode_feature(
-                enabled=self.settings.alter_partition,
-                features={},
-                version=self.settings.features_version,
+                enabled=settings.alter_partition, version=settings.features_version
             )
             self.tree.attempt(CreateZnode(FEATURE_PATH, data.decode()), session=self.session)
 

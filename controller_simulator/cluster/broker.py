@@ -179,11 +179,10 @@ def start_znodes(tree: ZnodeTree, session: int, choices: Choices) -> None:
 def register(tree: ZnodeTree, session: int, broker: int, settings: SimulatorSettings) -> int:
     """Register a broker in one transaction of create and set; return its epoch, the czxid."""
     path = f"/brokers/ids/{broker}"
-    port = settings.first_port + broker
     data = encode_broker(
-        [("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)],
+        settings.first_port + broker,
         timestamp=tree.time_ms,
-        version=5 if settings.alter_partition else 4,
+        has_features=settings.alter_partition,
     )
     tree.write(
         Multi((CreateZnode(path, "", session), SetZnode(path, data.decode(), 0))), session=session

@@ -40,47 +40,17 @@ def encode_controller_epoch(epoch: int) -> bytes:
     return b"%d" % epoch
 
 
-def encode_broker(
-    endpoints: Sequence[tuple[str, str, str, int]],
-    *,
-    timestamp: int,
-    rack: str | None = None,
-    jmx_port: int = -1,
-    features: Mapping[str, tuple[int, int]] | None = None,
-    version: int = 5,
-) -> bytes:
-    """Return /brokers/ids/N (BrokerIdZNode.encode).
+def encode_broker(port: int, *, timestamp: int, has_features: bool = True) -> bytes:
+    """Return /brokers/ids/N of a broker with one PLAINTEXT endpoint (BrokerIdZNode.encode).
 
-    Endpoints are (listener, security protocol, host, port); the first PLAINTEXT one gives host and
-    port, and without any they are null and -1. Features are (min_version, max_version) by name.
-    Version 2 is written below inter.broker.protocol 0.10.0, 4 below 2.7, 5 from then on.
+    Features, and version 5, are written from inter.broker.protocol 2.7 on.
     """
-    plain = next((end for end in endpoints if end[1] == "PLAINTEXT"), ("", "", None, -1))
-    content: dict[str, str] = {
-        "version": str(version),
-        "host": _json(plain[2]),
-        "port": str(plain[3]),
-        "endpoints": _list(_json(f"{end[0]}://{end[2]}:{end[3]}") for end in endpoints),
-        "jmx_port": str(jmx_port),
-        "timestamp": f'"{timestamp}"',
-    }
-    if rack is not None and version >= _RACK_SINCE:
-        content["rack"] = _json(rack)
-    if version >= _PROTOCOLS_SINCE:
-        content["listener_security_protocol_map"] = _object(
-            {end[0]: _json(end[1]) for end in endpoints}
-        )
-    if version >= _FEATURES_SINCE:
-        content["features"] = _object(
-            {
-                name: f'{{"min_version":{least},"max_version":{most}}}'
-                for name, (least, most) in (features or {}).items()
-            }
-        )
-    return _object(content, scala_order).encode()
-
-
-_RACK_SINCE, _PROTOCOLS_SINCE, _FEATURES_SINCE = 3, 4, 5
+    version, features = (5, '"features":{},') if has_features else (4, "")
+    return (
+        f'{{{features}"listener_security_protocol_map":{{"PLAINTEXT":"PLAINTEXT"}},'
+        f'"endpoints":["PLAINTEXT://127.0.0.1:{port}"],"jmx_port":-1,"port":{port},'
+        f'"host":"127.0.0.1","version":{version},"timestamp":"{timestamp}"}}'
+    ).encode()
 
 
 def encode_topic(
@@ -160,23 +130,17 @@ def encode_reassign_partitions(assignments: Mapping[TopicPartition, Sequence[int
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """Return /admin/reassign_partitions (ReassignPartitionsZNode.encode), as legacy tools write it."""
+    """Return /cluster/id (ClusterIdZNode.toJson)."""
     return f'{{"version":"1","id":{_json(cluster_id)}}}'.encode()
 
 
-def encode_feature(*, enabled: bool, features: Mapping[str, int], version: int = 2) -> bytes:
-    """Return /feature (FeatureZNode.encode); version 1 below inter.broker.protocol 3.3.
+def encode_feature(*, enabled: bool, version: int = 2) -> bytes:
+    """Return /feature without features (FeatureZNode.encode); version 1 below inter.broker.protocol 3.3.
 
-    >>> encode_feature(enabled=True, features={})
+    >>> encode_feature(enabled=True)
     b'{"features":{},"version":2,"status":1}'
     """
-    levels = {
-        name: f'{{"max_version_level":{level},"min_version_level":{level}}}'
-        if version == 1
-        else f'{{"max_version_level":{level}}}'
-        for name, level in features.items()
-    }
-    return f'{{"features":{_object(levels)},"version":{version},"status":{int(enabled)}}}'.encode()
+    return f'{{"features":{{}},"version":{version},"status":{int(enabled)}}}'.encode()
 
 
 def _with_some(replicas: Mapping[int, Sequence[int]] | None) -> dict[int, Sequence[int]]:
@@ -190,7 +154,7 @@ def _replicas(by_partition: Mapping[int, Sequence[int]]) -> str:
     )
 
 
-def _object(content: Mapping[str, str], order: Callable[[Iterable[str]], list[str]] = list) -> str:
+def _object(content: Mapping[str, str], order: Callable[[Iterable[str]], list[str]]) -> str:
     return "{" + ",".join(f"{_json(key)}:{content[key]}" for key in order(content)) + "}"
 
 

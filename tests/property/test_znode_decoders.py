@@ -20,7 +20,13 @@ from controller_model.znodes import config_payloads, payloads
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind, published_data
 from controller_simulator.zookeeper import payload_writers as write
 from tests.support.histories import Fold, small_cluster
-from tests.support.payloads import encode_config_change, encode_log_dir_event, encode_migration
+from tests.support.payloads import (
+    encode_broker,
+    encode_config_change,
+    encode_feature,
+    encode_log_dir_event,
+    encode_migration,
+)
 
 INT32 = st.integers(0, 2**31 - 1)
 IDS = st.lists(INT32, max_size=4, unique=True)
@@ -53,7 +59,7 @@ WRITTEN: dict[ZnodeKind, st.SearchStrategy[bytes]] = {
     ),
     ZnodeKind.CONTROLLER_EPOCH: INT32.map(write.encode_controller_epoch),
     ZnodeKind.BROKER: st.builds(
-        write.encode_broker, ENDPOINTS, timestamp=INT32, rack=st.none() | TEXT,
+        encode_broker, ENDPOINTS, timestamp=INT32, rack=st.none() | TEXT,
         version=st.integers(2, 5),
     ),
     ZnodeKind.BROKER_SEQUENCE: st.just(b""),
@@ -76,7 +82,7 @@ WRITTEN: dict[ZnodeKind, st.SearchStrategy[bytes]] = {
     ZnodeKind.CONFIG_CHANGE: NAMES.map(lambda name: encode_config_change(f"topics/{name}")),
     ZnodeKind.CLUSTER_ID: TEXT.map(write.encode_cluster_id),
     ZnodeKind.FEATURE: st.builds(
-        write.encode_feature, enabled=st.booleans(), version=st.integers(1, 2),
+        encode_feature, enabled=st.booleans(), version=st.integers(1, 2),
         features=st.dictionaries(NAMES, st.integers(1, 2**15 - 1), max_size=2),
     ),
     ZnodeKind.MIGRATION: st.builds(

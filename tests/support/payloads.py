@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller_model.kafka.errors import UnreadableZnodeError
+from controller_model.kafka.hash_order import scala_order
 
 
 def encoded(content: Any) -> bytes:
@@ -20,6 +22,56 @@ def refuses(decode: Any, content: Any) -> bool:
     except UnreadableZnodeError as error:
         return 0 < len(str(error)) <= 200
     return False
+
+
+def encode_broker(
+    endpoints: Sequence[tuple[str, str, str, int]],
+    *,
+    timestamp: int,
+    rack: str | None = None,
+    jmx_port: int = -1,
+    features: Mapping[str, tuple[int, int]] | None = None,
+    version: int = 5,
+) -> bytes:
+    """Return /brokers/ids/N of any broker (BrokerIdZNode.encode).
+
+    Endpoints are (listener, security protocol, host, port); the first PLAINTEXT one gives host and
+    port, and without any they are null and -1. Features are (min_version, max_version) by name.
+    Version 2 is written below inter.broker.protocol 0.10.0, 4 below 2.7, 5 from then on.
+    """
+    plain = next((end for end in endpoints if end[1] == "PLAINTEXT"), ("", "", None, -1))
+    content: dict[str, Any] = {
+        "version": version,
+        "host": plain[2],
+        "port": plain[3],
+        "endpoints": [f"{end[0]}://{end[2]}:{end[3]}" for end in endpoints],
+        "jmx_port": jmx_port,
+        "timestamp": str(timestamp),
+    }
+    if rack is not None and version >= 3:
+        content["rack"] = rack
+    if version >= 4:
+        content["listener_security_protocol_map"] = {end[0]: end[1] for end in endpoints}
+    if version >= 5:
+        content["features"] = {
+            name: {"min_version": least, "max_version": most}
+            for name, (least, most) in (features or {}).items()
+        }
+    return _compact({key: content[key] for key in scala_order(content)})
+
+
+def encode_feature(*, enabled: bool, features: Mapping[str, int], version: int = 2) -> bytes:
+    """Return /feature with features (FeatureZNode.encode); version 1 below inter.broker.protocol 3.3."""
+    lowest = {"min_version_level"} if version == 1 else ()
+    levels = {
+        name: dict.fromkeys(("max_version_level", *lowest), level)
+        for name, level in features.items()
+    }
+    return _compact({"features": levels, "version": version, "status": int(enabled)})
+
+
+def _compact(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def encode_migration(

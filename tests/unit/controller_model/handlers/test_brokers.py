@@ -13,9 +13,6 @@ from controller_model.records.events import (
     LeadersElected,
     LogDirFailed,
 )
-from controller_simulator.zookeeper.payload_writers import (
-    encode_broker,
-)
 from tests.support.histories import (
     Fold,
     History,
@@ -24,7 +21,7 @@ from tests.support.histories import (
     only,
     small_cluster,
 )
-from tests.support.payloads import encode_log_dir_event
+from tests.support.payloads import encode_broker, encode_log_dir_event
 
 
 def end_of(events: list[AnyEvent]) -> str:

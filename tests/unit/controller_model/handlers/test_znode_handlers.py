@@ -31,7 +31,6 @@ from controller_model.records.events import (
 )
 from controller_model.znodes.znode_kinds import ZnodeKind
 from controller_simulator.zookeeper.payload_writers import (
-    encode_broker,
     encode_config,
     encode_partitions,
     encode_reassign_partitions,
@@ -46,7 +45,7 @@ from tests.support.histories import (
     replaced,
     small_cluster,
 )
-from tests.support.payloads import encode_log_dir_event, encode_migration
+from tests.support.payloads import encode_broker, encode_log_dir_event, encode_migration
 
 OFFSETS = "__consumer_offsets"
 LOG_DIR_EVENT = "/log_dir_event_notification/log_dir_event_0000000001"

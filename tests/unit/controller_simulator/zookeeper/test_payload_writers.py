@@ -10,7 +10,13 @@ from controller_model.kafka.hash_order import java_hash, properties_order, scala
 from controller_model.kafka.ids import TopicPartition
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind
 from controller_simulator.zookeeper import payload_writers as write
-from tests.support.payloads import encode_config_change, encode_log_dir_event, encode_migration
+from tests.support.payloads import (
+    encode_broker,
+    encode_config_change,
+    encode_feature,
+    encode_log_dir_event,
+    encode_migration,
+)
 
 ORACLE = Path(__file__).with_name("kafka_3_9_payloads.tsv")
 PRINTED = dict(line.split("\t", 1) for line in ORACLE.read_text("utf-8").splitlines())
@@ -34,9 +40,7 @@ def _topic(partitions: int) -> bytes:
 
 def _broker(version: int, rack: str | None) -> bytes:
     features = {"f": (1, 3)} if (version, rack) == (5, "r1") else None
-    return write.encode_broker(
-        ENDPOINTS, timestamp=17, rack=rack, version=version, features=features
-    )
+    return encode_broker(ENDPOINTS, timestamp=17, rack=rack, version=version, features=features)
 
 
 def _state(recovery: int) -> bytes:
@@ -51,7 +55,7 @@ WRITTEN = {
     "state-RECOVERED": _state(0),
     "state-RECOVERING": _state(1),
     "topic-noid": write.encode_topic({0: (0,)}, topic_id=None),
-    "broker-noplain": write.encode_broker(ENDPOINTS[1:], timestamp=17, jmx_port=9999),
+    "broker-noplain": encode_broker(ENDPOINTS[1:], timestamp=17, jmx_port=9999),
     "config-change": encode_config_change("topics/t"),
     "isr-change": write.encode_partitions(TWO),
     "preferred": write.encode_partitions(TWO),
@@ -59,9 +63,9 @@ WRITTEN = {
     "reassign": write.encode_reassign_partitions(dict(zip(TWO[:1], [(1, 2)], strict=True))
                                                  | {TopicPartition("u", 1): (3,)}),
     "cluster": write.encode_cluster_id("x-y"),
-    "feature-2-0": write.encode_feature(enabled=True, features={}),
-    "feature-1-1": write.encode_feature(enabled=False, features={"f": 3}, version=1),
-    "feature-2-1": write.encode_feature(enabled=True, features={"f": 3}),
+    "feature-2-0": encode_feature(enabled=True, features={}),
+    "feature-1-1": encode_feature(enabled=False, features={"f": 3}, version=1),
+    "feature-2-1": encode_feature(enabled=True, features={"f": 3}),
     "migration": encode_migration(
         kraft_controller_id=3000, kraft_controller_epoch=4, kraft_metadata_offset=100,
         kraft_metadata_epoch=5,
@@ -104,6 +108,23 @@ def test_every_written_payload_is_decoded(name: str) -> None:
     kind = KINDS[name.partition("-")[0]]
     kind = ZnodeKind.CONFIG_CHANGE if name == "config-change" else kind
     DECODERS[kind](WRITTEN[name])
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_simulated_broker_registers_as_kafkas_does(version: int) -> None:
+    """It has one endpoint, without a rack and without features."""
+    endpoint = ("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9093)
+    assert write.encode_broker(9093, timestamp=17, has_features=version == 5) == encode_broker(
+        [endpoint], timestamp=17, version=version
+    )
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_simulated_controller_writes_that_there_are_no_features(version: int) -> None:
+    """Both layouts are the same without features."""
+    assert write.encode_feature(enabled=True, version=version) == encode_feature(
+        enabled=True, features={}, version=version
+    )
 
 
 @pytest.mark.parametrize("since", [(2, "rack"), (3, "listener_security_protocol_map"),
