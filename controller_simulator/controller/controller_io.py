@@ -31,6 +31,7 @@ from controller_simulator.zookeeper.transactions import (
     CreateZnode,
     DeleteZnode,
     SetZnode,
+    SingleWrite,
     ZnodeWrite,
     fenced,
 )
@@ -175,7 +176,7 @@ class ControllerIO:
 
     # --- ZooKeeper --------------------------------------------------------------------------
 
-    def write(self, write: CreateZnode | SetZnode | DeleteZnode) -> None:
+    def write(self, write: SingleWrite) -> None:
         """Ask for a write, fenced by the controller's epoch; raise if another controller has raised the epoch."""
         version = self.context.epoch_zk_version
         found = self.reader.controller_epoch_zk_version()

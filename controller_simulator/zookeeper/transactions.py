@@ -62,17 +62,20 @@ class CheckZnode(msgspec.Struct, frozen=True, tag="check"):
     expected_version: int = ANY_VERSION
 
 
+SingleWrite = CreateZnode | SetZnode | DeleteZnode
+
+
 class Multi(msgspec.Struct, frozen=True, tag="multi"):
     """Writes of one transaction: all of them under one zxid, or none."""
 
-    writes: tuple[CreateZnode | SetZnode | DeleteZnode | CheckZnode, ...]
+    writes: tuple[SingleWrite | CheckZnode, ...]
 
 
-ZnodeWrite = CreateZnode | SetZnode | DeleteZnode | Multi
+ZnodeWrite = SingleWrite | Multi
 """A request to ZooKeeper that changes something."""
 
 
-def fenced(write: CreateZnode | SetZnode | DeleteZnode, *, epoch_zk_version: int) -> Multi:
+def fenced(write: SingleWrite, *, epoch_zk_version: int) -> Multi:
     """Return the write as a controller sends it.
 
     >>> fenced(DeleteZnode("/admin/delete_topics/t"), epoch_zk_version=3).writes[0]

@@ -21,12 +21,11 @@ from controller_simulator.zookeeper.transactions import (
     Multi,
     Removed,
     SetZnode,
+    SingleWrite,
     ZnodeWrite,
     ZooKeeperCode,
     ZooKeeperError,
 )
-
-Part = CreateZnode | SetZnode | DeleteZnode | CheckZnode
 
 
 @dataclass(slots=True)
@@ -142,16 +141,12 @@ class ZnodeTree:
         It takes no zxid and makes no commit: an observer knows such a cluster's znodes, but not how
         they were written. The session of an ephemeral one is open from then on.
         """
-        above, _, name = path.rpartition("/")
-        parent = self._znodes.get(above or "/")
-        if parent is None:
+        above = parent_of(path)
+        if above not in self._znodes:
             self.place(above)
-            parent = self._znodes[above]
-        self._znodes[path] = TreeNode(data, self.zxid, self.zxid, self.time_ms, self.time_ms, owner)
-        parent.children[name] = None
-        parent.creations += 1
         if owner != NO_SESSION:
-            self._held.setdefault(owner, {})[path] = None
+            self._held.setdefault(owner, {})
+        self._link(path, data, owner, self.zxid)
 
     # --- writes ---------------------------------------------------------------------------
 
@@ -196,7 +191,7 @@ class ZnodeTree:
         self.commits.append(commit)
         return commit
 
-    def _check(self, parts: Iterable[Part]) -> None:
+    def _check(self, parts: Iterable[SingleWrite | CheckZnode]) -> None:
         """Raise if a part of a transaction must fail, given the parts before it."""
         outlook = _Outlook(self._znodes)
         for part in parts:
@@ -213,12 +208,12 @@ class ZnodeTree:
             elif isinstance(part, DeleteZnode):
                 outlook.delete(part.path)
 
-    def _apply(self, part: Part) -> tuple[Committed, ...]:
+    def _apply(self, part: SingleWrite | CheckZnode) -> tuple[Committed, ...]:
         """Apply one part of a transaction that has been checked."""
         if isinstance(part, CheckZnode):
             return ()
         if isinstance(part, CreateZnode):
-            self._link(part)
+            self._link(part.path, part.data, part.ephemeral_owner, self.zxid + 1)
             return (Created(part.path, part.data, part.ephemeral_owner),)
         if isinstance(part, DeleteZnode):
             self._unlink(part.path)
@@ -228,14 +223,13 @@ class ZnodeTree:
         znode.version += 1
         return (Changed(part.path, part.data, znode.version),)
 
-    def _link(self, part: CreateZnode) -> None:
-        zxid, now, owner = self.zxid + 1, self.time_ms, part.ephemeral_owner
-        self._znodes[part.path] = TreeNode(part.data, zxid, zxid, now, now, owner)
-        parent = self._znodes[parent_of(part.path)]
-        parent.children[part.path.rpartition("/")[2]] = None
+    def _link(self, path: str, data: str, owner: int, zxid: int) -> None:
+        self._znodes[path] = TreeNode(data, zxid, zxid, self.time_ms, self.time_ms, owner)
+        parent = self._znodes[parent_of(path)]
+        parent.children[path.rpartition("/")[2]] = None
         parent.creations += 1
         if owner != NO_SESSION:
-            self._held[owner][part.path] = None
+            self._held[owner][path] = None
 
     def _unlink(self, path: str) -> None:
         znode = self._znodes.pop(path)
