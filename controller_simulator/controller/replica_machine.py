@@ -171,38 +171,26 @@ class ReplicaStateMachine:
         leader that leaves is replaced by -1. None = the step failed, or the topic is deleted and
         has no state.
         """
-        current = self._removable_state(replica)
-        if current is None:
+        context, partition = self._context, replica.topic_partition
+        current = self._io.partition_state(partition)
+        if current is None and context.is_queued_for_deletion(partition.topic):
+            return None
+        if current is None or current.controller_epoch > context.epoch:
+            self._fail(replica, ReplicaState.OFFLINE)
             return None
         decided = current.leader_and_isr
         if replica.replica not in decided.isr:
             # Nothing is written, but from now on the state counts as this controller's.
-            return LeaderIsrAndControllerEpoch(
-                decided, self._context.epoch, current.partition_epoch
-            )
+            return LeaderIsrAndControllerEpoch(decided, context.epoch, current.partition_epoch)
         leader = NO_LEADER if decided.leader == replica.replica else decided.leader
         isr = decided.isr
         if len(isr) > 1:
             isr = tuple(member for member in isr if member != replica.replica)
         return self._io.update_state(
-            replica.topic_partition,
+            partition,
             decided.new_leader_and_isr(leader, isr),
             partition_epoch=current.partition_epoch,
         )
-
-    def _removable_state(self, replica: PartitionAndReplica) -> LeaderIsrAndControllerEpoch | None:
-        """Return the state of a replica's partition if this controller may change it."""
-        context = self._context
-        partition = replica.topic_partition
-        current = self._io.partition_state(partition)
-        if current is None:
-            if not context.is_queued_for_deletion(partition.topic):
-                self._fail(replica, ReplicaState.OFFLINE)
-            return None
-        if current.controller_epoch > context.epoch:
-            self._fail(replica, ReplicaState.OFFLINE)
-            return None
-        return current
 
     def _fail(
         self,
