@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.active_controller import FEATURE_PATH
 from controller_simulator.cluster.broker import CLUSTER_ID_PATH, PERSISTENT_PATHS
 from controller_simulator.cluster.loading import load_cluster
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
@@ -28,8 +29,6 @@ from controller_simulator.zookeeper.payload_writers import (
 )
 from controller_simulator.zookeeper.transactions import CONTROLLER_EPOCH_PATH
 from controller_simulator.zookeeper.tree import ZnodeTree
-
-FEATURE_PATH = "/feature"
 
 
 class RehearsedChoices(Choices):

@@ -58,6 +58,9 @@ PERSISTENT_PATHS = (
 
 CLUSTER_ID_PATH = "/cluster/id"
 
+FIRST_PORT = 9092
+"""The port of broker 0; the others have the following ones."""
+
 
 @dataclass(slots=True)
 class SimulatedBroker:
@@ -180,9 +183,7 @@ def register(tree: ZnodeTree, session: int, broker: int, settings: SimulatorSett
     """Register a broker in one transaction of create and set; return its epoch, the czxid."""
     path = f"/brokers/ids/{broker}"
     data = encode_broker(
-        settings.first_port + broker,
-        timestamp=tree.time_ms,
-        has_features=settings.alter_partition,
+        FIRST_PORT + broker, timestamp=tree.time_ms, has_features=settings.alter_partition
     )
     tree.write(
         Multi((CreateZnode(path, "", session), SetZnode(path, data.decode(), 0))), session=session

@@ -25,8 +25,6 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     delete_topic: bool = True
     unclean_leader_election: bool = False
     controlled_shutdown: bool = True
-    first_port: int = 9092
-    """The port of broker 0; the others have the following ones."""
     features_version: int = 2
     """The layout of /feature: 1 below inter.broker.protocol 3.3."""
     kraft_controller_epoch: bool = True
