@@ -8,7 +8,6 @@ znode is either denied or published.
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from collections.abc import Set as AbstractSet
 
 MOST_NAMED = 100
 """Paths in the list, which every heartbeat carries."""
@@ -29,6 +28,9 @@ class DeniedPaths:
 
     def __len__(self) -> int:
         return len(self._paths)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
 
     def add(self, path: str) -> bool:
         """Note a denied path; return whether it is new."""
@@ -56,10 +58,6 @@ class DeniedPaths:
             for each in [each for each in self._paths if each.startswith(f"{path}/")]:
                 self.discard(each)
 
-    def missing_from(self, seen: AbstractSet[str]) -> tuple[str, ...]:
-        """Return the denied paths that a walk of the tree has not met."""
-        return tuple(path for path in self._paths if path not in seen)
-
     def clear(self) -> None:
         """Forget all paths: a resync reads them again."""
         self._paths.clear()
@@ -86,15 +84,11 @@ def covering(paths: Collection[str], most: int = MOST_NAMED) -> tuple[str, ...]:
     named = set(paths)
     while _are_too_many(named, most) and (deepest := max(map(_depth, named))) > 1:
         named = {_above(path) if _depth(path) == deepest else path for path in named}
-    return tuple(sorted(path for path in named if not _is_covered(path, named)))
+    return tuple(sorted(path for path in named if named.isdisjoint(_all_above(path))))
 
 
 def _are_too_many(paths: Collection[str], most: int) -> bool:
     return len(paths) > most or sum(map(len, paths)) > MOST_CHARACTERS
-
-
-def _is_covered(path: str, named: set[str]) -> bool:
-    return any(above in named for above in _all_above(path))
 
 
 def _all_above(path: str) -> Iterator[str]:

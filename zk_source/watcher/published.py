@@ -5,7 +5,7 @@ are always those of the log up to its last change. Bounded by the number of znod
 200 bytes each.
 """
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator
 
 from controller_model.records.changes import digest_text, znode_digest
 
@@ -19,6 +19,9 @@ class Published:
 
     def __len__(self) -> int:
         return len(self._mzxids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._mzxids)
 
     def __contains__(self, path: str) -> bool:
         return path in self._mzxids
@@ -43,7 +46,3 @@ class Published:
         mzxid = self._mzxids.pop(path, None)
         if mzxid is not None:
             self._digest ^= znode_digest(path, mzxid)
-
-    def missing_from(self, seen: AbstractSet[str]) -> tuple[str, ...]:
-        """Return the published paths that a walk of the tree has not met."""
-        return tuple(path for path in self._mzxids if path not in seen)

@@ -94,9 +94,9 @@ class TreeReader:
     def _read_unmet(self, walk: TreeWalk) -> None:
         """Read once more what the walk did not meet but the log holds or names as denied."""
         published, denied = self._recorder.published, self._recorder.denied
-        missing = [(Op.GET_DATA, path) for path in published.missing_from(walk.met)]
+        missing = [(Op.GET_DATA, path) for path in published if path not in walk.met]
         # Servers send no event when a denied znode is deleted, so only this shows it.
-        missing += [read_of(path) for path in denied.missing_from(walk.met)]
+        missing += [read_of(path) for path in denied if path not in walk.met]
         walk.unmet = {read for read in missing if read not in self.dirty}
         walk.met.clear()
         for read in walk.unmet:

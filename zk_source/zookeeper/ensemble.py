@@ -3,6 +3,7 @@
 The rule: a problem is logged at once, then ever more rarely; with `fail_fast` it ends the watcher.
 """
 
+import contextlib
 import functools
 import time
 from collections.abc import Sequence
@@ -120,10 +121,9 @@ class WatchedEnsemble:
         """
         try:
             while path not in {"", "/"}:
-                try:
+                with contextlib.suppress(NoNodeError):
                     return path, self._children(path)
-                except NoNodeError:
-                    path = path.rpartition("/")[0]
+                path = path.rpartition("/")[0]
             return "/", self._children("/")
         except (KazooException, KazooTimeoutError):
             return "/", ()

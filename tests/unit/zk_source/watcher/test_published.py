@@ -20,9 +20,9 @@ def test_the_digest_is_that_of_the_znodes_held() -> None:
     assert (len(published), published.mzxid("/a"), published.mzxid("/b")) == (1, 3, None)
 
 
-def test_published_paths_that_a_walk_did_not_find_are_missing() -> None:
-    """Paths that the walk met in addition to the published ones do not matter."""
+def test_published_paths_are_listed_once() -> None:
+    """They come in the order in which they were last published."""
     published = Published()
-    for mzxid, path in enumerate(("/a", "/b", "/c")):
+    for mzxid, path in enumerate(("/a", "/c", "/b", "/c")):
         published.add(path, mzxid)
-    assert published.missing_from({"/b", "/new"}) == ("/a", "/c")
+    assert list(published) == ["/a", "/b", "/c"]
