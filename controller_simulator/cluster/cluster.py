@@ -142,7 +142,9 @@ class SimulatedCluster:
             elif self._drop_slow_follower():
                 continue
             elif self._events and not self._is_controller_stalled():
-                self.control(self._take())
+                event = self._events.popleft()
+                self._queued.discard(event)
+                self.control(event)
             elif self._unsettled:
                 partition = self.choices.catches_up(self._unsettled.keys())
                 if not self._expand_isr(partition):
@@ -156,11 +158,6 @@ class SimulatedCluster:
         if watched and event not in self._queued:
             self._queued.add(event)
             self._events.append(event)
-
-    def _take(self) -> ControllerEvent:
-        event = self._events.popleft()
-        self._queued.discard(event)
-        return event
 
     def _is_controller_stalled(self) -> bool:
         """Return whether events wait because the controller's process is stalled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from kazoo.exceptions import ConnectionDropped
@@ -80,3 +80,49 @@ def test_a_request_without_a_session_fails_at_once(
     connection.client._state = KeeperState.CLOSED
     connection.send(9, Sync("/"))
     assert inbox.take(0) == Reply(9, 0, Err.CONNECTION_LOSS, b"", 0)
+
+
+# --- bytes received together ----------------------------------------------------------------
+
+
+class Socket:
+    """A fake socket: returns these pieces, then the end of the connection."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = list(pieces)
+
+    def pending(self) -> int:
+        """Return that data is buffered, as TLS may."""
+        return 1
+
+    def recv(self, _most: int) -> bytes:
+        """Return the next piece."""
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+def received(connection: OrderedConnection, *pieces: bytes) -> OrderedConnection:
+    """Return the connection handler on such a socket."""
+    socket: Any = Socket(*pieces)
+    connection._socket = socket
+    connection._received.clear()
+    return connection
+
+
+def test_a_read_returns_exactly_the_requested_bytes(connection: OrderedConnection) -> None:
+    """However the network splits them: the rest waits for the next read."""
+    received(connection, b"ab", b"cdef")
+    assert connection._read(3, 1.0) == b"abc"
+    assert connection._read(3, 1.0) == b"def"
+    with pytest.raises(ConnectionDropped):
+        connection._read(1, 1.0)
+
+
+def test_a_reply_is_complete_when_all_its_bytes_have_arrived(connection: OrderedConnection) -> None:
+    """Then it is passed on without another read of the socket."""
+    reply = struct.pack("!i", 4) + b"1234"
+    for cut in range(len(reply)):
+        received(connection)
+        connection._received += reply[:cut]
+        assert not connection._whole_reply_received()
+    connection._received[:] = reply
+    assert connection._whole_reply_received()
