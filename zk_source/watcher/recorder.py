@@ -1,10 +1,12 @@
 """Turns what was read from ZooKeeper into changes of the log.
 
-The rule: every change gets its seq here, and is noted in `published` in the same step. A value that
-was published already (same path, mzxid and generation) is not published again. A resync begins by
-forgetting what was published. No clock: the caller passes times.
+The rule: every change gets its seq here, and is noted in `published` in the same step, so that
+count and digest are always those of the log up to its last change. A value that was published
+already (same path, mzxid and generation) is not published again. A resync begins by forgetting what
+was published. No clock: the caller passes times.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from controller_model.records.changes import (
@@ -13,15 +15,57 @@ from controller_model.records.changes import (
     SessionState,
     ZnodeChange,
     data_fields,
+    digest_text,
+    znode_digest,
 )
 from controller_model.znodes.znode_kinds import published_data
 from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths
 from zk_source.watcher.generation_fencing import Generations
-from zk_source.watcher.published import Published
 from zk_source.wire.operations import ZnodeData
 
 _REDUCED = "/config/"
 """Payloads of these paths are reduced to what the model needs; the others are published as they are."""
+
+
+class Published:
+    """The znodes that exist according to the log, each with the mzxid that it was last published with.
+
+    Bounded by the number of znodes published: about 200 bytes each.
+    """
+
+    def __init__(self) -> None:
+        self._mzxids: dict[str, int] = {}
+        self._digest = 0
+
+    def __len__(self) -> int:
+        return len(self._mzxids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._mzxids)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._mzxids
+
+    @property
+    def digest(self) -> str:
+        """The digest over all znodes, as the log carries it."""
+        return digest_text(self._digest)
+
+    def mzxid(self, path: str) -> int | None:
+        """Return the mzxid that the path was published with; None when it does not exist."""
+        return self._mzxids.get(path)
+
+    def add(self, path: str, mzxid: int) -> None:
+        """Note a `set`."""
+        self.remove(path)
+        self._mzxids[path] = mzxid
+        self._digest ^= znode_digest(path, mzxid)
+
+    def remove(self, path: str) -> None:
+        """Note a `deleted`; an unknown path changes nothing."""
+        mzxid = self._mzxids.pop(path, None)
+        if mzxid is not None:
+            self._digest ^= znode_digest(path, mzxid)
 
 
 class Recorder:

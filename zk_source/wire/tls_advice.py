@@ -21,7 +21,6 @@ REFUSED_CERTIFICATE = (
 )
 _WRONG_NAMES = {62, 64}
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
-_HUNG_UP = (ConnectionResetError, BrokenPipeError)
 
 
 def tls_advice(error: BaseException, *, has_certificate: bool) -> str:
@@ -40,7 +39,7 @@ def tls_advice(error: BaseException, *, has_certificate: bool) -> str:
             return WRONG_NAME if cause.verify_code in _WRONG_NAMES else UNKNOWN_AUTHORITY
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return REFUSED_CERTIFICATE if has_certificate else NO_CERTIFICATE
-    hung_up = isinstance(causes[-1], (*_HUNG_UP, ConnectionDropped))
+    hung_up = isinstance(causes[-1], ConnectionResetError | BrokenPipeError | ConnectionDropped)
     return NO_CERTIFICATE if hung_up and not has_certificate else ""
 
 

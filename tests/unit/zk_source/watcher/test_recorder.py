@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import ChangeKind
-from tests.support.ensemble_in_memory import PUBLISHED, START_MS, Play, fill
+from tests.support.ensemble_in_memory import PUBLISHED, START_MS, Play, digest_of, fill
+from zk_source.watcher.recorder import Published
 from zk_source.watcher.watcher import Intervals
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
@@ -64,3 +65,25 @@ def test_a_clock_adjustment_does_not_shift_heartbeats(set_by_ms: int) -> None:
     beat = play.reader.last[ChangeKind.HEARTBEAT]
     assert beat.observed_at == play.now_ms + set_by_ms
     assert beat.session_since == START_MS + set_by_ms
+
+
+def test_the_digest_is_that_of_the_znodes_held() -> None:
+    """It follows sets, newer values and deletes; a delete of an unknown path changes nothing."""
+    published = Published()
+    assert published.digest == digest_of({})
+    published.add("/a", 1)
+    published.add("/b", 2)
+    published.add("/a", 3)
+    assert published.digest == digest_of({"/a": 3, "/b": 2})
+    published.remove("/unknown")
+    published.remove("/b")
+    assert published.digest == digest_of({"/a": 3})
+    assert (len(published), published.mzxid("/a"), published.mzxid("/b")) == (1, 3, None)
+
+
+def test_published_paths_are_listed_once() -> None:
+    """They come in the order in which they were last published."""
+    published = Published()
+    for mzxid, path in enumerate(("/a", "/c", "/b", "/c")):
+        published.add(path, mzxid)
+    assert list(published) == ["/a", "/b", "/c"]
