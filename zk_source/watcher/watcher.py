@@ -154,9 +154,7 @@ class Watcher:
             self._heartbeat(now_ms)
             return
         self.session.connection_up(server)
-        self._request_resync(
-            _ResyncRequest("connected again" if self.generations.generation else "start")
-        )
+        self._request_resync("connected again" if self.generations.generation else "start")
 
     def on_event(self, type_: int, path: str, now_ms: int) -> None:
         """Handle a notification; the path's value is read afterwards."""
@@ -208,7 +206,7 @@ class Watcher:
             self._take_new_generation(watcher, generation, now_ms)
         wanted = self._readiness.unanswered
         if wanted is not None and self.generations.generation:
-            self._request_resync(_ResyncRequest(f"asked for: {wanted.reason}"))
+            self._request_resync(f"asked for: {wanted.reason}")
 
     def on_other_watcher(self, other: OtherWatcher, now_ms: int) -> None:
         """Handle a record that another watcher wrote under our cluster's name."""
@@ -230,7 +228,7 @@ class Watcher:
     def on_views_cut(self) -> None:
         """Note that Kafka has lost views: the fold takes them for published, and a resync makes it publish all."""
         if self.generations.generation:
-            self._request_resync(_ResyncRequest("the pipeline's Kafka has lost views"))
+            self._request_resync("the pipeline's Kafka has lost views")
 
     def on_overflow(self, dropped: int, now_ms: int) -> None:
         """Note that notifications were dropped."""
@@ -268,13 +266,13 @@ class Watcher:
         resyncing = self.reader.doing(Purpose.RESYNC)
         if not self.armed or self._muted or resyncing:
             return
-        if self._requested is None and self._arming.is_due(now_ms):
-            self._on_watches_lost("recursive watches are tried again", now_ms)
-            self._arming.on_session(SessionState.CONNECTED, self.session.server, now_ms)
-            return
         if self._requested is None:
+            if self._arming.is_due(now_ms):
+                self._on_watches_lost("recursive watches are tried again", now_ms)
+                self._arming.on_session(SessionState.CONNECTED, self.session.server, now_ms)
+                return
             if self._resync_at is not None and now_ms >= self._resync_at:
-                self._request_resync(_ResyncRequest("the daily one"))
+                self._request_resync("the daily one")
             elif self._reconcile_at is not None and now_ms >= self._reconcile_at:
                 self._reconcile_at = None
                 self.reader.start_walk(
@@ -353,12 +351,14 @@ class Watcher:
             self.reconciliations += 1
         self._reconcile_at = now_ms + self._intervals.reconciliation_ms
 
-    def _request_resync(self, request: _ResyncRequest) -> None:
+    def _request_resync(
+        self, reason: str, *, not_before_ms: int = 0, new_generation: bool = False
+    ) -> None:
         """Note that a resync is due; of several requests, the first one's reason is kept."""
-        first = self._requested or request
+        first = self._requested or _ResyncRequest(reason)
         self._requested = first._replace(
-            not_before_ms=max(first.not_before_ms, request.not_before_ms),
-            new_generation=first.new_generation or request.new_generation,
+            not_before_ms=max(first.not_before_ms, not_before_ms),
+            new_generation=first.new_generation or new_generation,
         )
 
     # --- when something was missed ----------------------------------------------------------
@@ -378,7 +378,7 @@ class Watcher:
         self._stop_reading()
         self.session.watches_lost(now_ms)
         self._heartbeat(now_ms)
-        self._request_resync(_ResyncRequest(reason, now_ms + pause_ms))
+        self._request_resync(reason, not_before_ms=now_ms + pause_ms)
         self._out.warn("a resync is needed", reason=reason)
 
     def _take_new_generation(self, other: str, generation: int, now_ms: int) -> None:
@@ -386,8 +386,7 @@ class Watcher:
             return  # that resync is due already
         self._stop_reading()
         self.session.watches_lost(now_ms)
-        reason = f"watcher {other} wrote generation {generation}"
-        self._request_resync(_ResyncRequest(reason, new_generation=True))
+        self._request_resync(f"watcher {other} wrote generation {generation}", new_generation=True)
         self._out.warn(
             "another watcher writes under this cluster's name: taking a new generation",
             other_watcher=other,
