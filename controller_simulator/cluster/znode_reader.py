@@ -48,9 +48,7 @@ class ZnodeReader:
             return None
         state = decode_partition_state(znode.data.encode())
         return LeaderIsrAndControllerEpoch(
-            LeaderAndIsr(
-                state.leader, tuple(state.isr), state.leader_epoch, state.leader_recovery_state
-            ),
+            LeaderAndIsr(state.leader, state.isr, state.leader_epoch, state.leader_recovery_state),
             state.controller_epoch,
             znode.version,
         )
@@ -109,9 +107,7 @@ class ZnodeReader:
         znode = decode_topic(found.data.encode())
         assignments = {
             partition: ReplicaAssignment(
-                tuple(replicas),
-                tuple(znode.adding.get(partition, ())),
-                tuple(znode.removing.get(partition, ())),
+                replicas, znode.adding.get(partition, ()), znode.removing.get(partition, ())
             )
             for partition, replicas in znode.partitions.items()
         }

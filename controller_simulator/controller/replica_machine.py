@@ -8,10 +8,11 @@ ZkReplicaStateMachine.
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from controller_model.kafka.elections import STATE_CHANGE_FAILED
 from controller_model.kafka.hash_order import broker_order
 from controller_model.kafka.ids import NO_LEADER, PartitionAndReplica
-from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import ReplicaState, is_valid
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import ILLEGAL_STATE, ControllerIO
@@ -108,7 +109,8 @@ class ReplicaStateMachine:
             assignment = context.assignment_of(partition)
             if context.replica_states[replica] is ReplicaState.NEW:
                 if replica.replica not in assignment.replicas:
-                    context.assign(partition, _with(assignment, replica.replica))
+                    grown = (*assignment.replicas, replica.replica)
+                    context.assign(partition, replace(assignment, replicas=grown))
             elif partition in context.leadership:
                 batch.add_leader_and_isr((replica.replica,), partition)
             context.replica_states[replica] = ReplicaState.ONLINE
@@ -200,9 +202,3 @@ class ReplicaStateMachine:
         error: str = STATE_CHANGE_FAILED,
     ) -> None:
         self._io.fail(replica, self._context.replica_states[replica], target, error)
-
-
-def _with(assignment: ReplicaAssignment, replica: int) -> ReplicaAssignment:
-    return ReplicaAssignment(
-        (*assignment.replicas, replica), assignment.adding, assignment.removing
-    )
