@@ -75,11 +75,11 @@ class TreeReader:
             return None
         way = self._arming.subscription
         in_flight = self._outbox.count(lambda sent: sent.walk is walk)
-        while in_flight < way.walk_window and self.room and walk.waiting:
-            reads = walk.take(min(walk.pace.allowed(now_ms), way.most_reads))
-            if not reads:
-                break
-            walk.pace.spend(len(reads))
+        while (
+            in_flight < way.walk_window
+            and self.room
+            and (reads := walk.take(way.most_reads, now_ms))
+        ):
             self._outbox.send(way.request(reads), walk=walk)
             in_flight += 1
         if not walk.finished:

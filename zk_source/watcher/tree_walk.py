@@ -35,7 +35,7 @@ class TreeWalk:
     def __init__(self, purpose: Purpose, first: Sequence[Read], reads_per_s: float) -> None:
         self.purpose = purpose
         burst = max(MOST_READS, int(reads_per_s / _BURST_PER_S))
-        self.pace = ReadPace(reads_per_s=reads_per_s, burst=burst)
+        self._pace = ReadPace(reads_per_s=reads_per_s, burst=burst)
         self.met: set[str] = set()
         """Paths that a reconciliation has met."""
         self.unmet: set[Read] | None = None
@@ -49,14 +49,10 @@ class TreeWalk:
         """Whether everything was read and answered."""
         return not self._frontier and not self._unanswered
 
-    @property
-    def waiting(self) -> bool:
-        """Whether there is more to ask for."""
-        return bool(self._frontier)
-
-    def take(self, most: int) -> tuple[Read, ...]:
-        """Return the next reads for one request, at most `most`; empty when all were asked for."""
-        reads = take_reads(self._frontier, most)
+    def take(self, most: int, now_ms: int) -> tuple[Read, ...]:
+        """Return the next reads for one request, at most `most`; empty when none may be sent now."""
+        reads = take_reads(self._frontier, min(self._pace.allowed(now_ms), most))
+        self._pace.spend(len(reads))
         self._unanswered += len(reads)
         return reads
 

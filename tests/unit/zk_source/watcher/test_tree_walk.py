@@ -23,10 +23,10 @@ def test_a_walk_is_over_when_every_read_is_answered() -> None:
     """Reads that follow from an answer are sent before those that wait already; the last answer ends the walk."""
     root, other, child = ((Op.GET_DATA, path) for path in ("/a", "/b", "/a/c"))
     walk = TreeWalk(Purpose.RESYNC, [root, other], reads_per_s=1000)
-    assert walk.take(1) == (root,)
+    assert walk.take(1, 0) == (root,)
     walk.learn([child])
-    assert walk.take(9) == (child, other)
-    assert not walk.waiting
+    assert walk.take(9, 0) == (child, other)
+    assert walk.take(9, 0) == ()
     walk.learn([])
     assert not walk.finished
     walk.learn([])
