@@ -206,7 +206,6 @@ class WatcherService:
         self._contested_generation = 0
         self._notifications = 0
         """How many items the last turn took in."""
-        self._muted = False
         self._in_resync = False
         self._metrics_at = 0.0
 
@@ -417,8 +416,7 @@ class WatcherService:
         # overflow the bound.
         if self._may_publish():
             self._publisher.pump()
-        if self._publisher.overflowing() and not self._muted:
-            self._muted = True
+        if self._publisher.overflowing() and not self._watcher.muted:
             dropped = self._publisher.drop_waiting()
             reason = (
                 "the lease could not be proved"
@@ -478,8 +476,7 @@ class WatcherService:
         if failure is not None:
             reason = f"the pipeline's Kafka refused changes: {failure.reason}"
             raise self._lost(reason, failure.changes)
-        if self._muted and self._publisher.idle and not self._unproven:
-            self._muted = False
+        if self._watcher.muted and self._publisher.idle and not self._unproven:
             self._log.info("the pipeline's Kafka takes changes again")
             self._watcher.on_pipeline_back(now_ms)
 

@@ -110,9 +110,10 @@ class Watcher:
         self.reconciliations = 0
         self.overflows = 0
         """Notifications that were dropped."""
+        self.muted = False
+        """Whether changes were dropped, and nothing is published until the pipeline's Kafka is back."""
         self._probed: list[Result] = []
         self._requested: _ResyncRequest | None = None
-        self._muted = False
         self._retry_ms = RETRY_MS
         self._retried_at = now_ms
         """When the tree could be read again after the last refusal."""
@@ -247,12 +248,12 @@ class Watcher:
     def on_dropped(self, changes: int, reason: str, now_ms: int) -> None:
         """Note that changes were dropped; nothing more is published for now."""
         self.recorder.dropped += changes
-        self._muted = True
+        self.muted = True
         self._on_watches_lost(f"{reason}: {changes} changes dropped", now_ms)
 
     def on_pipeline_back(self, now_ms: int) -> None:
         """Note that the pipeline's Kafka accepts changes again."""
-        self._muted = False
+        self.muted = False
         self._heartbeat_at = now_ms
 
     def on_stop(self, now_ms: int) -> None:
@@ -264,7 +265,7 @@ class Watcher:
 
     def _start_what_is_due(self, now_ms: int) -> None:
         resyncing = self.reader.doing(Purpose.RESYNC)
-        if not self.armed or self._muted or resyncing:
+        if not self.armed or self.muted or resyncing:
             return
         if self._requested is None:
             if self._arming.is_due(now_ms):
@@ -408,7 +409,7 @@ class Watcher:
         self._heartbeat_at = now_ms + self._intervals.heartbeat_ms
         self._heartbeat_sent_at = now_ms
         self._denied_told = self.recorder.denied.named
-        if self.generations.generation and not self._muted:
+        if self.generations.generation and not self.muted:
             self._out.add(
                 self.recorder.heartbeat(
                     now_ms,
