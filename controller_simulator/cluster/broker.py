@@ -157,17 +157,15 @@ class SimulatedBroker:
         hosted.partition_epoch = partition_epoch
 
 
-def create_recursive(tree: ZnodeTree, path: str, data: str = "", *, session: int) -> bool:
-    """Create a znode and the missing ones above it; return whether it did not exist.
+def create_recursive(tree: ZnodeTree, path: str, data: str = "", *, session: int) -> None:
+    """Create a znode if it is missing, and the missing ones above it (KafkaZkClient.createRecursive).
 
-    As KafkaZkClient.createRecursive does, try first and check later, so that refused creates take
-    zxids.
+    As there, try first and check later, so that refused creates take zxids.
     """
     answer = tree.attempt(CreateZnode(path, data), session=session)
     if answer is ZooKeeperCode.NO_NODE:
         create_recursive(tree, parent_of(path), session=session)
-        answer = tree.attempt(CreateZnode(path, data), session=session)
-    return answer is not ZooKeeperCode.NODE_EXISTS
+        tree.attempt(CreateZnode(path, data), session=session)
 
 
 def start_znodes(tree: ZnodeTree, session: int, choices: Choices) -> None:

@@ -101,7 +101,6 @@ class ZooKeeperError(ModelError):
     def __init__(self, code: ZooKeeperCode, path: str) -> None:
         super().__init__(f"{code} for {path}")
         self.code = code
-        self.path = path
 
 
 class Created(msgspec.Struct, frozen=True, omit_defaults=True, tag="create", tag_field="did"):

@@ -150,10 +150,10 @@ class ZnodeTree:
 
     # --- writes ---------------------------------------------------------------------------
 
-    def open_session(self, session: int) -> Commit:
+    def open_session(self, session: int) -> None:
         """Open a session, in which ephemeral znodes can be created."""
         self._held[session] = {}
-        return self._commit(session, (), opens=True)
+        self._commit(session, (), opens=True)
 
     def close_session(self, session: int) -> Commit:
         """End a session; its znodes are deleted in the same transaction, in order of creation."""
