@@ -29,7 +29,7 @@ from controller_simulator.controller.controller_io import (
     Transition,
     state_path,
 )
-from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Lifecycle, handle
+from controller_simulator.controller.lifecycle import CONTROLLER_PATH, handle
 from controller_simulator.controller.phases import ElectionStep, LifecycleEvent, Phase
 from controller_simulator.controller.requests import (
     LeaderAndIsrPartition,
@@ -200,12 +200,13 @@ class SimulatedCluster:
 
     def _handle_lifecycle_event(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
         """Handle an event of the election, and do the steps of a failover that follows."""
-        self._became(run, handle(run.life, event, self.tree, session=run.session))
+        self._change_life(run, event)
         while (step := run.life.next_step) is not None and run.controller is not None:
             self._fail_over(run, run.controller, step)
 
-    def _became(self, run: SimulatedBroker, life: Lifecycle) -> None:
-        """Set the broker's new lifecycle; a term ends with its epoch."""
+    def _change_life(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
+        """Set the broker's lifecycle after an event; a term ends with its epoch."""
+        life = handle(run.life, event, self.tree, session=run.session)
         goes_on = life.is_active and life.epoch == run.life.epoch
         run.life = life
         if not goes_on:
@@ -232,7 +233,7 @@ class SimulatedCluster:
             if done.aborted is not None:
                 event = LifecycleEvent.FAILED
                 self._failed_failovers += 1
-        self._became(run, handle(run.life, event, self.tree, session=run.session))
+        self._change_life(run, event)
 
     def control(self, event: ControllerEvent) -> object:
         """Let the controller handle an event now; return its answer, None without a controller."""

@@ -41,7 +41,7 @@ from controller_simulator.cluster.operations import (
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.controller_io import topic_path
 from controller_simulator.controller.leader_and_isr_receiver import ReplicaManager
-from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Lifecycle, handle
+from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Lifecycle
 from controller_simulator.controller.phases import LifecycleEvent
 from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
@@ -136,7 +136,7 @@ class Simulator(SimulatedCluster):
         self._end(run)
 
     def _end(self, run: SimulatedBroker) -> None:
-        run.life = handle(run.life, LifecycleEvent.SHUTDOWN, self.tree, session=run.session)
+        self._change_life(run, LifecycleEvent.SHUTDOWN)
         self.forget(run)
         self.tree.close_session(run.session)
 
