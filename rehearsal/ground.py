@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.active_controller import FEATURE_PATH
 from controller_simulator.cluster.broker import CLUSTER_ID_PATH, PERSISTENT_PATHS
@@ -124,10 +125,6 @@ def _place_topic(tree: ZnodeTree, topic: str, partitions: Sequence[PartitionFact
     for each in partitions:
         if each.leader is None:
             continue
-        state = encode_partition_state(
-            leader=each.leader,
-            isr=each.isr,
-            leader_epoch=each.leader_epoch,
-            controller_epoch=each.controller_epoch,
-        )
+        decided = LeaderAndIsr(each.leader, each.isr, each.leader_epoch)
+        state = encode_partition_state(decided, each.controller_epoch)
         tree.place(state_path(each.id), state.decode())

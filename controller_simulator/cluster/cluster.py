@@ -343,12 +343,7 @@ class SimulatedCluster:
         if self.settings.alter_partition:
             return isinstance(self.control(event), LeaderIsrAndControllerEpoch)
         hosted = leader.manager.partitions[partition]
-        data = encode_partition_state(
-            leader=leader.id,
-            isr=isr,
-            leader_epoch=hosted.leader_epoch,
-            controller_epoch=hosted.controller_epoch,
-        )
+        data = encode_partition_state(event.leader_and_isr, hosted.controller_epoch)
         write = SetZnode(state_path(partition), data.decode(), hosted.partition_epoch)
         if not isinstance(self.tree.attempt(write, session=leader.session), Commit):
             return False

@@ -196,7 +196,8 @@ class ControllerIO:
     ) -> LeaderIsrAndControllerEpoch:
         """Ask for a partition's first state (createTopicPartitionStatesRaw)."""
         state = LeaderIsrAndControllerEpoch(leader_and_isr, self.context.epoch)
-        self.write(CreateZnode(state_path(partition), self._encode(state)))
+        data = encode_partition_state(leader_and_isr, state.controller_epoch).decode()
+        self.write(CreateZnode(state_path(partition), data))
         self._written[partition] = state
         return state
 
@@ -205,7 +206,8 @@ class ControllerIO:
     ) -> LeaderIsrAndControllerEpoch:
         """Ask for a partition's next state over the version that was read (updateLeaderAndIsr)."""
         state = LeaderIsrAndControllerEpoch(leader_and_isr, self.context.epoch, partition_epoch + 1)
-        self.write(SetZnode(state_path(partition), self._encode(state), partition_epoch))
+        data = encode_partition_state(leader_and_isr, state.controller_epoch).decode()
+        self.write(SetZnode(state_path(partition), data, partition_epoch))
         self._written[partition] = state
         return state
 
@@ -242,17 +244,6 @@ class ControllerIO:
             self.write(DeleteZnode(REASSIGN_PARTITIONS_PATH))
         self._reassign_partitions = dict(left) or None
         self._reassign_partitions_written = True
-
-    @staticmethod
-    def _encode(state: LeaderIsrAndControllerEpoch) -> str:
-        decided = state.leader_and_isr
-        return encode_partition_state(
-            leader=decided.leader,
-            isr=decided.isr,
-            leader_epoch=decided.leader_epoch,
-            controller_epoch=state.controller_epoch,
-            leader_recovery_state=decided.leader_recovery_state,
-        ).decode()
 
 
 REASSIGN_PARTITIONS_PATH = "/admin/reassign_partitions"

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.hash_order import properties_order, scala_order
 from controller_model.kafka.ids import TopicPartition
 
@@ -76,23 +77,17 @@ def encode_topic(
     ).encode()
 
 
-def encode_partition_state(
-    *,
-    leader: int,
-    isr: Sequence[int],
-    leader_epoch: int,
-    controller_epoch: int,
-    leader_recovery_state: int = 0,
-) -> bytes:
+def encode_partition_state(state: LeaderAndIsr, controller_epoch: int) -> bytes:
     """Return a partition's state (TopicPartitionStateZNode.encode); a recovery state of 0 is left out.
 
-    >>> encode_partition_state(leader=1, isr=(1, 0), leader_epoch=2, controller_epoch=3)
+    >>> encode_partition_state(LeaderAndIsr(1, (1, 0), leader_epoch=2), controller_epoch=3)
     b'{"controller_epoch":3,"leader":1,"version":1,"leader_epoch":2,"isr":[1,0]}'
     """
-    recovery = f',"leader_recovery_state":{leader_recovery_state}' if leader_recovery_state else ""
+    recovering = state.leader_recovery_state
+    recovery = f',"leader_recovery_state":{recovering}' if recovering else ""
     return (
-        f'{{"controller_epoch":{controller_epoch},"leader":{leader},"version":1{recovery},'
-        f'"leader_epoch":{leader_epoch},"isr":[{",".join(map(str, isr))}]}}'
+        f'{{"controller_epoch":{controller_epoch},"leader":{state.leader},"version":1{recovery},'
+        f'"leader_epoch":{state.leader_epoch},"isr":[{",".join(map(str, state.isr))}]}}'
     ).encode()
 
 

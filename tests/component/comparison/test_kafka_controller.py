@@ -248,13 +248,7 @@ class Ours:
     def _state(self, which: str, *facts: str) -> None:
         leader, epoch, isr, recovery, controller_epoch, version, too = facts
         state = LeaderAndIsr(int(leader), numbers(isr), int(epoch), int(recovery))
-        data = encode_partition_state(
-            leader=state.leader,
-            isr=state.isr,
-            leader_epoch=state.leader_epoch,
-            controller_epoch=int(controller_epoch),
-            leader_recovery_state=state.leader_recovery_state,
-        )
+        data = encode_partition_state(state, int(controller_epoch))
         self.play.zookeeper.znodes[path(which)] = (data.decode(), int(version))
         if too == "too":
             self.play.context.leadership[partition(which)] = LeaderIsrAndControllerEpoch(

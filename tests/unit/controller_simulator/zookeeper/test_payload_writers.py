@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.hash_order import java_hash, properties_order, scala_order
 from controller_model.kafka.ids import TopicPartition
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind
@@ -44,9 +45,7 @@ def _broker(version: int, rack: str | None) -> bytes:
 
 
 def _state(recovery: int) -> bytes:
-    return write.encode_partition_state(
-        leader=2, isr=(2, 0, 1), leader_epoch=5, controller_epoch=9, leader_recovery_state=recovery
-    )
+    return write.encode_partition_state(LeaderAndIsr(2, (2, 0, 1), 5, recovery), 9)
 
 
 WRITTEN = {
