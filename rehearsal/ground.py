@@ -12,6 +12,7 @@ from operator import attrgetter
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_simulator.cluster.active_controller import FEATURE_PATH
 from controller_simulator.cluster.broker import CLUSTER_ID_PATH, PERSISTENT_PATHS
 from controller_simulator.cluster.loading import load_cluster
@@ -110,13 +111,11 @@ def _place_unclean(tree: ZnodeTree, kind: str, unclean: Mapping[str, bool]) -> N
 
 
 def _place_topic(tree: ZnodeTree, topic: str, partitions: Sequence[PartitionFacts]) -> None:
-    assignment = encode_topic(
-        {each.partition: each.replicas for each in partitions},
-        topic_id=None,
-        adding={each.partition: each.adding for each in partitions},
-        removing={each.partition: each.removing for each in partitions},
-    )
-    tree.place(topic_path(topic), assignment.decode())
+    assignments = {
+        each.partition: ReplicaAssignment(each.replicas, each.adding, each.removing)
+        for each in partitions
+    }
+    tree.place(topic_path(topic), encode_topic(assignments, topic_id=None).decode())
     unclean = partitions[0].unclean
     if unclean is not None:
         _place_unclean(tree, "topics", {topic: unclean})

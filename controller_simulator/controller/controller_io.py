@@ -215,12 +215,7 @@ class ControllerIO:
         self, topic: str, assignments: Mapping[int, ReplicaAssignment]
     ) -> None:
         """Ask for a topic's assignment (setTopicAssignmentRaw)."""
-        data = encode_topic(
-            {partition: assigned.replicas for partition, assigned in assignments.items()},
-            topic_id=self.context.topic_ids.get(topic),
-            adding={partition: assigned.adding for partition, assigned in assignments.items()},
-            removing={partition: assigned.removing for partition, assigned in assignments.items()},
-        )
+        data = encode_topic(assignments, topic_id=self.context.topic_ids.get(topic))
         self.write(SetZnode(topic_path(topic), data.decode()))
 
     def delete_recursive(self, path: str) -> None:

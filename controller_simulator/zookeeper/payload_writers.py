@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.hash_order import properties_order, scala_order
 from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
 
 MIGRATION_OFF = -1
 """The kraftControllerEpoch of a controller that is a ZooKeeper broker."""
@@ -54,26 +55,22 @@ def encode_broker(port: int, *, timestamp: int, has_features: bool = True) -> by
     ).encode()
 
 
-def encode_topic(
-    partitions: Mapping[int, Sequence[int]],
-    *,
-    topic_id: str | None,
-    adding: Mapping[int, Sequence[int]] | None = None,
-    removing: Mapping[int, Sequence[int]] | None = None,
-) -> bytes:
+def encode_topic(assignments: Mapping[int, ReplicaAssignment], *, topic_id: str | None) -> bytes:
     """Return /brokers/topics/T (TopicZNode.encode): version 3, even without an id.
 
     Partitions are in the order of Kafka's hash map; adding and removing replicas only list the
     partitions that have any.
 
-    >>> encode_topic({0: (0, 1)}, topic_id=None)
+    >>> encode_topic({0: ReplicaAssignment((0, 1))}, topic_id=None)
     b'{"partitions":{"0":[0,1]},"adding_replicas":{},"removing_replicas":{},"version":3}'
     """
+    partitions = {p: each.replicas for p, each in assignments.items()}
+    adding = {p: each.adding for p, each in assignments.items() if each.adding}
+    removing = {p: each.removing for p, each in assignments.items() if each.removing}
     the_id = "" if topic_id is None else f'"topic_id":{_json(topic_id)},'
     return (
-        f'{{"partitions":{_replicas(partitions)},{the_id}'
-        f'"adding_replicas":{_replicas(_with_some(adding))},'
-        f'"removing_replicas":{_replicas(_with_some(removing))},"version":3}}'
+        f'{{"partitions":{_replicas(partitions)},{the_id}"adding_replicas":{_replicas(adding)},'
+        f'"removing_replicas":{_replicas(removing)},"version":3}}'
     ).encode()
 
 
@@ -136,10 +133,6 @@ def encode_feature(*, enabled: bool, version: int = 2) -> bytes:
     b'{"features":{},"version":2,"status":1}'
     """
     return f'{{"features":{{}},"version":{version},"status":{int(enabled)}}}'.encode()
-
-
-def _with_some(replicas: Mapping[int, Sequence[int]] | None) -> dict[int, Sequence[int]]:
-    return {partition: some for partition, some in (replicas or {}).items() if some}
 
 
 def _replicas(by_partition: Mapping[int, Sequence[int]]) -> str:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.records.event_records import decode_event, encode_event, number
 from controller_model.records.views import decode_view, encode_view
 from controller_model.znodes import config_payloads, payloads
@@ -33,11 +34,14 @@ INT32 = st.integers(0, 2**31 - 1)
 IDS = st.lists(INT32, max_size=4, unique=True)
 NAMES = st.from_regex(r"\A[a-zA-Z0-9._-]{1,12}\Z")
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
-PARTITIONS = st.dictionaries(st.integers(0, 40) | INT32, IDS, max_size=5)
-TPS = st.lists(st.builds(TopicPartition, NAMES, INT32), max_size=4)
-STATES = st.builds(
-    LeaderAndIsr, st.integers(-2, 2**31 - 1), IDS.map(tuple), INT32, st.integers(0, 1)
+REPLICAS = IDS.map(tuple)
+ASSIGNMENTS = st.dictionaries(
+    st.integers(0, 40) | INT32,
+    st.builds(ReplicaAssignment, REPLICAS, REPLICAS, REPLICAS),
+    max_size=5,
 )
+TPS = st.lists(st.builds(TopicPartition, NAMES, INT32), max_size=4)
+STATES = st.builds(LeaderAndIsr, st.integers(-2, 2**31 - 1), REPLICAS, INT32, st.integers(0, 1))
 ENDPOINTS = st.lists(
     st.tuples(
         st.sampled_from(["PLAINTEXT", "CLIENT"]),
@@ -59,8 +63,7 @@ WRITTEN: dict[ZnodeKind, st.SearchStrategy[bytes]] = {
     ),
     ZnodeKind.BROKER_SEQUENCE: st.just(b""),
     ZnodeKind.TOPIC: st.builds(
-        write.encode_topic, PARTITIONS, topic_id=st.none() | TEXT, adding=PARTITIONS,
-        removing=PARTITIONS,
+        write.encode_topic, ASSIGNMENTS, topic_id=st.none() | TEXT
     ),
     ZnodeKind.PARTITION_STATE: st.builds(write.encode_partition_state, STATES, INT32),
     ZnodeKind.REASSIGN_PARTITIONS: st.dictionaries(st.builds(TopicPartition, NAMES, INT32), IDS).map(
@@ -191,20 +194,14 @@ def test_states_round_trip(state: LeaderAndIsr, controller_epoch: int) -> None:
     assert (again, read.controller_epoch) == (state, controller_epoch)
 
 
-@given(PARTITIONS, PARTITIONS, PARTITIONS, st.none() | TEXT)
-def test_topics_round_trip(
-    partitions: dict[int, list[int]],
-    adding: dict[int, list[int]],
-    removing: dict[int, list[int]],
-    topic_id: str | None,
-) -> None:
+@given(ASSIGNMENTS, st.none() | TEXT)
+def test_topics_round_trip(assignments: dict[int, ReplicaAssignment], topic_id: str | None) -> None:
     """In any order of Kafka's hash map, partitions are returned sorted, replicas in their order."""
-    data = write.encode_topic(partitions, adding=adding, removing=removing, topic_id=topic_id)
-    read = payloads.decode_topic(data)
-    assert [*read.partitions] == sorted(partitions)
-    assert read.partitions == {p: tuple(replicas) for p, replicas in partitions.items()}
-    assert read.adding == {p: tuple(replicas) for p, replicas in adding.items() if replicas}
-    assert read.removing == {p: tuple(replicas) for p, replicas in removing.items() if replicas}
+    read = payloads.decode_topic(write.encode_topic(assignments, topic_id=topic_id))
+    assert [*read.partitions] == sorted(assignments)
+    assert read.partitions == {p: each.replicas for p, each in assignments.items()}
+    assert read.adding == {p: each.adding for p, each in assignments.items() if each.adding}
+    assert read.removing == {p: each.removing for p, each in assignments.items() if each.removing}
     assert read.topic_id == topic_id
 
 

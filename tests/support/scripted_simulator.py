@@ -15,6 +15,7 @@ from typing import cast
 import msgspec
 
 from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_simulator.cluster.broker import SimulatedBroker, create_recursive, register
 from controller_simulator.cluster.loading import restore
 from controller_simulator.cluster.operations import Operation, Replicas
@@ -171,7 +172,7 @@ class ScriptedSimulator(Simulator):
             return "INVALID_REPLICA_ASSIGNMENT"
         self._set_or_create_config(asked.topic, asked.config, session)
         data = encode_topic(
-            dict(enumerate(asked.assignment)),
+            dict(enumerate(map(ReplicaAssignment, asked.assignment))),
             topic_id=self.choices.topic_id(asked.topic) if self.settings.topic_ids else None,
         )
         create_recursive(self.tree, topic_path(asked.topic), data.decode(), session=session)
@@ -189,9 +190,8 @@ class ScriptedSimulator(Simulator):
             len(replicas) != factor or not set(replicas) <= live for replicas in asked.assignment
         ):
             return "INVALID_REPLICA_ASSIGNMENT"
-        partitions: dict[int, Replicas] = {p: a.replicas for p, a in assignments.items()}
-        partitions |= dict(enumerate(asked.assignment, start=len(partitions)))
-        data = encode_topic(partitions, topic_id=topic_id)
+        more = enumerate(map(ReplicaAssignment, asked.assignment), start=len(assignments))
+        data = encode_topic(assignments | dict(more), topic_id=topic_id)
         self.tree.attempt(SetZnode(topic_path(asked.topic), data.decode()), session=session)
         return None
 

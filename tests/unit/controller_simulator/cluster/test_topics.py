@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_simulator.cluster.operations import (
     DeleteController,
     DeleteTopic,
@@ -58,7 +59,8 @@ def test_partitions_added_to_a_topic_under_deletion_are_removed_again() -> None:
     """The controller writes the assignment again, with only those partitions that have a container."""
     cluster = cluster_of(TOPIC, KillBroker(2), DeleteTopic("t"))
     before = cluster.tree.data("/brokers/topics/t")
-    more = encode_topic({0: (0, 1), 1: (1, 2), 2: (0, 1)}, topic_id="000000000000000000001A")
+    assignments = dict(enumerate(map(ReplicaAssignment, ((0, 1), (1, 2), (0, 1)))))
+    more = encode_topic(assignments, topic_id="000000000000000000001A")
     cluster.tree.write(SetZnode("/brokers/topics/t", more.decode()))
     cluster.settle()
     assert cluster.tree.data("/brokers/topics/t") == before

@@ -9,6 +9,7 @@ import pytest
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.hash_order import java_hash, properties_order, scala_order
 from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind
 from controller_simulator.zookeeper import payload_writers as write
 from tests.support.payloads import (
@@ -32,10 +33,15 @@ TWO = [TopicPartition("t", 0), TopicPartition("u", 12)]
 
 def _topic(partitions: int) -> bytes:
     return write.encode_topic(
-        {p: (p % 3, 1) for p in range(partitions)},
+        {
+            p: ReplicaAssignment(
+                (p % 3, 1),
+                adding=(5,) if p % 2 == 0 else (),
+                removing=(6, 7) if p % 3 == 0 else (),
+            )
+            for p in range(partitions)
+        },
         topic_id=TOPIC_ID,
-        adding={p: (5,) if p % 2 == 0 else () for p in range(partitions)},
-        removing={p: (6, 7) if p % 3 == 0 else () for p in range(partitions)},
     )
 
 
@@ -53,7 +59,7 @@ WRITTEN = {
     "epoch": write.encode_controller_epoch(41),
     "state-RECOVERED": _state(0),
     "state-RECOVERING": _state(1),
-    "topic-noid": write.encode_topic({0: (0,)}, topic_id=None),
+    "topic-noid": write.encode_topic({0: ReplicaAssignment((0,))}, topic_id=None),
     "broker-noplain": encode_broker(ENDPOINTS[1:], timestamp=17, jmx_port=9999),
     "config-change": encode_config_change("topics/t"),
     "isr-change": write.encode_partitions(TWO),
