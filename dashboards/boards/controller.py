@@ -1,5 +1,7 @@
 """The dashboard *Controller*: which broker it is, how stable, whether it does its work, and what that costs."""
 
+import functools
+
 from controller_model.insights.thresholds import (
     FLAPPING_ELECTIONS,
     FLAPPING_LONG_ELECTIONS,
@@ -9,16 +11,13 @@ from dashboards.boards.panels import (
     BLUE,
     NOBODY,
     NOT_CALM,
-    NOT_CALM_WARNING,
     NOT_KNOWN,
     ONLY_COLOUR,
     STALE_TEXT,
     ZERO_IS_BEST,
     ZERO_IS_GOOD,
     Column,
-    Panel,
     Steps,
-    Texts,
     bars,
     counts,
     figure,
@@ -35,36 +34,33 @@ from dashboards.signals import first_screen as now
 from dashboards.signals import zookeeper
 from dashboards.signals.brokers import BROKER_IMBALANCE, BROKER_LEADERS
 from dashboards.signals.incidents import INCIDENT, INCIDENT_AGE, INCIDENTS_DAY
-from dashboards.signals.partitions import IMBALANCE, OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
+from dashboards.signals.partitions import (
+    BROKERS_DOWN,
+    IMBALANCE,
+    OFFLINE,
+    UNDER_MIN_ISR,
+    UNDER_REPLICATED,
+    UNDER_REPLICATED_AT_MIN_ISR,
+)
 from dashboards.signals.pipeline import STATUS
-from dashboards.signals.signal import RUNBOOKS, Signal
+from dashboards.signals.signal import RUNBOOKS
 
 _PARTITIONS = "/d/kcm-partitions?${cluster:queryparam}"
 
 
 def _up_to(limit_of: int) -> Steps:
-    """Return the colours for a number of elections: red from `limit_of` on, orange while it is not known."""
-    return ((None, "orange"), (0, "green"), (1, "text"), (limit_of, "red"))
+    """Return the colours for a number of elections: red from `limit_of` on."""
+    return ((None, "green"), (1, "text"), (limit_of, "red"))
 
 
-def _now(
-    title: str,
-    signal: Signal,
-    *,
-    span: int = 4,
-    steps: Steps = NOT_CALM,
-    texts: Texts = STALE_TEXT,
-    no_value: str = "not served",
-) -> Panel:
-    """Return a figure of the first screen, which is never green where the value is stale or missing."""
-    return figure(title, signal, span=span, steps=steps, texts=texts, no_value=no_value)
-
+_now = functools.partial(figure, span=4, steps=ZERO_IS_GOOD, no_value="not served")
+"""Makes a figure of the first screen, which is never green where the value is stale or missing."""
 
 ROWS: tuple[Row, ...] = (
     Row(
         "What is wrong now?",
         word("Can I trust this?", STATUS, span=4, no_value="not served", always=True),
-        _now("Controller", now.CONTROLLER_NOW, texts={**STALE_TEXT, **NOBODY}),
+        _now("Controller", signals.CONTROLLER_ID, texts=NOBODY),
         figure(
             "Time since election",
             now.IN_OFFICE,
@@ -74,19 +70,21 @@ ROWS: tuple[Row, ...] = (
         ),
         _now(
             f"Elections within {signals.FLAPPING_WINDOW}",
-            now.ELECTIONS_RECENT_NOW,
+            signals.ELECTIONS_RECENT,
             steps=_up_to(FLAPPING_ELECTIONS),
         ),
         _now(
             f"Elections within {signals.FLAPPING_LONG_WINDOW}",
-            now.ELECTIONS_LONG_NOW,
+            signals.ELECTIONS_LONG,
             steps=_up_to(FLAPPING_LONG_ELECTIONS),
         ),
-        _now("Brokers down", now.BROKERS_DOWN_NOW),
-        _now("Offline", now.OFFLINE_NOW, span=6),
-        _now("Under min ISR", now.UNDER_MIN_ISR_NOW, span=6, no_value=NOT_KNOWN),
-        _now("At min ISR, replicas missing", now.AT_MIN_ISR_NOW, span=6, no_value=NOT_KNOWN),
-        _now("Under-replicated", now.UNDER_REPLICATED_NOW, span=6, steps=NOT_CALM_WARNING),
+        _now("Brokers down", BROKERS_DOWN),
+        _now("Offline", OFFLINE, span=6),
+        _now("Under min ISR", UNDER_MIN_ISR, span=6, no_value=NOT_KNOWN),
+        _now(
+            "At min ISR, replicas missing", UNDER_REPLICATED_AT_MIN_ISR, span=6, no_value=NOT_KNOWN
+        ),
+        _now("Under-replicated", UNDER_REPLICATED, span=6, steps=ZERO_IS_BEST),
         table_of(
             "Which brokers are gone?",
             Column("Replicas", now.BROKERS_GONE_NOW, NOT_CALM, STALE_TEXT),

@@ -7,9 +7,8 @@ as if it were current.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from grafana_foundation_sdk.builders import (
     bargauge,
@@ -38,6 +37,8 @@ Steps: TypeAlias = tuple[tuple[float | None, str], ...]
 Texts: TypeAlias = Mapping[str, tuple[str, str]]
 """Value -> text and colour."""
 
+NO_TEXTS: Texts = {}
+
 Panel: TypeAlias = Builder[model.Panel]
 P = TypeVar(
     "P",
@@ -56,8 +57,7 @@ PLAIN: Steps = ((None, "text"),)
 ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
 ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
 NOT_CALM: Steps = ((None, "orange"), (0, "green"), (1, "red"))
-NOT_CALM_WARNING: Steps = ((None, "orange"), (0, "green"), (1, "orange"))
-"""For the first screen: a missing or stale figure has the colour of a problem."""
+"""For a figure whose query is itself stale or missing: that has the colour of a problem."""
 BLUE: Steps = ((None, "blue"),)
 """For figures without a limit: it is shown next to them, or there is no fixed one."""
 
@@ -91,7 +91,7 @@ def figure(
     *signals: Signal,
     span: int = 6,
     steps: Steps = PLAIN,
-    texts: Texts | None = None,
+    texts: Texts = NO_TEXTS,
     no_value: str = "-",
     always: bool = False,
 ) -> stat.Panel:
@@ -158,7 +158,7 @@ def timeline(
     signal: Signal,
     *,
     span: int = 12,
-    texts: Texts | None = None,
+    texts: Texts = NO_TEXTS,
     always: bool = False,
 ) -> statetimeline.Panel:
     """Return bars over time, one colour per value, joined while the value stays the same.
@@ -172,7 +172,7 @@ def timeline(
         _common(statetimeline.Panel(), title, (shown,), span=span, instant=False)
         .color_scheme(colours)
         .min(0)
-        .mappings(_mappings({**({} if always else STALE_TEXT), **(texts or {})}))
+        .mappings(_mappings({**({} if always else STALE_TEXT), **texts}))
         .merge_values(True)
         .show_value(options.VisibilityMode.AUTO)
         .legend(_legend(shown=False))
@@ -196,7 +196,7 @@ def bars(
     title: str, signal: Signal, *, span: int = 12, steps: Steps = PLAIN, most: float | None = None
 ) -> bargauge.Panel:
     """Return a bar with the current value of each series; `most` is the value of a full bar, None: the largest."""
-    signals, steps, texts = _unless_stale((signal,), steps, None)
+    signals, steps, texts = _unless_stale((signal,), steps, NO_TEXTS)
     panel = (
         _common(bargauge.Panel(), title, signals, span=span, instant=True)
         .min(0)
@@ -211,7 +211,7 @@ def bars(
 
 def heat(title: str, signal: Signal, *, span: int = 12, steps: Steps) -> statushistory.Panel:
     """Return a row of coloured cells over time for each series."""
-    signals, steps, texts = _unless_stale((signal,), steps, None)
+    signals, steps, texts = _unless_stale((signal,), steps, NO_TEXTS)
     return (
         _common(statushistory.Panel(), title, signals, span=span, instant=False)
         .min(0)
@@ -224,23 +224,22 @@ def heat(title: str, signal: Signal, *, span: int = 12, steps: Steps) -> statush
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table: a signal with one series for each of the table's rows."""
 
     title: str
     signal: Signal
     steps: Steps = PLAIN
-    texts: Texts | None = None
+    texts: Texts = NO_TEXTS
     always: bool = False
     """Whether it is never shown as stale, because it itself says whether figures follow ZooKeeper."""
 
     def unless_stale(self) -> Column:
         """Return the column as it is shown: where it can be green, stale while its figures do not follow ZooKeeper."""
-        if self.always or not _is_calm(self.steps, self.texts):
+        if self.always:
             return self
         (signal,), steps, texts = _unless_stale((self.signal,), self.steps, self.texts)
-        return Column(self.title, signal, steps, texts)
+        return self._replace(signal=signal, steps=steps, texts=texts)
 
 
 def table_of(
@@ -287,19 +286,17 @@ def table_of(
     return panel
 
 
-def _is_calm(steps: Steps, texts: Texts | None) -> bool:
-    """Return whether a figure can be green, with its lowest values green or plain."""
-    colours = [*(colour for _, colour in steps), *(colour for _, colour in (texts or {}).values())]
-    return "green" in colours and steps[0][1] in {"green", PLAIN[0][1]}
-
-
 def _unless_stale(
-    signals: tuple[Signal, ...], steps: Steps, texts: Texts | None
-) -> tuple[tuple[Signal, ...], Steps, Texts | None]:
-    """Return how signals are shown: where they can be green, stale while their figures do not follow ZooKeeper."""
-    if not _is_calm(steps, texts):
+    signals: tuple[Signal, ...], steps: Steps, texts: Texts
+) -> tuple[tuple[Signal, ...], Steps, Texts]:
+    """Return how signals are shown: where they can be green, stale while their figures do not follow ZooKeeper.
+
+    They can be if a value is green and the lowest are green or plain.
+    """
+    colours = {colour for _, colour in (*steps, *texts.values())}
+    if "green" not in colours or steps[0][1] not in {"green", PLAIN[0][1]}:
         return signals, steps, texts
-    return tuple(map(unless_stale, signals)), _not_calm(steps), {**STALE_TEXT, **(texts or {})}
+    return tuple(map(unless_stale, signals)), _not_calm(steps), {**STALE_TEXT, **texts}
 
 
 def _not_calm(steps: Steps) -> Steps:
@@ -327,9 +324,8 @@ def _described(signals: tuple[Signal, ...]) -> str:
         if moved:
             named = ", ".join(f"\u201c{step}\u201d" for step in dict.fromkeys(moved))
             texts.append(f"In the {where} it moves when: {named}.")
-    return "\n\n".join(
-        dict.fromkeys((*texts, *(signal.unmoved for signal in signals if signal.unmoved)))
-    )
+    texts += [signal.unmoved for signal in signals if signal.unmoved]
+    return "\n\n".join(dict.fromkeys(texts))
 
 
 def _common(
@@ -383,9 +379,9 @@ def _thresholds(steps: Steps) -> board.ThresholdsConfig:
     )
 
 
-def _mappings(texts: Texts | None) -> list[model.ValueMapping]:
+def _mappings(texts: Texts) -> list[model.ValueMapping]:
     results = {
         value: model.ValueMappingResult(text=text, color=colour, index=index)
-        for index, (value, (text, colour)) in enumerate((texts or {}).items())
+        for index, (value, (text, colour)) in enumerate(texts.items())
     }
     return [model.ValueMap(options=results)] if results else []

@@ -6,7 +6,7 @@ dashboard shows it green. The graphs still show the figure as it was.
 
 import dataclasses
 
-from dashboards.signals import brokers, controller, partitions
+from dashboards.signals import brokers, controller
 from dashboards.signals.pipeline import FOLLOWED
 from dashboards.signals.signal import DrillStep, Signal, age, selected
 
@@ -51,15 +51,6 @@ BROKERS_GONE_NOW = dataclasses.replace(
     "figures do not follow ZooKeeper now, or no exporter serves them.",
 )
 """An empty table means that no broker is gone, so while that is not known there is a row that says so."""
-
-CONTROLLER_NOW = unless_stale(controller.CONTROLLER_ID)
-ELECTIONS_RECENT_NOW = unless_stale(controller.ELECTIONS_RECENT)
-ELECTIONS_LONG_NOW = unless_stale(controller.ELECTIONS_LONG)
-OFFLINE_NOW = unless_stale(partitions.OFFLINE)
-UNDER_MIN_ISR_NOW = unless_stale(partitions.UNDER_MIN_ISR)
-AT_MIN_ISR_NOW = unless_stale(partitions.UNDER_REPLICATED_AT_MIN_ISR)
-UNDER_REPLICATED_NOW = unless_stale(partitions.UNDER_REPLICATED)
-BROKERS_DOWN_NOW = unless_stale(partitions.BROKERS_DOWN)
 
 IN_OFFICE = Signal(
     expr=f"({age('kafka_controller_elected_timestamp_seconds')}) and {_FOLLOWS}",
