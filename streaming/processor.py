@@ -96,10 +96,6 @@ class Remembered:
     sent: SentViews = field(default_factory=SentViews)
     topics: RememberedTopics = field(default_factory=RememberedTopics)
 
-    def is_of(self, row: ControlRow) -> bool:
-        """Return whether this was made from the current state."""
-        return self.row == row
-
 
 _remembered: dict[tuple[str, str], Remembered] = {}
 """By lineage and cluster, the most recently used last. Spark makes a new processor for each batch
@@ -174,14 +170,13 @@ class FoldProcessor(StatefulProcessor):
         parameters = self._parameters
         partition = partition_of(cluster, parameters.partitions)
         known = self._known(cluster, ())
-        keys = [cluster_key(cluster)] if known is None else list(self._published_keys(known))
+        keys = [cluster_key(cluster)]
+        if known is not None:
+            topics = StateTopics(PackedTopics(self._state, known.held.place))
+            keys = list(published_keys(ClusterState(known.held.control, topics)))
         for key in keys:
             yield _record(parameters.views_topic, partition, key, None)
         self._state.clear()
-
-    def _published_keys(self, known: Remembered) -> Iterator[str]:
-        packed = PackedTopics(self._state, known.held.place)
-        return published_keys(ClusterState(known.held.control, StateTopics(packed)))
 
     def _known(self, cluster: str, items: Iterable[LogItem]) -> Remembered | None:
         """Return what is known of a cluster, new or not; None if there is no state and no readable change."""
@@ -191,7 +186,7 @@ class FoldProcessor(StatefulProcessor):
         known = _remembered.pop((parameters.lineage, cluster), None)
         row = read_control(self._state)
         if row is not None:
-            if known is None or not known.is_of(row):
+            if known is None or known.row != row:
                 members = self._state.items(StatePart.MEMBERS)
                 unpacked = row.unpack(members.values(), parameters.lineage)
                 known = Remembered(unpacked, members=members)
