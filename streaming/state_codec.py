@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.event_records import EventId
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import (
-    UnreadableStateError,
     is_topic_key,
     pack_control,
     pack_members,
@@ -24,7 +22,7 @@ from controller_model.state.packing import (
 )
 from controller_model.state.topic_state import TopicState
 from streaming.state_map import StateMap, StatePart
-from streaming.topic_journal import JournalPlace, PackedTopics
+from streaming.topic_journal import JournalPlace, PackedTopics, decode_stored
 
 _CONTROL_KEY = 0
 """The only key of its part."""
@@ -77,10 +75,7 @@ def read_control(state: StateMap) -> ControlRow | None:
     Raise UnreadableStateError when it is damaged.
     """
     row = state.get(StatePart.CONTROL, _CONTROL_KEY)
-    try:
-        return None if row is None else _row_decoder.decode(row)
-    except DECODING_ERRORS as error:
-        raise UnreadableStateError(f"a damaged state: {error}") from None
+    return None if row is None else decode_stored(_row_decoder, row)
 
 
 def write_control(
@@ -147,15 +142,13 @@ class StateTopics:
         gone = {name for name, topic in self._known.items() if topic is None}
         return sorted(({*filter(is_topic_key, self._packed.names())} | set(self._known)) - gone)
 
-    def flush(self) -> int:
-        """Write the changed topics, of a topic in pieces only the changed ones; return how many topics changed."""
-        count = len(self._changed)
+    def flush(self) -> None:
+        """Write the changed topics, of a topic in pieces only the changed ones."""
         changed: dict[str, bytes | None] = {}
         for name in self._changed:
             changed |= self._changed_values(name)
         self._packed.write(changed)
         self._changed.clear()
-        return count
 
     def _changed_values(self, name: str) -> dict[str, bytes | None]:
         """Return the values to write for a topic, by key; None for a key to remove."""

@@ -178,7 +178,7 @@ class PackedTopics:
                 stored = self._state.items(part) if length else {}
                 for number in range(length):
                     entries = stored.get(number, b"")
-                    topics = _decode(_entries_decoder, entries)
+                    topics = decode_stored(_entries_decoder, entries)
                     held.add(topics, len(entries))
         return lists
 
@@ -227,7 +227,7 @@ class PackedTopics:
                 return {}
             packed = self._state.get(StatePart.BASE, index) or b""
             known.chunks[index] = packed
-        return _decode(_chunk_decoder, packed) if packed else {}
+        return decode_stored(_chunk_decoder, packed) if packed else {}
 
     def _write_chunk(self, index: int, topics: Mapping[str, bytes]) -> None:
         old = self.remembered.chunks.get(index, b"")
@@ -248,7 +248,8 @@ def _chunk_of(name: str, chunks: int) -> int:
     return index if index < chunks else hashed & ((1 << (bits - 1)) - 1)
 
 
-def _decode(decoder: msgspec.msgpack.Decoder[_T], data: bytes) -> _T:
+def decode_stored(decoder: msgspec.msgpack.Decoder[_T], data: bytes) -> _T:
+    """Return what the state holds; raise UnreadableStateError when it is damaged."""
     try:
         return decoder.decode(data)
     except DECODING_ERRORS as error:
