@@ -98,8 +98,7 @@ def _kerberos(rest: dict[str, str]) -> str:
     """Return the login with a keytab; without one, with the tickets that kinit renews."""
     if "sasl.kerberos.keytab" not in rest:
         principal = rest.pop("sasl.kerberos.principal", None)
-        named = {} if principal is None else {"principal": principal}
-        return _login(_KERBEROS, useTicketCache="true", **named)
+        return _login(_KERBEROS, useTicketCache="true", principal=principal)
     principal = _needed(rest, "sasl.kerberos.principal", of="sasl.kerberos.keytab")
     keytab = rest.pop("sasl.kerberos.keytab")
     return _login(_KERBEROS, useKeyTab="true", storeKey="true", keyTab=keytab, principal=principal)
@@ -115,12 +114,11 @@ def _oauth(rest: dict[str, str]) -> dict[str, str]:
     secret = _needed(rest, f"{prefix}.client.secret", of=mechanism)
     url = _needed(rest, f"{prefix}.token.endpoint.url", of=mechanism)
     scope = rest.pop(f"{prefix}.scope", None)
-    scoped = {} if scope is None else {"scope": scope}
     return {
         f"{prefix}.token.endpoint.url": url,
         "sasl.login.callback.handler.class": f"{_OAUTH}CallbackHandler",
         "sasl.jaas.config": _login(
-            f"{_OAUTH}Module", clientId=client, clientSecret=secret, **scoped
+            f"{_OAUTH}Module", clientId=client, clientSecret=secret, scope=scope
         ),
     }
 
@@ -163,7 +161,10 @@ def _pem(rest: dict[str, str], name: str) -> str | None:
     if f"{name}.pem" in rest:
         return rest.pop(f"{name}.pem")
     path = rest.pop(f"{name}.location", None)
-    return None if path is None else _content(path)
+    try:
+        return None if path is None else Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"kafka_properties: {path} cannot be read: {error}") from None
 
 
 def _needed(rest: dict[str, str], name: str, *, of: str) -> str:
@@ -173,18 +174,13 @@ def _needed(rest: dict[str, str], name: str, *, of: str) -> str:
     return rest.pop(name)
 
 
-def _login(module: str, **options: str) -> str:
-    given = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
-    return f"{module} required {given};"
+def _login(module: str, **options: str | None) -> str:
+    """Return a login of JAAS with those options that are not None."""
+    given = (f"{name}={quoted(value)}" for name, value in options.items() if value is not None)
+    return f"{module} required {' '.join(given)};"
 
 
-def _content(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"kafka_properties: {path} cannot be read: {error}") from None
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+def quoted(text: str) -> str:
+    """Return a text as written in a configuration of JAAS, or in an argument file of Java."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from streaming.config import StreamSettings
 from streaming.fixed_costs import reduce_costs_of_a_batch
+from streaming.kafka_options import quoted
 from streaming.workspace import Workspace, disk_problem
 
 SPARK_END_DEADLINE_S = 4.0
@@ -156,7 +157,9 @@ def _class_archive(settings: StreamSettings) -> tuple[str, ...]:
 
 def check_wire(settings: StreamSettings) -> None:
     """Raise UsageError where driver and executors must authenticate and have no secret for it."""
-    conf = spark_wire(settings)
+    if is_local(settings) or _OWN_SECRET.match(settings.spark_master):
+        return
+    conf = _WIRE | settings.spark_conf
     secrets = (name for name in conf if name.startswith("spark.authenticate.secret"))
     if conf.get("spark.authenticate") == "true" and not any(conf[name] for name in secrets):
         raise UsageError(
@@ -164,13 +167,6 @@ def check_wire(settings: StreamSettings) -> None:
             "and its workers need the same one; or say spark.authenticate=false and "
             "spark.network.crypto.enabled=false"
         )
-
-
-def spark_wire(settings: StreamSettings) -> dict[str, str]:
-    """Return the properties that protect connections to executors; empty if local or if Spark makes the secret."""
-    if is_local(settings) or _OWN_SECRET.match(settings.spark_master):
-        return {}
-    return _WIRE | settings.spark_conf
 
 
 @contextmanager
@@ -184,7 +180,7 @@ def submit_files(properties: Mapping[str, str], folder: Path) -> Iterator[str]:
     files = {conf: ""}
     if given := held.get(_JAVA_OPTIONS):
         held[_JAVA_OPTIONS] = f"@{options}"
-        files[options] = "".join(f"{_quoted_argument(each)}\n" for each in shlex.split(given))
+        files[options] = "".join(f"{quoted(each)}\n" for each in shlex.split(given))
     files[conf] = "".join(f"{_escaped(key)}={_escaped(held[key])}\n" for key in held)
     try:
         try:
@@ -214,12 +210,6 @@ def _escaped(text: str) -> str:
 def _utf16(character: str) -> Iterator[int]:
     units = character.encode("utf-16-be", "surrogatepass")
     return (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
-
-
-def _quoted_argument(text: str) -> str:
-    """Return an argument as written in an argument file of Java."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 class Session:
