@@ -153,14 +153,12 @@ class StreamSettings(PipelineSettings):
 
     def assumed_by_cluster(self) -> dict[str, Assumed]:
         """Return the same for every cluster that the settings name."""
-        named = (
-            self.min_insync_replicas,
-            self.leader_imbalance_percentage,
-            self.auto_leader_rebalance,
-        )
-        return {
-            name: self.assumed(name) for name in sorted({key for each in named for key in each})
+        named = {
+            *self.min_insync_replicas,
+            *self.leader_imbalance_percentage,
+            *self.auto_leader_rebalance,
         }
+        return {name: self.assumed(name) for name in sorted(named)}
 
 
 def by_cluster(value: Any) -> Any:

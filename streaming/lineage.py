@@ -57,13 +57,10 @@ class Lineages:
         misfit = _misfit(found, topics)
         if misfit is None and not self.checkpoint(found).is_dir():
             misfit = "the checkpoint is gone"
-        if misfit is None and published is not None and published > found.name:
-            misfit = (
-                f"the checkpoint is older than the views, which lineage {published} has written"
-            )
-        if misfit is None:
-            return found, None
-        return self._begin(topics, max(found.name, published or "")), misfit
+        before = max(found.name, published or "")
+        if misfit is None and before != found.name:
+            misfit = f"the checkpoint is older than the views, which lineage {before} has written"
+        return (found, None) if misfit is None else (self._begin(topics, before), misfit)
 
     def begin_new(self, topics: EnsuredTopics) -> Lineage:
         """Give up the current lineage and return a new one."""
