@@ -44,7 +44,7 @@ from streaming.query import BATCH_COUNTS, failure_text, start_query
 from streaming.session import Session, check_wire
 from streaming.truncated_log import truncated_log
 from streaming.watchdog import ANSWER_S, START_S, BatchClock, Watchdog
-from streaming.workspace import Workspace, disk_problem
+from streaming.workspace import Workspace, disk_problems
 
 POLL_S = 0.5
 """How often the query is checked: a check costs two processes a few milliseconds."""
@@ -196,15 +196,13 @@ class _Fold:
 
     def _lineage(self, topics: EnsuredTopics) -> Lineage:
         published = published_lineage(self._settings, topics)
-        try:
+        with disk_problems(self._workspace.root):
             lineage, because = self._lineages.open(topics, published=published)
             if because is None:
                 checkpoint = self._lineages.checkpoint(lineage)
                 because = truncated_log(self._settings, topics, checkpoint)
                 if because is not None:
                     lineage = self._lineages.begin_new(topics)
-        except OSError as error:
-            raise disk_problem(self._workspace.root, error) from None
         if because is not None:
             self._began(lineage, because)
         return lineage
@@ -265,17 +263,15 @@ class _Fold:
 
     def _log_away(self, reason: str | None) -> None:
         """Log when Kafka stops answering and when it is back; Spark itself waits silently."""
-        if (reason is None) == (self._away_since is None):
-            return
         servers = self._settings.bootstrap_servers
-        if reason is not None:
+        if reason is not None and self._away_since is None:
             self._away_since = time.monotonic()
             self._log.warning(
                 "the pipeline's Kafka does not answer; the fold waits for it",
                 bootstrap_servers=servers,
                 reason=reason,
             )
-        elif self._away_since is not None:
+        elif reason is None and self._away_since is not None:
             away_s = round(time.monotonic() - self._away_since, 1)
             self._away_since = None
             self._log.info("the pipeline's Kafka is back", bootstrap_servers=servers, away_s=away_s)
@@ -311,10 +307,8 @@ class _Fold:
                 f"the fold fails again and again: {failure.line}; see {self._workspace.spark_log}"
             )
         if failure.kind is FailureKind.STATE or self._strikes == STRIKES_BEFORE_NEW_LINEAGE:
-            try:
+            with disk_problems(self._workspace.root):
                 lineage = self._lineages.begin_new(topics)
-            except OSError as error:
-                raise disk_problem(self._workspace.root, error) from None
             self._began(lineage, f"the checkpoint cannot be used: {failure.line}")
 
     def _end(self, query: StreamingQuery | None) -> None:

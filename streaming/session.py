@@ -31,7 +31,7 @@ from pipeline.runtime import EnvironmentProblemError, UsageError
 from streaming.config import StreamSettings
 from streaming.fixed_costs import reduce_costs_of_a_batch
 from streaming.kafka_options import quoted
-from streaming.workspace import Workspace, disk_problem
+from streaming.workspace import Workspace, disk_problems
 
 SPARK_END_DEADLINE_S = 4.0
 """How long Spark may take to stop; it takes about 1 s."""
@@ -183,14 +183,12 @@ def submit_files(properties: Mapping[str, str], folder: Path) -> Iterator[str]:
         files[options] = "".join(f"{quoted(each)}\n" for each in shlex.split(given))
     files[conf] = "".join(f"{_escaped(key)}={_escaped(held[key])}\n" for key in held)
     try:
-        try:
+        with disk_problems(folder):
             for path, text in files.items():
                 path.unlink(missing_ok=True)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
                     file.write(text)
-        except OSError as error:
-            raise disk_problem(folder, error) from None
         yield f"--load-spark-defaults --properties-file {shlex.quote(str(conf))} pyspark-shell"
     finally:
         for path in files:

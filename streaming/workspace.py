@@ -12,6 +12,8 @@ import shutil
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -65,40 +67,26 @@ class Workspace:
         """Log4j's configuration, which keeps Spark's log off the console."""
         self._stop = stop
         self._lock_deadline_s = lock_deadline_s
-        self._lock_fd: int | None = None
-
-    @property
-    def lock_fd(self) -> int:
-        """The lock's file descriptor, for the JVM to inherit."""
-        if self._lock_fd is None:
-            raise ConflictError(f"checkpoint folder {self.root} is not held by this process")
-        return self._lock_fd
+        self.lock_fd = -1
+        """The lock's file descriptor, for the JVM to inherit; -1 while the folder is not held."""
 
     def __enter__(self) -> Self:
-        try:
+        with disk_problems(self.root), ExitStack() as failed:
             self.root.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise disk_problem(self.root, error) from None
-        try:
+            failed.callback(os.close, fd)
             self._lock(fd)
             shutil.rmtree(self.scratch, ignore_errors=True)
             self.scratch.mkdir(mode=0o700)  # Unix sockets in it ask for no password
             self.log4j_config.write_text(_LOG4J.format(path=self.spark_log))
-        except OSError as error:
-            os.close(fd)
-            raise disk_problem(self.root, error) from None
-        except ConflictError:
-            os.close(fd)
-            raise
-        self._lock_fd = fd
+            failed.pop_all()
+        self.lock_fd = fd
         return self
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
-        if self._lock_fd is not None:
-            os.close(self._lock_fd)
-            self._lock_fd = None
+        os.close(self.lock_fd)
+        self.lock_fd = -1
 
     def takes_unix_sockets(self) -> bool:
         """Return whether Spark can make a Unix socket in the scratch folder.
@@ -119,9 +107,8 @@ class Workspace:
         """Raise EnvironmentProblemError when the folder cannot be written or has too little space."""
         probe = self.root / "probe"
         try:
-            probe.write_bytes(bytes(ROOM_BYTES))
-        except OSError as error:
-            raise disk_problem(self.root, error) from None
+            with disk_problems(self.root):
+                probe.write_bytes(bytes(ROOM_BYTES))
         finally:
             probe.unlink(missing_ok=True)
 
@@ -140,10 +127,16 @@ class Workspace:
                 return
 
 
-def disk_problem(root: Path, error: OSError) -> EnvironmentProblemError:
-    """Return the one-line error for a folder that cannot be written."""
-    advice = {
-        errno.ENOSPC: "free some space or choose another checkpoint_dir",
-        errno.EDQUOT: "raise the quota or choose another checkpoint_dir",
-    }.get(error.errno or 0, "correct it or choose another checkpoint_dir")
-    return EnvironmentProblemError(f"checkpoint folder {root}: {error.strerror or error}; {advice}")
+@contextmanager
+def disk_problems(root: Path) -> Iterator[None]:
+    """Raise EnvironmentProblemError, with one line for the user, in place of an OSError: the folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        advice = {
+            errno.ENOSPC: "free some space or choose another checkpoint_dir",
+            errno.EDQUOT: "raise the quota or choose another checkpoint_dir",
+        }.get(error.errno or 0, "correct it or choose another checkpoint_dir")
+        raise EnvironmentProblemError(
+            f"checkpoint folder {root}: {error.strerror or error}; {advice}"
+        ) from None

@@ -27,7 +27,7 @@ from streaming import published_lineage, service, watchdog
 from streaming.config import StreamSettings
 from streaming.lineage import Lineage, Lineages
 from streaming.metrics import FoldMetrics
-from streaming.workspace import Workspace, disk_problem
+from streaming.workspace import Workspace, disk_problems
 from tests.simulation.kafka_clients import Admin, Consumer, Message, Thread
 from tests.simulation.oracle import BrokenError
 from tests.simulation.stage import NAMES, NoLogger
@@ -166,7 +166,8 @@ class SimulatedWorkspace(Workspace):
         """Raise if the disk is full: the service checks after each failure."""
         self._fold.judge.on_recovery()
         if self._fold.is_full:
-            raise disk_problem(self.root, OSError(errno.ENOSPC, "No space left on device"))
+            with disk_problems(self.root):
+                raise OSError(errno.ENOSPC, "No space left on device")
 
 
 class ClockedThread(Thread):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.runtime import ConflictError, EnvironmentProblemError
-from streaming.workspace import Workspace, disk_problem
+from streaming.workspace import Workspace, disk_problems
 
 
 def workspace(root: Path) -> Workspace:
@@ -115,9 +115,10 @@ def test_a_path_that_is_not_a_folder_is_named(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     """The one-line error of a full disk says to free space."""
-    problem = disk_problem(tmp_path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    assert str(problem) == (
+    with pytest.raises(EnvironmentProblemError) as caught, disk_problems(tmp_path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert str(caught.value) == (
         f"checkpoint folder {tmp_path}: No space left on device; "
         "free some space or choose another checkpoint_dir"
     )
-    assert problem.exit_code == 5
+    assert caught.value.exit_code == 5
