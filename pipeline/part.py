@@ -9,9 +9,7 @@ from pipeline.settings import SettingsT, load
 
 
 def main_of_part(
-    verb: str,
-    settings_class: type[SettingsT],
-    run: Callable[[SettingsT, threading.Event], None],
+    verb: str, settings_class: type[SettingsT], run: Callable[[SettingsT, threading.Event], None]
 ) -> int:
     """Run a part alone, with settings from the environment and a file, until a signal; return its exit code."""
     try:

@@ -11,12 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from pipeline.kafka_errors import ReadTrouble, reason_of, trouble_of
 from pipeline.runtime import Backoff, UnreachableError, UsageError, get_logger
@@ -216,10 +211,7 @@ def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
 
 
 def _check(
-    admin: AdminClient,
-    names: TopicNames,
-    found: dict[str, Any],
-    wanted: dict[str, dict[str, str]],
+    admin: AdminClient, names: TopicNames, found: dict[str, Any], wanted: dict[str, dict[str, str]]
 ) -> None:
     absent = [name for name in names if name not in found]
     if absent:

@@ -168,11 +168,7 @@ class MetricsServer:
     """Serves a registry as text and OpenMetrics; port 0 takes a free one (see `port`)."""
 
     def __init__(
-        self,
-        registry: CollectorRegistry,
-        host: str,
-        port: int,
-        options: WebOptions = UNGUARDED,
+        self, registry: CollectorRegistry, host: str, port: int, options: WebOptions = UNGUARDED
     ) -> None:
         """Listen; raise the errors of WebServer."""
         self._server = WebServer(_metrics_app(registry), host, port, options)

@@ -116,8 +116,7 @@ class StreamSettings(PipelineSettings):
         None, description="Value for all clusters that min_insync_replicas does not name."
     )
     assumed_leader_imbalance_percentage: Percentage = Field(
-        10,
-        description="Value for all clusters that leader_imbalance_percentage does not name.",
+        10, description="Value for all clusters that leader_imbalance_percentage does not name."
     )
 
     @field_validator("checkpoint_dir", "class_archive", "java_home")
@@ -126,10 +125,7 @@ class StreamSettings(PipelineSettings):
         return value.expanduser() if value else value
 
     @field_validator(
-        "min_insync_replicas",
-        "leader_imbalance_percentage",
-        "auto_leader_rebalance",
-        mode="before",
+        "min_insync_replicas", "leader_imbalance_percentage", "auto_leader_rebalance", mode="before"
     )
     @classmethod
     def _split_clusters(cls, value: Any) -> Any:

@@ -201,11 +201,7 @@ class FoldProcessor(StatefulProcessor):
         )
 
     def _fold(
-        self,
-        cluster: str,
-        known: Remembered,
-        items: Iterable[LogItem],
-        counts: BatchCounts,
+        self, cluster: str, known: Remembered, items: Iterable[LogItem], counts: BatchCounts
     ) -> Iterator[Row]:
         parameters = self._parameters
         held = known.held

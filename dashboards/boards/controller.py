@@ -182,12 +182,7 @@ ROWS: tuple[Row, ...] = (
         figure("Under-replicated", UNDER_REPLICATED, steps=ZERO_IS_BEST),
         figure("Not led by the preferred replica", IMBALANCE, steps=ZERO_IS_BEST),
         counts(
-            "Unhealthy partitions",
-            OFFLINE,
-            UNDER_MIN_ISR,
-            UNDER_REPLICATED,
-            IMBALANCE,
-            span=24,
+            "Unhealthy partitions", OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, IMBALANCE, span=24
         ),
     ),
     Row(

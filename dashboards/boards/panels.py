@@ -154,12 +154,7 @@ def counts(title: str, *signals: Signal, span: int = 12, steps: Steps = ()) -> s
 
 
 def timeline(
-    title: str,
-    signal: Signal,
-    *,
-    span: int = 12,
-    texts: Texts = NO_TEXTS,
-    always: bool = False,
+    title: str, signal: Signal, *, span: int = 12, texts: Texts = NO_TEXTS, always: bool = False
 ) -> statetimeline.Panel:
     """Return bars over time, one colour per value, joined while the value stays the same.
 

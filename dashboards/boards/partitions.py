@@ -25,11 +25,7 @@ ROWS: tuple[Row, ...] = (
         figure("Offline", signals.OFFLINE, span=4, steps=ZERO_IS_GOOD),
         figure("Leaderless", signals.LEADERLESS, span=4, steps=ZERO_IS_GOOD),
         figure(
-            "Under min ISR",
-            signals.UNDER_MIN_ISR,
-            span=4,
-            steps=ZERO_IS_GOOD,
-            no_value=NOT_KNOWN,
+            "Under min ISR", signals.UNDER_MIN_ISR, span=4, steps=ZERO_IS_GOOD, no_value=NOT_KNOWN
         ),
         figure("At min ISR", signals.AT_MIN_ISR, span=4, steps=ZERO_IS_BEST, no_value=NOT_KNOWN),
         figure("Under-replicated", signals.UNDER_REPLICATED, span=4, steps=ZERO_IS_BEST),
