@@ -35,11 +35,7 @@ HIDDEN = "(hidden)"
 SECRETS_DIR = "secrets_dir"
 _LARGEST_PORT = 65535
 
-_EMPTY: Mapping[str, Any] = {}
-_NO_FILES: tuple[Mapping[str, Any], ...] = ()
-_file_settings: ContextVar[tuple[Mapping[str, Any], ...]] = ContextVar(
-    "file_settings", default=_NO_FILES
-)
+_file_settings: ContextVar[tuple[Mapping[str, Any], ...]] = ContextVar("file_settings", default=())
 """The content of secrets and file while `load` makes settings: pydantic has no way to pass a source."""
 
 SettingsT = TypeVar("SettingsT", bound="PipelineSettings")
@@ -238,23 +234,21 @@ def read_layers(
     file = read_file(path, known) if path else {}
     own = {name: value for name, value in options.items() if value is not None}
     environment = os.environ.get(f"{ENV_PREFIX}{SECRETS_DIR.upper()}")
-    folder = own.get(SECRETS_DIR) or environment or file.get(SECRETS_DIR)
+    given_dir = own.get(SECRETS_DIR) or environment or file.get(SECRETS_DIR)
+    folder = Path(given_dir) if isinstance(given_dir, str | Path) else None
+    mappings = _mappings(settings_class)
     return Layers(
         options=own,
         environment=_names_in_environment(settings_class),
-        secrets=(
-            read_secrets(Path(folder), known, mappings=_mappings(settings_class))
-            if isinstance(folder, str | Path)
-            else {}
-        ),
-        secrets_dir=Path(folder) if isinstance(folder, str | Path) else None,
+        secrets={} if folder is None else read_secrets(folder, known, mappings),
+        secrets_dir=folder,
         file=file,
         path=path,
     )
 
 
 def read_secrets(
-    folder: Path, known: Collection[str] | None = None, *, mappings: Collection[str] = ()
+    folder: Path, known: Collection[str] | None, mappings: Collection[str]
 ) -> dict[str, Any]:
     """Return the content of a folder of secrets; raise UsageError when it cannot be read.
 
@@ -274,7 +268,8 @@ def read_secrets(
                 )
             text = path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
             if key:
-                found[name] = {**_mapping(found.get(name)), key: text}
+                held = found.get(name)
+                found[name] = {**(held if isinstance(held, dict) else {}), key: text}
             else:
                 found[name] = _from_json(text) if name in mappings else text
     except UnicodeDecodeError:
@@ -285,7 +280,7 @@ def read_secrets(
     return found
 
 
-def read_file(path: Path, known: Collection[str] | None = None) -> dict[str, Any]:
+def read_file(path: Path, known: Collection[str] | None) -> dict[str, Any]:
     """Return the content of a TOML configuration file; raise UsageError when it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -294,8 +289,7 @@ def read_file(path: Path, known: Collection[str] | None = None) -> dict[str, Any
         raise UsageError(f"configuration file {path}: {error.strerror}") from None
     except DECODING_ERRORS as error:
         raise UsageError(f"configuration file {path} is not TOML: {error}") from None
-    unknown = sorted(set(content) - set(known)) if known is not None else []
-    if unknown:
+    if known is not None and (unknown := sorted(set(content) - set(known))):
         raise UsageError(
             f"configuration file {path}: no setting is called {', '.join(unknown)}; "
             "`kcm config` lists them all"
@@ -322,9 +316,7 @@ def _shown(value: object) -> str:
         return HIDDEN if value.get_secret_value() else ""
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={_shown_property(key, item)}" for key, item in value.items())
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return "" if value is None else str(value)
+    return str(value) if isinstance(value, BaseModel) else _as_text(value)
 
 
 def _shown_property(key: str, value: object) -> str:
@@ -367,10 +359,6 @@ def _from_json(text: str) -> Any:
     except DECODING_ERRORS:
         return text
     return value if isinstance(value, dict) else text
-
-
-def _mapping(value: Any) -> Mapping[str, str]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _not_json(settings_class: type[PipelineSettings], error: SettingsError) -> str:

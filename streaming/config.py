@@ -10,20 +10,42 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import NoDecode
 
 from controller_model.state.control_plane import Assumed
 from pipeline.settings import PipelineSettings
 
-DEFAULT_METRICS_PORT = 9642
-LARGEST_PORT = 65535
-
+_T = TypeVar("_T")
 
 MinIsr = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Percentage = Annotated[int, Field(ge=0, le=100)]
+
+
+def by_cluster(value: Any) -> Any:
+    """Return figures by cluster name, from any of the accepted forms; raise ValueError for other text.
+
+    >>> by_cluster("prod=2,stage=1") == by_cluster({"prod": "2,stage=1"})
+    True
+    >>> by_cluster('{"prod": 2}')
+    {'prod': 2}
+    """
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return json.loads(value)
+    if isinstance(value, Mapping):
+        value = ",".join(f"{name}={figure}" for name, figure in value.items())
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+    if not all(name.strip() and sign for name, sign, _ in pairs):
+        raise ValueError("name each cluster and its value, such as prod=2,stage=1")
+    return {name.strip(): figure.strip() for name, _, figure in pairs}
+
+
+ByCluster = Annotated[dict[str, _T], NoDecode, BeforeValidator(by_cluster)]
+"""Figures by the names of clusters, in any of the accepted forms."""
 
 
 class StreamSettings(PipelineSettings):
@@ -87,25 +109,25 @@ class StreamSettings(PipelineSettings):
         description="How often the topics are checked for having been deleted or re-created.",
     )
     stream_metrics_port: int = Field(
-        DEFAULT_METRICS_PORT,
+        9642,
         ge=0,
-        le=LARGEST_PORT,
+        le=65535,
         description="Port of the fold's own /metrics; 0 takes a free one and logs it.",
     )
-    min_insync_replicas: Annotated[dict[str, MinIsr], NoDecode] = Field(
+    min_insync_replicas: ByCluster[MinIsr] = Field(
         default_factory=dict,
         description="min.insync.replicas in the configuration files of each watched cluster's "
         "brokers, which ZooKeeper does not show, by cluster: prod=2,stage=1. For a "
         "cluster that is missing here, the figures that depend on it are not known; "
         "`kcm doctor` reads the value from the brokers.",
     )
-    leader_imbalance_percentage: Annotated[dict[str, Percentage], NoDecode] = Field(
+    leader_imbalance_percentage: ByCluster[Percentage] = Field(
         default_factory=dict,
         description="leader.imbalance.per.broker.percentage in the configuration files of each "
         "watched cluster's brokers, by cluster; above it, the monitor recommends "
         "preferred elections.",
     )
-    auto_leader_rebalance: Annotated[dict[str, bool], NoDecode] = Field(
+    auto_leader_rebalance: ByCluster[bool] = Field(
         default_factory=dict,
         description="auto.leader.rebalance.enable in the configuration files of each watched "
         "cluster's brokers, by cluster: prod=false. For a cluster that is missing "
@@ -123,13 +145,6 @@ class StreamSettings(PipelineSettings):
     @classmethod
     def _expand_home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else value
-
-    @field_validator(
-        "min_insync_replicas", "leader_imbalance_percentage", "auto_leader_rebalance", mode="before"
-    )
-    @classmethod
-    def _split_clusters(cls, value: Any) -> Any:
-        return by_cluster(value)
 
     @field_validator("connector_jars", mode="before")
     @classmethod
@@ -155,23 +170,3 @@ class StreamSettings(PipelineSettings):
             *self.auto_leader_rebalance,
         }
         return {name: self.assumed(name) for name in sorted(named)}
-
-
-def by_cluster(value: Any) -> Any:
-    """Return figures by cluster name, from any of the accepted forms; raise ValueError for other text.
-
-    >>> by_cluster("prod=2,stage=1") == by_cluster({"prod": "2,stage=1"})
-    True
-    >>> by_cluster('{"prod": 2}')
-    {'prod': 2}
-    """
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        return json.loads(value)
-    if isinstance(value, Mapping):
-        value = ",".join(f"{name}={figure}" for name, figure in value.items())
-    if not isinstance(value, str):
-        return value
-    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
-    if not all(name.strip() and sign for name, sign, _ in pairs):
-        raise ValueError("name each cluster and its value, such as prod=2,stage=1")
-    return {name.strip(): figure.strip() for name, _, figure in pairs}
