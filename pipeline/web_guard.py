@@ -245,15 +245,10 @@ async def _send_pieces(send: Send, message: Message) -> None:
     """Send a message in pieces that a client must read in time; raise SlowClientError if it does not."""
     body, more = message.get("body", b""), message.get("more_body", False)
     try:
-        await asyncio.wait_for(
-            send(
-                {**message, "body": body[:PIECE], "more_body": more or len(body) > PIECE}
-                if body
-                else message
-            ),
-            TAKEN_WITHIN_S,
-        )
-        for at in range(PIECE, len(body), PIECE):
+        if len(body) <= PIECE:
+            await asyncio.wait_for(send(message), TAKEN_WITHIN_S)
+            return
+        for at in range(0, len(body), PIECE):
             is_last = at + PIECE >= len(body)
             piece = {**message, "body": body[at : at + PIECE], "more_body": more or not is_last}
             await asyncio.wait_for(send(piece), TAKEN_WITHIN_S)
