@@ -103,11 +103,11 @@ class RecordReader:
         """Return how many partitions a topic has; raise TopicReadError if that cannot be read."""
         try:
             found = self._consumer.list_topics(topic, timeout=timeout_s).topics[topic]
-            if found.error is not None or not found.partitions:
-                missing = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
-                raise KafkaException(found.error or missing)  # noqa: TRY301  # one answer with two possible kinds of error
         except KafkaException as error:
             raise self._failed(topic, error) from None
+        if found.error is not None or not found.partitions:
+            missing = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            raise self._failed(topic, KafkaException(found.error or missing))
         return len(found.partitions)
 
     def extents(
