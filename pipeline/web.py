@@ -90,7 +90,8 @@ class _Server(uvicorn.Server):
 class WebServer:
     """uvicorn on a socket of ours, in a thread; a context manager.
 
-    Raise ConflictError, naming the port, when it is in use, and UsageError for a bad file.
+    Port 0 takes a free one, see `port`. Raise ConflictError, naming the port, when it is in use, and
+    UsageError for a bad file.
     """
 
     def __init__(
@@ -164,25 +165,8 @@ class WebServer:
         self._socket.close()
 
 
-class MetricsServer:
-    """Serves a registry as text and OpenMetrics; port 0 takes a free one (see `port`)."""
-
-    def __init__(
-        self, registry: CollectorRegistry, host: str, port: int, options: WebOptions = UNGUARDED
-    ) -> None:
-        """Listen; raise the errors of WebServer."""
-        self._server = WebServer(_metrics_app(registry), host, port, options)
-        self.port = self._server.port
-        self.url = self._server.url
-        self._server.__enter__()
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.__exit__()
-
-
-def _metrics_app(registry: CollectorRegistry) -> ASGIApp:
-    """Return an application that serves the registry, and at /healthz that it runs."""
+def metrics_server(registry: CollectorRegistry, settings: PipelineSettings, port: int) -> WebServer:
+    """Return a server of a registry as text and OpenMetrics, and at /healthz of that it runs."""
 
     async def metrics(request: Request) -> Response:
         names = request.query_params.getlist("name[]")
@@ -195,7 +179,8 @@ def _metrics_app(registry: CollectorRegistry) -> ASGIApp:
 
     # As in prometheus_client's own server, every path that has no other page serves the metrics.
     routes = [Route("/healthz", health), Route("/{path:path}", metrics)]
-    return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware)])
+    app = Starlette(routes=routes, middleware=[Middleware(GZipMiddleware)])
+    return WebServer(app, settings.metrics_host, port, WebOptions.of(settings))
 
 
 def _listed(text: str) -> tuple[str, ...]:

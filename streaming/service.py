@@ -32,7 +32,7 @@ from pipeline.runtime import (
 )
 from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, ensure_topics
-from pipeline.web import MetricsServer, WebOptions
+from pipeline.web import metrics_server
 from streaming import failures
 from streaming.config import StreamSettings
 from streaming.failures import FailureKind, QueryFailure
@@ -72,20 +72,16 @@ def run(settings: StreamSettings, stop: threading.Event) -> None:
     check_wire(settings)
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry)
-    server = MetricsServer(
-        registry, settings.metrics_host, settings.stream_metrics_port, WebOptions.of(settings)
-    )
-    try:
-        with Workspace(settings.checkpoint_dir, stop=stop) as workspace:
-            log = get_logger("stream")
-            log.info(
-                "the fold starts",
-                checkpoint_dir=str(workspace.root),
-                metrics=f"{server.url}/metrics",
-            )
-            _Fold(settings, stop, workspace, java, metrics).run()
-    finally:
-        server.close()
+    with (
+        metrics_server(registry, settings, settings.stream_metrics_port) as server,
+        Workspace(settings.checkpoint_dir, stop=stop) as workspace,
+    ):
+        get_logger("stream").info(
+            "the fold starts",
+            checkpoint_dir=str(workspace.root),
+            metrics=f"{server.url}/metrics",
+        )
+        _Fold(settings, stop, workspace, java, metrics).run()
 
 
 class _Fold:

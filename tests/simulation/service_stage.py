@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,9 +61,9 @@ class ServiceStage:
     def stand_ins(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield what is replaced, where the real code names it: module, name, replacement."""
         fold, time = self._fold, self._time
-        server = SimpleNamespace(url="http://here", close=lambda: None)
+        server = nullcontext(SimpleNamespace(url="http://here"))
         yield service, "find_java", lambda *_: SimpleNamespace(path=Path("java"))
-        yield service, "MetricsServer", lambda *_: server
+        yield service, "metrics_server", lambda *_: server
         yield service, "FoldMetrics", lambda _registry: FoldMetrics(fold.registry)
         yield service, "Workspace", partial(SimulatedWorkspace, fold)
         yield service, "Lineages", partial(NotedLineages, fold)

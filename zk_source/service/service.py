@@ -26,7 +26,7 @@ from pipeline.runtime import (
 )
 from pipeline.topic_rights import check_writable
 from pipeline.topics import EnsuredTopics, ensure_topics
-from pipeline.web import MetricsServer, WebOptions
+from pipeline.web import metrics_server
 from zk_source.config import WatchSettings
 from zk_source.election.candidacy import LeaseStatus
 from zk_source.election.leader_elector import Lease, make_elector
@@ -91,11 +91,15 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
     """Watch one cluster until `stop` is set; raise a KcmError for what the user must fix."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, settings.cluster)
-    server = MetricsServer(
-        registry, settings.metrics_host, settings.watcher_metrics_port, WebOptions.of(settings)
-    )
+    with metrics_server(registry, settings, settings.watcher_metrics_port) as server:
+        log = get_logger("watcher")
+        log.info("metrics are served", host=settings.metrics_host, port=server.port)
+        _watch(settings, metrics, stop)
+
+
+def _watch(settings: WatchSettings, metrics: WatcherMetrics, stop: threading.Event) -> None:
+    """Stand by and lead in turns until `stop` is set."""
     log = get_logger("watcher")
-    log.info("metrics are served", host=settings.metrics_host, port=server.port)
     pause = Backoff(first_s=1.0, most_s=30.0)
     dropped = 0
     # The fold adds up dropped changes by watcher name, so a watcher keeps both its name and its
@@ -136,7 +140,6 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
             raise
     finally:
         elector.close()
-        server.close()
 
 
 def check_readable(settings: WatchSettings, topics: EnsuredTopics, stop: threading.Event) -> None:

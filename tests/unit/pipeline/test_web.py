@@ -19,7 +19,7 @@ from starlette.routing import Route
 from kcm.processes.ports import free_port
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
-from pipeline.web import UNGUARDED, MetricsServer, WebOptions, WebServer
+from pipeline.web import UNGUARDED, WebOptions, WebServer, metrics_server
 from tests.support.garbage import left_open
 from tests.support.web import (
     ANSWERED_WITHIN_S,
@@ -171,46 +171,43 @@ def test_a_proxy_of_ipv4_is_known_where_ipv6_is_listened_on() -> None:
         assert exchange(server, forwarded).endswith(b"10.1.2.3")
 
 
+@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_all_metrics_paths_require_the_password(tmp_path: Path) -> None:
     """Text and OpenMetrics, single families, and a probe's path require the same password."""
     registry = CollectorRegistry()
     Counter("rain", "Drops.", registry=registry).inc()
     Counter("snow", "Flakes.", registry=registry).inc()
     config = write_config(tmp_path, f'basic_auth_users: {{alice: "{hashed()}"}}')
-    options = WebOptions(config)
-    for each in (WebOptions(), options):
-        server = MetricsServer(registry, "127.0.0.1", 0, each)
-        try:
-            answer = exchange(server._server, request(path="/metrics"))
-            assert status(answer) == (200 if each.config_file is None else 401)
-            assert (b"rain_total 1.0" in answer) is (each.config_file is None)
-            if each.config_file is None:
-                one = exchange(server._server, request(path="/metrics?name[]=snow_total"))
+    for file in (None, config):
+        settings = load(PipelineSettings, web_config_file=file)
+        with metrics_server(registry, settings, FREE) as server:
+            answer = exchange(server, request(path="/metrics"))
+            assert status(answer) == (401 if file else 200)
+            assert (b"rain_total 1.0" in answer) is (file is None)
+            if file is None:
+                one = exchange(server, request(path="/metrics?name[]=snow_total"))
                 assert b"snow_total 1.0" in one
                 assert b"rain" not in one
                 asked = request("Accept: application/openmetrics-text", path="/metrics")
-                assert exchange(server._server, asked).endswith(b"# EOF\n")
-                assert status(exchange(server._server, request(method="PUT"))) == 405
-            assert status(exchange(server._server, request(path="/healthz"))) == 200
-        finally:
-            server.close()
+                assert exchange(server, asked).endswith(b"# EOF\n")
+                assert status(exchange(server, request(method="PUT"))) == 405
+            assert status(exchange(server, request(path="/healthz"))) == 200
 
 
+@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_metrics_are_served_at_every_path_and_compressed_on_request() -> None:
     """As in prometheus_client's own server; the port is free once it is closed."""
     registry = CollectorRegistry()
     for number in range(20):
         Counter(f"rain_{number}", "Drops. " * 20, registry=registry).inc()
-    server = MetricsServer(registry, "127.0.0.1", free_port())
-    try:
+    with metrics_server(registry, load(PipelineSettings), FREE) as server:
         assert server.url == f"http://127.0.0.1:{server.port}"
-        plain = exchange(server._server, request(path="/any/where")).partition(b"\r\n\r\n")[2]
+        plain = exchange(server, request(path="/any/where")).partition(b"\r\n\r\n")[2]
         assert b"rain_0_total 1.0" in plain
-        packed = exchange(server._server, request("Accept-Encoding: gzip"))
+        packed = exchange(server, request("Accept-Encoding: gzip"))
         head, _, body = packed.partition(b"\r\n\r\n")
         assert b"content-encoding: gzip" in head
         assert gzip.decompress(body) == plain
-    finally:
-        server.close()
-    assert not server._server.alive
-    MetricsServer(registry, "127.0.0.1", server.port).close()
+    assert not server.alive
+    with metrics_server(registry, load(PipelineSettings), server.port):
+        pass

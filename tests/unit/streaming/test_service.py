@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Self
 
 import pytest
 import structlog
@@ -22,7 +23,6 @@ from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
-from pipeline.web import WebOptions
 from streaming.config import StreamSettings
 from streaming.lineage import Lineage
 from streaming.metrics import FoldMetrics
@@ -524,11 +524,13 @@ def test_a_running_fold_locks_its_folder_and_serves_its_metrics(
         url = "http://here"
 
         def __init__(self, registry: CollectorRegistry, *given: object) -> None:
-            port = settings.stream_metrics_port
-            assert given == (settings.metrics_host, port, WebOptions.of(settings))
+            assert given == (settings, settings.stream_metrics_port)
             served.append(registry)
 
-        def close(self) -> None:
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
             steps.append("close")
 
     class Fold:
@@ -557,7 +559,7 @@ def test_a_running_fold_locks_its_folder_and_serves_its_metrics(
 
     monkeypatch.setattr("streaming.service.find_java", java)
     monkeypatch.setattr("streaming.service.check_wire", wire)
-    monkeypatch.setattr("streaming.service.MetricsServer", Server)
+    monkeypatch.setattr("streaming.service.metrics_server", Server)
     monkeypatch.setattr("streaming.service._Fold", Fold)
     with pytest.raises(KcmError, match="the end"):
         run(settings, stop)

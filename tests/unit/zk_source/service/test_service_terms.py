@@ -15,7 +15,6 @@ from controller_model.records.changes import SessionState
 from pipeline.runtime import UnreachableError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
-from pipeline.web import WebOptions
 from zk_source.config import WatchSettings
 from zk_source.election.leader_elector import SoleWatcher
 from zk_source.service import service
@@ -56,7 +55,7 @@ class Run(SoleWatcher):
         monkeypatch.setattr(self.stop, "wait", self._pause)
         played: dict[str, object] = {
             "make_elector": self._elect,
-            "MetricsServer": self._serve,
+            "metrics_server": self._serve,
             "ensure_topics": self._make,
             "check_readable": self._read,
             "check_writable": self._write,
@@ -90,7 +89,14 @@ class Run(SoleWatcher):
         self.steps.append("resign")
 
     def close(self) -> None:
-        """Note that the election, or the metrics' port, is closed."""
+        """Note that the election is closed."""
+        self.steps.append("close")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Note that the metrics' port is closed."""
         self.steps.append("close")
 
     def _elect(self, *given: object) -> Self:
@@ -98,9 +104,7 @@ class Run(SoleWatcher):
         return self
 
     def _serve(self, registry: CollectorRegistry, *given: object) -> Self:
-        settings = self.settings
-        port = settings.watcher_metrics_port
-        assert given == (settings.metrics_host, port, WebOptions.of(settings))
+        assert given == (self.settings, self.settings.watcher_metrics_port)
         self.registry = registry
         return self
 
