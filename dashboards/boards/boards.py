@@ -91,13 +91,14 @@ def render(made_of: Board) -> str:
         .with_variable(
             board.DatasourceVariable("datasource").label("Data source").type("prometheus")
         )
-        .with_variable(_cluster(of_all=made_of.of_all))
+        .with_variable(_choice("cluster", "Cluster", _CLUSTERS, of_several=made_of.of_all))
     )
     if not made_of.of_all:
         made = made.with_variable(_broker())
     if made_of.by_target:
-        made = made.with_variable(_target("job", "Job", _PARTS))
-        made = made.with_variable(_target("instance", "Instance", f'{_PARTS}, job=~"$job"'))
+        instances = f'label_values({{{_PARTS}, job=~"$job"}}, instance)'
+        made = made.with_variable(_choice("job", "Job", f"label_values({{{_PARTS}}}, job)"))
+        made = made.with_variable(_choice("instance", "Instance", instances))
     for row in made_of.rows:
         made = made.with_row(board.Row(row.title))
         for panel in row.panels:
@@ -126,34 +127,23 @@ def _other_boards() -> board.DashboardLink:
     )
 
 
-def _cluster(*, of_all: bool) -> board.QueryVariable:
-    variable = _choice("cluster", "Cluster", "label_values(kcm_cluster_up, cluster)")
-    variable = variable.sort(model.VariableSort.ALPHABETICAL_ASC)
-    return _of_several(variable) if of_all else variable
-
-
 def _broker() -> board.QueryVariable:
     """Return the variable for brokers: shown by id, host and rack, queried by id."""
     query = (
         "query_result(max by (broker, name) (label_join("
         'kafka_broker_info{cluster="$cluster"}, "name", " ", "broker", "host", "rack")))'
     )
-    variable = (
+    return (
         _choice("broker", "Broker", query)
         .regex('/broker="(?<value>[^"]+)".*name="(?<text>[^"]+)"/')
         .sort(model.VariableSort.NUMERICAL_ASC)
     )
-    return _of_several(variable)
 
+
+_CLUSTERS = "label_values(kcm_cluster_up, cluster)"
 
 _PARTS = '__name__=~"kcm_(cluster_up|watcher_leader|fold_lag_records)"'
 """One metric each of the exporter, the watcher and the fold, to find their scrapes."""
-
-
-def _target(name: str, label: str, of: str) -> board.QueryVariable:
-    """Return the variable for a label of the scrapes, by which two installations differ."""
-    variable = _choice(name, label, f"label_values({{{of}}}, {name})")
-    return _of_several(variable.sort(model.VariableSort.ALPHABETICAL_ASC))
 
 
 def _of_target(expr: str) -> str:
@@ -167,18 +157,19 @@ def _of_target(expr: str) -> str:
     return expr.replace("{}", f"{{{chosen}}}").replace(cluster, f"{cluster}, {chosen}")
 
 
-def _choice(name: str, label: str, query: str) -> board.QueryVariable:
-    return (
+def _choice(name: str, label: str, query: str, *, of_several: bool = True) -> board.QueryVariable:
+    """Return a variable for a value that the query returns, or for several of them or all."""
+    variable = (
         board.QueryVariable(name)
         .label(label)
         .datasource(panels.DATASOURCE)
         .query(query)
         .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.ALPHABETICAL_ASC)
     )
-
-
-def _of_several(variable: board.QueryVariable) -> board.QueryVariable:
-    return variable.multi(True).include_all(True).all_value(".+").current(_ALL)
+    if of_several:
+        variable = variable.multi(True).include_all(True).all_value(".+").current(_ALL)
+    return variable
 
 
 _ALL = model.VariableOption(selected=True, text=["All"], value=["$__all"])
