@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.schemas import COUNTS
+from streaming.schemas import BATCH_COUNTS, COUNTS
 
 STAGES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 """The stages of a batch that take its time, by Spark's names, in order."""
@@ -45,9 +45,7 @@ class ProgressReader:
     reports a turn without anything to fold, some seconds apart, under the number of the next batch.
     """
 
-    def __init__(self, observed: str) -> None:
-        """Read a query from its beginning; `observed` is the name of the query's own observations."""
-        self._observed = observed
+    def __init__(self) -> None:
         self._newest: tuple[int, str] | None = None
 
     def read(self, query: StreamingQuery) -> list[BatchReport]:
@@ -64,17 +62,17 @@ class ProgressReader:
             fresh.append(progress.json())
         self._newest = newest
         found = (msgspec.json.decode(text) for text in reversed(fresh))
-        return [read_progress(each, self._observed) for each in found if _is_batch(each)]
+        return [read_progress(each) for each in found if _is_batch(each)]
 
 
 def _is_batch(progress: Mapping[str, Any]) -> bool:
     return "addBatch" in (progress.get("durationMs") or {})
 
 
-def read_progress(progress: Mapping[str, Any], name: str) -> BatchReport:
-    """Return the report of one progress object; `name` is the name of the query's own observations."""
+def read_progress(progress: Mapping[str, Any]) -> BatchReport:
+    """Return the report of one progress object."""
     durations = progress.get("durationMs") or {}
-    observed = (progress.get("observedMetrics") or {}).get(name) or {}
+    observed = (progress.get("observedMetrics") or {}).get(BATCH_COUNTS) or {}
     sources = progress.get("sources") or []
     operators = progress.get("stateOperators") or []
     newest = observed.get("newest_ms")

@@ -21,10 +21,7 @@ from streaming.config import StreamSettings
 from streaming.kafka_options import client_options
 from streaming.lineage import Lineage
 from streaming.processor import FoldParameters, FoldProcessor
-from streaming.schemas import COUNTS, OUTPUT
-
-BATCH_COUNTS = "fold"
-"""The name in Spark's progress of what the query observes about itself."""
+from streaming.schemas import BATCH_COUNTS, COUNTS, OUTPUT
 
 FETCH_WAIT_MS = 5
 """How long a broker may delay a fetch; the default of 500 ms would appear as task time."""

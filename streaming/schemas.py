@@ -12,6 +12,9 @@ LAYOUT_VERSION = 3
 COUNTS = ("changes", "unreadable", "unattributed", "errors")
 """What a batch counts about its rows."""
 
+BATCH_COUNTS = "fold"
+"""The name in Spark's progress of what the query observes about itself."""
+
 OUTPUT = StructType(
     [
         StructField("topic", StringType()),

@@ -40,7 +40,7 @@ from streaming.lineage import Lineage, Lineages, topics_changed
 from streaming.metrics import FoldMetrics
 from streaming.progress import BatchReport, ProgressReader
 from streaming.published_lineage import published_lineage
-from streaming.query import BATCH_COUNTS, failure_text, start_query
+from streaming.query import failure_text, start_query
 from streaming.session import Session, check_wire
 from streaming.truncated_log import truncated_log
 from streaming.watchdog import ANSWER_S, START_S, BatchClock, Watchdog
@@ -220,7 +220,7 @@ class _Fold:
     ) -> QueryFailure | None:
         """Watch a running query; return why it failed, None when it is to be ended."""
         self._batch = -1
-        progress = ProgressReader(BATCH_COUNTS)
+        progress = ProgressReader()
         self._batch_clock.begin()
         while not self._stop.wait(POLL_S):
             with self._watchdog.allow(ANSWER_S):

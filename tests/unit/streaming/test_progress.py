@@ -11,7 +11,7 @@ from tests.support.progress import PROGRESS, Progress
 
 def test_a_progress_is_read() -> None:
     """Spark's JSON gives one report."""
-    assert read_progress(PROGRESS, "fold") == BatchReport(
+    assert read_progress(PROGRESS) == BatchReport(
         batch=7,
         took_ms=317,
         stage_ms={
@@ -34,8 +34,8 @@ def test_a_progress_is_read() -> None:
 def test_an_empty_progress_is_read() -> None:
     """What Spark leaves out or sends as null is 0 or unknown."""
     nothing = {"observedMetrics": {"fold": {"changes": None, "newest_ms": None}}, "sources": [{}]}
-    assert read_progress(nothing, "fold") == BatchReport(batch=0, took_ms=0)
-    assert read_progress({"sink": {"numOutputRows": -1}}, "fold").records == 0
+    assert read_progress(nothing) == BatchReport(batch=0, took_ms=0)
+    assert read_progress({"sink": {"numOutputRows": -1}}).records == 0
 
 
 def test_each_batch_is_rendered_and_read_once() -> None:
@@ -43,7 +43,7 @@ def test_each_batch_is_rendered_and_read_once() -> None:
     kept = [Progress(PROGRESS | {"batchId": number}, f"00:0{number}") for number in range(6)]
     held = kept[:3]
     query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: held))
-    reader = ProgressReader("fold")
+    reader = ProgressReader()
     assert [report.batch for report in reader.read(query)] == [0, 1, 2]
     assert reader.read(query) == []
     held = kept[2:5]
@@ -58,7 +58,7 @@ def test_an_idle_progress_does_not_hide_the_next_batch() -> None:
     idle = PROGRESS | {"batchId": 8, "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
     held = [Progress(PROGRESS, "00:07"), Progress(idle, "00:08")]
     query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: held))
-    reader = ProgressReader("fold")
+    reader = ProgressReader()
     assert [report.batch for report in reader.read(query)] == [7]
     held.append(Progress(PROGRESS | {"batchId": 8}, "00:09"))
     assert [report.batch for report in reader.read(query)] == [8]
