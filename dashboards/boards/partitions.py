@@ -14,7 +14,7 @@ from dashboards.boards.panels import (
     table_of,
 )
 from dashboards.boards.rows import TRUST, Row
-from dashboards.signals import brokers, topics
+from dashboards.signals import brokers
 from dashboards.signals import partitions as signals
 
 _BOUNCING = ((None, "blue"), (BOUNCES, "red"))
@@ -39,14 +39,14 @@ ROWS: tuple[Row, ...] = (
         "Which topics?",
         table_of(
             "Worst topics",
-            Column("Offline", topics.TOPIC_OFFLINE, steps=ZERO_IS_GOOD),
-            Column("Under min ISR", topics.TOPIC_UNDER_MIN_ISR, steps=ZERO_IS_GOOD),
-            Column("Under-replicated", topics.TOPIC_UNDER_REPLICATED, steps=ZERO_IS_BEST),
+            Column("Offline", signals.TOPIC_OFFLINE, steps=ZERO_IS_GOOD),
+            Column("Under min ISR", signals.TOPIC_UNDER_MIN_ISR, steps=ZERO_IS_GOOD),
+            Column("Under-replicated", signals.TOPIC_UNDER_REPLICATED, steps=ZERO_IS_BEST),
             span=20,
             key="topic",
             worst_by="Offline",
         ),
-        figure("Age of the list", topics.WORST_TOPICS_AGE, span=4, no_value="not yet").height(
+        figure("Age of the list", signals.WORST_TOPICS_AGE, span=4, no_value="not yet").height(
             GRAPH_HEIGHT
         ),
     ),

@@ -1,7 +1,9 @@
-"""Signals about partitions: what is unavailable, what is at risk, and what is under way.
+"""Signals about partitions: what is unavailable, what is at risk, what is under way, and in which topics.
 
-The rule: aggregates per cluster only. Series per partition would cost more than all others together.
+The rule: aggregates per cluster and of its worst topics only. Series per partition would cost more than all others together.
 """
+
+import functools
 
 from dashboards.signals.signal import (
     DemoStep,
@@ -222,4 +224,27 @@ UNCLEAN_MINUTE = Signal(
     description="Leaders elected from outside the ISR within a minute; 0 in a healthy cluster.",
     legend="unclean",
     moved_by=DrillStep.UNCLEAN,
+)
+_of_worst_topics = functools.partial(Signal, legend="{{topic}}", moved_by=DrillStep.GHOST)
+"""Makes a signal of topics: each has a series only while it is among the worst of its cluster."""
+
+TOPIC_OFFLINE = _of_worst_topics(
+    expr=highest("kafka_topic_offline_partitions", "topic"),
+    description="Offline partitions of each of the 20 worst topics; empty in a healthy cluster.",
+)
+TOPIC_UNDER_MIN_ISR = _of_worst_topics(
+    expr=highest("kafka_topic_under_min_isr_partitions", "topic"),
+    description="Their partitions below min.insync.replicas.",
+)
+TOPIC_UNDER_REPLICATED = _of_worst_topics(
+    expr=highest("kafka_topic_under_replicated_partitions", "topic"),
+    description="Their under-replicated partitions.",
+)
+WORST_TOPICS_AGE = Signal(
+    expr=age("kafka_cluster_worst_topics_timestamp_seconds"),
+    unit="s",
+    description="Age of the list of the worst topics; seconds, and more with very many unhealthy "
+    "partitions.",
+    legend="ago",
+    moved_by=DrillStep.GHOST,
 )

@@ -11,7 +11,6 @@ from dashboards.signals import (
     incidents,
     partitions,
     pipeline,
-    topics,
     zookeeper,
 )
 from dashboards.signals.signal import Signal
@@ -20,7 +19,6 @@ _HOMES = (
     controller,
     zookeeper,
     partitions,
-    topics,
     brokers,
     incidents,
     pipeline,
@@ -66,9 +64,9 @@ APPEARING = {
         partitions.REASSIGNMENT_STALLED,
         partitions.DELETION_AGE,
         pipeline.BLIND,
-        topics.TOPIC_OFFLINE,
-        topics.TOPIC_UNDER_MIN_ISR,
-        topics.TOPIC_UNDER_REPLICATED,
+        partitions.TOPIC_OFFLINE,
+        partitions.TOPIC_UNDER_MIN_ISR,
+        partitions.TOPIC_UNDER_REPLICATED,
     ),
     "there is none of a small cluster, of a broker that is gone, or without a server that answers": (
         brokers.BROKER_SKEW_LARGE,

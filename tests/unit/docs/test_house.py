@@ -43,7 +43,7 @@ WITHOUT_A_TEST = {
         f"dashboards/signals/{each}.py"
         for each in (
             "brokers", "controller", "delay", "first_screen", "fleet", "incidents", "partitions",
-            "pipeline", "topics", "zookeeper",
+            "pipeline", "zookeeper",
         )
     ),
 }  # fmt: skip
