@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType
 
 from pipeline.kafka_errors import ReadTrouble, reason_of, trouble_of
 from pipeline.runtime import Backoff, UnreachableError, UsageError, get_logger
@@ -152,6 +152,29 @@ def describe_topics(admin: AdminClient, names: Iterable[str]) -> dict[str, Any]:
 def topic_ids(admin: AdminClient, names: TopicNames) -> dict[str, str]:
     """Return the id of each topic that exists; raise KafkaException when the brokers do not answer."""
     return {name: str(topic.topic_id) for name, topic in describe_topics(admin, names).items()}
+
+
+def check_writable(settings: PipelineSettings, topic: str) -> None:
+    """Raise UsageError, with one line for the user, if Kafka says that this client may not write a topic.
+
+    Only a broker that lists what the client may do, without Write, denies it. If a broker does not list it (before
+    2.3, or not Kafka) or does not answer, the first record shows whether writing is allowed.
+    """
+    with admin_client(settings, []) as admin:
+        answers = admin.describe_topics(
+            TopicCollection([topic]),
+            include_authorized_operations=True,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        try:
+            allowed = answers[topic].result().authorized_operations
+        except KafkaException:
+            return
+    if allowed and AclOperation.WRITE not in allowed:
+        raise UsageError(
+            f"the pipeline's Kafka at {settings.bootstrap_servers} does not let the monitor write {topic}; "
+            "allow WRITE and DESCRIBE"
+        )
 
 
 @contextmanager

@@ -16,9 +16,8 @@ from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError
 from pipeline.settings import PipelineSettings
 from pipeline.topic_reader import RecordReader
-from pipeline.topic_rights import check_writable
 from pipeline.topic_writer import NewRecord, RecordWriter
-from pipeline.topics import topic_names
+from pipeline.topics import check_writable, topic_names
 
 _WITHIN_S = 5.0
 """How long the log may take: a slower one is not waited for, because the elections matter more."""

@@ -24,8 +24,7 @@ from kcm.forget.cluster_records import PublishedCluster, WatcherSigns, read_publ
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
-from pipeline.topic_rights import check_writable
-from pipeline.topics import TopicNames, topic_names
+from pipeline.topics import TopicNames, check_writable, topic_names
 
 NAMES = ("bootstrap_servers", "kafka_properties", "secrets_dir", "topic_prefix")
 """The settings that are options."""

@@ -24,8 +24,7 @@ from pipeline.runtime import (
     UnreachableError,
     get_logger,
 )
-from pipeline.topic_rights import check_writable
-from pipeline.topics import EnsuredTopics, ensure_topics
+from pipeline.topics import EnsuredTopics, check_writable, ensure_topics
 from pipeline.web import metrics_server
 from zk_source.config import WatchSettings
 from zk_source.election.candidacy import LeaseStatus

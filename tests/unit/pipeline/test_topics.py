@@ -1,11 +1,25 @@
-"""The names and settings of the topics, and of their clients; the rest needs a broker."""
+"""The names and settings of the topics, and of their clients, and who may write; the rest needs a broker."""
 
 from __future__ import annotations
 
-import pytest
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation
+
+from pipeline import topics
+from pipeline.runtime import UsageError
 from pipeline.settings import PipelineSettings, load
-from pipeline.topics import MAX_MESSAGE_BYTES, client_properties, topic_names, topic_settings
+from pipeline.topics import (
+    MAX_MESSAGE_BYTES,
+    check_writable,
+    client_properties,
+    topic_names,
+    topic_settings,
+)
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -34,3 +48,51 @@ def test_own_client_properties_take_precedence_and_create_no_topic() -> None:
     assert properties["sasl.password"] == "hunter2"
     assert properties["log_level"] == "7"
     assert properties["allow.auto.create.topics"] is False
+
+
+AWAY = KafkaException(KafkaError(KafkaError._TRANSPORT, "no answer"))
+
+
+class Admin:
+    """A fake of confluent-kafka's AdminClient."""
+
+    def __init__(self, answer: list[AclOperation] | KafkaException | None) -> None:
+        self.answer = answer
+
+    def describe_topics(
+        self, asked: TopicCollection, *, include_authorized_operations: bool, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        """Answer for one topic, with what the client may do."""
+        assert (list(asked.topic_names), include_authorized_operations) == (["kcm.changes"], True)
+        assert request_timeout > 0
+        future: Future[Any] = Future()
+        if isinstance(self.answer, KafkaException):
+            future.set_exception(self.answer)
+        else:
+            future.set_result(SimpleNamespace(authorized_operations=self.answer))
+        return {"kcm.changes": future}
+
+    def poll(self, _timeout_s: float) -> None:
+        """Report nothing."""
+
+
+def check(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> None:
+    """Check one topic against these brokers."""
+    monkeypatch.setattr(topics, "AdminClient", lambda _properties, logger: logger or admin)
+    check_writable(load(PipelineSettings, bootstrap_servers="k:1"), "kcm.changes")
+
+
+def test_a_missing_right_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the Kafka, the topic and the right."""
+    with pytest.raises(
+        UsageError, match=r"at k:1 does not let the monitor write kcm\.changes; allow W"
+    ):
+        check(monkeypatch, Admin([AclOperation.DESCRIBE, AclOperation.READ]))
+
+
+@pytest.mark.parametrize("answer", [[AclOperation.WRITE, AclOperation.READ], [], None, AWAY])
+def test_unknown_rights_do_not_prevent_an_attempt(
+    monkeypatch: pytest.MonkeyPatch, answer: list[AclOperation] | KafkaException | None
+) -> None:
+    """A broker that does not list rights, or does not answer, prevents nothing."""
+    check(monkeypatch, Admin(answer))
