@@ -204,7 +204,7 @@ def _ensure_once(
     if missing:
         _create(admin, missing)
         found = _describe_all(admin, names)
-    _check(admin, names, found, wanted)
+    _check(admin, found, wanted)
     ids = {name: str(topic.topic_id) for name, topic in found.items()}
     return EnsuredTopics(names, partitions, ids)
 
@@ -233,10 +233,8 @@ def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
             raise
 
 
-def _check(
-    admin: AdminClient, names: TopicNames, found: dict[str, Any], wanted: dict[str, dict[str, str]]
-) -> None:
-    absent = [name for name in names if name not in found]
+def _check(admin: AdminClient, found: dict[str, Any], wanted: dict[str, dict[str, str]]) -> None:
+    absent = [name for name in wanted if name not in found]
     if absent:
         raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, ", ".join(absent)))
     counts = {name: len(topic.partitions) for name, topic in found.items()}
@@ -246,7 +244,7 @@ def _check(
             f"the three topics must have as many partitions each: {listed}; "
             "delete them or choose another topic_prefix"
         )
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
     futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
     log = get_logger("topics")
     for resource, future in futures.items():

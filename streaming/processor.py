@@ -10,7 +10,7 @@ forgets the cluster again. What follows the null begins a new cluster.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, NamedTuple
 
 from pyspark import TaskContext
@@ -70,7 +70,7 @@ LogItem = ZnodeChange | ElectionRequest | Unreadable
 
 @dataclass
 class BatchCounts:
-    """What a batch did, for the fold's own metrics."""
+    """What a batch did, for the fold's own metrics, in the order of the row's columns."""
 
     changes: int = 0
     unreadable: int = 0
@@ -80,8 +80,7 @@ class BatchCounts:
 
     def row(self) -> Row:
         """Return the counts as a row that never reaches the sink."""
-        figures = (self.changes, self.unreadable, self.unattributed, self.errors)
-        return _Output(None, None, None, None, *figures, self.newest_ms)
+        return _Output(None, None, None, None, *astuple(self))
 
 
 @dataclass
