@@ -41,26 +41,23 @@ class Alert:
         """When it fires, from the one table that the live page uses, too."""
         return THRESHOLDS[self.name]
 
-    def rule(self, threshold: Threshold | None = None) -> dict[str, object]:
-        """Return the rule as Prometheus reads it, by the given threshold or else the alert's own."""
-        by = threshold or self.threshold
+    def rule(self) -> dict[str, object]:
+        """Return the rule as Prometheus reads it."""
+        threshold = self.threshold
+        expr = self.signal.in_rules()
         description = (
             f"Meaning: {self.meaning}\nCause: {self.cause}\n"
             f"First action: {self.action}\nCommand: {self.command}\n"
         )
         return {
             "alert": self.name,
-            "expr": self._compared(by),
-            "for": by.hold,
+            "expr": f"({expr}) {threshold.condition}" if threshold.condition else expr,
+            "for": threshold.hold,
             "keep_firing_for": KEEP_FIRING_FOR,
-            "labels": {"severity": str(by.severity)},
+            "labels": {"severity": str(threshold.severity)},
             "annotations": {
                 "summary": self.summary,
                 "description": description,
                 "runbook_url": f"{RUNBOOKS}/{self.name}",
             },
         }
-
-    def _compared(self, threshold: Threshold) -> str:
-        signal = self.signal.in_rules()
-        return f"({signal}) {threshold.condition}" if threshold.condition else signal

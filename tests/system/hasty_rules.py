@@ -55,6 +55,8 @@ def write_rules(folder: Path) -> Path:
 
 def _hasty(alert: Alert) -> dict[str, object]:
     shipped = alert.threshold
-    limit = HASTY_LIMITS.get(alert.name, shipped.limit)
-    rule = alert.rule(shipped._replace(limit=limit, hold_s=1))
-    return {**rule, "expr": hasty(alert.signal, str(rule["expr"])), "keep_firing_for": "1s"}
+    short = shipped._replace(limit=HASTY_LIMITS.get(alert.name, shipped.limit), hold_s=1)
+    rule = alert.rule()
+    expr = str(rule["expr"]).removesuffix(shipped.condition) + short.condition
+    times = {"for": short.hold, "keep_firing_for": "1s"}
+    return {**rule, "expr": hasty(alert.signal, expr), **times}
