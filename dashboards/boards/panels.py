@@ -204,11 +204,11 @@ def bars(
     return panel if most is None else panel.max(most)
 
 
-def heat(title: str, signal: Signal, *, span: int = 12, steps: Steps) -> statushistory.Panel:
+def heat(title: str, signal: Signal, *, steps: Steps) -> statushistory.Panel:
     """Return a row of coloured cells over time for each series."""
     signals, steps, texts = _unless_stale((signal,), steps, NO_TEXTS)
     return (
-        _common(statushistory.Panel(), title, signals, span=span, instant=False)
+        _common(statushistory.Panel(), title, signals, span=12, instant=False)
         .min(0)
         .max_data_points(_CELLS)
         .color_scheme(board.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
