@@ -116,17 +116,14 @@ class RecordReader:
         """Return where places begin and end now; raise TopicReadError if that cannot be read."""
         return [Extent(place, *self._watermarks(place, timeout_s)) for place in places]
 
-    def read(
-        self, extents: Iterable[Extent], *, silent_s: float, within_s: float = float("inf")
-    ) -> Iterator[Record]:
+    def read(self, extents: Iterable[Extent], *, silent_s: float) -> Iterator[Record]:
         """Yield the records of some extents; those of one place in order.
 
-        Raise TopicReadError when Kafka returns nothing for `silent_s`, or not everything within
-        `within_s`, or a topic may not be read.
+        Raise TopicReadError when Kafka returns nothing for `silent_s`, or a topic may not be read.
         """
         wanted = {extent.place: extent for extent in extents if extent.high > extent.low}
         self.follow(wanted, {place: extent.low for place, extent in wanted.items()})
-        began_at = answered_at = time.monotonic()
+        answered_at = time.monotonic()
         last = Notice(ReadTrouble.AWAY, next(iter(wanted), None), "no answer")
         while wanted:
             batch = self.poll(_POLL_S)
@@ -135,7 +132,7 @@ class RecordReader:
                 answered_at = now
             for last in batch.notices:
                 self._go_on(last)
-            if now - answered_at > silent_s or now - began_at > within_s:
+            if now - answered_at > silent_s:
                 raise self._error(last._replace(trouble=ReadTrouble.AWAY))
             for record in batch.records:
                 place = (record.topic, record.partition)
