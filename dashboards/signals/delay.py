@@ -4,6 +4,8 @@ The rule: each part measures its own stage, so the watcher's and the fold's port
 fold and the exporter measure all clusters together; a watcher has only one.
 """
 
+import functools
+
 from dashboards.signals.signal import DrillStep, Signal, selected
 
 RATE_WINDOW = "5m"
@@ -22,37 +24,31 @@ def _slowest(metric: str, *labels: str) -> str:
     return f"histogram_quantile({MOST}, sum by ({kept}) (rate({of}[{RATE_WINDOW}])))"
 
 
-WATCHER_DELAY = Signal(
+_delay = functools.partial(Signal, unit="s", moved_by=DrillStep.INVITE)
+
+WATCHER_DELAY = _delay(
     expr=_slowest("kcm_watcher_change_delay_seconds", "cluster"),
-    unit="s",
     description="99th percentile of the age of changes when the watcher sent them to the log; tens "
     f"of milliseconds. Compares ZooKeeper's clock with the watcher's. {_SCRAPED}",
     legend="watcher",
-    moved_by=DrillStep.INVITE,
 )
-FOLD_DELAY = Signal(
+FOLD_DELAY = _delay(
     expr=_slowest("kcm_fold_batch_seconds"),
-    unit="s",
     description="99th percentile of the time of the fold's batches, all clusters together; 0.2 to "
     "0.4 s when warm.",
     legend="fold",
-    moved_by=DrillStep.INVITE,
 )
-EXPORTER_DELAY = Signal(
+EXPORTER_DELAY = _delay(
     expr=_slowest("kcm_exporter_record_delay_seconds"),
-    unit="s",
     description="99th percentile of the time from the production of a cluster's view to its "
     "figures in /metrics, all clusters together; milliseconds.",
     legend="exporter",
-    moved_by=DrillStep.INVITE,
 )
-WHOLE_DELAY = Signal(
+WHOLE_DELAY = _delay(
     expr=_slowest("kcm_exporter_change_delay_seconds"),
-    unit="s",
     description="99th percentile of the time from the watcher seeing a change to the change in "
     "/metrics, all clusters together; under a second.",
     legend="watcher to /metrics",
-    moved_by=DrillStep.INVITE,
 )
 FOLD_LAG = Signal(
     expr="max(kcm_fold_lag_records{})",
