@@ -139,7 +139,9 @@ class WebServer:
         config.load()
         config.ssl = security.context
         self._server = _Server(config)
-        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="http", daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -151,9 +153,6 @@ class WebServer:
     def alive(self) -> bool:
         """Whether the server's thread runs."""
         return self._thread.is_alive()
-
-    def _run(self) -> None:
-        self._server.run(sockets=[self._socket])
 
     def __enter__(self) -> Self:
         self._thread.start()

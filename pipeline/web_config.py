@@ -75,6 +75,7 @@ class HttpServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     http2: bool = True
     headers: dict[str, str] = {}
+    """Headers that answers have, unless a page sets its own."""
 
 
 class WebConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,11 +103,6 @@ class WebSecurity:
     def users(self) -> Mapping[str, str]:
         """The hashes of passwords by user; if empty, no password is required."""
         return self.config.basic_auth_users
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers that answers have, unless a page sets its own."""
-        return self.config.http_server_config.headers
 
     @property
     def allowed_names(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import h11
@@ -246,10 +246,8 @@ def _certificate(tls: ssl.SSLObject | None) -> Mapping[str, Any]:
     return (None if tls is None else tls.getpeercert()) or {}
 
 
-def _has_name(tls: ssl.SSLObject | None, allowed: Iterable[str]) -> bool:
+def _has_name(tls: ssl.SSLObject | None, allowed: Collection[str]) -> bool:
     """Return whether a client's certificate holds an allowed name; true when there is no list."""
-    allowed = set(allowed)
-    if not allowed:
-        return True
-    names = _certificate(tls).get("subjectAltName", ())
-    return any(name in allowed for _kind, name in names)
+    return not allowed or any(
+        name in allowed for _kind, name in _certificate(tls).get("subjectAltName", ())
+    )

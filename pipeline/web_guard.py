@@ -80,7 +80,7 @@ class RequestGuard:
                 status = message["status"]
                 # Headers of the page take precedence.
                 answered = MutableHeaders(scope=message)
-                for name, text in self._security.headers.items():
+                for name, text in self._security.config.http_server_config.headers.items():
                     if text:
                         answered.setdefault(name, text)
             await _send_pieces(send, message)
