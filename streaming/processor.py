@@ -144,12 +144,13 @@ class FoldProcessor(StatefulProcessor):
         """Fold a cluster's rows; yield its events, its views, and the counts."""
         cluster = key[0]
         self._state = StateMap(self._rows)
+        self._partition = partition_of(cluster, self._parameters.partitions)
         ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
         counts = BatchCounts(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
         if not _is_name(cluster):
             counts.unattributed = len(ordered)
             ordered = []
-        for part, is_forgotten in _up_to_each_null(cluster, ordered, self._parameters.partitions):
+        for part, is_forgotten in _up_to_each_null(ordered, self._partition):
             yield from self._fold_rows(cluster, part, counts)
             if is_forgotten:
                 yield from self._forget(cluster)
@@ -157,7 +158,7 @@ class FoldProcessor(StatefulProcessor):
 
     def _fold_rows(self, cluster: str, rows: Sequence[Any], counts: BatchCounts) -> Iterator[Row]:
         """Fold rows, if there are any and either they or the state know the cluster."""
-        items = list(_read(cluster, rows, self._parameters.partitions))
+        items = list(_read(cluster, rows, self._partition))
         known = self._known(cluster, items) if rows else None
         if known is None:
             counts.unattributed += len(rows)
@@ -166,15 +167,13 @@ class FoldProcessor(StatefulProcessor):
 
     def _forget(self, cluster: str) -> Iterator[Row]:
         """Drop all state of a cluster; yield the nulls that delete its views."""
-        parameters = self._parameters
-        partition = partition_of(cluster, parameters.partitions)
         known = self._known(cluster, ())
         keys = [cluster_key(cluster)]
         if known is not None:
             topics = StateTopics(PackedTopics(self._state, known.held.place))
             keys = list(published_keys(ClusterState(known.held.control, topics)))
         for key in keys:
-            yield _record(parameters.views_topic, partition, key, None)
+            yield _record(self._parameters.views_topic, self._partition, key, None)
         self._state.clear()
 
     def _known(self, cluster: str, items: Iterable[LogItem]) -> Remembered | None:
@@ -207,7 +206,6 @@ class FoldProcessor(StatefulProcessor):
         packed = PackedTopics(self._state, held.place, known.topics, parameters.journal)
         topics = StateTopics(packed)
         state = ClusterState(held.control, topics)
-        partition = partition_of(cluster, parameters.partitions)
         happened = _replay_all(state, items, counts)
         records = number(cluster, parameters.lineage, coalesce(happened), after=held.last_event)
         position = state.control.log.position
@@ -220,7 +218,7 @@ class FoldProcessor(StatefulProcessor):
                 # The sink would refuse the record, and the query would fail on it at each start.
                 counts.errors += 1
                 continue
-            yield _record(topic, partition, key, value)
+            yield _record(topic, self._partition, key, value)
         topics.flush()
         last = records[-1].id if records else held.last_event
         known.held = StoredCluster(state.control, held.folds + 1, last, packed.place)
@@ -250,11 +248,8 @@ def _is_name(cluster: str) -> bool:
     return True
 
 
-def _up_to_each_null(
-    cluster: str, rows: Sequence[Any], partitions: int
-) -> Iterator[tuple[Sequence[Any], bool]]:
+def _up_to_each_null(rows: Sequence[Any], own: int) -> Iterator[tuple[Sequence[Any], bool]]:
     """Split rows at each null of the cluster's own partition; yield each piece without the null, and whether a null ended it."""
-    own = partition_of(cluster, partitions)
     start = 0
     for at, row in enumerate(rows):
         if row.value is None and row.partition == own:
@@ -263,9 +258,8 @@ def _up_to_each_null(
     yield rows[start:], False
 
 
-def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[LogItem]:
-    """Yield what the rows hold, in order."""
-    own = partition_of(cluster, partitions)
+def _read(cluster: str, rows: Iterable[Any], own: int) -> Iterator[LogItem]:
+    """Yield what the rows hold, in order; `own` is the cluster's partition."""
     for row in rows:
         if row.partition != own:
             yield Unreadable(

@@ -17,7 +17,7 @@ import msgspec
 from controller_model.fold import control_records, event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.control_records import Reported
-from controller_model.kafka.ids import AsOf, Position, partition_of
+from controller_model.kafka.ids import AsOf, Position
 from controller_model.records import changes, completeness, decoding
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.records.election_requests import ElectionOrigin
@@ -442,12 +442,12 @@ def foreign_records_folded() -> AbstractContextManager[None]:
     """Records under a cluster's key are folded, also those that name another cluster."""
     real = processor_module._read
 
-    def read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[Any]:
+    def read(cluster: str, rows: Iterable[Any], own: int) -> Iterator[Any]:
         for row in rows:
             named = re.sub(
                 rb'"cluster":"[^"]*"', f'"cluster":"{cluster}"'.encode(), row.value or b""
             )
-            yield from real(cluster, [row._replace(value=named)], partitions)
+            yield from real(cluster, [row._replace(value=named)], own)
 
     return _patched(processor_module, "_read", read)
 
@@ -456,9 +456,8 @@ def stray_messages_folded() -> AbstractContextManager[None]:
     """A cluster's messages are folded from any partition."""
     real = processor_module._read
 
-    def read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[Any]:
-        own = partition_of(cluster, partitions)
-        return real(cluster, [row._replace(partition=own) for row in rows], partitions)
+    def read(cluster: str, rows: Iterable[Any], own: int) -> Iterator[Any]:
+        return real(cluster, [row._replace(partition=own) for row in rows], own)
 
     return _patched(processor_module, "_read", read)
 
@@ -492,7 +491,7 @@ def memberships_not_read() -> AbstractContextManager[None]:
 
 def memory_kept_over_a_repeated_batch() -> AbstractContextManager[None]:
     """A worker uses its cache in place of the state, without a check of the state."""
-    return _patched(processor_module.Remembered, "is_of", lambda *_: True)
+    return _patched(ControlRow, "__ne__", lambda *_: False)
 
 
 def journal_not_read() -> AbstractContextManager[None]:
