@@ -25,7 +25,7 @@ from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 from exporter.live.messages import ClusterMessages, Message
 from exporter.live.picture import badness, failed_row, fleet_row, trust
-from exporter.live.problems import judge
+from exporter.live.problems import problems_of
 from exporter.live.viewer import Viewer
 from exporter.scrape.collector import Collector, RenderedCluster
 from pipeline.runtime import get_logger
@@ -211,16 +211,16 @@ class LiveFeed:
         self, update: "_Update", snapshot: ClusterSnapshot, *, is_watched: bool
     ) -> None:
         moment = update.moments.get(snapshot.name) or self._collector.moment(snapshot, update.now)
-        judged = judge(snapshot, moment, update.now, self._thresholds)
+        problems = problems_of(snapshot, moment, update.now, self._thresholds)
         if is_watched:
             messages = self._messages_about(snapshot.name)
-            await messages.update(snapshot, judged.problems, update.now)
+            await messages.update(snapshot, problems, update.now)
             if update.beat is not None:
                 reading = self._collector.reading(snapshot)
-                worth = trust(judged.completeness, reading, update.now)
+                worth = trust(moment.completeness, reading, update.now)
                 update.beats[snapshot.name] = _beat_message({**update.beat, "trust": worth})
         if update.is_fleet:
-            update.add_row(fleet_row(judged))
+            update.add_row(fleet_row(snapshot, moment.completeness, problems))
 
     def _messages_about(self, cluster: str) -> ClusterMessages:
         return self._clusters.setdefault(cluster, ClusterMessages(self._events, cluster))

@@ -17,12 +17,7 @@ from exporter.api import cluster_answers
 from exporter.api.answers import Json
 from exporter.api.insight_answers import safe_to_stop
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import (
-    ClusterProblem,
-    JudgedCluster,
-    ProblemSeverity,
-    severity_of,
-)
+from exporter.live.problems import ClusterProblem, ProblemSeverity, severity_of
 
 _PARTITIONS_NAMED = 3
 """Most partitions that an event on the page names; the API lists more."""
@@ -36,9 +31,10 @@ _OF_BROKERS = (
 _NOT_OF_EVENTS = frozenset({"position", "zxid"})
 
 
-def fleet_row(judged: JudgedCluster) -> Json:
+def fleet_row(
+    snapshot: ClusterSnapshot, completeness: Completeness, problems: list[ClusterProblem]
+) -> Json:
     """Return a cluster's row of the fleet."""
-    snapshot, completeness, problems = judged
     view = snapshot.view
     return {
         "name": snapshot.name,

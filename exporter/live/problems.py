@@ -17,7 +17,7 @@ from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.predictions import ControllerHealth
-from controller_model.records.views import BrokerView, Failover
+from controller_model.records.views import BrokerView, ClusterView, Failover
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.conditions import Condition
 
@@ -62,21 +62,17 @@ _CRITICAL, _WARNING = ProblemSeverity.CRITICAL, ProblemSeverity.WARNING
 _ARE, _HAVE = ("is", "are"), ("has", "have")
 
 
-class _Case:
-    """A cluster at one moment, and what its alerts say about it."""
+class _Case(NamedTuple):
+    """A cluster at one moment, and the thresholds of its alerts."""
 
-    def __init__(
-        self,
-        snapshot: ClusterSnapshot,
-        moment: Moment,
-        now: int,
-        thresholds: Mapping[str, Threshold],
-    ) -> None:
-        self._thresholds = thresholds
-        self.snapshot = snapshot
-        self.view = snapshot.view
-        self.moment = moment
-        self.now = now
+    snapshot: ClusterSnapshot
+    moment: Moment
+    now: int
+    thresholds: Mapping[str, Threshold]
+
+    @property
+    def view(self) -> ClusterView:
+        return self.snapshot.view
 
     def judged(  # the parts of a problem, each by its name
         self,
@@ -92,7 +88,7 @@ class _Case:
 
         `met_since`: since when it does, where that is later than `since`.
         """
-        threshold = self._thresholds.get(alert)
+        threshold = self.thresholds.get(alert)
         if threshold is not None and threshold.is_met(value):
             state = self._state(threshold, since if met_since is None else met_since)
             severity = ProblemSeverity(threshold.severity)
@@ -102,7 +98,7 @@ class _Case:
         self, alert: str, since: int, text: str, *, filter_: Condition | None = None
     ) -> Iterator[ClusterProblem]:
         """Yield the problem if it is older than the alert's threshold, which is an age in seconds."""
-        threshold = self._thresholds.get(alert)
+        threshold = self.thresholds.get(alert)
         if threshold is None:
             return
         met_since = since + int(threshold.limit * _SECOND_MS)
@@ -111,16 +107,6 @@ class _Case:
             alert, age_s, text, since=since, met_since=met_since, filter_=filter_
         )
 
-    def pending(self, alert: str, text: str, since: int | None) -> Iterator[ClusterProblem]:
-        """Yield a pending problem, which will be one if it lasts; nothing for a disabled alert."""
-        if alert in self._thresholds:
-            yield ClusterProblem(_WARNING, text, since, alert=alert, state=AlertState.PENDING)
-
-    def is_met(self, alert: str, value: float) -> bool:
-        """Return whether a figure meets the alert's threshold; False for a disabled alert."""
-        threshold = self._thresholds.get(alert)
-        return threshold is not None and threshold.is_met(value)
-
     def _state(self, threshold: Threshold, since: int | None) -> AlertState | None:
         if threshold.hold_s == 0:
             return AlertState.FIRING
@@ -128,25 +114,6 @@ class _Case:
             return None
         is_held = self.now - since >= threshold.hold_s * _SECOND_MS
         return AlertState.FIRING if is_held else AlertState.PENDING
-
-
-class JudgedCluster(NamedTuple):
-    """A cluster, and its problems at one moment."""
-
-    snapshot: ClusterSnapshot
-    completeness: Completeness
-    problems: list[ClusterProblem]
-
-
-def judge(
-    snapshot: ClusterSnapshot,
-    moment: Moment,
-    now: int,
-    thresholds: Mapping[str, Threshold] = THRESHOLDS,
-) -> JudgedCluster:
-    """Return a cluster with its problems at `now` (ms since 1970)."""
-    problems = problems_of(snapshot, moment, now, thresholds)
-    return JudgedCluster(snapshot, moment.completeness, problems)
 
 
 def problems_of(
@@ -198,7 +165,10 @@ def _failover(case: _Case) -> Iterator[ClusterProblem]:
     text = f"The failover work of controller {who} is under way"
     took_s = None if since is None else (case.now - since) / _SECOND_MS
     found = list(case.judged(alert, took_s, text, since=since))
-    yield from found or case.pending(alert, text, since)
+    if not found and alert in case.thresholds:
+        # It will be a problem if it lasts.
+        found = [ClusterProblem(_WARNING, text, since, alert=alert, state=AlertState.PENDING)]
+    yield from found
 
 
 def _flapping(case: _Case) -> Iterator[ClusterProblem]:
@@ -211,7 +181,8 @@ def _flapping(case: _Case) -> Iterator[ClusterProblem]:
         text = f"The controller flaps: elected {times} times within {words}"
         yield from case.judged(alert, times, text)
     minutes, alert = case.moment.isr_leave_minutes, "KafkaIsrFlapping"
-    restless = [id_ for id_, count in minutes.items() if case.is_met(alert, count)]
+    threshold = case.thresholds.get(alert)
+    restless = [id_ for id_, count in minutes.items() if threshold and threshold.is_met(count)]
     if restless:
         most = max(minutes[id_] for id_ in restless)
         whose = f"{'broker' if len(restless) == 1 else 'brokers'} {_ids(restless)}"

@@ -17,8 +17,8 @@ from controller_model.fold import projection
 from exporter.api import worker
 from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
-from exporter.live import feed, messages, page, problems
-from exporter.live.problems import JudgedCluster
+from exporter.live import feed, messages, page
+from exporter.live.problems import ClusterProblem, problems_of
 from exporter.scrape import collector, reading_thread
 from exporter.scrape.collector import RenderedCluster
 from kcm.elect import run
@@ -155,9 +155,9 @@ def played(seed: int) -> Iterator[Stage]:
     def logger(_part: str) -> NoLogger:
         return NoLogger(stage)
 
-    def judge(snapshot: ClusterSnapshot, *about: Any) -> JudgedCluster:
+    def judge(snapshot: ClusterSnapshot, *about: Any) -> list[ClusterProblem]:
         stage.world.viewers.trip(snapshot.name)
-        return problems.judge(snapshot, *about)
+        return problems_of(snapshot, *about)
 
     def sleep(seconds: float) -> None:
         assert stage.world.electing is not None
@@ -171,7 +171,7 @@ def played(seed: int) -> Iterator[Stage]:
         (reading_thread, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
         (collector, "render_cluster", _unrendered),
         (feed, "get_logger", logger),
-        (feed, "judge", judge),
+        (feed, "problems_of", judge),
         (messages, "run_in_threadpool", _at_once),
         (worker, "run_in_threadpool", _at_once),
         (page, "read_files", cache(page.read_files)),

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import JudgedCluster, judge
+from exporter.live.problems import ClusterProblem, problems_of
 from tests.component.page.live_desk import Desk, fleet, row_of, texts
 from tests.support.api_server import Served
 from tests.support.samples import (
@@ -45,12 +45,12 @@ def test_a_cluster_that_cannot_be_judged_is_listed_without_figures(
 ) -> None:
     """The others are shown as usual, and its own page says that no figures arrive."""
 
-    def fail(snapshot: ClusterSnapshot, *about: Any) -> JudgedCluster:
+    def fail(snapshot: ClusterSnapshot, *about: Any) -> list[ClusterProblem]:
         if snapshot.name == "c01":
             raise ZeroDivisionError
-        return judge(snapshot, *about)
+        return problems_of(snapshot, *about)
 
-    monkeypatch.setattr("exporter.live.feed.judge", fail)
+    monkeypatch.setattr("exporter.live.feed.problems_of", fail)
     served = fleet(3)
     page = desk.page(desk.serve(served).url).open()
     why = "The exporter failed to judge it: see its log"

@@ -23,7 +23,6 @@ from exporter.live.feed import (
     UPDATES_PER_BEAT,
     LiveFeed,
 )
-from exporter.live.problems import JudgedCluster
 from exporter.live.viewer import Viewer
 from tests.support.api_server import Served
 from tests.support.live_feed import SOON_S, feed_of, messages, next_message, shown, watching
@@ -279,11 +278,10 @@ class InjectedError:
         self._real = getattr(module, name)
         monkeypatch.setattr(module, name, self._call)
 
-    def _call(self, about: ClusterSnapshot | JudgedCluster, *more: Any) -> Any:
-        snapshot = about.snapshot if isinstance(about, JudgedCluster) else about
+    def _call(self, snapshot: ClusterSnapshot, *more: Any) -> Any:
         if self.on and snapshot.name in self._about:
             raise ZeroDivisionError
-        return self._real(about, *more)
+        return self._real(snapshot, *more)
 
 
 async def sent_by_update(feed: LiveFeed, number: int, *viewers: Viewer) -> list[dict[str, Any]]:
@@ -295,7 +293,11 @@ async def sent_by_update(feed: LiveFeed, number: int, *viewers: Viewer) -> list[
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(feed_module, "judge"), (feed_module, "fleet_row"), (messages_module, "cluster_picture")],
+    [
+        (feed_module, "problems_of"),
+        (feed_module, "fleet_row"),
+        (messages_module, "cluster_picture"),
+    ],
 )
 def test_an_exception_on_one_cluster_stops_updates_of_its_viewers_only(
     monkeypatch: pytest.MonkeyPatch, module: Any, name: str
@@ -348,7 +350,7 @@ def test_after_an_exception_a_removed_cluster_is_sent_with_a_beat(
         feed = feed_of(served, update_every_s=SOON_S)  # no update runs by itself
         async with watching(feed) as viewer:
             await viewer.news.wait()
-            InjectedError(monkeypatch, feed_module, "judge")
+            InjectedError(monkeypatch, feed_module, "problems_of")
             await sent_by_update(feed, 1, viewer)
             served.collector.update([], {})
             return [sent for n in (2, 3) for sent in await sent_by_update(feed, n, viewer)]
@@ -380,7 +382,7 @@ def test_clusters_whose_update_fails_stay_in_the_fleet_list(
     async def look() -> list[tuple[str, str | None]]:
         served = shown()
         served.write(cluster_view("other"))
-        InjectedError(monkeypatch, feed_module, "judge", ("prod", "other"))
+        InjectedError(monkeypatch, feed_module, "problems_of", ("prod", "other"))
         feed = feed_of(served, update_every_s=SOON_S)
         async with watching(feed, "unknown") as viewer:
             fleet = await next_message(viewer, "fleet")

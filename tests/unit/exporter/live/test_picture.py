@@ -11,7 +11,7 @@ from controller_model.records.completeness import Completeness, ReaderProgress, 
 from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row, trust
-from exporter.live.problems import judge
+from exporter.live.problems import problems_of
 from tests.support.samples import T0, cluster_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
@@ -22,6 +22,12 @@ def snapshot(name: str = "prod", **fields: Any) -> ClusterSnapshot:
     return ClusterSnapshot(
         name=name, partition=0, view=cluster_view(name, **fields), brokers={}, topics={}
     )
+
+
+def row(shown: ClusterSnapshot, completeness: Completeness) -> dict[str, Any]:
+    """Return a cluster's row, with the problems that it has."""
+    moment = Moment(completeness=completeness, behind_ms={}, vacant_ms=None)
+    return fleet_row(shown, completeness, problems_of(shown, moment, T0))
 
 
 def test_the_fleet_lists_the_worst_cluster_first() -> None:
@@ -35,12 +41,9 @@ def test_the_fleet_lists_the_worst_cluster_first() -> None:
         (snapshot(name="e-nobody", controller=ControllerView(id=-1)), LIVE),
         (snapshot(name="f-behind"), behind),
     ]
-    rows = [
-        fleet_row(judge(each, Moment(completeness=completeness, behind_ms={}, vacant_ms=None), T0))
-        for each, completeness in clusters
-    ]
+    rows = [row(each, completeness) for each, completeness in clusters]
     rows = sorted([failed_row("g-failed"), *rows], key=badness)
-    assert [row["name"] for row in rows] == [
+    assert [each["name"] for each in rows] == [
         "e-nobody", "d-more-offline", "c-offline", "g-failed", "b-warned", "f-behind", "a-well",
     ]  # fmt: skip
     assert rows[-1]["headline"] is None
@@ -50,9 +53,7 @@ def test_the_fleet_lists_the_worst_cluster_first() -> None:
 def test_the_row_of_a_cluster_whose_update_failed_has_no_figures() -> None:
     """It has the fields of any row, so that the page can show it, and refers to the log."""
     failed = failed_row("prod")
-    judged = fleet_row(
-        judge(snapshot(), Moment(completeness=LIVE, behind_ms={}, vacant_ms=None), T0)
-    )
+    judged = row(snapshot(), LIVE)
     assert failed.keys() == judged.keys()
     assert failed["counts"].keys() == msgspec.structs.asdict(judged["counts"]).keys()
     assert set(failed["counts"].values()) == {None}
