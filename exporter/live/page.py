@@ -1,43 +1,43 @@
-"""Serve the live page at /: its files, their Content-Security-Policy, and its stream.
+"""Serve the live page at /: its files and its stream; and at /runbooks what alerts link to.
 
-The rule: the page consists of plain files, served unchanged, and may load from and ask this exporter only. A
-topic or host with markup in its name stays text: the policy forbids scripts that are not the page's own, styles
-in the markup, and making markup from text.
+The rule: all are plain files, served unchanged, and may load from and ask this exporter only. A topic or host
+with markup in its name stays text: the policy forbids scripts that are not the page's own, styles in the markup,
+and making markup from text. The runbooks are made from docs/runbooks beforehand (`python -m docs`). A runbook's
+name is looked up among the known ones and never used as a path.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from exporter.api.endpoints import Handler
 from exporter.api.responses import kept_response
 from exporter.core.parameters import Parameter, Query
-from exporter.intake.event_store import EventStore
 from exporter.live.feed import LiveFeed
 from exporter.live.stream import EventStream
-from exporter.scrape.collector import Collector
 from pipeline.web_connections import client_network
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; require-trusted-types-for 'script'"
 )
-HEADERS = {
+_HEADERS = {
     "content-security-policy": POLICY,
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-MEDIA_TYPES = {
+_MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
 _INDEX = "index.html"
+_RUNBOOK_STYLE = "style.css"
 _PARTITION_METRICS = b"<!-- here stands the link to /metrics/partitions where it is served -->"
 _LINK = b'<li><a href="metrics/partitions">Metrics of every partition</a></li>'
 
@@ -45,50 +45,63 @@ _CLUSTER = Parameter("cluster", "The cluster to show; without it, all of them.")
 
 
 class LivePage:
-    """The handlers of the page, its files and its stream."""
+    """The handlers of the page, its `files`, its stream and the runbooks."""
 
-    def __init__(
-        self,
-        collector: Collector,
-        events: EventStore,
-        *,
-        clock: Callable[[], int],
-        reasons: Callable[[], list[str]],
-        partition_metrics: bool,
-        thresholds: Mapping[str, Threshold] = THRESHOLDS,
-    ) -> None:
-        self._files = read_files(partition_metrics=partition_metrics)
-        page = hashlib.blake2b(b"".join(self._files.values()), digest_size=8).hexdigest()
-        self.feed = LiveFeed(
-            collector, events, clock=clock, reasons=reasons, page=page, thresholds=thresholds
-        )
+    def __init__(self, feed: LiveFeed, files: Mapping[str, bytes]) -> None:
+        self._feed = feed
+        self._files = files
+        self._runbooks = _files_in("runbooks")
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""
-        files = {f"/page/{name}": self._file(name) for name in self._files if name != _INDEX}
-        return {"/": self._file(_INDEX), **files, "/live": self.live}
-
-    def _file(self, name: str) -> Handler:
-        content = self._files[name]
-        media_type = MEDIA_TYPES[name.rpartition(".")[2]]
-
-        async def serve(request: Request) -> Response:
-            return kept_response(request, content, media_type, HEADERS)
-
-        return serve
+        files = {f"/page/{name}": _file(name, content) for name, content in self._files.items()}
+        return files | {
+            "/": files.pop(f"/page/{_INDEX}"),
+            "/live": self.live,
+            "/runbooks": _file(_INDEX, self._runbooks[_INDEX]),
+            "/runbooks/{name}": self.runbook,
+        }
 
     async def live(self, request: Request) -> Response:
         """Send a viewer the state and each change of it, as server-sent events."""
         cluster = Query(request, (_CLUSTER,)).one("cluster") or None
         client = None if request.client is None else client_network(request.client.host)
         is_packed = "gzip" in request.headers.get("accept-encoding", "")
-        return EventStream(self.feed, self.feed.join(cluster, client, is_packed=is_packed))
+        return EventStream(self._feed, self._feed.join(cluster, client, is_packed=is_packed))
+
+    async def runbook(self, request: Request) -> Response:
+        """Serve the runbook of an alert; `.md` may follow its name, as in the repository."""
+        name = request.path_params["name"]
+        file = name if name == _RUNBOOK_STYLE else f"{name.removesuffix('.md')}.html"
+        if file not in self._runbooks:
+            raise HTTPException(404, f"there is no runbook {name!r}; /runbooks lists them all")
+        return await _file(file, self._runbooks[file])(request)
+
+
+def _file(name: str, content: bytes) -> Handler:
+    """Return the handler that serves a file."""
+    media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
+
+    async def serve(request: Request) -> Response:
+        return kept_response(request, content, media_type, _HEADERS)
+
+    return serve
 
 
 def read_files(*, partition_metrics: bool) -> dict[str, bytes]:
     """Return the page's files by name."""
-    folder = resources.files("exporter.live") / "static"
-    in_order = sorted(folder.iterdir(), key=lambda each: each.name)
-    files = {each.name: each.read_bytes() for each in in_order if each.is_file()}
+    files = _files_in("static")
     link = _LINK if partition_metrics else b""
     return files | {_INDEX: files[_INDEX].replace(_PARTITION_METRICS, link)}
+
+
+def version_of(files: Mapping[str, bytes]) -> str:
+    """Return a text that changes whenever one of the page's files does."""
+    return hashlib.blake2b(b"".join(files.values()), digest_size=8).hexdigest()
+
+
+def _files_in(folder: str) -> dict[str, bytes]:
+    """Return the files of a folder next to this module by name, in order of names."""
+    files = (resources.files("exporter.live") / folder).iterdir()
+    in_order = sorted(files, key=lambda each: each.name)
+    return {each.name: each.read_bytes() for each in in_order if each.is_file()}

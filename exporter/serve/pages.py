@@ -19,8 +19,8 @@ from exporter.core.metrics import ExporterMetrics
 from exporter.core.render import choose_format
 from exporter.core.status import ReadingState, reasons_not_ready
 from exporter.intake.event_store import EventStore
-from exporter.live.page import LivePage
-from exporter.live.runbooks import RunbookPages
+from exporter.live.feed import LiveFeed
+from exporter.live.page import LivePage, read_files, version_of
 from exporter.scrape.collector import Collector
 from exporter.scrape.partition_series import PartitionCollector
 
@@ -50,24 +50,25 @@ class Pages:
         self._worker = Worker()
         self._api = ApiPages(collector, events, self._worker, clock=clock)
         self._partitions = PartitionCollector()
-        self._runbooks = RunbookPages()
         self._serves_partitions = partition_metrics
         self._rendering = asyncio.Lock()
-        self.live = LivePage(
+        files = read_files(partition_metrics=partition_metrics)
+        self.feed = LiveFeed(
             collector,
             events,
             clock=clock,
             reasons=self._reasons,
-            partition_metrics=partition_metrics,
+            page=version_of(files),
             thresholds=thresholds,
         )
+        self._live = LivePage(self.feed, files)
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""
         own = {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.readiness}
         if self._serves_partitions:
             own["/metrics/partitions"] = self.partitions
-        return self.live.routes() | self._runbooks.routes() | own | self._api.routes()
+        return self._live.routes() | own | self._api.routes()
 
     async def metrics(self, request: Request) -> Response:
         """Serve /metrics."""

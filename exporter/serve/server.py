@@ -61,7 +61,7 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
     # A path with an extra slash is answered 404: a redirect would trust the request's Host header.
     app.router.redirect_slashes = False
     app.state.refused = lambda status: metrics.requests.labels(NO_ROUTE, str(status)).inc()
-    app.state.end_streams = pages.live.feed.end
+    app.state.end_streams = pages.feed.end
     return app
 
 

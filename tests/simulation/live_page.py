@@ -124,7 +124,7 @@ class Server:
             kafka_gone_s=15,
             partition_metrics=False,
         )
-        self.feed = pages.live.feed
+        self.feed = pages.feed
         self.app = make_app(pages, metrics)
         self.connections: list[asyncio.Event] = []
         """Each is set once its client has disconnected."""

@@ -174,7 +174,7 @@ def played(seed: int) -> Iterator[Stage]:
         (feed, "problems_of", judge),
         (messages, "run_in_threadpool", _at_once),
         (worker, "run_in_threadpool", _at_once),
-        (page, "read_files", cache(page.read_files)),
+        (page, "_files_in", cache(page._files_in)),
         (publisher, "Producer", producer),
         (publisher, "MOST_MESSAGES_IN_FLIGHT", MOST_IN_FLIGHT),
         (publisher, "MAX_CHANGES_PER_MESSAGE", MESSAGES[seed % len(MESSAGES)]),
