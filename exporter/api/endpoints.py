@@ -134,7 +134,7 @@ class ApiPages:
             )
             body = msgspec.structs.asdict(about) | msgspec.structs.asdict(body)
         held = self._collector.clusters.get(snapshot.name)
-        is_newest = held is not None and held.snapshot.view.as_of <= as_of
+        is_newest = held is not None and held.view.as_of <= as_of
         return etag_response(request, body) if is_newest else json_response(body)
 
     async def root(self, _query: Query) -> Root:
@@ -149,7 +149,7 @@ class ApiPages:
 
     async def clusters(self, query: Query) -> Clusters:
         """List the clusters with their main figures."""
-        held = [rendered.snapshot for rendered in self._collector.clusters.values()]
+        held = list(self._collector.clusters.values())
         shown, next_ = _page(held, query, lambda snapshot: snapshot.name, query.one("after") or "")
         summaries = [cluster_answers.summary(each, self._completeness(each)) for each in shown]
         return Clusters(clusters=summaries, next=None if next_ is None else next_.name)
@@ -360,7 +360,7 @@ class ApiPages:
         if name not in held:
             known = ", ".join(held) or "none yet"
             raise HTTPException(404, f"no cluster is called {name!r}; known: {known}")
-        return held[name].snapshot
+        return held[name]
 
 
 def _page(

@@ -27,7 +27,7 @@ from exporter.live.messages import ClusterMessages, Message
 from exporter.live.picture import badness, failed_row, fleet_row, trust
 from exporter.live.problems import problems_of
 from exporter.live.viewer import Viewer
-from exporter.scrape.collector import Collector, RenderedCluster
+from exporter.scrape.collector import Collector
 from pipeline.runtime import get_logger
 
 MOST_VIEWERS = 200
@@ -74,7 +74,7 @@ class LiveFeed:
         self._ending = False
         self._is_failing = False
         self._updates = 0
-        self._fleet_of: Mapping[str, RenderedCluster] | None = None
+        self._fleet_of: Mapping[str, ClusterSnapshot] | None = None
         self._fleet: Message | None = None
         self._clusters: dict[str, ClusterMessages] = {}
         self._worth: dict[str, _Worth | None] = {}
@@ -160,11 +160,11 @@ class LiveFeed:
         update = _Update(now, moments, self._beat(now) if is_beat else None, is_fleet=is_fleet)
         known_failures = self._failed
         self._failed = set() if is_beat else set(known_failures)
-        for name, held in clusters.items():
+        for name, snapshot in clusters.items():
             if is_fleet or name in watched:
                 await self._try_cluster(
                     update,
-                    held.snapshot,
+                    snapshot,
                     is_watched=name in watched,
                     is_known=name in known_failures,
                 )
@@ -178,14 +178,14 @@ class LiveFeed:
                 viewer.offer(message.kind, message.packed if viewer.is_packed else message.sent)
 
     def _moments_of(
-        self, names: Iterable[str], clusters: Mapping[str, RenderedCluster], now: int
+        self, names: Iterable[str], clusters: Mapping[str, ClusterSnapshot], now: int
     ) -> dict[str, Moment]:
         """Return the figures of each cluster that depend on the time, except for clusters where that raises an exception."""
         moments = {}
         for name in names & clusters.keys():
             # The exception is raised again, and logged, where the cluster is updated.
             with suppress(Exception):
-                moments[name] = self._collector.moment(clusters[name].snapshot, now)
+                moments[name] = self._collector.moment(clusters[name], now)
         return moments
 
     async def _try_cluster(
@@ -216,9 +216,8 @@ class LiveFeed:
             messages = self._messages_about(snapshot.name)
             await messages.update(snapshot, problems, update.now)
             if update.beat is not None:
-                reading = self._collector.reading(snapshot)
-                worth = trust(moment.completeness, reading, update.now)
-                update.beats[snapshot.name] = _beat_message({**update.beat, "trust": worth})
+                beat = {**update.beat, "trust": trust(moment, update.now)}
+                update.beats[snapshot.name] = _beat_message(beat)
         if update.is_fleet:
             update.add_row(fleet_row(snapshot, moment.completeness, problems))
 
@@ -295,6 +294,6 @@ def _beat_message(beat: Json) -> Message:
     return Message("beat", msgspec.json.encode(beat))
 
 
-def _only(clusters: Mapping[str, RenderedCluster]) -> str | None:
+def _only(clusters: Mapping[str, ClusterSnapshot]) -> str | None:
     """Return the name of the only cluster; None if there are none or several."""
     return next(iter(clusters)) if len(clusters) == 1 else None

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from controller_model.records.completeness import Completeness, ReaderProgress, Stage, behind_ms
+from controller_model.metrics.metric import Moment
+from controller_model.records.completeness import Completeness, Stage
 from controller_model.records.views import Counts
 from exporter.api import cluster_answers
 from exporter.api.answers import Json
@@ -118,11 +119,11 @@ def brokers_picture(snapshot: ClusterSnapshot) -> Json:
 _HEARD = (Stage.WATCHER, Stage.FOLD, Stage.EXPORTER)
 
 
-def trust(completeness: Completeness, reading: ReaderProgress, now: int) -> Json:
+def trust(moment: Moment, now: int) -> Json:
     """Return how far the figures can be trusted now, and when each stage was last on time."""
-    ages = behind_ms(reading)
+    ages = moment.behind_ms
     heard_at = {stage: now - ages[stage] if stage in ages else None for stage in _HEARD}
-    return {**msgspec.structs.asdict(completeness), "heard_at": heard_at}
+    return {**msgspec.structs.asdict(moment.completeness), "heard_at": heard_at}
 
 
 def _event(event: Json) -> Json:

@@ -74,19 +74,12 @@ class Collector:
     def __init__(self, reading_of: Callable[[ClusterSnapshot], ReaderProgress]) -> None:
         self.worst_topics = WorstTopicsStore()
         self._reading_of = reading_of
+        self.clusters: Mapping[str, ClusterSnapshot] = {}
+        """The rendered clusters by name; never changed, only replaced."""
         self._rendered: Mapping[str, RenderedCluster] = {}
         self._version = 0
         self._joined: dict[Format, tuple[int, bytes]] = {}
         """The joined lines of each format, and the version that they were made from."""
-
-    @property
-    def clusters(self) -> Mapping[str, RenderedCluster]:
-        """The rendered clusters by name; never changed, only replaced."""
-        return self._rendered
-
-    def snapshots(self) -> dict[str, ClusterSnapshot]:
-        """Return the current snapshots by cluster name."""
-        return {name: rendered.snapshot for name, rendered in self._rendered.items()}
 
     def update(self, changed: Iterable[str], clusters: Mapping[str, ClusterSnapshot]) -> None:
         """Render the clusters that changed, and drop those that are gone."""
@@ -95,24 +88,19 @@ class Collector:
             if name in clusters:
                 rendered[name] = render_cluster(clusters[name], rendered.get(name))
         self._rendered = dict(sorted(rendered.items()))
+        self.clusters = {name: each.snapshot for name, each in self._rendered.items()}
         self._version += 1
 
     def completeness(self, snapshot: ClusterSnapshot, now: int) -> Completeness:
         """Return how complete a cluster's figures are at `now` (ms since 1970)."""
         return assess(snapshot.view, self._reading_of(snapshot), now)
 
-    def reading(self, snapshot: ClusterSnapshot) -> ReaderProgress:
-        """Return how far this exporter has read the cluster's records."""
-        return self._reading_of(snapshot)
-
     def scrape(self, format_: Format, now: int) -> bytes:
         """Return all samples about clusters, without the "# EOF" of OpenMetrics."""
         return self._now_lines(format_, now) + self._cached_lines(format_)
 
     def _now_lines(self, format_: Format, now: int) -> bytes:
-        moments = [
-            (name, self.moment(rendered.snapshot, now)) for name, rendered in self._rendered.items()
-        ]
+        moments = [(name, self.moment(held, now)) for name, held in self.clusters.items()]
         parts: list[bytes] = []
         for metric in NOW_METRICS:
             family = [lines(metric, now_facts, (name,), None).text for name, now_facts in moments]

@@ -84,7 +84,7 @@ class Pages:
         """Serve /metrics/partitions, where the settings enable it."""
         format_ = choose_format(request.headers.get("accept"))
         async with self._rendering:
-            steps = self._partitions.render(self._collector.snapshots())
+            steps = self._partitions.render(self._collector.clusters)
             # Other requests run between two steps.
             while await self._worker.run(lambda: next(steps, None)) is not None:
                 continue
@@ -100,12 +100,12 @@ class Pages:
     async def readiness(self, _request: Request) -> Response:
         """Answer 200 once both topics were read to their ends, while Kafka answers and the thread reads."""
         reasons, now = self._reasons(), self._clock()
-        snapshots = self._collector.snapshots()
+        clusters = self._collector.clusters
         body = {
             "ready": not reasons,
             "reasons": reasons,
             "reading": self._state.status,
-            "clusters": {n: self._collector.completeness(s, now) for n, s in snapshots.items()},
+            "clusters": {n: self._collector.completeness(s, now) for n, s in clusters.items()},
         }
         return json_response(body, 503 if reasons else 200)
 
@@ -117,5 +117,5 @@ class Pages:
             kafka_gone_ms=self._kafka_gone_ms,
             still_ms=state.still_ms,
         )
-        awaited = state.awaited(self._collector.snapshots())
+        awaited = state.awaited(self._collector.clusters)
         return reasons + [f"no sign of life of cluster {name} yet" for name in awaited]

@@ -47,7 +47,7 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
         partition_metrics=settings.partition_metrics,
         thresholds=changed_thresholds(settings.alerts),
     )
-    worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, clock_ms)
+    worst = WorstTopicsThread(collector.worst_topics, lambda: collector.clusters, clock_ms)
     app, web = make_app(pages, metrics), WebOptions.of(settings)
     with HttpServer(app, settings.host, settings.port, web) as server, worst:
         log.info("serving", url=server.url, kafka=settings.bootstrap_servers)

@@ -116,7 +116,7 @@ class ScrapeSampler:
             )
         self._first_at = at if self._first_at is None else self._first_at
         collector = self._collector
-        collector.worst_topics.update(collector.snapshots(), at)
+        collector.worst_topics.update(collector.clusters, at)
         self._scraped(at, timed_lines(collector.scrape(Format.TEXT, at), self._labels, at))
 
     def _reading(self, snapshot: ClusterSnapshot) -> ReaderProgress:

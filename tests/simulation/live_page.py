@@ -89,7 +89,7 @@ class Made:
     """The content of an update of the feed: what the exporter holds of each cluster at that moment."""
 
     def __init__(self, exporter: Exporter) -> None:
-        snapshots = exporter.collector.snapshots()
+        snapshots = exporter.collector.clusters
         self.at = exporter.world.clock.now
         self.held = {name: (each, exporter.completeness(each)) for name, each in snapshots.items()}
         self.mistaken = exporter.world.viewers.mistaken

@@ -142,7 +142,7 @@ def check(world: World) -> None:
 
 def _unrest_of(world: World, neighbour: Neighbour) -> str | None:
     """Return why a neighbour's figures are not complete yet; None when they are, or it is not shown."""
-    shown = world.exporter.collector.snapshots().get(neighbour.cluster)
+    shown = world.exporter.collector.clusters.get(neighbour.cluster)
     if shown is None:
         return None
     log, as_of = shown.view.log, shown.view.as_of
@@ -159,7 +159,7 @@ def _unrest_of(world: World, neighbour: Neighbour) -> str | None:
 def _check_neighbour(world: World, neighbour: Neighbour) -> None:
     """Check that a neighbour's figures are correct and are shown as complete."""
     name = neighbour.cluster
-    shown = world.exporter.collector.snapshots().get(name)
+    shown = world.exporter.collector.clusters.get(name)
     if shown is None:
         raise BrokenError("the exporter shows the truth", f"nothing of {name}")
     if (why := _unrest_of(world, neighbour)) is not None:

@@ -129,7 +129,7 @@ class Exporter:
     @property
     def snapshot(self) -> ClusterSnapshot | None:
         """The snapshot of the cluster that is shown; None when there is none."""
-        return self.collector.snapshots().get(CLUSTER)
+        return self.collector.clusters.get(CLUSTER)
 
     def completeness(self, snapshot: ClusterSnapshot) -> Completeness:
         """Return the status that is shown with it."""

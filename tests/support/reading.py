@@ -39,13 +39,13 @@ class Reading:
 
     def status(self) -> str:
         """Return the status of the only cluster."""
-        (snapshot,) = self.collector.snapshots().values()
+        (snapshot,) = self.collector.clusters.values()
         return self.collector.completeness(snapshot, self.now).status
 
     def shown(self) -> dict[str, int]:
         """Return the clusters that are shown, each with the seq of its figures."""
         held = self.collector.clusters
-        return {name: each.snapshot.view.as_of.seq for name, each in held.items()}
+        return {name: each.view.as_of.seq for name, each in held.items()}
 
     def figure(self, name: str, **labels: str) -> float | None:
         """Return a figure of the exporter about itself."""

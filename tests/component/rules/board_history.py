@@ -238,7 +238,7 @@ def samples(clusters: dict[str, ClusterSnapshot]) -> list[str]:
     )
     collector = Collector(lambda _snapshot: progress)
     collector.update(clusters, clusters)
-    collector.worst_topics.update(collector.snapshots(), T0 + 4000 if is_ill else T0)
+    collector.worst_topics.update(collector.clusters, T0 + 4000 if is_ill else T0)
     text = collector.scrape(Format.TEXT, T0 + 5000).decode()
     lines = (*text.splitlines(), *_own_samples(is_ill=is_ill))
     return [line for line in lines if not line.startswith("#")]

@@ -187,7 +187,7 @@ def _by_page(thresholds: Mapping[str, Threshold]) -> Judged:
     collector = _collector()
     found = {
         (name, problem.alert, str(problem.severity))
-        for name, snapshot in collector.snapshots().items()
+        for name, snapshot in collector.clusters.items()
         for problem in problems_of(snapshot, collector.moment(snapshot, NOW), NOW, thresholds)
         if problem.alert is not None and problem.state is not AlertState.PENDING
     }

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from controller_model.metrics.metric import Moment
-from controller_model.records.completeness import Completeness, ReaderProgress, Stage, Status
+from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row, trust
@@ -78,8 +78,9 @@ def test_a_picture_lists_at_most_three_partitions_of_an_event() -> None:
 
 def test_trust_has_the_time_of_the_last_sign_of_each_stage() -> None:
     """The times are by the exporter's clock and the ages of the signs; None where there is no sign yet."""
-    progress = ReaderProgress(read_ms=3, watcher_ms=None, fold_ms=2)
-    assert trust(LIVE, progress, T0) == {
+    ages = {Stage.FOLD: 2, Stage.EXPORTER: 3}
+    moment = Moment(completeness=LIVE, behind_ms=ages, vacant_ms=None)
+    assert trust(moment, T0) == {
         "status": "live",
         "since": None,
         "stage": None,

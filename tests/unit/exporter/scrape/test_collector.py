@@ -251,7 +251,7 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
     known = broker_view(0, leader_skew=0.5, under_min_isr_if_lost=0, isr_leave_minutes=())
     views = (known, lost, full)
     collector = collector_of(ViewStore(), *views, progress=[read])
-    collector.worst_topics.update(collector.snapshots(), T0)
+    collector.worst_topics.update(collector.clusters, T0)
     found = families(collector, Format.TEXT)
     served = {sample.name for family in found.values() for sample in family.samples}
     assert served == {metric.name for metric in CATALOGUE}
