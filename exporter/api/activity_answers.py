@@ -21,7 +21,6 @@ from controller_model.records.views import ClusterView
 from exporter.api.answers import Flapping, WritesDueAnswer
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
-from exporter.partitions.partition_pages import all_partitions
 
 E = TypeVar("E", IsrShrunk, ControllerElected)
 
@@ -68,7 +67,7 @@ def flapping_in(
 
 def writes_due_in(snapshot: ClusterSnapshot, facts: ClusterFacts) -> list[WriteDue]:
     """Return the controller writes that are due for partitions, in order of topics."""
-    return list(due_writes(all_partitions(snapshot.topics.values()), facts))
+    return list(due_writes(snapshot.all_partitions(), facts))
 
 
 def writes_due_answer(

@@ -41,7 +41,6 @@ from exporter.api.answers import (
 from exporter.api.cluster_answers import by_name
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
-from exporter.partitions.partition_pages import all_partitions
 
 EXAMPLES = 20
 """Most partitions named for one reason; their total number is given next to them."""
@@ -64,7 +63,7 @@ def recommendation_of(
     snapshot: ClusterSnapshot, facts: ClusterFacts, broker: int | None
 ) -> IdentifiedRecommendation:
     """Return which preferred elections to run, for one broker or (None) for all."""
-    partitions = all_partitions(snapshot.topics.values())
+    partitions = snapshot.all_partitions()
     if broker is not None:
         partitions = (each for each in partitions if each.preferred == broker)
     recommendation = recommend(partitions, facts)
@@ -95,7 +94,7 @@ def rebalance_of(snapshot: ClusterSnapshot, facts: ClusterFacts) -> NextRebalanc
         auto_leader_rebalance_enable=rebalance.auto_leader_rebalance,
         leader_imbalance_per_broker_percentage=rebalance.threshold_percentage,
     )
-    return next_rebalance(all_partitions(snapshot.topics.values()), facts, assumed)
+    return next_rebalance(snapshot.all_partitions(), facts, assumed)
 
 
 def recommendations_answer(
@@ -160,13 +159,13 @@ def loss_of(
     snapshot: ClusterSnapshot, facts: ClusterFacts, brokers: Collection[int], racks: Sequence[str]
 ) -> WhatIf:
     """Return what the loss of all these brokers at once would do; `racks` names the racks among them."""
-    loss = lose(all_partitions(snapshot.topics.values()), facts, brokers)
+    loss = lose(snapshot.all_partitions(), facts, brokers)
     return WhatIf(losses=[loss_answer(loss, facts, brokers, racks=racks)], pair_count=None)
 
 
 def loss_of_each_broker(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     """Return what the loss of each live broker alone would do."""
-    found = lose_each(all_partitions(snapshot.topics.values()), facts)
+    found = lose_each(snapshot.all_partitions(), facts)
     losses = [loss_answer(loss, facts, (broker,)) for broker, loss in found.items()]
     return WhatIf(losses=losses, pair_count=None)
 
@@ -175,14 +174,14 @@ def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     """Return what the loss of each rack would do; brokers without a rack are left out."""
     racks = sorted({rack for b in facts.live if (rack := facts.racks.get(b)) is not None})
     in_rack = {rack: facts.in_rack(rack) for rack in racks}
-    found = lose_groups(all_partitions(snapshot.topics.values()), facts, in_rack)
+    found = lose_groups(snapshot.all_partitions(), facts, in_rack)
     losses = [loss_answer(loss, facts, in_rack[r], racks=[r]) for r, loss in found.items()]
     return WhatIf(losses=losses, pair_count=None)
 
 
 def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     """Return the worst pairs of brokers that break more together than apart, and how many such pairs there are."""
-    found = lose_pairs(lambda: all_partitions(snapshot.topics.values()), facts, most=MOST_PAIRS)
+    found = lose_pairs(snapshot.all_partitions, facts, most=MOST_PAIRS)
     losses = [
         loss_answer(
             pair.loss,

@@ -15,7 +15,6 @@ from exporter.api.answers import RehearsalAnswer
 from exporter.core.parameters import refuse
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
-from exporter.partitions.partition_pages import all_partitions
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import NoControllerError, rehearse
 from rehearsal.report import shortened
@@ -86,9 +85,7 @@ def rehearsal_of(
     At most `most` partitions are named in each list.
     """
     try:
-        rehearsed = rehearse(
-            facts, all_partitions(snapshot.topics.values()), steps, last_failover=last
-        )
+        rehearsed = rehearse(facts, snapshot.all_partitions(), steps, last_failover=last)
     except NoControllerError as error:
         raise HTTPException(409, str(error)) from None
     short = shortened(rehearsed, most)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from controller_model.insights.cluster_facts import ClusterFacts, cluster_facts
+from controller_model.insights.cluster_facts import ClusterFacts
 from controller_model.kafka.ids import AsOf
 from exporter.core.records import ClusterSnapshot
 
@@ -83,7 +83,7 @@ class Worker:
         fresh: bool = False,
     ) -> Insight:
         """Return the result of `compute` for a cluster; unless `fresh`, it may be a recent one that is kept."""
-        facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+        facts = snapshot.facts()
         key = (snapshot.name, question)
         held = self._held(key, snapshot, facts, fresh=fresh)
         if held is not None:

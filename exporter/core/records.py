@@ -4,13 +4,19 @@ The rule: what a request reads never changes while it runs. A snapshot is immuta
 whole when a batch is complete, so a scrape needs no lock and never shows half a batch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import xor
 from typing import Self
 
 import msgspec
 
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    cluster_facts,
+    partitions_in,
+)
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import digest_text
 from controller_model.records.views import (
@@ -81,6 +87,15 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The digest over all chunks of all topics."""
     digests: Mapping[str, int] = {}
     """The digests of the other views, by their keys."""
+
+    def facts(self) -> ClusterFacts:
+        """Return what has to be known of the cluster to judge its partitions."""
+        return cluster_facts(self.view, self.brokers.values())
+
+    def all_partitions(self) -> Iterator[PartitionFacts]:
+        """Yield every partition; decode one chunk at a time."""
+        for entry in self.topics.values():
+            yield from partitions_in(entry.decode())
 
     @property
     def lacks_views(self) -> bool:

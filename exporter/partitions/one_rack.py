@@ -6,7 +6,7 @@ counted over the views, and only those that changed since the last count are rea
 
 from collections.abc import Mapping
 
-from controller_model.insights.cluster_facts import ClusterFacts, cluster_facts
+from controller_model.insights.cluster_facts import ClusterFacts
 from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
 from exporter.core.records import ClusterSnapshot, TopicEntry
 
@@ -25,7 +25,7 @@ class OneRackCount:
         """Return the count; None where the watcher is denied znodes that the count needs."""
         if snapshot.view.log.is_denied("/brokers"):
             return None
-        facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+        facts = snapshot.facts()
         if not has_racks_to_spread_over(facts):
             return 0
         self._read(snapshot.topics, facts)

@@ -8,18 +8,13 @@ when other topics are created or deleted.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
 
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-    cluster_facts,
-    partitions_in,
-)
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts, partitions_in
 from controller_model.records.views import TopicView
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot, TopicEntry
@@ -124,7 +119,7 @@ def partitions_page(
     snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], query: PartitionQuery
 ) -> Page:
     """Return a page of partitions; `entries` are all chunks in order."""
-    facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+    facts = snapshot.facts()
     if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
         return Page([], None)
     topic, partition = ("", -1) if query.after is None else read_cursor(query.after)
@@ -157,7 +152,7 @@ def topics_page(
     snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], query: PartitionQuery
 ) -> Page:
     """Return a page of topics, each with the number of its partitions that meet each condition; `entries` as above."""
-    facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+    facts = snapshot.facts()
     if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
         return Page([], None)
     last = query.after
@@ -263,9 +258,3 @@ def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> TopicS
             if counts[condition] or condition in unknown
         },
     )
-
-
-def all_partitions(entries: Collection[TopicEntry]) -> Iterator[PartitionFacts]:
-    """Yield every partition of a cluster; decode one chunk at a time."""
-    for entry in entries:
-        yield from partitions_in(entry.decode())

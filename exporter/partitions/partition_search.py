@@ -7,7 +7,7 @@ learn that nothing fits. What a topic's name or a whole chunk already decides is
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from controller_model.insights.cluster_facts import ClusterFacts, cluster_facts, partitions_in
+from controller_model.insights.cluster_facts import ClusterFacts, partitions_in
 from controller_model.records.views import TopicView
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.conditions import none_counted
@@ -61,7 +61,7 @@ def search(
     """Return the partitions that fit after `query.after`, and how many fit; `entries` are all chunks in order."""
     if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
         return Found(Page([], None), 0)
-    facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+    facts = snapshot.facts()
     begin = ("", -1) if query.after is None else read_cursor(query.after)
     page, last, matched = Page([], None), begin, 0
     for entry in entries:

@@ -15,12 +15,7 @@ from itertools import groupby
 from operator import is_
 from typing import NamedTuple, Self
 
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-    cluster_facts,
-    partitions_in,
-)
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts, partitions_in
 from controller_model.metrics.metric import TopicTrouble, WorstTopics
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.conditions import is_under_replicated
@@ -73,7 +68,7 @@ class WorstTopicsSearch:
         )
 
     def _read(self, snapshot: ClusterSnapshot) -> None:
-        facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+        facts = snapshot.facts()
         known = self._judged if facts == self._facts else {}
         entries = sorted(snapshot.topics.values(), key=lambda entry: (entry.name, entry.chunk))
         judged = {}
