@@ -3,7 +3,7 @@
 The rule: at most `MOST_TOPICS` for each cluster, so that the series stay few, and no other figure is delayed. A
 separate thread reads the partitions of the topics that changed, only while the cluster's totals are not zero, and
 pauses in proportion to how long a search took. So these figures may be older than the others, and carry their own
-time. The thread also counts the partitions in one rack (`one_rack`).
+time. The thread also counts the partitions that have all their replicas in one rack.
 """
 
 import threading
@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
 from itertools import groupby
-from operator import is_
 from typing import NamedTuple, Self
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts, partitions_in
+from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
 from controller_model.metrics.metric import TopicTrouble, WorstTopics
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.conditions import is_under_replicated
-from exporter.partitions.one_rack import OneRackCount
 from exporter.partitions.partition_pages import is_plain
 from pipeline.runtime import get_logger
 
@@ -42,15 +41,55 @@ class _Judged(NamedTuple):
     """The number of its under-replicated partitions, by their leaders."""
 
 
+class OneRackCount:
+    """The count of one cluster's partitions in one rack; entries that have not changed are not read again.
+
+    A rack is a property of brokers, so a topic's own counts cannot hold this (`contribution`).
+    """
+
+    def __init__(self) -> None:
+        self._racks: Mapping[int, str | None] = {}
+        self._counted: dict[str, tuple[TopicEntry, int]] = {}
+        """By view key: the entry that was read, and how many of its partitions are in one rack."""
+
+    def of(self, snapshot: ClusterSnapshot) -> int | None:
+        """Return the count; None where the watcher is denied znodes that the count needs."""
+        if snapshot.view.log.is_denied("/brokers"):
+            return None
+        facts = snapshot.facts()
+        if not has_racks_to_spread_over(facts):
+            return 0
+        known = self._counted if facts.racks == self._racks else {}
+        counted = {}
+        for key, entry in snapshot.topics.items():
+            before, count = known.get(key, (None, 0))
+            if before is not entry:
+                topic = entry.decode()
+                together = (in_one_rack(each, facts.racks) for each in topic.replicas)
+                count = 0 if topic.deleting else sum(together)
+            counted[key] = (entry, count)
+        self._racks, self._counted = facts.racks, counted
+        return sum(count for _, count in counted.values())
+
+
 class WorstTopicsSearch:
     """The search of one cluster: topics that have not changed since the last one are not read again."""
 
     def __init__(self) -> None:
+        self._snapshot: ClusterSnapshot | None = None
+        self._found = _NOTHING
         self._facts: ClusterFacts | None = None
         self._judged: dict[str, _Judged] = {}
+        self._one_rack = OneRackCount()
 
     def of(self, snapshot: ClusterSnapshot, at: int) -> WorstTopics:
         """Return the worst topics, the worst first: by partitions offline, then under min ISR, then under-replicated."""
+        if snapshot is not self._snapshot:
+            self._found = self._search(snapshot)
+            self._snapshot = snapshot
+        return self._found._replace(at=at)
+
+    def _search(self, snapshot: ClusterSnapshot) -> WorstTopics:
         view = snapshot.view
         counts = view.counts
         if counts.offline or counts.under_min_isr or counts.under_replicated:
@@ -62,9 +101,9 @@ class WorstTopicsSearch:
             led.update(judged.led_short)
         found = [each.trouble for each in self._judged.values() if any(each.trouble[1:])]
         return WorstTopics(
-            at=at,
             topics=tuple(nsmallest(MOST_TOPICS, found, key=_worst_first)),
             led_short=tuple((broker, led[broker]) for broker in sorted(view.brokers_live)),
+            one_rack=self._one_rack.of(snapshot),
         )
 
     def _read(self, snapshot: ClusterSnapshot) -> None:
@@ -75,8 +114,7 @@ class WorstTopicsSearch:
         for name, group in groupby(entries, key=lambda entry: entry.name):
             chunks = tuple(group)
             before = known.get(name)
-            is_same = before is not None and all(map(is_, before.chunks, chunks))
-            if before is None or not is_same or len(before.chunks) != len(chunks):
+            if before is None or before.chunks != chunks:
                 before = _judge(name, chunks, facts)
             judged[name] = before
         self._facts, self._judged = facts, judged
@@ -115,8 +153,6 @@ class WorstTopicsStore:
 
     def __init__(self) -> None:
         self._found: Mapping[str, WorstTopics] = {}
-        self._looked_at: dict[str, ClusterSnapshot] = {}
-        self._one_rack: dict[str, OneRackCount] = {}
         self._searches: dict[str, WorstTopicsSearch] = {}
 
     def of(self, cluster: str) -> WorstTopics:
@@ -125,18 +161,8 @@ class WorstTopicsStore:
 
     def update(self, snapshots: Mapping[str, ClusterSnapshot], now: int) -> None:
         """Search the clusters that changed; forget those that are no longer shown."""
-        found = {}
-        self._one_rack = {name: self._one_rack.get(name, OneRackCount()) for name in snapshots}
-        self._searches = {n: self._searches.get(n, WorstTopicsSearch()) for n in snapshots}
-        for name, snapshot in snapshots.items():
-            if self._looked_at.get(name) is not snapshot:
-                one_rack = self._one_rack[name].of(snapshot)
-                worst = self._searches[name].of(snapshot, now)
-                found[name] = worst._replace(one_rack=one_rack)
-            else:
-                found[name] = self.of(name)._replace(at=now)
-        self._found = found
-        self._looked_at = dict(snapshots)
+        self._searches = {name: self._searches.get(name, WorstTopicsSearch()) for name in snapshots}
+        self._found = {name: self._searches[name].of(each, now) for name, each in snapshots.items()}
 
 
 class WorstTopicsThread:

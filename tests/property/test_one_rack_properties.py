@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controller_model.records.views import BrokerView, TopicView
 from exporter.core.records import ClusterSnapshot, TopicEntry
-from exporter.partitions.one_rack import OneRackCount
+from exporter.partitions.worst_topics import OneRackCount
 from tests.support.samples import broker_view, cluster_view, topic_entry, topic_view
 
 BROKERS = st.integers(0, 3)

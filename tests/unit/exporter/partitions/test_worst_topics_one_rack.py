@@ -7,7 +7,7 @@ import pytest
 
 from controller_model.records.views import TopicView
 from exporter.core.records import ClusterSnapshot, TopicEntry
-from exporter.partitions.one_rack import OneRackCount
+from exporter.partitions.worst_topics import OneRackCount
 from tests.support.samples import broker_view, cluster_view, log_view, topic_entry, topic_view
 
 TOGETHER = topic_view("together", replicas=((0, 1), (1, 0)))
