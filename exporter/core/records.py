@@ -74,9 +74,9 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     """The partition of the three topics that holds the cluster's records."""
     view: ClusterView
-    brokers: Mapping[int, BrokerView]
+    brokers: Mapping[int, BrokerView] = {}
     """By id, in order of ids."""
-    topics: Mapping[str, TopicEntry]
+    topics: Mapping[str, TopicEntry] = {}
     """By view key: all chunks of all topics."""
     topics_version: int = 0
     """Changes whenever `topics` does. To compare it is enough, and unlike a reference it keeps no old topics in memory."""

@@ -52,77 +52,73 @@ def next_snapshot(
         partition: the partition of the topics that holds the cluster's records.
         version: the `topics_version` of the result if its topics differ from those before.
     """
-    is_same_lineage = held is not None and held.view.as_of.lineage == view.as_of.lineage
-    before = held if is_same_lineage else None
+    before = held
+    if before is None or before.view.as_of.lineage != view.as_of.lineage:
+        before = ClusterSnapshot(
+            name=view.cluster, partition=partition, view=view, topics_version=version
+        )
     topics, topics_digest = _topics(before, view, batch)
-    has_same_topics = before is not None and topics is before.topics
     incidents = _single(batch, f"{view.cluster}/incidents", IncidentsView)
     recommendation = _single(batch, f"{view.cluster}/recommendation", RecommendationView)
-    snapshot = ClusterSnapshot(
-        name=view.cluster,
+    snapshot = replace(
+        before,
         partition=partition,
         view=view,
         brokers=_brokers(before, view, batch),
         topics=topics,
-        topics_version=before.topics_version if before and has_same_topics else version,
-        incidents=incidents or (before.incidents if before else None),
-        recommendation=recommendation or (before.recommendation if before else None),
+        topics_version=before.topics_version if topics is before.topics else version,
+        incidents=incidents or before.incidents,
+        recommendation=recommendation or before.recommendation,
         topics_digest=topics_digest,
     )
     snapshot = replace(snapshot, digests=_digests(before, snapshot, digests))
     return _incomplete(before, snapshot) if snapshot.lacks_views else snapshot
 
 
-def _incomplete(before: ClusterSnapshot | None, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+def _incomplete(before: ClusterSnapshot, snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """Return a snapshot that lacks views, marked as incomplete: the fold cannot know that it does."""
-    log = snapshot.view.log
+    log, log_before = snapshot.view.log, before.view.log
     if log.incomplete_since is not None:
         return snapshot
-    lacked = before is not None and before.view.log.incomplete_reason == VIEWS_MISSING
-    since = before.view.log.incomplete_since if before and lacked else snapshot.view.folded_at
+    lacked = log_before.incomplete_reason == VIEWS_MISSING
+    since = log_before.incomplete_since if lacked else snapshot.view.folded_at
     log = replace(log, incomplete_since=since, incomplete_reason=VIEWS_MISSING)
     return replace(snapshot, view=replace(snapshot.view, log=log))
 
 
 def _digests(
-    before: ClusterSnapshot | None, snapshot: ClusterSnapshot, new: Mapping[str, int]
+    before: ClusterSnapshot, snapshot: ClusterSnapshot, new: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the digests of the snapshot's views by key, except those of topics."""
     views = (*snapshot.brokers.values(), snapshot.incidents, snapshot.recommendation)
     held = {view_key(view) for view in views if view is not None}
-    known = {**(before.digests if before else {}), **new}
-    return {key: digest for key, digest in known.items() if key in held}
+    return {key: digest for key, digest in {**before.digests, **new}.items() if key in held}
 
 
-def _brokers(
-    before: ClusterSnapshot | None, view: ClusterView, batch: Batch
-) -> dict[int, BrokerView]:
+def _brokers(before: ClusterSnapshot, view: ClusterView, batch: Batch) -> dict[int, BrokerView]:
     """Return the brokers by id, in order, without those that the cluster's view does not know.
 
     Such a broker is left over because its delete was never written.
     """
-    brokers = before.brokers.values() if before else ()
-    held = {broker_key(view.cluster, broker.id): broker for broker in brokers}
-    known = set(view.brokers_known)
-    merged = _merge(held, batch, BrokerView).values()
-    return {b.id: b for b in sorted(merged, key=lambda b: b.id) if b.id in known}
+    held = {broker_key(view.cluster, id_): broker for id_, broker in before.brokers.items()}
+    merged = {broker.id: broker for broker in _merge(held, batch, BrokerView).values()}
+    return {id_: merged[id_] for id_ in sorted(merged.keys() & set(view.brokers_known))}
 
 
 def _topics(
-    before: ClusterSnapshot | None, view: ClusterView, batch: Batch
+    before: ClusterSnapshot, view: ClusterView, batch: Batch
 ) -> tuple[Mapping[str, TopicEntry], int]:
     """Return the chunks of topics by key (the mapping from before if none changes), and their digest."""
-    held = before.topics if before else {}
-    topics = _merge(held, batch, TopicEntry)
+    topics = _merge(before.topics, batch, TopicEntry)
     beyond = _chunks_beyond_the_last(topics, batch)
     topics = _without(topics, beyond)
     older: list[str] = []
-    if before is None or before.view.views_from != view.views_from:
+    if not before.topics or before.view.views_from != view.views_from:
         older = _not_in_the_resync(topics, view)
         topics = _without(topics, older)
-    digest = before.topics_digest if before else 0
+    digest = before.topics_digest
     for key in {*batch, *beyond, *older}:
-        for entry in (held.get(key), topics.get(key)):
+        for entry in (before.topics.get(key), topics.get(key)):
             digest ^= entry.digest if entry else 0
     return topics, digest
 
