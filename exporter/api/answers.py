@@ -309,22 +309,5 @@ class WritesDueAnswer(Answer, frozen=True, kw_only=True):
     writes: list[WriteDue]
 
 
-ANSWERS = (
-    AboutCluster,
-    Root,
-    Problem,
-    Clusters,
-    Brokers,
-    StopSafety,
-    Topics,
-    Partitions,
-    PartitionsFound,
-    Events,
-    Incidents,
-    Recommendations,
-    WhatIf,
-    RehearsalAnswer,
-    Flapping,
-    WritesDueAnswer,
-)
-"""The records from which the OpenAPI document reaches all others of this module."""
+ANSWERS = tuple(Answer.__subclasses__())
+"""All records of this module."""

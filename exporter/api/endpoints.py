@@ -43,7 +43,7 @@ from exporter.api.insight_answers import (
     recommendations_answer,
     safe_to_stop,
 )
-from exporter.api.newest_events import NewestEventsOfClusters
+from exporter.api.newest_events import NewestEvents
 from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS, ROOT, Operation
 from exporter.api.rehearsal_answers import check_work, last_failover, read_steps, rehearsal_of
@@ -99,7 +99,8 @@ class ApiPages:
         self._short_work = Worker()
         # A separate queue: a rehearsal may take minutes, and no other request should wait for it.
         self._rehearsals = Worker()
-        self._newest = NewestEventsOfClusters(events)
+        self._newest: dict[str, NewestEvents] = {}
+        """The newest events of each cluster that a client has asked about."""
         self._ordered: dict[str, tuple[int, list[str]]] = {}
 
     def routes(self) -> dict[str, Handler]:
@@ -157,8 +158,15 @@ class ApiPages:
     async def cluster(self, asked: Asked) -> Json:
         """Return everything about a cluster except its topics."""
         snapshot, held = asked.snapshot, self._collector.clusters
-        events = await self._short_work.run(lambda: self._newest.of(snapshot, held))
-        return cluster_answers.detail(snapshot, self._completeness(snapshot), events)
+        self._newest = {name: newest for name, newest in self._newest.items() if name in held}
+        newest = self._newest.setdefault(snapshot.name, NewestEvents(self._events, snapshot.name))
+
+        def events() -> list[Json]:
+            newest.follow(snapshot.view.as_of)
+            return list(newest.events)
+
+        shown = await self._short_work.run(events)
+        return cluster_answers.detail(snapshot, self._completeness(snapshot), shown)
 
     async def brokers(self, asked: Asked) -> Brokers:
         """List the brokers."""
@@ -187,13 +195,7 @@ class ApiPages:
         """Search all partitions; clients with the same question about a cluster share the answer."""
         snapshot, query, fresh = asked
         _cursor(query, "after", read_cursor)
-        wanted = PartitionQuery(
-            limit=query.one("limit"),
-            conditions=tuple(map(Condition, query.all("filter"))),
-            contains=query.one("text") or "",
-            broker=query.one("broker"),
-            after=query.one("after"),
-        )
+        wanted = _partition_query(query, contains="text")
         found = await self._worker.insight(
             ("search", wanted),
             snapshot,
@@ -328,15 +330,7 @@ class ApiPages:
         return found._replace(result=writes_due_answer(snapshot.view, status, found.result, limit))
 
     async def _partition_page(self, asked: Asked, page_of: PageOf) -> Page:
-        snapshot, query = asked.snapshot, asked.query
-        wanted = PartitionQuery(
-            limit=query.one("limit"),
-            conditions=tuple(map(Condition, query.all("filter"))),
-            topic=query.one("topic"),
-            contains=query.one("contains") or "",
-            broker=query.one("broker"),
-            after=query.one("after"),
-        )
+        snapshot, wanted = asked.snapshot, _partition_query(asked.query, contains="contains")
         return await self._worker.run(lambda: page_of(snapshot, self._entries(snapshot), wanted))
 
     def _entries(self, snapshot: ClusterSnapshot) -> list[TopicEntry]:
@@ -370,6 +364,18 @@ def _page(
     left = [thing for thing in things if key(thing) > after]
     shown = left[: query.one("limit")]
     return shown, shown[-1] if len(left) > len(shown) else None
+
+
+def _partition_query(query: Query, *, contains: str) -> PartitionQuery:
+    """Return the filters of a request; `contains` names the parameter that topics' names are searched for."""
+    return PartitionQuery(
+        limit=query.one("limit"),
+        conditions=tuple(map(Condition, query.all("filter"))),
+        topic=query.one("topic"),
+        contains=query.one(contains) or "",
+        broker=query.one("broker"),
+        after=query.one("after"),
+    )
 
 
 def _cursor(

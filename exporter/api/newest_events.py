@@ -12,7 +12,6 @@ from controller_model.records.event_records import EventId, decode_event
 from controller_model.records.events import ControllerElected, ControllerVacated
 from exporter.api import cluster_answers
 from exporter.api.answers import Json
-from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventPage, EventStore
 
 EVENTS_SHOWN = 50
@@ -67,23 +66,6 @@ class NewestEvents:
         into.clear()
         into.extend(map(_in_words, page.values))
         return page
-
-
-class NewestEventsOfClusters:
-    """The newest events of each cluster that a client has asked about."""
-
-    def __init__(self, store: EventStore) -> None:
-        self._store = store
-        self._by_cluster: dict[str, NewestEvents] = {}
-
-    def of(self, snapshot: ClusterSnapshot, held: Collection[str]) -> list[Json]:
-        """Return the newest events up to those that the views have reached; forget clusters that are not in `held`."""
-        name = snapshot.name
-        newest = self._by_cluster.get(name) or NewestEvents(self._store, name)
-        newest.follow(snapshot.view.as_of)
-        self._by_cluster = {c: old for c, old in self._by_cluster.items() if c in held}
-        self._by_cluster[name] = newest
-        return list(newest.events)
 
 
 def _in_words(value: bytes) -> Json:

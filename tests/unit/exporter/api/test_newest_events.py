@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents, NewestEventsOfClusters
+from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents
 from exporter.intake.event_store import EventStore
 from tests.support.samples import as_of, elected, event_record
 from tests.support.wide_events import wide_events
@@ -16,14 +16,17 @@ def seq_of(event: dict[str, Any]) -> int:
 
 
 def test_an_event_is_converted_once() -> None:
-    """A second request gets the same object; an event that is too old is dropped."""
+    """It stays the same object; an event that is too old is dropped."""
     served = wide_events()
-    newest = NewestEventsOfClusters(served.events)
-    first = newest.of(served.views.clusters["prod"], ["prod"])
+    as_of_views = served.views.clusters["prod"].view.as_of
+    newest = NewestEvents(served.events, "prod")
+    assert newest.follow(as_of_views)
+    first = list(newest.events)
     assert len(first) == EVENTS_SHOWN
     assert first[0]["partition_count"] == 10_000
     served.publish(elected(EVENTS_SHOWN + 1))
-    again = newest.of(served.views.clusters["prod"], ["prod"])
+    assert newest.follow(as_of_views)
+    again = list(newest.events)
     assert [each["kind"] for each in again[:2]] == ["ControllerElected", "IsrShrunk"]
     assert all(old is new for old, new in zip(first[:-1], again[1:], strict=True))
 
