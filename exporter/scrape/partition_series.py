@@ -23,6 +23,7 @@ _Counts = Mapping[str, int]
 class _Cached(NamedTuple):
     """A chunk of a topic, rendered."""
 
+    cluster: str
     entry: TopicEntry
     blocks: tuple[bytes, ...]
     partitions: int
@@ -100,8 +101,6 @@ class PartitionCollector:
     def __init__(self) -> None:
         self._cached: dict[str, _Cached] = {}
         self._brokers: dict[str, int] = {}
-        self._clusters: dict[str, str] = {}
-        """The cluster of the view of each key."""
 
     def render(self, clusters: Mapping[str, ClusterSnapshot]) -> Iterator[int]:
         """Render every topic that has changed; yield the size of each step in bytes.
@@ -119,27 +118,26 @@ class PartitionCollector:
                     yield size
                     size = 0
         self._brokers = {n: len(clusters[n].view.brokers_live) for n in sorted(clusters)}
-        held = {key: name for name, snapshot in clusters.items() for key in snapshot.topics}
-        self._clusters = held
-        for key in self._cached.keys() - held.keys():
+        held = {key for snapshot in clusters.values() for key in snapshot.topics}
+        for key in self._cached.keys() - held:
             del self._cached[key]
 
     def lines(self, format_: Format) -> Iterator[bytes]:
-        """Return the rendered lines in pieces, without the "# EOF" of OpenMetrics."""
-        yield self._counts(format_)
-        yield from _pieces(format_, [each.blocks for each in self._cached.values()])
+        """Return the rendered lines in pieces, without the "# EOF" of OpenMetrics; a later `render` does not change them."""
+        return _lines(format_, self._brokers, list(self._cached.values()))
 
-    def _counts(self, format_: Format) -> bytes:
-        """Return the lines about brokers and about topics; a topic may have several chunks."""
-        partitions: Counter[tuple[str, str]] = Counter()
-        for key, each in self._cached.items():
-            if key in self._clusters:  # else a scrape was given up before this key was sorted in
-                partitions[self._clusters[key], each.entry.name] += each.partitions
-        found = (
-            (header(BROKERS, format_), lines(BROKERS, self._brokers, (), None).text),
-            (header(TOPIC_PARTITIONS, format_), lines(TOPIC_PARTITIONS, partitions, (), None).text),
-        )
-        return b"".join(head + text for head, text in found if text)
+
+def _lines(format_: Format, brokers: _Counts, chunks: Sequence[_Cached]) -> Iterator[bytes]:
+    """Yield the lines about brokers, then those about topics, then those about partitions."""
+    partitions: Counter[tuple[str, str]] = Counter()
+    for each in chunks:  # a topic may have several
+        partitions[each.cluster, each.entry.name] += each.partitions
+    found = (
+        (header(BROKERS, format_), lines(BROKERS, brokers, (), None).text),
+        (header(TOPIC_PARTITIONS, format_), lines(TOPIC_PARTITIONS, partitions, (), None).text),
+    )
+    yield b"".join(head + text for head, text in found if text)
+    yield from _pieces(format_, [each.blocks for each in chunks])
 
 
 def _pieces(format_: Format, topics: Sequence[tuple[bytes, ...]]) -> Iterator[bytes]:
@@ -162,4 +160,4 @@ def _render(cluster: str, entry: TopicEntry) -> _Cached:
     partitions = list(partitions_in(entry.decode()))
     # Gauges only: the lines are the same in both formats.
     blocks = tuple(lines(metric, partitions, (cluster,), None).text for metric in PARTITION_METRICS)
-    return _Cached(entry, blocks, len(partitions))
+    return _Cached(cluster, entry, blocks, len(partitions))

@@ -110,3 +110,18 @@ def test_the_size_of_steps_and_pieces_does_not_change_the_lines(
     assert len(pieces) == 1 + 6 * len(PARTITION_METRICS)
     assert all(pieces)
     assert b"".join(pieces) == whole
+
+
+def test_an_answer_under_way_is_not_changed_by_a_later_scrape() -> None:
+    """Its lines are read from another thread while the next scrape renders."""
+    store = ViewStore()
+    for view in (topic_view("a"), topic_view("b"), cluster_view()):
+        store.apply(record(view))
+    collector = PartitionCollector()
+    whole = exposition(collector, store)
+    under_way = collector.lines(Format.TEXT)
+    store.apply(record(topic_view("c", as_of(2))))
+    store.apply(record(deleted(as_of(2)), "prod/topic/a/0"))
+    store.apply(record(cluster_view(at=as_of(2), brokers_live=(7, 8, 9))))
+    exposition(collector, store)
+    assert b"".join(under_way) == whole
