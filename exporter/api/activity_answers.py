@@ -7,13 +7,10 @@ the answer says from when on events are kept. Writes due are read from every par
 from collections.abc import Iterator
 from typing import TypeVar
 
-from controller_model.insights.cluster_facts import ClusterFacts
-from controller_model.insights.flapping import (
-    FLAPPING_TIMES,
-    controller_flapping,
-    isr_flapping,
-)
-from controller_model.insights.writes_due import WriteDue, due_writes, health_of
+import msgspec
+
+from controller_model.insights.flapping import FLAPPING_TIMES, controller_flapping, isr_flapping
+from controller_model.insights.writes_due import WriteDue, health_of
 from controller_model.records.completeness import Status
 from controller_model.records.event_records import decode_event
 from controller_model.records.events import ControllerElected, IsrShrunk
@@ -51,23 +48,14 @@ def flapping_in(
     isr = isr_flapping(of_kind(IsrShrunk), now=now, window_ms=window_ms)
     controller = controller_flapping(of_kind(ControllerElected), now=now, window_ms=window_ms)
     return Flapping(
-        since=isr.since,
-        until=isr.until,
+        **msgspec.structs.asdict(isr),
         held_from=events.held_from(snapshot.name),
         times=FLAPPING_TIMES,
         partition_count=len(isr.partitions),
-        partitions=isr.partitions,
-        blames=isr.blames,
-        unexplained=isr.unexplained,
         controller_flaps=controller.flapping,
         controller_elections=controller.elections,
         controller_changes=controller.id_changes,
     )
-
-
-def writes_due_in(snapshot: ClusterSnapshot, facts: ClusterFacts) -> list[WriteDue]:
-    """Return the controller writes that are due for partitions, in order of topics."""
-    return list(due_writes(snapshot.all_partitions(), facts))
 
 
 def writes_due_answer(

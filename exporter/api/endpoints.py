@@ -13,14 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from controller_model.insights.writes_due import due_writes
 from controller_model.records.completeness import Completeness
 from controller_model.records.event_records import decode_event
 from exporter.api import cluster_answers
-from exporter.api.activity_answers import (
-    flapping_in,
-    writes_due_answer,
-    writes_due_in,
-)
+from exporter.api.activity_answers import flapping_in, writes_due_answer
 from exporter.api.answers import (
     AboutCluster,
     Answer,
@@ -325,7 +322,12 @@ class ApiPages:
     async def writes_due(self, asked: Asked) -> Insight:
         """Return the controller writes that are due now."""
         snapshot, query, fresh = asked
-        found = await self._worker.insight("writes due", snapshot, writes_due_in, fresh=fresh)
+        found = await self._worker.insight(
+            "writes due",
+            snapshot,
+            lambda s, f: list(due_writes(s.all_partitions(), f)),
+            fresh=fresh,
+        )
         status, limit = self._completeness(snapshot).status, query.one("limit")
         return found._replace(result=writes_due_answer(snapshot.view, status, found.result, limit))
 

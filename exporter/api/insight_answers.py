@@ -256,18 +256,18 @@ MIN_ISR_NOT_KNOWN = (
 def safe_to_stop(broker: BrokerView) -> StopSafety:
     """Return whether a broker may be stopped, by the counts that the fold keeps; `safe` is None where it is not known."""
     if not broker.live:
-        why = "not registered"
-        return StopSafety(safe=broker.safe_to_stop, why=why, offline=0, under_min_isr=0)
+        return StopSafety(
+            safe=broker.safe_to_stop, why="not registered", offline=0, under_min_isr=0
+        )
+    why = None
+    if broker.safe_to_stop is None:
+        why = MIN_ISR_NOT_KNOWN if broker.under_min_isr_if_lost is None else MORE_MAY_BREAK
     return StopSafety(
         safe=broker.safe_to_stop,
-        why=_why_not_known(broker) if broker.safe_to_stop is None else None,
+        why=why,
         offline=broker.offline_if_lost,
         under_min_isr=broker.under_min_isr_if_lost,
     )
-
-
-def _why_not_known(broker: BrokerView) -> str:
-    return MIN_ISR_NOT_KNOWN if broker.under_min_isr_if_lost is None else MORE_MAY_BREAK
 
 
 def _blocked(

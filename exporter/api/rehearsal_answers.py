@@ -6,6 +6,7 @@ it begins, memory by what is left. The refusal says how to run the rehearsal wit
 
 from collections.abc import Sequence
 
+import msgspec
 from starlette.exceptions import HTTPException
 
 from controller_model.insights.cluster_facts import ClusterFacts
@@ -88,7 +89,4 @@ def rehearsal_of(
         rehearsed = rehearse(facts, snapshot.all_partitions(), steps, last_failover=last)
     except NoControllerError as error:
         raise HTTPException(409, str(error)) from None
-    short = shortened(rehearsed, most)
-    return RehearsalAnswer(
-        steps=short.steps, outages=short.outages, owed=short.owed, unknown=short.unknown
-    )
+    return RehearsalAnswer(**msgspec.structs.asdict(shortened(rehearsed, most)))

@@ -62,13 +62,8 @@ def check_alerts(changes: AlertChanges) -> AlertChanges:
 
 def changed_thresholds(changes: AlertChanges) -> Mapping[str, Threshold]:
     """Return the threshold of each alert by its name, without the alerts that are disabled."""
-    changed = {
-        name: change.applied_to(THRESHOLDS[name])
-        for name, change in changes.items()
-        if change.enabled
-    }
     return {
-        name: changed.get(name, threshold)
+        name: changes[name].applied_to(threshold) if name in changes else threshold
         for name, threshold in THRESHOLDS.items()
-        if name in changed or name not in changes
+        if name not in changes or changes[name].enabled
     }

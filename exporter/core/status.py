@@ -78,16 +78,6 @@ def reasons_not_ready(
     return reasons
 
 
-def newest_signs(clusters: Iterable[ClusterSnapshot]) -> dict[int, int]:
-    """Return the newest sign of life of any watcher (ms since 1970), by partition of the topics."""
-    newest: dict[int, int] = {}
-    for snapshot in clusters:
-        sign = sign_of_life(snapshot.view)
-        if sign is not None:
-            newest[snapshot.partition] = max(sign, newest.get(snapshot.partition, 0))
-    return newest
-
-
 class ReadingState:
     """How far the topics are read now: written by the reading thread, read by any thread."""
 
@@ -104,8 +94,8 @@ class ReadingState:
         """For how long the reading thread has stood still, in ms: written by the thread that watches it."""
         self.steady = steady
         self._wall = wall
-        self.newest_signs: dict[int, int] = {}
-        """The newest sign of life of any watcher, by partition of the topics."""
+        self._newest_signs: dict[int, int] = {}
+        """The newest sign of life of any watcher (ms since 1970), by partition of the topics."""
         self._signs: dict[str, LifeSigns] = {}
 
     def note_beat(self, beat: WatcherBeat, *, is_live: bool) -> None:
@@ -119,7 +109,12 @@ class ReadingState:
         self, clusters: Mapping[str, ClusterSnapshot], changed: Iterable[str], *, is_live: bool
     ) -> None:
         """Note the current views of the clusters that changed."""
-        self.newest_signs = newest_signs(clusters.values())
+        newest: dict[int, int] = {}
+        for snapshot in clusters.values():
+            sign = sign_of_life(snapshot.view)
+            if sign is not None:
+                newest[snapshot.partition] = max(sign, newest.get(snapshot.partition, 0))
+        self._newest_signs = newest
         for name in changed:
             if name not in clusters:
                 self._signs.pop(name, None)
@@ -141,7 +136,7 @@ class ReadingState:
         """
         status = self.status
         written = status.log_written_at.get(snapshot.partition)
-        sign = self.newest_signs.get(snapshot.partition)
+        sign = self._newest_signs.get(snapshot.partition)
         ahead_ms = None if written is None or sign is None else written - sign
         signs = self._signs.get(snapshot.name, LifeSigns())
         progress = signs.progress(self.steady(), read_at=status.read_at)

@@ -6,7 +6,7 @@ shorter than the number that led an operator to it. Where min.insync.replicas is
 """
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
@@ -107,7 +107,6 @@ def unknown_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Conditi
     return [met for met in _BY_MIN_ISR if JUDGES[met](partition, cluster) is None]
 
 
-def none_counted(condition: Condition, counts: Counts) -> bool:
-    """Return whether the cluster's figures say that no partition meets a condition; False where they do not count it."""
-    count = _COUNTED.get(condition)
-    return count is not None and count(counts) == 0
+def none_counted(conditions: Iterable[Condition], counts: Counts) -> bool:
+    """Return whether the cluster's figures say that no partition meets one of the conditions; they do not count all."""
+    return any(each in _COUNTED and _COUNTED[each](counts) == 0 for each in conditions)

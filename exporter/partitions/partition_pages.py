@@ -120,7 +120,7 @@ def partitions_page(
 ) -> Page:
     """Return a page of partitions; `entries` are all chunks in order."""
     facts = snapshot.facts()
-    if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
+    if none_counted(query.conditions, snapshot.view.counts):
         return Page([], None)
     topic, partition = ("", -1) if query.after is None else read_cursor(query.after)
     items: list[PartitionDetail] = []
@@ -153,7 +153,7 @@ def topics_page(
 ) -> Page:
     """Return a page of topics, each with the number of its partitions that meet each condition; `entries` as above."""
     facts = snapshot.facts()
-    if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
+    if none_counted(query.conditions, snapshot.view.counts):
         return Page([], None)
     last = query.after
     items: list[TopicSummary] = []

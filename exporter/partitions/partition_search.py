@@ -59,7 +59,7 @@ def search(
     snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], query: PartitionQuery
 ) -> Found:
     """Return the partitions that fit after `query.after`, and how many fit; `entries` are all chunks in order."""
-    if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
+    if none_counted(query.conditions, snapshot.view.counts):
         return Found(Page([], None), 0)
     facts = snapshot.facts()
     begin = ("", -1) if query.after is None else read_cursor(query.after)

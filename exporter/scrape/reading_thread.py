@@ -282,16 +282,15 @@ class ReadingThread:
     def _note_end(self, at: int) -> None:
         """Note that everything that was in the topics at `at` has been read."""
         self._set_status(read_at=at)
-        self._ready()
-        self._reads_history = False
-
-    def _ready(self) -> None:
         if not self._state.status.read_to_end_once:
             self._show(self._unshown)
             self._unshown.clear()
-            at = self._state.steady()
-            self._set_status(read_to_end_once=True, read_to_end_at=at, stage="following the topics")
+            now = self._state.steady()
+            self._set_status(
+                read_to_end_once=True, read_to_end_at=now, stage="following the topics"
+            )
             self._log.info("read both topics to their ends", clusters=len(self._views.clusters))
+        self._reads_history = False
 
     def _forget(self, views_topic: str) -> None:
         if self._forget_at_s is None or time.monotonic() < self._forget_at_s:

@@ -44,4 +44,4 @@ def test_each_condition_holds_for_as_many_partitions_as_the_view_counts(
     }
     assert set(JUDGES) == {*COUNTED, *COUNTED_ELSE}
     for condition in Condition:
-        assert not (none_counted(condition, counts) and found[condition])
+        assert not (none_counted([condition], counts) and found[condition])

@@ -59,7 +59,7 @@ def test_a_start_shows_only_the_state_at_the_end_of_the_topics() -> None:
     reading = Reading()
     reading.take(record(cluster_view()), record(cluster_view(at=as_of(2))))
     assert reading.shown() == {}
-    reading.thread._ready()
+    reading.thread._note_end(reading.now)
     assert reading.shown() == {"prod": 2}
     assert reading.state.status.read_to_end_once
     reading.take(record(cluster_view(at=as_of(3))))
@@ -70,7 +70,7 @@ def test_a_start_shows_only_the_state_at_the_end_of_the_topics() -> None:
 def test_unreadable_records_are_counted_by_topic_and_skipped() -> None:
     """It blocks nothing: the other records are applied."""
     reading = Reading()
-    reading.thread._ready()
+    reading.thread._note_end(reading.now)
     reading.take(raw(b"prod/cluster", b"not JSON"), record(cluster_view()))
     reading.take(raw(b"prod", b"{}", topic=EVENTS), event_record(elected(1)))
     assert reading.shown() == {"prod": 1}
@@ -85,7 +85,7 @@ def test_a_view_with_an_out_of_range_number_is_unreadable(view: AnyView, number:
     """Such a view counts as unreadable, whatever the number is used for; the next batch is shown."""
     good = record(view)
     reading = Reading()
-    reading.thread._ready()
+    reading.thread._note_end(reading.now)
     harmful = list(with_a_number(good.value or b"", number))
     reading.take(*(good._replace(value=value) for value in harmful))
     assert reading.figure("unreadable_records_total", topic=VIEWS) == len(harmful)
@@ -97,7 +97,7 @@ def test_delays_are_measured_for_records_after_the_start() -> None:
     """A record's delay is since it was written; a change's since the watcher noticed it, measured once."""
     reading = Reading()
     reading.take(record(cluster_view()))
-    reading.thread._ready()
+    reading.thread._note_end(reading.now)
     assert reading.figure("record_delay_seconds_count") == 0
     later = log_view(last_change_at=T0 + 4_000)
     reading.take(record(cluster_view(at=as_of(2), log=later)))
@@ -228,7 +228,7 @@ def test_signs_of_life_from_before_a_topic_recreation_do_not_count() -> None:
 def test_the_events_of_a_deleted_cluster_are_dropped() -> None:
     """None of its events is served any more."""
     reading = Reading()
-    reading.thread._ready()
+    reading.thread._note_end(reading.now)
     reading.take(record(cluster_view()), event_record(elected(1)))
     assert reading.events.held_from("prod") is not None
     reading.take(record(deleted(as_of(2)), "prod/cluster"))
