@@ -8,6 +8,7 @@ notices, and the fleet says that there are no figures of the cluster.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -23,10 +24,9 @@ from controller_model.records.completeness import Stage, Status
 from exporter.api.answers import Json
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
-from exporter.live.messages import ClusterMessages, Message
+from exporter.live.messages import ClusterMessages, Message, Viewer
 from exporter.live.picture import badness, failed_row, fleet_row, trust
 from exporter.live.problems import problems_of
-from exporter.live.viewer import Viewer
 from exporter.scrape.collector import Collector
 from pipeline.runtime import get_logger
 
@@ -157,7 +157,7 @@ class LiveFeed:
         )
         is_fleet = is_beat or clusters is not self._fleet_of
         self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
-        update = _Update(now, moments, self._beat(now) if is_beat else None, is_fleet=is_fleet)
+        update = _Update(now, moments, self._beat(now) if is_beat else None, is_fleet)
         known_failures = self._failed
         self._failed = set() if is_beat else set(known_failures)
         for name, snapshot in clusters.items():
@@ -175,7 +175,7 @@ class LiveFeed:
             self._update_fleet(update)
         for viewer, cluster in cluster_of.items():
             for message in self._messages_of(cluster, update):
-                viewer.offer(message.kind, message.packed if viewer.is_packed else message.sent)
+                viewer.offer(message)
 
     def _moments_of(
         self, names: Iterable[str], clusters: Mapping[str, ClusterSnapshot], now: int
@@ -255,21 +255,19 @@ class LiveFeed:
         }
 
 
+@dataclasses.dataclass
 class _Update:
     """The results of one update so far."""
 
-    def __init__(
-        self, now: int, moments: Mapping[str, Moment], beat: Json | None, *, is_fleet: bool
-    ) -> None:
-        self.now = now
-        self.moments = moments
-        """The moments of the watched clusters."""
-        self.beat = beat
-        """None: this update sends no beat."""
-        self.is_fleet = is_fleet
-        self.beats: dict[str | None, Message] = {}
-        """The beats of the watched clusters."""
-        self._rows: list[tuple[tuple[Any, ...], msgspec.Raw]] = []
+    now: int
+    moments: Mapping[str, Moment]
+    """The moments of the watched clusters."""
+    beat: Json | None
+    """None: this update sends no beat."""
+    is_fleet: bool
+    beats: dict[str | None, Message] = dataclasses.field(default_factory=dict)
+    """The beats of the watched clusters."""
+    _rows: list[tuple[tuple[Any, ...], msgspec.Raw]] = dataclasses.field(default_factory=list)
 
     @cached_property
     def beat_without_cluster(self) -> Message:

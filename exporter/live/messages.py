@@ -1,9 +1,10 @@
-"""Make the messages that all viewers of a cluster share, and make them again only when they would differ.
+"""Make the messages that all viewers of a cluster share, and keep which of them each viewer was sent.
 
-The rule: one computation per commit, however many viewers there are. A message is encoded once; every viewer gets
-the same bytes.
+The rule: one computation per commit, however many viewers there are. A message is made again only when it would
+differ, and encoded once; every viewer gets the same bytes.
 """
 
+import asyncio
 import zlib
 from functools import cached_property
 
@@ -45,6 +46,51 @@ class Message:
         """
         pack = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         return pack.compress(self.sent) + pack.flush(zlib.Z_SYNC_FLUSH)
+
+
+class Viewer:
+    """One open page: what it was sent, and what it is to be sent next; used by the server's event loop only.
+
+    There is one slot for each kind of message, and a newer message replaces one that was not sent yet. So a slow
+    viewer skips states and never builds up a queue.
+    """
+
+    def __init__(
+        self, cluster: str | None, client: str | None = None, *, is_packed: bool = False
+    ) -> None:
+        self.cluster = cluster
+        """The cluster that it asks for; None: the only one there is, or none."""
+        self.client = client
+        """The network address that its connection is counted by; None: not known."""
+        self.is_packed = is_packed
+        """The client accepts gzip."""
+        self.ended = False
+        self.news = asyncio.Event()
+        """Set when there is something to send, or the stream is to end."""
+        self.is_new = True
+        """Whether no message was offered yet."""
+        self._offered: dict[str, Message] = {}
+        self._next: dict[str, bytes] = {}
+
+    def offer(self, message: Message) -> None:
+        """Put a message in the slot of its kind, unless it was offered already."""
+        self.is_new = False
+        if self._offered.get(message.kind) is not message:
+            self._offered[message.kind] = message
+            self._next[message.kind] = message.packed if self.is_packed else message.sent
+            self.news.set()
+
+    def take(self) -> bytes:
+        """Return the messages to send now, and empty the slots."""
+        taken = b"".join(self._next.values())
+        self._next.clear()
+        self.news.clear()
+        return taken
+
+    def end(self) -> None:
+        """Ask the stream to end."""
+        self.ended = True
+        self.news.set()
 
 
 class ClusterMessages:

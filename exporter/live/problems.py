@@ -198,39 +198,25 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
     counts = case.view.counts
     reassigning = counts.under_replicated_reassigning
     explained = counts.reassigning if reassigning is None else reassigning
+    text = _about(counts.offline, _ARE, "offline: no writes, no reads")
+    yield from case.judged(
+        "KafkaPartitionsOffline", counts.offline, text, filter_=Condition.OFFLINE
+    )
+    under = counts.under_min_isr
+    text = _about(under or 0, _ARE, "under min ISR: writes with acks=all are refused")
+    yield from case.judged(
+        "KafkaPartitionsUnderMinIsr", under, text, filter_=Condition.UNDER_MIN_ISR
+    )
     at_min_isr = _at_min_isr(case)
-    for alert, value, count, condition, condition_text in (
-        (
-            "KafkaPartitionsOffline",
-            counts.offline,
-            counts.offline,
-            Condition.OFFLINE,
-            "offline: no writes, no reads",
-        ),
-        (
-            "KafkaPartitionsUnderMinIsr",
-            counts.under_min_isr,
-            counts.under_min_isr,
-            Condition.UNDER_MIN_ISR,
-            "under min ISR: writes with acks=all are refused",
-        ),
-        (
-            "KafkaPartitionsAtMinIsr",
-            at_min_isr,
-            at_min_isr,
-            None,
-            "at min ISR: no further replica may be lost",
-        ),
-        (
-            "KafkaPartitionsUnderReplicated",
-            counts.under_replicated - explained,
-            counts.under_replicated,
-            Condition.UNDER_REPLICATED,
-            "under-replicated",
-        ),
-    ):
-        text = _about(count or 0, _ARE, condition_text)
-        yield from case.judged(alert, value, text, filter_=condition)
+    text = _about(at_min_isr or 0, _ARE, "at min ISR: no further replica may be lost")
+    yield from case.judged("KafkaPartitionsAtMinIsr", at_min_isr, text)
+    text = _about(counts.under_replicated, _ARE, "under-replicated")
+    yield from case.judged(
+        "KafkaPartitionsUnderReplicated",
+        counts.under_replicated - explained,
+        text,
+        filter_=Condition.UNDER_REPLICATED,
+    )
     if counts.without_state:
         # There is no alert on these: every new topic begins like this, and it may last.
         text = _about(counts.without_state, _HAVE, "no state yet: no leader")

@@ -11,8 +11,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from exporter.live.feed import LiveFeed
-from exporter.live.messages import GZIP_HEADER
-from exporter.live.viewer import Viewer
+from exporter.live.messages import GZIP_HEADER, Viewer
 
 SEND_WITHIN_S = 10.0
 """How long a viewer whose buffers are full may take to read: a phone in a tunnel."""

@@ -13,8 +13,7 @@ from unittest import mock
 from exporter.core.records import ClusterSnapshot
 from exporter.live import feed
 from exporter.live.feed import LiveFeed
-from exporter.live.messages import ClusterMessages, Message
-from exporter.live.viewer import Viewer
+from exporter.live.messages import ClusterMessages, Message, Viewer
 from kcm.elect import run
 from kcm.elect.run import ElectionRun
 from kcm.elect.watch import ClusterSample, ClusterWatch
@@ -81,11 +80,11 @@ def oldest_message_sent() -> AbstractContextManager[Any]:
     """A slow viewer is sent the oldest waiting message."""
     real = Viewer.offer
 
-    def offer(self: Viewer, kind: str, message: bytes) -> None:
-        waiting = self._next.get(kind)
-        real(self, kind, message)
+    def offer(self: Viewer, message: Message) -> None:
+        waiting = self._next.get(message.kind)
+        real(self, message)
         if waiting is not None:
-            self._next[kind] = waiting
+            self._next[message.kind] = waiting
 
     return mock.patch.object(Viewer, "offer", offer)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from exporter.live.feed import LiveFeed
-from exporter.live.viewer import Viewer
+from exporter.live.messages import Viewer
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view
 

@@ -23,7 +23,7 @@ from exporter.live.feed import (
     UPDATES_PER_BEAT,
     LiveFeed,
 )
-from exporter.live.viewer import Viewer
+from exporter.live.messages import Viewer
 from tests.support.api_server import Served
 from tests.support.live_feed import SOON_S, feed_of, messages, next_message, shown, watching
 from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, log_view
@@ -105,7 +105,7 @@ def test_all_viewers_get_the_same_bytes_of_a_change() -> None:
             taken = []
             for viewer in (one, other):
                 assert (await next_message(viewer, "cluster"))["controller"]["id"] == 1
-                taken.append(viewer._offered["cluster"])
+                taken.append(viewer._offered["cluster"].sent)
             return taken[0], taken[1]
 
     one, other = asyncio.run(look())

@@ -1,11 +1,11 @@
-"""A cluster's messages: made again only when what they show has changed."""
+"""Messages: made again only when what they show has changed; a viewer is sent the newest of each kind, once."""
 
 from __future__ import annotations
 
 import asyncio
 import zlib
 
-from exporter.live.messages import GZIP_HEADER, Message
+from exporter.live.messages import GZIP_HEADER, Message, Viewer
 from tests.support.live_feed import SOON_S, feed_of, messages, next_message, shown, watching
 from tests.support.samples import as_of, broker_view, cluster_view, log_view
 
@@ -58,3 +58,13 @@ def test_brokers_are_sent_again_only_when_one_changed() -> None:
         return kinds
 
     assert asyncio.run(look()) == [["cluster"], ["brokers", "cluster"]]
+
+
+def test_only_the_newest_state_is_kept_for_a_viewer_that_does_not_read() -> None:
+    """Newer states replace those that were not sent yet: there is never a queue."""
+    viewer = Viewer("prod")
+    for number in range(1000):
+        viewer.offer(Message("cluster", b"%d" % number))
+    viewer.offer(Message("beat", b"0"))
+    assert messages(viewer.take()) == [("cluster", 999), ("beat", 0)]
+    assert viewer.take() == b""

@@ -7,8 +7,8 @@ import zlib
 
 from starlette.types import Message
 
+from exporter.live.messages import Viewer
 from exporter.live.stream import EventStream
-from exporter.live.viewer import Viewer
 from tests.support.live_feed import SOON_S, feed_of, messages, shown
 
 
