@@ -50,6 +50,12 @@ def _limit_without_pages(default: int, most: int, what: str) -> Parameter:
     return _whole("limit", f"At most so many {what}; there is no next page.", 1, most, default)
 
 
+def _about_cluster(handler: str, summary: str, answer: str, *parameters: Parameter) -> Operation:
+    """Return the operation below a cluster's path that has the handler's name, with dashes."""
+    path = f"{CLUSTER}/{handler.replace('_', '-')}"
+    return Operation(path, handler, summary, answer, parameters)
+
+
 _AFTER = Parameter("after", "The `next` of the page before; without it, the first page.")
 _CONDITION = Parameter(
     "filter", "What partitions must be; repeated, all of it.", tuple(Condition), many=True
@@ -68,168 +74,140 @@ OPERATIONS = (
         (_limit(1000, 10_000, "clusters"), _AFTER),
     ),
     Operation(CLUSTER, "cluster", "All about a cluster, topics apart.", "Cluster"),
-    Operation(
-        f"{CLUSTER}/brokers",
+    _about_cluster(
         "brokers",
         "The brokers, and whether each may be stopped.",
         "Brokers",
-        (_limit(1000, 10_000, "brokers"), _AFTER),
+        _limit(1000, 10_000, "brokers"),
+        _AFTER,
     ),
-    Operation(
-        f"{CLUSTER}/topics",
+    _about_cluster(
         "topics",
         "The topics, each with how many of its partitions are offline, under-replicated and so on.",
         "Topics",
-        (_CONDITION, _CONTAINS, _limit(100, 1000, "topics"), _AFTER),
+        _CONDITION,
+        _CONTAINS,
+        _limit(100, 1000, "topics"),
+        _AFTER,
     ),
-    Operation(
-        f"{CLUSTER}/partitions",
+    _about_cluster(
         "partitions",
         "The partitions, by what they are.",
         "Partitions",
-        (
-            _CONDITION,
-            Parameter("topic", "Only partitions of this topic."),
-            _CONTAINS,
-            _BROKER,
-            _limit(100, 1000, "partitions"),
-            _AFTER,
-        ),
+        _CONDITION,
+        Parameter("topic", "Only partitions of this topic."),
+        _CONTAINS,
+        _BROKER,
+        _limit(100, 1000, "partitions"),
+        _AFTER,
     ),
-    Operation(
-        f"{CLUSTER}/search",
+    _about_cluster(
         "search",
         "All partitions that fit, by name and by what they are: how many there are in the whole cluster, "
         "and a page of them.",
         "PartitionsFound",
-        (
-            Parameter(
-                "text",
-                "Only partitions whose topic holds this text, or whose name begins to: `orders-1` finds "
-                "orders-1 and orders-12. Capitals make no difference.",
-            ),
-            _CONDITION,
-            _BROKER,
-            _whole(
-                "limit",
-                "At most so many partitions; `next` leads to those after them.",
-                1,
-                1000,
-                50,
-            ),
-            _AFTER,
+        Parameter(
+            "text",
+            "Only partitions whose topic holds this text, or whose name begins to: `orders-1` finds "
+            "orders-1 and orders-12. Capitals make no difference.",
         ),
+        _CONDITION,
+        _BROKER,
+        _whole(
+            "limit", "At most so many partitions; `next` leads to those after them.", 1, 1000, 50
+        ),
+        _AFTER,
     ),
-    Operation(
-        f"{CLUSTER}/events",
+    _about_cluster(
         "events",
         "What happened: the newest first, or, after an event, the oldest first.",
         "Events",
-        (
-            Parameter(
-                "since",
-                "Not before this time: milliseconds since 1970, or 2026-11-21T10:00:00Z.",
-                is_time=True,
-            ),
-            Parameter("kind", "Only this kind; repeated, any of them.", EVENT_KINDS, many=True),
-            _limit(100, 1000, "events"),
-            Parameter("before", "Older than this event: the `older` of the page before."),
-            Parameter("after", "Newer than this event, oldest first: the `newer` of a page."),
+        Parameter(
+            "since",
+            "Not before this time: milliseconds since 1970, or 2026-11-21T10:00:00Z.",
+            is_time=True,
         ),
+        Parameter("kind", "Only this kind; repeated, any of them.", EVENT_KINDS, many=True),
+        _limit(100, 1000, "events"),
+        Parameter("before", "Older than this event: the `older` of the page before."),
+        Parameter("after", "Newer than this event, oldest first: the `newer` of a page."),
     ),
-    Operation(
-        f"{CLUSTER}/incidents",
+    _about_cluster(
         "incidents",
         "The incidents: what failed together, as one record each; the newest first.",
         "Incidents",
-        (
-            Parameter("state", "Only incidents that are open, or closed.", ("open", "closed")),
-            _limit_without_pages(
-                INCIDENTS_SHOWN,
-                INCIDENTS_SHOWN,
-                "incidents; the newest are kept, and older ones stand in the events "
-                "(IncidentClosed)",
-            ),
+        Parameter("state", "Only incidents that are open, or closed.", ("open", "closed")),
+        _limit_without_pages(
+            INCIDENTS_SHOWN,
+            INCIDENTS_SHOWN,
+            "incidents; the newest are kept, and older ones stand in the events (IncidentClosed)",
         ),
     ),
-    Operation(
-        f"{CLUSTER}/flapping",
+    _about_cluster(
         "flapping",
         "What changed again and again: ISRs, with the brokers to blame, and the controller. It is "
         "judged by the events that are held (`held_from`).",
         "Flapping",
-        (
-            _whole(
-                "window_s",
-                "Seconds, up to now, of which events are judged.",
-                60,
-                LONGEST_WINDOW_S,
-                DEFAULT_WINDOW_S,
-            ),
-            _limit_without_pages(100, 1000, "partitions; those that shrank most often are listed"),
+        _whole(
+            "window_s",
+            "Seconds, up to now, of which events are judged.",
+            60,
+            LONGEST_WINDOW_S,
+            DEFAULT_WINDOW_S,
         ),
+        _limit_without_pages(100, 1000, "partitions; those that shrank most often are listed"),
     ),
-    Operation(
-        f"{CLUSTER}/writes-due",
+    _about_cluster(
         "writes_due",
         "The writes that the controller owes now, partition by partition, and what they would say.",
         "WritesDueAnswer",
-        (_limit_without_pages(100, 1000, "writes"),),
+        _limit_without_pages(100, 1000, "writes"),
     ),
-    Operation(
-        f"{CLUSTER}/recommendations",
+    _about_cluster(
         "recommendations",
         "Which preferred elections to run now, in chunks that kafka-leader-election takes.",
         "Recommendations",
-        (
-            _whole("broker", "Only partitions that this broker is to lead.", 0, 2**31),
-            _limit(20, 100, "chunks of 500 partitions"),
-            Parameter(
-                "after",
-                "The `next` of the page before, refused with 409 when the recommendation has become "
-                "another one since; or a chunk's number, to go on after it whatever has changed.",
-            ),
+        _whole("broker", "Only partitions that this broker is to lead.", 0, 2**31),
+        _limit(20, 100, "chunks of 500 partitions"),
+        Parameter(
+            "after",
+            "The `next` of the page before, refused with 409 when the recommendation has become "
+            "another one since; or a chunk's number, to go on after it whatever has changed.",
         ),
     ),
-    Operation(
-        f"{CLUSTER}/what-if",
+    _about_cluster(
         "what_if",
         "What would break if brokers were lost now.",
         "WhatIf",
-        (
-            Parameter(
-                "lose_broker",
-                "This broker is lost; repeated, all of them at once.",
-                is_whole=True,
-                most=2**31,
-                many=True,
-            ),
-            Parameter("lose_rack", "All brokers of this rack are lost, too.", many=True),
-            Parameter(
-                "each",
-                "Instead: each broker, or each rack, is lost alone; or the pairs of brokers that "
-                "break more together than apart, the worst 20 of them.",
-                values=("broker", "rack", "pair"),
-            ),
+        Parameter(
+            "lose_broker",
+            "This broker is lost; repeated, all of them at once.",
+            is_whole=True,
+            most=2**31,
+            many=True,
+        ),
+        Parameter("lose_rack", "All brokers of this rack are lost, too.", many=True),
+        Parameter(
+            "each",
+            "Instead: each broker, or each rack, is lost alone; or the pairs of brokers that "
+            "break more together than apart, the worst 20 of them.",
+            values=("broker", "rack", "pair"),
         ),
     ),
-    Operation(
-        f"{CLUSTER}/rehearsal",
+    _about_cluster(
         "rehearsal",
         "What the controller would do if operators did this: the outcome of each step, by Kafka's "
         "controller in small, from the cluster as it is now.",
         "RehearsalAnswer",
-        (
-            Parameter(
-                "step",
-                "A step; repeated, one after the other: stop-broker:N, kill-broker:N, start-broker:N, "
-                "rolling-restart or rolling-restart:N,M, delete-controller, delete-topic:NAME, "
-                "preferred-election, preferred-election:JSON (of kafka-leader-election), reassign:JSON "
-                "(of kafka-reassign-partitions).",
-                many=True,
-                longest=LONGEST_STEP,
-            ),
-            _limit_without_pages(100, 10_000, "partitions in each list; the numbers are of all"),
+        Parameter(
+            "step",
+            "A step; repeated, one after the other: stop-broker:N, kill-broker:N, start-broker:N, "
+            "rolling-restart or rolling-restart:N,M, delete-controller, delete-topic:NAME, "
+            "preferred-election, preferred-election:JSON (of kafka-leader-election), reassign:JSON "
+            "(of kafka-reassign-partitions).",
+            many=True,
+            longest=LONGEST_STEP,
         ),
+        _limit_without_pages(100, 10_000, "partitions in each list; the numbers are of all"),
     ),
 )
