@@ -5,7 +5,7 @@ it can be trusted (`completeness`). It has an ETag unless it is older than the c
 takes more than a moment runs in the `Worker`; whatever grows with a cluster is answered in pages.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -66,6 +66,8 @@ C = TypeVar("C")
 
 _EVENT = "the id of an event"
 """What the cursor of an events page holds, for the message that refuses another."""
+
+_NO_BROKER = "no broker {} is known"
 
 _WINDOWS_END_EVERY_MS = 10_000
 """Steps in which a window's end moves: all clients that ask within one share an answer."""
@@ -246,7 +248,7 @@ class ApiPages:
         """Return which preferred elections to run."""
         snapshot, query, fresh = asked
         broker: int | None = query.one("broker")
-        _check_brokers("broker", [] if broker is None else [broker], snapshot)
+        _check_known("broker", query.all("broker"), snapshot.brokers, _NO_BROKER)
         after, digest = _cursor(query, "after", read_chunk_cursor) or (0, None)
         found = await self._worker.insight(
             ("recommendation", broker),
@@ -274,8 +276,9 @@ class ApiPages:
         each = query.one("each")
         if bool(brokers or racks) == bool(each):
             raise refuse("lose_broker", "say what is lost: `lose_broker`, `lose_rack`, or `each`")
-        _check_brokers("lose_broker", brokers, snapshot)
-        _check_racks(racks, snapshot)
+        _check_known("lose_broker", brokers, snapshot.brokers, _NO_BROKER)
+        known_racks = sorted({b.rack for b in snapshot.brokers.values() if b.rack is not None})
+        _check_known("lose_rack", racks, known_racks, "no broker is in rack {!r}")
         if each is not None:
             return await self._worker.insight(
                 ("each", each), snapshot, LOSS_OF_EACH[each], fresh=fresh
@@ -391,16 +394,9 @@ def _cursor(
         raise refuse(name, f"{text!r} is not {what}") from None
 
 
-def _check_brokers(name: str, brokers: Collection[int], snapshot: ClusterSnapshot) -> None:
-    for broker in brokers:
-        if broker not in snapshot.brokers:
-            known = ", ".join(map(str, snapshot.brokers)) or "none"
-            raise refuse(name, f"no broker {broker} is known; known: {known}")
-
-
-def _check_racks(racks: Collection[str], snapshot: ClusterSnapshot) -> None:
-    known = sorted({b.rack for b in snapshot.brokers.values() if b.rack is not None})
-    for rack in racks:
-        if rack not in known:
-            listed = ", ".join(known) or "none"
-            raise refuse("lose_rack", f"no broker is in rack {rack!r}; known: {listed}")
+def _check_known(name: str, given: Iterable[Any], known: Collection[Any], missing: str) -> None:
+    """Raise HTTPException 400 for the first value that is not known; `missing` says so of the value `{}`."""
+    for each in given:
+        if each not in known:
+            listed = ", ".join(map(str, known)) or "none"
+            raise refuse(name, f"{missing.format(each)}; known: {listed}")

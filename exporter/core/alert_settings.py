@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from controller_model.insights.thresholds import THRESHOLDS, Severity, Threshold
 from pipeline.durations import DURATION, duration_ms
@@ -46,11 +46,7 @@ def _from_text(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-AlertChanges = dict[str, Annotated[AlertChange, BeforeValidator(_from_text, JsonValue)]]
-"""By the alert's name."""
-
-
-def check_alerts(changes: AlertChanges) -> AlertChanges:
+def _checked(changes: dict[str, AlertChange]) -> dict[str, AlertChange]:
     """Return the changes; raise ValueError for one that would have no effect."""
     for name, change in changes.items():
         if name not in THRESHOLDS:
@@ -58,6 +54,13 @@ def check_alerts(changes: AlertChanges) -> AlertChanges:
         if change.threshold is not None and THRESHOLDS[name].compare is None:
             raise ValueError(f"{name} compares with no number, so it has no threshold")
     return changes
+
+
+AlertChanges = Annotated[
+    dict[str, Annotated[AlertChange, BeforeValidator(_from_text, JsonValue)]],
+    AfterValidator(_checked),
+]
+"""By the alert's name."""
 
 
 def changed_thresholds(changes: AlertChanges) -> Mapping[str, Threshold]:

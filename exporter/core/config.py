@@ -4,9 +4,9 @@ The rule: every setting is defined here with its bounds and its reason; the refe
 is generated from these descriptions.
 """
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from exporter.core.alert_settings import AlertChanges, check_alerts
+from exporter.core.alert_settings import AlertChanges
 from pipeline.runtime import EXPORTER_PORT
 from pipeline.settings import PipelineSettings
 
@@ -55,8 +55,3 @@ class ExportSettings(PipelineSettings):
         '{"KafkaLeadersSkewed": {"enabled": false}}. The chart passes those of '
         "prometheusRule.alerts.",
     )
-
-    @field_validator("alerts")
-    @classmethod
-    def _check_alerts(cls, value: AlertChanges) -> AlertChanges:
-        return check_alerts(value)

@@ -93,7 +93,10 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         if not is_live:
             return msgspec.structs.replace(self, beat=beat)
         transits = self._with_transit(beat, now)
-        sent_at = _sent_at(beat, now, transits)
+        sent_at = now
+        if beat.sent_steady is not None:
+            # As if the fastest beat of its watcher had taken no time.
+            sent_at = beat.sent_steady + min(transit.ms for transit in transits)
         complete_ms = beat.log_complete_ms
         complete_at = None if complete_ms is None else sent_at - max(0, complete_ms)
         # While beats prove nothing yet, what they report may be stale: they may have been delayed.
@@ -221,13 +224,6 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             session=None if self.beat is None else self.beat.session,
             clock_skew_ms=skew,
         )
-
-
-def _sent_at(beat: WatcherBeat, now: int, transits: tuple[_Transit, ...]) -> int:
-    """Return when a beat was sent, by the exporter's clock, as if the fastest beat of its watcher had taken no time."""
-    if beat.sent_steady is None:
-        return now
-    return beat.sent_steady + min(transit.ms for transit in transits)
 
 
 def _is_log_late(beat: WatcherBeat | None) -> bool:

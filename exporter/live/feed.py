@@ -40,10 +40,6 @@ UPDATES_PER_BEAT = 5
 """Updates from beat to beat, which is a second: a beat says that the figures before it are still true."""
 
 
-_Worth = tuple[Status, Stage | None]
-"""How far a cluster's figures can be trusted: their status, and the stage to blame."""
-
-
 class LiveFeed:
     """Keeps the messages up to date and offers them to the viewers, in the server's event loop.
 
@@ -77,8 +73,8 @@ class LiveFeed:
         self._fleet_of: Mapping[str, ClusterSnapshot] | None = None
         self._fleet: Message | None = None
         self._clusters: dict[str, ClusterMessages] = {}
-        self._worth: dict[str, _Worth | None] = {}
-        """How far the figures of the watched clusters could be trusted in the last update."""
+        self._worth: dict[str, tuple[Status, Stage | None]] = {}
+        """How far the watched clusters' figures could be trusted in the last update: status, and stage to blame."""
         self._failed: set[str] = set()
         """Clusters whose update raised an exception: tried again with each beat, not in between."""
 
@@ -147,7 +143,7 @@ class LiveFeed:
         watched = {name for name in cluster_of.values() if name}
         # Figures that can be trusted less than those before must not be shown under the beat of those.
         moments = self._moments_of(watched, clusters, now)
-        worth, self._worth = self._worth, {name: _worth_of(moments.get(name)) for name in watched}
+        worth = {name: (m.completeness.status, m.completeness.stage) for name, m in moments.items()}
         is_beat = (
             self._updates % UPDATES_PER_BEAT == 0
             or self._worth != worth
@@ -155,6 +151,7 @@ class LiveFeed:
                 viewer.is_new and name not in self._failed for viewer, name in cluster_of.items()
             )
         )
+        self._worth = worth
         is_fleet = is_beat or clusters is not self._fleet_of
         self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
         update = _Update(now, moments, self._beat(now) if is_beat else None, is_fleet)
@@ -281,11 +278,6 @@ class _Update:
     def rows(self) -> list[msgspec.Raw]:
         """Return the rows, the worst first."""
         return [row for _, row in sorted(self._rows, key=itemgetter(0))]
-
-
-def _worth_of(moment: Moment | None) -> _Worth | None:
-    """Return how far a cluster's figures can be trusted; None where that is not known."""
-    return None if moment is None else (moment.completeness.status, moment.completeness.stage)
 
 
 def _beat_message(beat: Json) -> Message:

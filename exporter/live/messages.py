@@ -123,7 +123,10 @@ class ClusterMessages:
             return
         self._measure_delay(snapshot, now)
         self._show_brokers(snapshot)
-        self._show_cluster(snapshot, problems)
+        newest = self._newest
+        picture = cluster_picture(snapshot, problems, newest.events, newest.controller_changes)
+        picture["delay_ms"] = self._delay_ms
+        self.cluster = Message("cluster", msgspec.json.encode(picture))
         self._shown, self._problems = snapshot, problems
 
     def _measure_delay(self, snapshot: ClusterSnapshot, now: int) -> None:
@@ -141,9 +144,3 @@ class ClusterMessages:
         body = msgspec.json.encode(brokers_picture(snapshot))
         if self.brokers is None or self.brokers.body != body:
             self.brokers = Message("brokers", body)
-
-    def _show_cluster(self, snapshot: ClusterSnapshot, problems: list[ClusterProblem]) -> None:
-        newest = self._newest
-        picture = cluster_picture(snapshot, problems, newest.events, newest.controller_changes)
-        picture["delay_ms"] = self._delay_ms
-        self.cluster = Message("cluster", msgspec.json.encode(picture))

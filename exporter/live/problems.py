@@ -221,7 +221,12 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
         # There is no alert on these: every new topic begins like this, and it may last.
         text = _about(counts.without_state, _HAVE, "no state yet: no leader")
         yield ClusterProblem(_WARNING, text, filter=Condition.WITHOUT_STATE)
-    yield from _deletion(case)
+    since = case.view.pending.oldest_deletion_at
+    if since is not None:
+        text = "A topic waits for its deletion"
+        yield from case.judged_by_age(
+            "KafkaTopicDeletionStuck", since, text, filter_=Condition.DELETING
+        )
 
 
 def _at_min_isr(case: _Case) -> int | None:
@@ -230,16 +235,6 @@ def _at_min_isr(case: _Case) -> int | None:
     by_loss = counts.under_replicated_at_min_isr
     found = counts.at_min_isr if by_loss is None else by_loss
     return None if case.view.log.is_denied("/brokers") else found
-
-
-def _deletion(case: _Case) -> Iterator[ClusterProblem]:
-    since = case.view.pending.oldest_deletion_at
-    if since is None:
-        return
-    text = "A topic waits for its deletion"
-    yield from case.judged_by_age(
-        "KafkaTopicDeletionStuck", since, text, filter_=Condition.DELETING
-    )
 
 
 def _brokers(case: _Case) -> Iterator[ClusterProblem]:

@@ -120,7 +120,11 @@ class Collector:
             clock_skew_ms=reading.clock_skew_ms,
             vacant_ms=None if is_hidden else max(0, now - (controller.vacant_since or now)),
             recent_elections={} if elections is None else within_windows(elections, now),
-            isr_leave_minutes=_isr_leave_minutes(snapshot, now),
+            isr_leave_minutes={
+                id_: within_window(broker.isr_leave_minutes, now)
+                for id_, broker in snapshot.brokers.items()
+                if broker.isr_leave_minutes is not None
+            },
             worst=self.worst_topics.of(snapshot.name),
             next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
         )
@@ -133,14 +137,6 @@ class Collector:
             body = _join_clusters(format_, rendered.values())
             self._joined[format_] = (version, body)
         return body
-
-
-def _isr_leave_minutes(snapshot: ClusterSnapshot, now: int) -> dict[int, int]:
-    return {
-        id_: within_window(broker.isr_leave_minutes, now)
-        for id_, broker in snapshot.brokers.items()
-        if broker.isr_leave_minutes is not None
-    }
 
 
 def _join_clusters(format_: Format, clusters: Iterable[RenderedCluster]) -> bytes:
