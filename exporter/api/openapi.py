@@ -26,10 +26,6 @@ _LONG_OR_NULL: Json = {"anyOf": [_LONG, {"type": "null"}]}
 _NOT_IN_ANSWERS = ("view", "v", "cluster")
 
 
-def _list(item: Json) -> Json:
-    return {"type": "array", "items": item}
-
-
 def _ref(name: str) -> Json:
     return {"$ref": f"{SCHEMAS}{name}"}
 
@@ -148,8 +144,8 @@ def _reword_views(schemas: dict[str, Json]) -> None:
         "as_of": _ref("Place"),
         "views_from": _ref("Position"),
         "completeness": _ref("Completeness"),
-        "brokers": _list(_ref("Broker")),
-        "events": _list(_ref("Event")),
+        "brokers": {"type": "array", "items": _ref("Broker")},
+        "events": {"type": "array", "items": _ref("Event")},
     }
     broker["properties"]["epoch"] = _LONG_OR_NULL
     for name in ("BrokerStarted", "BrokerStopped"):

@@ -32,10 +32,8 @@ class ExporterMetrics:
         counter = partial(Counter, registry=registry)
         gauge = partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
-        self.info = Info(
-            "kcm_exporter", "Version of Python that runs the exporter.", registry=registry
-        )
-        self.info.info({"python": platform.python_version()})
+        info = Info("kcm_exporter", "Version of Python that runs the exporter.", registry=registry)
+        info.info({"python": platform.python_version()})
         self.ready = gauge(
             "kcm_exporter_ready",
             "1 while /readyz answers 200: both topics were read to their ends, and the pipeline's "

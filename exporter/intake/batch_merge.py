@@ -13,8 +13,6 @@ from controller_model.kafka.ids import AsOf
 from controller_model.records.views import (
     BrokerView,
     ClusterView,
-    IncidentsView,
-    RecommendationView,
     broker_key,
     is_below,
     view_key,
@@ -30,7 +28,6 @@ Batch = Mapping[str, Entry | None]
 """The views of a complete batch by key; None: the key is deleted."""
 
 Held = TypeVar("Held", BrokerView, TopicEntry)
-Single = TypeVar("Single", IncidentsView, RecommendationView)
 
 
 def next_snapshot(
@@ -58,8 +55,8 @@ def next_snapshot(
             name=view.cluster, partition=partition, view=view, topics_version=version
         )
     topics, topics_digest = _topics(before, view, batch)
-    incidents = _single(batch, f"{view.cluster}/incidents", IncidentsView)
-    recommendation = _single(batch, f"{view.cluster}/recommendation", RecommendationView)
+    incidents = batch.get(f"{view.cluster}/incidents")
+    recommendation = batch.get(f"{view.cluster}/recommendation")
     snapshot = replace(
         before,
         partition=partition,
@@ -67,6 +64,7 @@ def next_snapshot(
         brokers=_brokers(before, view, batch),
         topics=topics,
         topics_version=before.topics_version if topics is before.topics else version,
+        # Where the batch has none, or deletes it, the one from before stays.
         incidents=incidents or before.incidents,
         recommendation=recommendation or before.recommendation,
         topics_digest=topics_digest,
@@ -158,9 +156,3 @@ def _without(held: Mapping[str, Held], keys: Iterable[str]) -> Mapping[str, Held
     """Return the entries without these keys: the same mapping if it has none of them."""
     gone = held.keys() & set(keys)
     return {key: entry for key, entry in held.items() if key not in gone} if gone else held
-
-
-def _single(batch: Batch, key: str, kind: type[Single]) -> Single | None:
-    """Return the batch's view of a kind that a cluster has only one of; None if the batch does not hold it."""
-    entry = batch.get(key)
-    return entry if isinstance(entry, kind) else None

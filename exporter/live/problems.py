@@ -59,7 +59,6 @@ class ClusterProblem(msgspec.Struct, frozen=True):
 
 
 _CRITICAL, _WARNING = ProblemSeverity.CRITICAL, ProblemSeverity.WARNING
-_ARE, _HAVE = ("is", "are"), ("has", "have")
 
 
 class _Case(NamedTuple):
@@ -198,19 +197,19 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
     counts = case.view.counts
     reassigning = counts.under_replicated_reassigning
     explained = counts.reassigning if reassigning is None else reassigning
-    text = _about(counts.offline, _ARE, "offline: no writes, no reads")
+    text = _are(counts.offline, "offline: no writes, no reads")
     yield from case.judged(
         "KafkaPartitionsOffline", counts.offline, text, filter_=Condition.OFFLINE
     )
     under = counts.under_min_isr
-    text = _about(under or 0, _ARE, "under min ISR: writes with acks=all are refused")
+    text = _are(under or 0, "under min ISR: writes with acks=all are refused")
     yield from case.judged(
         "KafkaPartitionsUnderMinIsr", under, text, filter_=Condition.UNDER_MIN_ISR
     )
     at_min_isr = _at_min_isr(case)
-    text = _about(at_min_isr or 0, _ARE, "at min ISR: no further replica may be lost")
+    text = _are(at_min_isr or 0, "at min ISR: no further replica may be lost")
     yield from case.judged("KafkaPartitionsAtMinIsr", at_min_isr, text)
-    text = _about(counts.under_replicated, _ARE, "under-replicated")
+    text = _are(counts.under_replicated, "under-replicated")
     yield from case.judged(
         "KafkaPartitionsUnderReplicated",
         counts.under_replicated - explained,
@@ -219,7 +218,8 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
     )
     if counts.without_state:
         # There is no alert on these: every new topic begins like this, and it may last.
-        text = _about(counts.without_state, _HAVE, "no state yet: no leader")
+        has = "has" if counts.without_state == 1 else "have"
+        text = f"{_number(counts.without_state, 'partition')} {has} no state yet: no leader"
         yield ClusterProblem(_WARNING, text, filter=Condition.WITHOUT_STATE)
     since = case.view.pending.oldest_deletion_at
     if since is not None:
@@ -332,8 +332,8 @@ def _setting(case: _Case) -> Iterator[ClusterProblem]:
         yield from case.judged("KcmMinIsrNotKnown", counts.partitions, text)
 
 
-def _about(count: int, verbs: tuple[str, str], condition_text: str) -> str:
-    return f"{_number(count, 'partition')} {verbs[count != 1]} {condition_text}"
+def _are(count: int, condition_text: str) -> str:
+    return f"{_number(count, 'partition')} {'is' if count == 1 else 'are'} {condition_text}"
 
 
 def _named(brokers: list[BrokerView]) -> str:

@@ -9,12 +9,12 @@ time. The thread also counts the partitions that have all their replicas in one 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from heapq import nsmallest
 from itertools import groupby
 from typing import NamedTuple, Self
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts, partitions_in
+from controller_model.insights.cluster_facts import ClusterFacts, partitions_in
 from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
 from controller_model.metrics.metric import TopicTrouble, WorstTopics
 from exporter.core.records import ClusterSnapshot, TopicEntry
@@ -121,7 +121,9 @@ class WorstTopicsSearch:
 
 
 def _judge(name: str, chunks: tuple[TopicEntry, ...], facts: ClusterFacts) -> _Judged:
-    troubled = _troubled(chunks, facts)
+    topics = (chunk.decode() for chunk in chunks)
+    not_plain = (topic for topic in topics if not is_plain(topic, facts.live))
+    troubled = [partition for topic in not_plain for partition in partitions_in(topic)]
     under_min_isr = [facts.is_under_min_isr(each) for each in troubled]
     behind = [each for each in troubled if is_under_replicated(each)]
     trouble = TopicTrouble(
@@ -131,16 +133,6 @@ def _judge(name: str, chunks: tuple[TopicEntry, ...], facts: ClusterFacts) -> _J
         under_replicated=len(behind),
     )
     return _Judged(chunks, trouble, Counter(each.written_leader for each in behind))
-
-
-def _troubled(chunks: Iterable[TopicEntry], facts: ClusterFacts) -> list[PartitionFacts]:
-    """Return the partitions of a topic that may be in trouble."""
-    return [
-        partition
-        for topic in (chunk.decode() for chunk in chunks)
-        if not is_plain(topic, facts.live)
-        for partition in partitions_in(topic)
-    ]
 
 
 def _worst_first(topic: TopicTrouble) -> tuple[int, int, int, str]:

@@ -40,13 +40,14 @@ def render_cluster(snapshot: ClusterSnapshot, before: RenderedCluster | None) ->
     view = snapshot.view
     created = view.counters_since
     of_cluster = tuple(lines(metric, view, (snapshot.name,), created) for metric in CLUSTER_METRICS)
-    same_start = before is not None and before.snapshot.view.counters_since == created
-    known = before.each_broker if before is not None and same_start else {}
+    if before is not None and before.snapshot.view.counters_since != created:
+        before = None  # the start of counters is in the lines, too
+    known = before.each_broker if before is not None else {}
     each = {}
     for id_, broker in snapshot.brokers.items():
         old = known.get(id_)
         each[id_] = old if old and old[0] is broker else (broker, _render_broker(broker, created))
-    if before is not None and same_start and each == before.each_broker:
+    if before is not None and each == before.each_broker:
         return RenderedCluster(snapshot, of_cluster, before.of_brokers, before.each_broker)
     of_brokers = tuple(
         _join(family) for family in zip(*(families for _, families in each.values()), strict=True)
