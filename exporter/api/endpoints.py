@@ -5,7 +5,7 @@ it can be trusted (`completeness`). It has an ETag unless it is older than the c
 takes more than a moment runs in the `Worker`; whatever grows with a cluster is answered in pages.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -45,7 +45,7 @@ from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS, ROOT, Operation
 from exporter.api.rehearsal_answers import check_work, last_failover, read_steps, rehearsal_of
 from exporter.api.responses import etag_response, json_response, wants_fresh
-from exporter.api.worker import Insight, Worker
+from exporter.api.worker import Compute, Insight, Worker
 from exporter.core.memory import memory_left
 from exporter.core.parameters import Query, refuse, whole_number
 from exporter.core.records import ClusterSnapshot, TopicEntry
@@ -192,14 +192,10 @@ class ApiPages:
 
     async def search(self, asked: Asked) -> Insight:
         """Search all partitions; clients with the same question about a cluster share the answer."""
-        snapshot, query, fresh = asked
-        _cursor(query, "after", read_cursor)
-        wanted = _partition_query(query, contains="text")
-        found = await self._worker.insight(
-            ("search", wanted),
-            snapshot,
-            lambda s, _: search(s, self._entries(s), wanted),
-            fresh=fresh,
+        _cursor(asked.query, "after", read_cursor)
+        wanted = _partition_query(asked.query, contains="text")
+        found = await self._insight(
+            asked, ("search", wanted), lambda s, _: search(s, self._entries(s), wanted)
         )
         page, matched = found.result
         answer = PartitionsFound(matched=matched, partitions=page.items, next=page.next)
@@ -246,23 +242,18 @@ class ApiPages:
 
     async def recommendations(self, asked: Asked) -> Insight:
         """Return which preferred elections to run."""
-        snapshot, query, fresh = asked
+        snapshot, query = asked.snapshot, asked.query
         broker: int | None = query.one("broker")
         _check_known("broker", query.all("broker"), snapshot.brokers, _NO_BROKER)
         after, digest = _cursor(query, "after", read_chunk_cursor) or (0, None)
-        found = await self._worker.insight(
-            ("recommendation", broker),
-            snapshot,
-            lambda s, f: recommendation_of(s, f, broker),
-            fresh=fresh,
+        found = await self._insight(
+            asked, ("recommendation", broker), lambda s, f: recommendation_of(s, f, broker)
         )
         if digest not in {None, found.result.digest}:
             why = "the recommendation has become another one since that page"
             raise HTTPException(409, f"parameter 'after': {why}; begin again without it")
         threshold = snapshot.view.rebalance.threshold_percentage
-        check = await self._worker.insight(
-            ("rebalance", threshold), snapshot, rebalance_of, fresh=fresh
-        )
+        check = await self._insight(asked, ("rebalance", threshold), rebalance_of)
         shown = slice(after, after + query.one("limit"))
         answer = recommendations_answer(
             snapshot, found.result, check.result, broker=broker, shown=shown, now=self._clock()
@@ -271,7 +262,7 @@ class ApiPages:
 
     async def what_if(self, asked: Asked) -> Insight:
         """Return what would break if brokers were lost now."""
-        snapshot, query, fresh = asked
+        snapshot, query = asked.snapshot, asked.query
         brokers, racks = query.all("lose_broker"), query.all("lose_rack")
         each = query.one("each")
         if bool(brokers or racks) == bool(each):
@@ -280,17 +271,11 @@ class ApiPages:
         known_racks = sorted({b.rack for b in snapshot.brokers.values() if b.rack is not None})
         _check_known("lose_rack", racks, known_racks, "no broker is in rack {!r}")
         if each is not None:
-            return await self._worker.insight(
-                ("each", each), snapshot, LOSS_OF_EACH[each], fresh=fresh
-            )
+            return await self._insight(asked, ("each", each), LOSS_OF_EACH[each])
         in_racks = {b.id for b in snapshot.brokers.values() if b.rack in racks}
         lost, named = in_racks.union(brokers), sorted(set(racks))
-        return await self._worker.insight(
-            ("lose", frozenset(lost), tuple(named)),
-            snapshot,
-            lambda s, f: loss_of(s, f, lost, named),
-            fresh=fresh,
-        )
+        question = ("lose", frozenset(lost), tuple(named))
+        return await self._insight(asked, question, lambda s, f: loss_of(s, f, lost, named))
 
     async def rehearsal(self, asked: Asked) -> Insight:
         """Return what the controller would do in each step of a rehearsal."""
@@ -308,31 +293,31 @@ class ApiPages:
 
     async def flapping(self, asked: Asked) -> Insight:
         """Return what changed again and again within a window."""
-        snapshot, query, fresh = asked
+        snapshot, query = asked.snapshot, asked.query
         window_s = query.one("window_s")
         now = self._clock()
         # The answer changes with the topics (each shrink of an ISR does), with elections and with the window's end.
         elections = snapshot.view.controller.elections
-        found = await self._worker.insight(
+        found = await self._insight(
+            asked,
             ("flapping", window_s, elections, now // _WINDOWS_END_EVERY_MS),
-            snapshot,
             lambda s, _: flapping_in(self._events, s, now=now, window_s=window_s),
-            fresh=fresh,
         )
         listed = found.result.partitions[: query.one("limit")]
         return found._replace(result=msgspec.structs.replace(found.result, partitions=listed))
 
     async def writes_due(self, asked: Asked) -> Insight:
         """Return the controller writes that are due now."""
-        snapshot, query, fresh = asked
-        found = await self._worker.insight(
-            "writes due",
-            snapshot,
-            lambda s, f: list(due_writes(s.all_partitions(), f)),
-            fresh=fresh,
+        snapshot = asked.snapshot
+        found = await self._insight(
+            asked, "writes due", lambda s, f: list(due_writes(s.all_partitions(), f))
         )
-        status, limit = self._completeness(snapshot).status, query.one("limit")
+        status, limit = self._completeness(snapshot).status, asked.query.one("limit")
         return found._replace(result=writes_due_answer(snapshot.view, status, found.result, limit))
+
+    async def _insight(self, asked: Asked, question: Hashable, compute: Compute) -> Insight:
+        """Return the answer to a question about the cluster, as new as the client wants it."""
+        return await self._worker.insight(question, asked.snapshot, compute, fresh=asked.fresh)
 
     async def _partition_page(self, asked: Asked, page_of: PageOf) -> Page:
         snapshot, wanted = asked.snapshot, _partition_query(asked.query, contains="contains")

@@ -22,6 +22,7 @@ from controller_model.kafka.ids import AsOf
 from exporter.core.records import ClusterSnapshot
 
 T = TypeVar("T")
+Compute = Callable[[ClusterSnapshot, ClusterFacts], Any]
 
 MOST_WAITING = 32
 """Most requests that wait: for 3 s at most where all ask for pages (0.1 s each), and for longer behind
@@ -78,7 +79,7 @@ class Worker:
         self,
         question: Hashable,
         snapshot: ClusterSnapshot,
-        compute: Callable[[ClusterSnapshot, ClusterFacts], Any],
+        compute: Compute,
         *,
         fresh: bool = False,
     ) -> Insight:
@@ -115,11 +116,7 @@ class Worker:
         return insight
 
     def _compute(
-        self,
-        key: Hashable,
-        snapshot: ClusterSnapshot,
-        facts: ClusterFacts,
-        compute: Callable[[ClusterSnapshot, ClusterFacts], Any],
+        self, key: Hashable, snapshot: ClusterSnapshot, facts: ClusterFacts, compute: Compute
     ) -> Insight:
         began_s = self._clock_s()
         insight = Insight(snapshot.view.as_of, compute(snapshot, facts))
