@@ -14,23 +14,15 @@ from starlette.responses import Response
 
 from exporter.api.answers import Problem
 
+_NO_STORE = {"cache-control": "no-store"}
 _ETAG_BYTES = 12
 """Bytes of an ETag's digest: enough that two answers of one URL never share one."""
 
 
-def json_response(
-    body: object,
-    status: int = 200,
-    media_type: str = "application/json",
-    headers: dict[str, str] | None = None,
-) -> Response:
+def json_response(body: object, status: int = 200) -> Response:
     """Return a body as JSON that no cache may store."""
-    return Response(
-        msgspec.json.encode(body),
-        status,
-        media_type=media_type,
-        headers={"cache-control": "no-store", **(headers or {})},
-    )
+    content = msgspec.json.encode(body)
+    return Response(content, status, _NO_STORE, "application/json")
 
 
 def etag_response(request: Request, body: object) -> Response:
@@ -55,11 +47,12 @@ def wants_fresh(request: Request) -> bool:
     return "no-cache" in request.headers.get("cache-control", "").lower()
 
 
-def problem_response(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+def problem_response(status: int, detail: str, headers: dict[str, str]) -> Response:
     """Return an error as RFC 9457 defines it."""
     title = HTTPStatus(status).phrase
     body = Problem(type="about:blank", title=title, status=status, detail=detail)
-    return json_response(body, status, "application/problem+json", headers)
+    content = msgspec.json.encode(body)
+    return Response(content, status, _NO_STORE | headers, "application/problem+json")
 
 
 def _is_known(if_none_match: str | None, etag: str) -> bool:

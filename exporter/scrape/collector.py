@@ -22,7 +22,6 @@ from exporter.partitions.worst_topics import WorstTopicsStore
 Families = tuple[Lines, ...]
 """One Lines per metric, in the order of the catalogue."""
 
-
 _CACHED_METRICS: tuple[Metric[Any], ...] = (*CLUSTER_METRICS, *BROKER_METRICS)
 
 
