@@ -119,7 +119,6 @@ def _view(
     record = control.brokers.get(broker, _NEVER_REGISTERED)
     lost = judge.of(broker)
     electable = totals.preferred_not_led_in_isr.get(broker, 0)
-    state = inferred_state(control, broker)
     return filled(
         BrokerView,
         record,
@@ -138,6 +137,6 @@ def _view(
         offline_if_lost=lost.offline,
         under_min_isr_if_lost=lost.under_min_isr,
         more_if_lost=lost.unsure or is_missed,
-        inferred_state=None if state is None else state.kafka_name,
+        inferred_state=inferred_state(control, broker),
         coordinated=coordinated(control, broker),
     )

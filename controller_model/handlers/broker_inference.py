@@ -4,11 +4,27 @@ The rule: nothing is stored here. Each conclusion is computed from the state whe
 and is called inferred if the same znodes would allow another one.
 """
 
-from controller_model.kafka.broker_states import BrokerState, infer_state
+import enum
+
 from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import ControlPlane
 from controller_model.znodes.znode_kinds import ZnodeKind
+
+
+class BrokerState(enum.StrEnum):
+    """What a broker is doing, as far as ZooKeeper shows it, by Kafka's names (kafka.server.BrokerStates, up to 2.7).
+
+    A dead process stays registered until its session times out. A starting broker registers after it has
+    recovered its logs (kafka.server.KafkaServer.startup), so Starting and RecoveringFromUncleanShutdown are not seen.
+    """
+
+    NOT_RUNNING = "NotRunning"
+    """Its registration was removed: near the end of a shutdown, or when its session was lost."""
+    RUNNING_AS_BROKER = "RunningAsBroker"
+    PENDING_CONTROLLED_SHUTDOWN = "PendingControlledShutdown"
+    """Since it registered, the controller has moved its leaders away and removed it from every ISR that
+    has other members, and no failed log directory explains that."""
 
 
 def is_drained(record: BrokerRecord) -> bool:
@@ -30,8 +46,11 @@ def inferred_state(control: ControlPlane, broker: int) -> BrokerState | None:
     record = control.brokers.get(broker)
     if record is None:
         return None
-    drained = is_drained(record) and not is_in_sync_with_others(control, broker)
-    return infer_state(registered=record.live, drained=drained)
+    if not record.live:
+        return BrokerState.NOT_RUNNING
+    if is_drained(record) and not is_in_sync_with_others(control, broker):
+        return BrokerState.PENDING_CONTROLLED_SHUTDOWN
+    return BrokerState.RUNNING_AS_BROKER
 
 
 def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:

@@ -299,7 +299,7 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     isr_leave_minutes: tuple[int, ...] | None = None
     """The minutes since 1970, of the last 30, in which it left one; None: the fold does not report them."""
     inferred_state: str | None = None
-    """The state that it is most likely in, by Kafka's name (broker_states.BrokerState); None for
+    """The state that it is most likely in, by Kafka's name (broker_inference.BrokerState); None for
     an id that is assigned and was never registered."""
     coordinated: dict[str, int] = {}
     """Partitions of __consumer_offsets ("group") and __transaction_state ("transaction") that it

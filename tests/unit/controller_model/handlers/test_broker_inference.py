@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.handlers.broker_inference import (
+    BrokerState,
     generated_broker_ids,
     inferred_state,
 )
-from controller_model.kafka.broker_states import (
-    BrokerState,
-)
 from controller_model.state.broker_record import BrokerRecord
+from controller_model.state.control_plane import Assumed, ControlPlane
 from tests.support.histories import Fold, small_cluster
 
 S = BrokerState
@@ -29,6 +30,24 @@ def test_generated_ids_are_counted_from_the_znodes_version() -> None:
     assert fold.cluster_view().generated_broker_ids == 2
     fold.state.control.stats["/brokers/seqid"].version = -1
     assert generated_broker_ids(fold.state.control) == 0
+
+
+@pytest.mark.parametrize(
+    ("live", "drained", "state"),
+    [
+        (True, 0, S.RUNNING_AS_BROKER),
+        (True, 1, S.PENDING_CONTROLLED_SHUTDOWN),
+        (False, 0, S.NOT_RUNNING),
+        (False, 1, S.NOT_RUNNING),
+    ],
+)
+def test_a_broker_state_is_inferred_from_registration_and_drained_isrs(
+    live: bool, drained: int, state: BrokerState
+) -> None:
+    """Registered and emptied by the controller: about to stop. Otherwise it runs while it is registered."""
+    control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
+    control.put_broker(1, BrokerRecord(live=live, drained=drained))
+    assert inferred_state(control, 1) is state
 
 
 def test_states_are_inferred_from_the_fold() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.handlers.broker_inference import inferred_state
-from controller_model.kafka.broker_states import BrokerState
+from controller_model.handlers.broker_inference import BrokerState, inferred_state
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.events import (
     AnyEvent,
