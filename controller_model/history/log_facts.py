@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from controller_model.insights.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts
 from controller_model.state.cluster import ClusterState
-from controller_model.state.topic_state import PartitionRecord, TopicState
 
 
 def facts_of(state: ClusterState) -> ClusterFacts:
@@ -35,24 +34,4 @@ def partitions_of(state: ClusterState) -> Iterator[PartitionFacts]:
         deleting = name in state.control.deleting
         for number, record in sorted(topic.partitions.items()):
             if record.replicas is not None:
-                yield _partition(topic, number, record, deleting=deleting)
-
-
-def _partition(
-    topic: TopicState, number: int, record: PartitionRecord, *, deleting: bool
-) -> PartitionFacts:
-    is_stated = record.leader is not None
-    return PartitionFacts(
-        topic=topic.name,
-        partition=number,
-        replicas=record.replicas or (),
-        leader=record.leader,
-        isr=record.isr if is_stated else (),
-        leader_epoch=record.leader_epoch if is_stated else 0,
-        controller_epoch=record.controller_epoch if is_stated else 0,
-        adding=topic.adding.get(number, ()),
-        removing=topic.removing.get(number, ()),
-        min_isr=topic.min_isr,
-        unclean=topic.unclean,
-        deleting=deleting,
-    )
+                yield topic.facts(number, record, deleting=deleting)

@@ -5,7 +5,7 @@ an operator sees names and expected leaders. `since` is when the end of a broker
 nothing in ZooKeeper shows when a write became due.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Annotated
 
 import msgspec
@@ -15,7 +15,7 @@ from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.insights.loss import settled
 from controller_model.kafka.ids import NO_LEADER
 from controller_model.records.completeness import Status
-from controller_model.records.predictions import ControllerHealth, Due, is_reassignment_due
+from controller_model.records.predictions import ControllerHealth, Due
 from controller_model.records.views import ClusterView
 
 
@@ -55,6 +55,20 @@ def due_writes(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> I
         # TopicDeletionManager.isTopicEligibleForDeletion: one partition halts the whole topic's.
         if not any(_halts_deletion(partition, cluster) for partition in topic):
             yield from filter(None, map(_of_deletion, topic))
+
+
+def is_reassignment_due(partition: PartitionFacts, live: Collection[int]) -> bool:
+    """Return whether the controller can complete a reassignment (KafkaController.isReassignmentComplete).
+
+    It can if all target replicas are in the ISR. One that is not live leaves the ISR first, and a partition
+    whose leader is gone gets another one first. A reassignment that waits for its replicas begins with a new leader
+    epoch. Under the first leader epoch (0) the answer is False: the partition may have been reassigned before it had a
+    state, and only a change of the state makes the controller look again, not its creation.
+    """
+    if not partition.reassigning or not partition.leader_epoch or partition.leader not in live:
+        return False
+    target, isr = partition.target, partition.isr
+    return bool(target) and all(replica in isr and replica in live for replica in target)
 
 
 def health_of(view: ClusterView, status: Status) -> ControllerHealth:
@@ -105,17 +119,9 @@ def _isr_removal(partition: PartitionFacts, cluster: ClusterFacts) -> WriteDue |
 
 
 def _reassignment(partition: PartitionFacts, cluster: ClusterFacts) -> WriteDue | None:
-    leader, target = partition.written_leader, partition.target
-    if not is_reassignment_due(
-        partition.replicas,
-        adding=partition.adding,
-        removing=partition.removing,
-        leader=leader,
-        isr=partition.isr,
-        live=cluster.live,
-        leader_epoch=partition.leader_epoch,
-    ):
+    if not is_reassignment_due(partition, cluster.live):
         return None
+    leader, target = partition.written_leader, partition.target
     # Phase B: the leader stays if it is a target, else the first target leads.
     leader = leader if leader in target else target[0]
     isr = tuple(replica for replica in partition.isr if replica not in partition.removing)

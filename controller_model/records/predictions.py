@@ -8,7 +8,6 @@ holds /controller, a migration to KRaft runs, or the figures may lack changes.
 """
 
 import enum
-from collections.abc import Collection
 
 import msgspec
 
@@ -82,34 +81,6 @@ def write_timeout_ms(partitions: int) -> int:
     (45010, 245000)
     """
     return WRITE_TIMEOUT_MS + partitions * WRITE_TIMEOUT_PER_PARTITION_MS
-
-
-def is_reassignment_due(
-    replicas: Collection[int],
-    *,
-    adding: Collection[int],
-    removing: Collection[int],
-    leader: int,
-    isr: Collection[int],
-    live: Collection[int],
-    leader_epoch: int,
-) -> bool:
-    """Return whether the controller can complete a reassignment (KafkaController.isReassignmentComplete).
-
-    It can if all target replicas are in the ISR. One that is not live leaves the ISR first, and a partition
-    whose leader is gone gets another one first. A reassignment that waits for its replicas begins with a new leader
-    epoch. Under the first leader epoch (0) the answer is False: the partition may have been reassigned before it had a
-    state, and only a change of the state makes the controller look again, not its creation.
-    """
-    if not leader_epoch:
-        return False
-    target = [replica for replica in replicas if replica not in removing]
-    return (
-        bool(adding or removing)
-        and bool(target)
-        and leader in live
-        and all(replica in isr and replica in live for replica in target)
-    )
 
 
 def controller_health(due: WritesDue, now: int) -> ControllerHealth:

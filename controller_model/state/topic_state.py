@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from controller_model.insights.cluster_facts import PartitionFacts
 from controller_model.state.znode_stat import ZnodeStat
 
 
@@ -42,3 +43,22 @@ class TopicState(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """unclean.leader.election.enable of the topic's own configuration; None if it is not set there."""
     view_digests: tuple[int, ...] = ()
     """The digests (`view_digest`) of its views as last published, one for each."""
+
+    def facts(
+        self, partition: int, record: PartitionRecord, *, deleting: bool = False
+    ) -> PartitionFacts:
+        """Return one of its partitions as facts; without an assignment it has no replicas."""
+        return PartitionFacts(
+            topic=self.name,
+            partition=partition,
+            replicas=record.replicas or (),
+            leader=record.leader,
+            isr=record.isr,
+            leader_epoch=record.leader_epoch,
+            controller_epoch=record.controller_epoch,
+            adding=self.adding.get(partition, ()),
+            removing=self.removing.get(partition, ()),
+            min_isr=self.min_isr,
+            unclean=self.unclean,
+            deleting=deleting,
+        )

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
+from controller_model.insights.writes_due import is_reassignment_due
+from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.changes import SessionState, ZnodeChange
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import AnyEvent, PredictionFailed, where
@@ -20,7 +21,6 @@ from controller_model.records.predictions import (
     Due,
     WritesDue,
     controller_health,
-    is_reassignment_due,
     write_timeout_ms,
 )
 from controller_model.state import figures
@@ -173,15 +173,7 @@ def _reassignments(state: ClusterState) -> int:
             continue
         topic = state.topic(name)
         due += sum(
-            is_reassignment_due(
-                record.replicas or (),
-                adding=topic.adding.get(partition, ()),
-                removing=topic.removing.get(partition, ()),
-                leader=NO_LEADER if record.leader is None else record.leader,
-                isr=record.isr,
-                live=live,
-                leader_epoch=record.leader_epoch,
-            )
+            is_reassignment_due(topic.facts(partition, record), live)
             for partition, record in topic.partitions.items()
         )
     return due

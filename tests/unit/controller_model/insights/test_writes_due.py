@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from controller_model.insights.cluster_facts import (
     ClusterFacts,
     PartitionFacts,
 )
-from controller_model.insights.writes_due import WriteDue, due_writes, health_of
+from controller_model.insights.writes_due import (
+    WriteDue,
+    due_writes,
+    health_of,
+    is_reassignment_due,
+)
 from controller_model.records.completeness import Status
 from controller_model.records.predictions import ControllerHealth, Due
 from tests.support.histories import Fold, small_cluster
@@ -67,6 +74,21 @@ def test_a_reassignment_is_due_when_its_target_is_in_sync() -> None:
     assert due(moving(isr=(1, 3))) == []
     assert due(moving(replicas=(1,), adding=(), isr=(1,))) == []
     assert due(moving(leader=3, isr=(3, 2), leader_epoch=0)) == []
+
+
+def test_a_reassignment_needs_a_target() -> None:
+    """Nothing is due if every replica is to be removed, or if none moves."""
+    still = part(replicas=(1, 2), isr=(1, 2), leader_epoch=1)
+    assert not is_reassignment_due(replace(still, removing=(1, 2)), {1, 2})
+    assert not is_reassignment_due(still, {1, 2})
+    assert is_reassignment_due(replace(still, adding=(2,)), {1, 2})
+
+
+def test_a_reassignment_under_the_first_leader_epoch_may_have_come_before_the_state() -> None:
+    """Kafka does not look at it again until the state changes: it is not certain that anything is due."""
+    in_sync = part(replicas=(1, 2), adding=(2,), isr=(1, 2))
+    assert not is_reassignment_due(in_sync, {1, 2})
+    assert is_reassignment_due(replace(in_sync, leader_epoch=1), {1, 2})
 
 
 def test_a_deletion_is_due_unless_any_partition_halts_it() -> None:

@@ -8,7 +8,6 @@ from controller_model.records.predictions import (
     ControllerHealth,
     WritesDue,
     controller_health,
-    is_reassignment_due,
     write_timeout_ms,
 )
 
@@ -80,18 +79,3 @@ def test_controller_health_follows_from_the_evidence(
     """At the write timeout it is still working, a millisecond later it is not; a few writes make it slow."""
     facts = {"known_since": 1, "patience_ms": 100, **evidence}
     assert controller_health(WritesDue(**facts), 1_000) is expected  # type: ignore[arg-type]  # a table of fields
-
-
-def test_a_reassignment_needs_a_target() -> None:
-    """Nothing is due if every replica is to be removed, or if none moves."""
-    halves = {"leader": 1, "isr": (1, 2), "live": {1, 2}, "leader_epoch": 1}
-    assert not is_reassignment_due((1, 2), adding=(), removing=(1, 2), **halves)  # type: ignore[arg-type]  # three fields of a table
-    assert not is_reassignment_due((1, 2), adding=(), removing=(), **halves)  # type: ignore[arg-type]  # three fields of a table
-    assert is_reassignment_due((1, 2), adding=(2,), removing=(), **halves)  # type: ignore[arg-type]  # three fields of a table
-
-
-def test_a_reassignment_under_the_first_leader_epoch_may_have_come_before_the_state() -> None:
-    """Kafka does not look at it again until the state changes: it is not certain that anything is due."""
-    ends = {"adding": (2,), "removing": (), "leader": 1, "isr": (1, 2), "live": {1, 2}}
-    assert not is_reassignment_due((1, 2), leader_epoch=0, **ends)  # type: ignore[arg-type]  # fields of a table
-    assert is_reassignment_due((1, 2), leader_epoch=1, **ends)  # type: ignore[arg-type]  # fields of a table
