@@ -132,10 +132,11 @@ class LogDirEventZnode(msgspec.Struct, frozen=True):
 class FeatureZnode(msgspec.Struct, frozen=True):
     """/feature (kafka.zk.FeatureZNode), versions 1 (Kafka 2.7) and 2 (3.3)."""
 
-    version: int
-    enabled: bool
-    features: dict[str, int]
-    """The finalized max_version_level by feature; empty in every cluster without KRaft."""
+    version: Annotated[int, msgspec.Meta(ge=1, le=2)]
+    status: Annotated[int, msgspec.Meta(ge=0, le=1)]
+    """1: features can be finalized (FeatureZNodeStatus.Enabled)."""
+    features: dict[str, dict[str, _INT16]]
+    """The levels of each finalized feature; empty in every cluster without KRaft."""
 
 
 class MigrationZnode(msgspec.Struct, frozen=True):
@@ -180,12 +181,6 @@ class _ReassignmentsLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     version: _VERSION_1 = 1
 
 
-class _FeatureLayout(msgspec.Struct, frozen=True):
-    version: Annotated[int, msgspec.Meta(ge=1, le=2)]
-    status: Annotated[int, msgspec.Meta(ge=0, le=1)]
-    features: dict[str, dict[str, _INT16]]
-
-
 _LayoutT = TypeVar("_LayoutT")
 _controller = msgspec.json.Decoder(ControllerZnode)
 _broker = msgspec.json.Decoder(BrokerZnode)
@@ -195,7 +190,7 @@ _partitions = msgspec.json.Decoder(_PartitionsLayout)
 _reassignments = msgspec.json.Decoder(_ReassignmentsLayout)
 _log_dir_event = msgspec.json.Decoder(LogDirEventZnode)
 _cluster_id = msgspec.json.Decoder(_ClusterIdLayout)
-_feature = msgspec.json.Decoder(_FeatureLayout)
+_feature = msgspec.json.Decoder(FeatureZnode)
 _migration = msgspec.json.Decoder(MigrationZnode)
 
 
@@ -290,17 +285,13 @@ def decode_cluster_id(payload: bytes) -> str:
 
 def decode_feature(payload: bytes) -> FeatureZnode:
     """Return the finalized features, checked as FeatureZNode.decode does, the version included."""
-    layout = read_layout(_feature, payload)
-    for name, levels in layout.features.items():
+    feature = read_layout(_feature, payload)
+    for name, levels in feature.features.items():
         most = levels.get("max_version_level", 0)
-        least = levels.get("min_version_level", 0) if layout.version <= _FEATURE_MIN_UNTIL else 1
+        least = levels.get("min_version_level", 0) if feature.version <= _FEATURE_MIN_UNTIL else 1
         if not 1 <= least <= most:
             raise UnreadableZnodeError(shorten(f"not levels of a feature: {name!r}: {levels}"))
-    return FeatureZnode(
-        version=layout.version,
-        enabled=layout.status == 1,
-        features={name: levels["max_version_level"] for name, levels in layout.features.items()},
-    )
+    return feature
 
 
 def decode_migration(payload: bytes) -> MigrationZnode:

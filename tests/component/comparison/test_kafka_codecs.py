@@ -126,7 +126,8 @@ def _reassign(data: bytes) -> str:
 
 def _feature(data: bytes) -> str:
     feature = payloads.decode_feature(data)
-    return f"{feature.version} {int(feature.enabled)} {_map(feature.features)}"
+    most = {name: levels["max_version_level"] for name, levels in feature.features.items()}
+    return f"{feature.version} {feature.status} {_map(most)}"
 
 
 def _migration(data: bytes) -> str:
