@@ -35,15 +35,13 @@ def set_broker_config(
     return []
 
 
-def end_broker_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
-    """Apply the deletion of a configuration of brokers."""
-    state.control.broker_min_isr.pop(znode.name, None)
-    state.control.broker_unclean.pop(znode.name, None)
-    return []
+def end_broker_config(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+    """Apply the deletion of a configuration of brokers, which leaves what an empty one does."""
+    return set_broker_config(state, znode, change, b"")
 
 
 def set_topic_config(
-    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes, stat: ZnodeStat
+    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes, stat: ZnodeStat | None
 ) -> list[AnyEvent]:
     """Apply a topic's configuration; it may be read before the topic."""
     min_isr, unclean = _config_in(payload)
@@ -53,12 +51,9 @@ def set_topic_config(
     return []
 
 
-def end_topic_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
-    """Apply the deletion of a topic's configuration."""
-    topic = state.topic(znode.name)
-    new = msgspec.structs.replace(topic, min_isr=None, unclean=None, config_stat=None)
-    state.put_topic(new)
-    return []
+def end_topic_config(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+    """Apply the deletion of a topic's configuration, which leaves what an empty one does."""
+    return set_topic_config(state, znode, change, b"", None)
 
 
 def _config_in(payload: bytes) -> tuple[int | None, bool | None]:
