@@ -238,12 +238,9 @@ def _note_denied(log: LogState, change: ZnodeChange, still: Collection[str] = ()
 
 def _denied_by(change: ZnodeChange) -> tuple[str, ...]:
     """Return the paths at or below which the watcher may have been denied something."""
-    return change.denied if _names_all_denied(change) else ("/",)
-
-
-def _names_all_denied(change: ZnodeChange) -> bool:
-    """Return whether every denied path is named, or is below one that is named."""
-    return change.denied_more is not None or len(change.denied) < _CUT_AT
+    # Then every denied path is named, or is below one that is named.
+    are_all_named = change.denied_more is not None or len(change.denied) < _CUT_AT
+    return change.denied if are_all_named else ("/",)
 
 
 def miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:
