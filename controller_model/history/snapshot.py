@@ -239,7 +239,7 @@ def _partition(
         controller_epoch=record.controller_epoch if stated else None,
         partition_epoch=partition_epoch(record) if stated else None,
         leader_recovery_state=record.leader_recovery_state if stated else None,
-        state=partition_state_of(assigned=True, leader=record.leader, live=live),
+        state=partition_state_of(record.leader, live),
     )
 
 

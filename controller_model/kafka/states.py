@@ -105,20 +105,16 @@ def valid_previous_states(target: str) -> _Before:
     return _VALID_PREVIOUS_STATES[target]
 
 
-def partition_state_of(
-    *, assigned: bool, leader: int | None, live: Collection[int]
-) -> PartitionState:
-    """Return the state that a new controller gives a partition, from what ZooKeeper holds.
+def partition_state_of(leader: int | None, live: Collection[int]) -> PartitionState:
+    """Return the state that a new controller gives an assigned partition, from what ZooKeeper holds.
 
     `leader` is None if there is no state znode; `live` holds the registered brokers. A leader of
     -1, or of -2 while the topic is deleted, is not a live broker. Source:
     PartitionStateMachine.initializePartitionState.
 
-    >>> str(partition_state_of(assigned=True, leader=-1, live={0}))
+    >>> str(partition_state_of(-1, {0}))
     'OfflinePartition'
     """
-    if not assigned:
-        return PartitionState.NON_EXISTENT
     if leader is None:
         return PartitionState.NEW
     return PartitionState.ONLINE if leader in live else PartitionState.OFFLINE

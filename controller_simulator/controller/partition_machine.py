@@ -55,11 +55,8 @@ class PartitionStateMachine:
             state = context.leadership.get(partition)
             leader = None if state is None else state.leader_and_isr.leader
             brokers = () if leader is None else (leader,)
-            context.partition_states[partition] = partition_state_of(
-                assigned=True,
-                leader=leader,
-                live=[b for b in brokers if context.is_replica_online(b, partition)],
-            )
+            online = [b for b in brokers if context.is_replica_online(b, partition)]
+            context.partition_states[partition] = partition_state_of(leader, online)
         return self.trigger_online()
 
     def trigger_online(self, topic: str | None = None) -> ElectionResults:

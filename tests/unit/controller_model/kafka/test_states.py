@@ -128,20 +128,16 @@ def test_previous_states_are_listed_in_kafkas_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("assigned", "leader", "expected"),
+    ("leader", "expected"),
     [
-        (False, None, "NonExistentPartition"),
-        (False, 1, "NonExistentPartition"),
-        (True, None, "NewPartition"),
-        (True, 0, "OnlinePartition"),
-        (True, 1, "OnlinePartition"),
-        (True, 2, "OfflinePartition"),
-        (True, -1, "OfflinePartition"),
-        (True, -2, "OfflinePartition"),
+        (None, "NewPartition"),
+        (0, "OnlinePartition"),
+        (1, "OnlinePartition"),
+        (2, "OfflinePartition"),
+        (-1, "OfflinePartition"),
+        (-2, "OfflinePartition"),
     ],
 )
-def test_a_partitions_state_by_what_zookeeper_holds(
-    *, assigned: bool, leader: int | None, expected: str
-) -> None:
+def test_a_partitions_state_by_what_zookeeper_holds(leader: int | None, expected: str) -> None:
     """Brokers 0 and 1 live: without a state it is New, with a live leader Online, else Offline."""
-    assert partition_state_of(assigned=assigned, leader=leader, live={0, 1}) == expected
+    assert partition_state_of(leader, {0, 1}) == expected
