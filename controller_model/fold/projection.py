@@ -19,12 +19,14 @@ from controller_model.records.changes import digest_text
 from controller_model.records.filled import filled
 from controller_model.records.views import (
     PARTITIONS_PER_TOPIC_VIEW,
+    TOPIC_COLUMNS,
     UNREADABLE_NAMED,
     VERSION,
     AnyView,
     ClusterView,
     ControllerView,
     Deleted,
+    FoldView,
     IncidentsView,
     LogView,
     Pending,
@@ -90,8 +92,7 @@ def project(
     for key in [key for key, at in tombstones.items() if control.now - at >= FORGET_AFTER_MS]:
         del tombstones[key]
         yield Projected(key, None, None)
-    cluster = _cluster_view(control, as_of, folded_at)
-    yield _encoded(view_key(cluster), cluster)
+    yield _projected(_cluster_view(control, as_of, folded_at))
 
 
 def published_keys(state: ClusterState) -> Iterator[str]:
@@ -109,8 +110,8 @@ def published_keys(state: ClusterState) -> Iterator[str]:
     yield cluster_key(cluster)
 
 
-def _encoded(key: str, view: AnyView) -> Projected:
-    return Projected(key, view, encode_view(view))
+def _projected(view: FoldView) -> Projected:
+    return Projected(view_key(view), view, encode_view(view))
 
 
 def _digest(projected: Projected, as_of: AsOf) -> int:
@@ -135,7 +136,7 @@ def _account_views(
         incidents_view = IncidentsView(
             v=VERSION, cluster=cluster, as_of=as_of, total=incidents.total, incidents=listed
         )
-        projected = _encoded(view_key(incidents_view), incidents_view)
+        projected = _projected(incidents_view)
         control.published.incidents = _digest(projected, as_of)
         yield projected
     if _is_news(sent, "recommendation", (advice.revision, proved_at)):
@@ -144,7 +145,7 @@ def _account_views(
         made = RecommendationView(
             v=VERSION, cluster=cluster, as_of=as_of, standing=standing, graded=graded
         )
-        projected = _encoded(view_key(made), made)
+        projected = _projected(made)
         control.published.recommendation = _digest(projected, as_of)
         yield projected
 
@@ -167,12 +168,12 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
         digests = list(published) + [0] * (len(parts) - len(published))
         for chunk in _changed_chunks(parts, partitions, published):
             view = _topic_view(state.control, cast("TopicState", topic), as_of, parts, chunk)
-            projected = _encoded(view_key(view), view)
+            projected = _projected(view)
             digests[chunk] = _digest(projected, as_of)
             yield projected
         for chunk in range(len(parts), max(state.removed.get(name, 0), len(published))):
             gone = Deleted(v=VERSION, cluster=cluster, as_of=as_of)
-            yield _encoded(topic_key(cluster, name, chunk), gone)
+            yield Projected(topic_key(cluster, name, chunk), gone, encode_view(gone))
         now = tuple(digests[: len(parts)])
         if topic is not None and now != published:
             state.note_views(topic, now)
@@ -224,7 +225,7 @@ def _topic_view(
         removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
         unreadable=tuple(p for p in partitions if _is_unreadable(topic.partitions[p].stat)),
         unreadable_znodes=_unreadable_of(topic),
-        **dict(zip(_COLUMNS, columns, strict=False)),
+        **dict(zip(TOPIC_COLUMNS, columns, strict=False)),
     )
 
 
@@ -237,14 +238,8 @@ def _is_unreadable(stat: ZnodeStat | None) -> bool:
     return stat is not None and stat.is_unreadable
 
 
-_COLUMNS = (
-    *("replicas", "leader", "isr", "leader_epoch", "controller_epoch", "partition_epoch"),
-    "leader_recovery_state",
-)
-
-
 def _row(record: PartitionRecord) -> tuple[Any, ...]:
-    """Return the values of one partition, in the order of _COLUMNS; None where it has no state."""
+    """Return the values of one partition, in the order of TOPIC_COLUMNS; None where it has no state."""
     replicas, epoch = record.replicas or (), partition_epoch(record)
     if record.leader is None:
         return replicas, None, None, None, None, epoch, None

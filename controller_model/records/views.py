@@ -327,6 +327,13 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
         return None if self.more_if_lost else True
 
 
+TOPIC_COLUMNS = (
+    *("replicas", "leader", "isr", "leader_epoch", "controller_epoch", "partition_epoch"),
+    "leader_recovery_state",
+)
+"""The fields of a topic's view that have one entry for each partition."""
+
+
 class TopicView(View, tag="topic", frozen=True, kw_only=True):
     """Up to PARTITIONS_PER_TOPIC_VIEW partitions of a topic, as parallel arrays with one entry each."""
 
@@ -359,11 +366,7 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     @property
     def is_even(self) -> bool:
         """Whether each column has one entry for each partition."""
-        columns = (
-            *(self.replicas, self.leader, self.isr, self.leader_epoch),
-            *(self.controller_epoch, self.partition_epoch, self.leader_recovery_state),
-        )
-        return all(len(column) == len(self.partitions) for column in columns)
+        return all(len(getattr(self, name)) == len(self.partitions) for name in TOPIC_COLUMNS)
 
 
 class IncidentsView(View, tag="incidents", frozen=True, kw_only=True):
