@@ -24,13 +24,16 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
 from controller_model.tracking import asked_elections
+from controller_model.znodes.config_payloads import decode_config_change
 from controller_model.znodes.payloads import (
     decode_cluster_id,
+    decode_feature,
     decode_migration,
+    decode_nothing,
     decode_partitions,
     decode_reassign_partitions,
 )
-from controller_model.znodes.znode_kinds import DECODERS, Znode, ZnodeKind
+from controller_model.znodes.znode_kinds import Znode, ZnodeKind
 
 SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
 SetInTopicHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes, ZnodeStat], list[AnyEvent]]
@@ -198,17 +201,21 @@ def _only_read(
     _state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
     """Decode a payload that changes nothing, so that damage is reported; see ONLY_REMEMBERED."""
-    DECODERS[znode.kind](payload)
+    ONLY_REMEMBERED[znode.kind](payload)
     return []
 
 
-ONLY_REMEMBERED: dict[ZnodeKind, str] = {
-    ZnodeKind.BROKER_SEQUENCE: "the data version in its stat is the number of generated ids",
-    ZnodeKind.ISR_CHANGE: "the state znodes that it names are watched; the pending ones are counted",
-    ZnodeKind.CONFIG_CHANGE: "the configuration that it names is watched",
-    ZnodeKind.FEATURE: "no feature of a ZooKeeper cluster changes what its controller does",
+ONLY_REMEMBERED: dict[ZnodeKind, Callable[[bytes], object]] = {
+    # The data version in its stat is the number of generated ids.
+    ZnodeKind.BROKER_SEQUENCE: decode_nothing,
+    # The state znodes that it names are watched; the pending ones are counted.
+    ZnodeKind.ISR_CHANGE: decode_partitions,
+    # The configuration that it names is watched.
+    ZnodeKind.CONFIG_CHANGE: decode_config_change,
+    # No feature of a ZooKeeper cluster changes what its controller does.
+    ZnodeKind.FEATURE: decode_feature,
 }
-"""Kinds whose payload changes no state, and why; their stats are held."""
+"""The decoders of kinds whose payload changes no state, and why it does not; their stats are held."""
 
 _SET: dict[ZnodeKind, SetHandler] = {
     ZnodeKind.CONTROLLER: controller.set_controller,

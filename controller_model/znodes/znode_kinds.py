@@ -6,14 +6,13 @@ as well, because the same subtrees hold credentials. Source: kafka.zk.ZkData (Ka
 
 import enum
 import re
-from collections.abc import Callable
 from functools import lru_cache
 
 import msgspec
 
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import TopicPartition, new_tuple
-from controller_model.znodes import config_payloads, payloads
+from controller_model.znodes import config_payloads
 from controller_model.znodes.payloads import is_int32
 
 WATCHED_SUBTREES = (
@@ -58,28 +57,6 @@ class ZnodeKind(enum.Enum):
 
     __hash__ = object.__hash__
     """Members are singletons. Enum's own hash is that of the name and costs a microsecond per change."""
-
-
-DECODERS: dict[ZnodeKind, Callable[[bytes], object]] = {
-    ZnodeKind.CONTROLLER: payloads.decode_controller,
-    ZnodeKind.CONTROLLER_EPOCH: payloads.decode_controller_epoch,
-    ZnodeKind.BROKER: payloads.decode_broker,
-    ZnodeKind.BROKER_SEQUENCE: payloads.decode_nothing,
-    ZnodeKind.TOPIC: payloads.decode_topic,
-    ZnodeKind.PARTITION_STATE: payloads.decode_partition_state,
-    ZnodeKind.REASSIGN_PARTITIONS: payloads.decode_reassign_partitions,
-    ZnodeKind.PREFERRED_ELECTION: payloads.decode_partitions,
-    ZnodeKind.DELETE_TOPIC: payloads.decode_nothing,
-    ZnodeKind.ISR_CHANGE: payloads.decode_partitions,
-    ZnodeKind.LOG_DIR_EVENT: payloads.decode_log_dir_event,
-    ZnodeKind.TOPIC_CONFIG: config_payloads.decode_config,
-    ZnodeKind.BROKER_CONFIG: config_payloads.decode_config,
-    ZnodeKind.CONFIG_CHANGE: config_payloads.decode_config_change,
-    ZnodeKind.CLUSTER_ID: payloads.decode_cluster_id,
-    ZnodeKind.FEATURE: payloads.decode_feature,
-    ZnodeKind.MIGRATION: payloads.decode_migration,
-}
-"""The decoder of each kind; whatever the payload, it raises nothing but UnreadableZnodeError."""
 
 
 class Znode(msgspec.Struct, frozen=True, gc=False):

@@ -19,8 +19,8 @@ from controller_model.znodes.payloads import (
     is_int32,
     shorten,
 )
-from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind
-from tests.support.payloads import encoded, refuses
+from controller_model.znodes.znode_kinds import ZnodeKind
+from tests.support.payloads import DECODERS, encoded, refuses
 
 
 def test_each_kind_that_is_published_has_a_decoder() -> None:
