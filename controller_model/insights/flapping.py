@@ -56,8 +56,6 @@ class FlappingPartition(msgspec.Struct, frozen=True):
 class IsrFlapping(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions whose ISRs flap within a window."""
 
-    since: int
-    until: int
     partitions: tuple[FlappingPartition, ...]
     """The one that shrank most often is the first."""
     blames: tuple[Blame, ...]
@@ -79,18 +77,15 @@ _Blamed = tuple[Suspect, int]
 _UNEXPLAINED = (Suspect.UNKNOWN, -1)
 
 
-def isr_flapping(
-    shrinks: Iterable[IsrShrunk], *, now: int, window_ms: int, times: int = FLAPPING_TIMES
-) -> IsrFlapping:
-    """Return the partitions whose ISR shrank `times` or more in the window, and who is to blame.
+def isr_flapping(shrinks: Iterable[IsrShrunk], *, now: int, window_ms: int) -> IsrFlapping:
+    """Return the partitions whose ISR shrank FLAPPING_TIMES or more in the window, and who is to blame.
 
     All shrinks in the window are evidence, whether their partition flaps or not: they show who left under whom.
     """
-    since = now - window_ms
-    inside = [event for event in shrinks if since < event.at <= now]
+    inside = [event for event in shrinks if now - window_ms < event.at <= now]
     shrunk = Counter(partition for event in inside for partition in event.partitions)
     blamed: dict[TopicPartition, Counter[_Blamed]] = {
-        partition: Counter() for partition, count in shrunk.items() if count >= times
+        partition: Counter() for partition, count in shrunk.items() if count >= FLAPPING_TIMES
     }
     blame_for = _judge(inside)
     for event in inside:
@@ -109,8 +104,6 @@ def isr_flapping(
         for partition, found in blamed.items()
     ]
     return IsrFlapping(
-        since=since,
-        until=now,
         partitions=tuple(
             sorted(flapping, key=lambda isr: (-isr.shrinks, isr.topic, isr.partition))
         ),
@@ -120,18 +113,14 @@ def isr_flapping(
 
 
 def controller_flapping(
-    elections: Iterable[ControllerElected],
-    *,
-    now: int,
-    window_ms: int,
-    times: int = FLAPPING_TIMES,
+    elections: Iterable[ControllerElected], *, now: int, window_ms: int
 ) -> ControllerFlapping:
     """Return how often the controller was elected in the window, and whether that is too often."""
-    since = now - window_ms
-    inside = [event for event in elections if since < event.at <= now]
+    inside = [event for event in elections if now - window_ms < event.at <= now]
     count = sum(1 + event.missed_elections for event in inside)
     changes = sum(event.from_broker not in {NO_CONTROLLER, event.to_broker} for event in inside)
-    return ControllerFlapping(elections=count, id_changes=changes, flapping=count >= times)
+    flapping = count >= FLAPPING_TIMES
+    return ControllerFlapping(elections=count, id_changes=changes, flapping=flapping)
 
 
 def _judge(shrinks: Iterable[IsrShrunk]) -> Callable[[IsrShrunk, int], _Blamed]:

@@ -48,6 +48,8 @@ def flapping_in(
     isr = isr_flapping(of_kind(IsrShrunk), now=now, window_ms=window_ms)
     controller = controller_flapping(of_kind(ControllerElected), now=now, window_ms=window_ms)
     return Flapping(
+        since=now - window_ms,
+        until=now,
         **msgspec.structs.asdict(isr),
         held_from=events.held_from(snapshot.name),
         times=FLAPPING_TIMES,

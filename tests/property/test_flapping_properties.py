@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller_model.insights.flapping import controller_flapping, isr_flapping
+from controller_model.insights.flapping import FLAPPING_TIMES, controller_flapping, isr_flapping
 from controller_model.insights.rebalance import AutoRebalance, next_check_at
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.events import ControllerElected, IsrShrunk
@@ -34,18 +34,18 @@ _SHRINKS = st.lists(
 )
 
 
-@given(_SHRINKS, st.integers(0, 60), st.integers(0, 60), st.integers(1, 5))
+@given(_SHRINKS, st.integers(0, 60), st.integers(0, 60))
 def test_flapping_partitions_are_those_with_enough_shrinks(
-    shrinks: list[IsrShrunk], now: int, window_ms: int, times: int
+    shrinks: list[IsrShrunk], now: int, window_ms: int
 ) -> None:
     """Every shrink counts once for each of its partitions, if it is in the window."""
-    found = isr_flapping(shrinks, now=now, window_ms=window_ms, times=times)
+    found = isr_flapping(shrinks, now=now, window_ms=window_ms)
     count: Counter[TopicPartition] = Counter()
     for event in shrinks:
         if now - window_ms < event.at <= now:
             count.update(event.partitions)
     flapping = {TopicPartition(isr.topic, isr.partition): isr.shrinks for isr in found.partitions}
-    assert flapping == {tp: n for tp, n in count.items() if n >= times}
+    assert flapping == {tp: n for tp, n in count.items() if n >= FLAPPING_TIMES}
     assert list(flapping.values()) == sorted(flapping.values(), reverse=True)
     leaves = sum(
         len(event.who)
@@ -98,10 +98,9 @@ def test_a_planted_flapping_broker_is_found(seed: int, culprit: int, leads: bool
     ),
     st.integers(0, 60),
     st.integers(0, 60),
-    st.integers(1, 6),
 )
 def test_the_controller_flaps_by_count(
-    elections: list[tuple[int, int, int, int]], now: int, window_ms: int, times: int
+    elections: list[tuple[int, int, int, int]], now: int, window_ms: int
 ) -> None:
     """Elections and missed ones in the window; a change of id needs two ids."""
     events = [
@@ -115,11 +114,11 @@ def test_the_controller_flaps_by_count(
         )
         for at, before, after, missed in elections
     ]
-    found = controller_flapping(events, now=now, window_ms=window_ms, times=times)
+    found = controller_flapping(events, now=now, window_ms=window_ms)
     inside = [e for e in elections if now - window_ms < e[0] <= now]
     assert found.elections == len(inside) + sum(missed for *_, missed in inside)
     assert found.id_changes == sum(b >= 0 and b != a for _, b, a, _ in inside)
-    assert found.flapping is (found.elections >= times)
+    assert found.flapping is (found.elections >= FLAPPING_TIMES)
 
 
 @given(st.integers(0, 10_000), st.integers(0, 100_000), st.integers(1, 20))
