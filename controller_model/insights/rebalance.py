@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
-from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import TopicPartition
 
 FIRST_CHECK_AFTER_MS = 5_000
@@ -240,8 +239,6 @@ def recommend(
 
     There is no threshold: an operator who asks wants full balance, not 10 % of imbalance.
     """
-    if partitions_per_chunk < 1:
-        raise ModelError(f"a chunk of {partitions_per_chunk} partitions")
     account = _Account(partitions)
     brokers = account.brokers()
     electable, blocked = _judged(account, [broker.broker for broker in brokers], cluster)
