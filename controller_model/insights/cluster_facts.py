@@ -7,6 +7,7 @@ that field is None, what depends on it is None: not known.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import compress
 
 import msgspec
 
@@ -165,6 +166,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFacts:
     """Return the facts of a cluster from its views."""
     brokers = list(brokers)
+    exist = (view.pending.preferred_election, view.pending.reassign_partitions)
     return ClusterFacts(
         live=frozenset(view.brokers_live),
         controller=view.controller.id,
@@ -174,15 +176,7 @@ def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFa
         broker_min_isr=view.broker_min_isr,
         broker_unclean=view.broker_unclean,
         min_isr_assumed=view.min_isr_assumed,
-        requests=tuple(
-            path
-            for path, stands in zip(
-                REQUEST_PATHS,
-                (view.pending.preferred_election, view.pending.reassign_partitions),
-                strict=True,
-            )
-            if stands
-        ),
+        requests=tuple(compress(REQUEST_PATHS, exist)),
     )
 
 

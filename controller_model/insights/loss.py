@@ -8,7 +8,7 @@ one answer serves both (KafkaController.doControlledShutdown, onReplicasBecomeOf
 """
 
 import enum
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -106,9 +106,7 @@ class _Account:
     def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
         self.brokers = tuple(sorted(brokers))
         self.rest = cluster.live.difference(brokers)
-        self._found: dict[StopRisk, list[TopicPartition]] = {
-            risk: [] for risk in (*HARM, *NOT_KNOWN)
-        }
+        self._found: defaultdict[StopRisk, list[TopicPartition]] = defaultdict(list)
         self._moved: Counter[int] = Counter()
 
     def add(self, partition: TopicPartition, effect: Effect) -> None:
