@@ -7,7 +7,7 @@ partition is not known, no sum over partitions that depends on it is known: no p
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from controller_model.kafka.ids import NO_LEADER
@@ -137,13 +137,12 @@ def notifications(control: ControlPlane) -> int:
 
 def known_brokers(control: ControlPlane) -> set[int]:
     """Return every id that was ever registered or is assigned."""
-    return set(control.brokers) | set(control.totals.replicas) | set(control.totals.preferred)
+    return set(control.brokers) | set(control.totals.replicas)
 
 
 def is_known(control: ControlPlane, broker: int) -> bool:
     """Return whether an id is among the known brokers."""
-    totals = control.totals
-    return broker in control.brokers or broker in totals.replicas or broker in totals.preferred
+    return broker in control.brokers or broker in control.totals.replicas
 
 
 class LostWith(NamedTuple):
@@ -175,7 +174,8 @@ class LossJudge:
             broker: control.min_isr_of(None, broker) for broker in control.live_brokers()
         }
         self._is_differing = len(set(self._least.values())) > 1
-        self.is_behind = leader_writes_due(control) > 0 or _removal_due(control)
+        gone = control.totals.members.keys() - control.live_brokers()
+        self.is_behind = leader_writes_due(control) > 0 or any(removals_due(control, gone))
         """The controller has yet to write a leader, or to remove gone members from an ISR."""
 
     def of(self, broker: int) -> LostWith:
@@ -205,14 +205,13 @@ class LossJudge:
         return LostWith(in_isr, offline, under_min, unsure)
 
 
-def _removal_due(control: ControlPlane) -> bool:
-    """Return whether a broker that is gone is still in the ISR of a live leader."""
+def removals_due(control: ControlPlane, gone: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield brokers that are gone, and the number of ISRs of live leaders that still contain them."""
     live, members = control.live_brokers(), control.totals.members
-    return any(
-        membership.leader in live
-        for broker in members.keys() - live
-        for membership in members[broker]
-    )
+    for broker in gone:
+        for membership, count in members.get(broker, {}).items():
+            if membership.leader in live:
+                yield broker, count
 
 
 def _min_isr_blocking(control: ControlPlane) -> int | None:

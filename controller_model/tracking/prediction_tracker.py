@@ -7,7 +7,6 @@ in such a time proves nothing.
 """
 
 import itertools
-from collections.abc import Iterator
 
 import msgspec
 
@@ -116,7 +115,7 @@ def counts_due(control: ControlPlane) -> dict[str, int]:
     gone = _gone(control)
     counts = {
         Due.NEW_LEADER: figures.leader_writes_due(control),
-        Due.ISR_REMOVAL: sum(n for _, n in _to_remove(control, gone)),
+        Due.ISR_REMOVAL: sum(n for _, n in figures.removals_due(control, gone)),
         Due.LEADER_BACK: _leaders_back(control),
         Due.FIRST_STATE: _first_states(control),
         Due.REASSIGNMENT: control.predictions.reassignments,
@@ -187,7 +186,7 @@ def _oldest_at(control: ControlPlane) -> int | None:
     """Return the earliest end of a broker that made a write due; None if none is known."""
     gone = _gone(control)
     owed = {shape.leader for shape in control.totals.shapes if shape.leader in gone}
-    owed.update(broker for broker, _ in _to_remove(control, gone))
+    owed.update(broker for broker, _ in figures.removals_due(control, gone))
     ends = (control.brokers[broker].since for broker in owed if broker in control.brokers)
     return min((end for end in ends if end is not None), default=None)
 
@@ -195,15 +194,6 @@ def _oldest_at(control: ControlPlane) -> int | None:
 def _gone(control: ControlPlane) -> set[int]:
     """Return the brokers that lead or are assigned something but are not registered."""
     return (control.totals.replicas.keys() | control.totals.leaders.keys()) - control.live_brokers()
-
-
-def _to_remove(control: ControlPlane, gone: set[int]) -> Iterator[tuple[int, int]]:
-    """Yield brokers that are gone, and the number of ISRs of live leaders that still contain them."""
-    live, members = control.live_brokers(), control.totals.members
-    for broker in gone & members.keys():
-        for membership, count in members[broker].items():
-            if membership.leader in live:
-                yield broker, count
 
 
 def _has_worked(control: ControlPlane) -> bool:
