@@ -52,9 +52,7 @@ class MemoryTopicStore:
         """Return the topic, or None."""
         return self._topics.get(name)
 
-    def peek(self, name: str) -> TopicState | None:
-        """Return the topic, or None."""
-        return self._topics.get(name)
+    peek = get
 
     def put(self, topic: TopicState) -> None:
         """Store the topic."""
