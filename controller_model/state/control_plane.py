@@ -10,13 +10,12 @@ from functools import cached_property
 import msgspec
 
 from controller_model.kafka.min_isr import min_isr_of
+from controller_model.records.election_requests import ElectionOrigin
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.contribution import Contribution, CountedState
 from controller_model.state.controller_state import ControllerState
-from controller_model.state.election_state import ElectionState
 from controller_model.state.incident_state import IncidentState
 from controller_model.state.log_state import LogState
-from controller_model.state.prediction_state import PredictionState
 from controller_model.state.recommendation_state import RecommendationState
 from controller_model.state.znode_stat import ZnodeStat
 
@@ -29,6 +28,41 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
     leader_imbalance_per_broker_percentage: int = 10
     auto_leader_rebalance: bool = True
     """auto.leader.rebalance.enable."""
+
+
+class PredictionState(msgspec.Struct, array_like=True):
+    """What is due from the controller, as of the last heartbeat."""
+
+    at: int | None = None
+    """The last heartbeat; after a longer gap than usual it is not known what happened in the gap."""
+    known_since: int | None = None
+    owed_since: int | None = None
+    last_write_at: int | None = None
+    holder: int | None = None
+    """czxid of the /controller to which these values apply; a new controller starts new ones."""
+    written: bool = False
+    """A state was written under the current epoch since the last heartbeat."""
+    leaderless_zxid: int = 0
+    """The largest mzxid of a state that was written without a leader."""
+    reassignments: int = 0
+    """Reassignments that the controller can complete."""
+    counts: dict[str, int] = {}
+    ghost_reported: bool = False
+    """It has been reported that this controller is a zombie."""
+
+
+class AskedElection(msgspec.Struct, array_like=True, frozen=True):
+    """Who asked for an election of one partition, and until when (log's clock) it is attributed to them."""
+
+    by: ElectionOrigin
+    until: int
+
+
+class ElectionState(msgspec.Struct, array_like=True):
+    """Preferred elections that were requested and not yet seen."""
+
+    asked: dict[str, dict[int, AskedElection]] = {}
+    """By topic and partition; bounded (tracking.asked_elections)."""
 
 
 class PublishedViews(msgspec.Struct, array_like=True):

@@ -11,8 +11,7 @@ import msgspec
 
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.election_requests import ElectionOrigin, ElectionRequest
-from controller_model.state.control_plane import ControlPlane
-from controller_model.state.election_state import AskedElection
+from controller_model.state.control_plane import AskedElection, ControlPlane
 
 MOST_HELD_MS = 600_000
 """How long a request is held at most, whatever it says, and while its znode exists under /admin."""

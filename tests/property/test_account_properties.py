@@ -25,7 +25,7 @@ from controller_model.records.events import (
 )
 from controller_model.records.incidents import STANDING_MS
 from controller_model.records.recommendations import Outcome
-from controller_model.state.election_state import ElectionState
+from controller_model.state.control_plane import ElectionState
 from tests.support.histories import Fold, election_request
 from tests.support.watched import TOPICS, Watched, cluster, operation
 

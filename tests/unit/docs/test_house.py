@@ -24,8 +24,6 @@ WITHOUT_A_TEST = {
     "controller_model/records/recommendations.py",
     "controller_model/state/broker_record.py",
     "controller_model/state/controller_state.py",
-    "controller_model/state/election_state.py",
-    "controller_model/state/prediction_state.py",
     "controller_model/state/recommendation_state.py",
     "controller_model/state/topic_state.py",
     "controller_simulator/controller/requests.py",
