@@ -42,7 +42,8 @@ def set_controller(
     holder = decode_controller(payload)
     controller = state.control.controller
     was_migrating = controller.migrating
-    controller.migrating = _is_migrating(holder)
+    kraft_epoch = holder.kraft_controller_epoch
+    controller.migrating = kraft_epoch is not None and kraft_epoch >= 0
     if _is_known(controller, holder, change):
         return []
     if not state.control.log.baseline:
@@ -58,8 +59,7 @@ def set_controller(
     controller.last_id = before
     controller.known_before = controller.vacant_since or controller.held_until
     _hold(state, change, holder)
-    _begin_election(controller, before)
-    _note_election(controller, change)
+    _begin_election(controller, before, change)
     controller.pending_election = ControllerElected(
         at=change.observed_at,
         position=change.position,
@@ -77,10 +77,6 @@ def set_controller(
     return events + _report_if_epoch_is_read(controller)
 
 
-def _is_migrating(holder: ControllerZnode) -> bool:
-    return holder.kraft_controller_epoch is not None and holder.kraft_controller_epoch >= 0
-
-
 def _resolve_cause(
     state: ClusterState, before: int, change: ZnodeChange, *, changed_hands: bool
 ) -> ElectionCause:
@@ -96,17 +92,13 @@ def _resolve_cause(
     return cause
 
 
-def _begin_election(controller: ControllerState, before: int) -> None:
-    """Count a creation of /controller, whose epoch may be read later."""
+def _begin_election(controller: ControllerState, before: int, change: ZnodeChange) -> None:
+    """Count a creation of /controller, whose epoch may be read later, and store when it was."""
     controller.seen += 1
     controller.id_changes += before not in {NO_CONTROLLER, controller.id}
     awaiting = controller.elections_awaiting_epoch + 1 if _epoch_is_behind(controller) else 0
     controller.elections_awaiting_epoch = awaiting
     controller.pending_election_after = controller.epoch
-
-
-def _note_election(controller: ControllerState, change: ZnodeChange) -> None:
-    """Store when the current controller was elected."""
     at = change.observed_at if change.ctime is None else change.ctime
     controller.recent_elections = noted(controller.recent_elections, at)
 
