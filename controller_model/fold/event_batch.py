@@ -12,7 +12,7 @@ from controller_model.fold.replay import count_error, replay
 from controller_model.handlers import controller
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.election_requests import ElectionRequest
-from controller_model.records.events import Anomaly, AnyEvent
+from controller_model.records.events import AnyEvent
 from controller_model.state.cluster import ClusterState
 from controller_model.state.incident_state import HealthSample
 from controller_model.tracking import asked_elections, incident_tracker, recommendation_tracker
@@ -92,14 +92,11 @@ class EventBatch:
             except self._fatal:
                 raise
             except Exception as error:  # noqa: BLE001  # a bug of kcm must not stop the fold: it is reported
-                self._events.append(self._mistake(error))
+                control = self.state.control
+                control.log.errors += 1
+                reason = f"an error of the monitor's own in its accounts: {_in_words(error)}"
+                self._events.append(anomaly(self.state, at=control.now, path="", reason=reason))
         self._tracked = len(self._events)
-
-    def _mistake(self, error: Exception) -> Anomaly:
-        control = self.state.control
-        control.log.errors += 1
-        reason = f"an error of the monitor's own in its accounts: {_in_words(error)}"
-        return anomaly(self.state, at=control.now, path="", reason=reason)
 
 
 def _in_words(error: Exception) -> str:

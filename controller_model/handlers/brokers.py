@@ -59,7 +59,11 @@ def set_broker(
     events.append(started)
     if is_to_and_fro:
         state.control.log.anomalies += 1
-        events.append(_to_and_fro(change, broker, before, address))
+        reason = (
+            f"broker {broker} is registered in turn at {before} and at {address}: "
+            "two processes with one broker id?"
+        )
+        events.append(Anomaly(**where(change), path=change.path, reason=reason))
     return events
 
 
@@ -155,16 +159,6 @@ def _end(
     ends = {**record.ends, end.value: record.ends.get(end.value, 0) + 1}
     stopped = BrokerStopped(**where(change), broker=broker, epoch=record.epoch, end=end)
     return replace(record, ends=ends), [stopped]
-
-
-def _to_and_fro(
-    change: ZnodeChange, broker: int, before: str | None, address: str | None
-) -> Anomaly:
-    reason = (
-        f"broker {broker} is registered in turn at {before} and at {address}: "
-        "two processes with one broker id?"
-    )
-    return Anomaly(**where(change), path=change.path, reason=reason)
 
 
 def _text(host: str | None, port: int | None) -> str | None:
