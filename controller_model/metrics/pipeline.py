@@ -4,7 +4,7 @@ The rule: staleness is shown, never hidden. Points in time are timestamps, so th
 nothing; the few figures that must be ages or states are read from a `Moment`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from controller_model.insights.recent_leaves import WINDOW, WINDOW_MINUTES
 from controller_model.metrics.metric import (
@@ -17,7 +17,7 @@ from controller_model.metrics.metric import (
     state_of,
 )
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import LATE_BEATS_MS, LATE_MS, Status
+from controller_model.records.completeness import LATE_BEATS_MS, LATE_MS, Stage, Status
 from controller_model.records.views import ClusterView
 
 _LATE_S = LATE_MS // 1000
@@ -162,12 +162,8 @@ LOG: Table[ClusterView] = {
 }
 
 
-def _skew(moment: Moment) -> Iterable[Sample]:
-    return [((str(stage),), skew / 1000) for stage, skew in moment.clock_skew_ms.items()]
-
-
-def _behind(moment: Moment) -> Iterable[Sample]:
-    return [((str(stage),), age / 1000) for stage, age in moment.behind_ms.items()]
+def _by_stage(times_ms: Mapping[Stage, int]) -> list[Sample]:
+    return [((str(stage),), time_ms / 1000) for stage, time_ms in times_ms.items()]
 
 
 NOW: Table[Moment] = {
@@ -187,13 +183,13 @@ NOW: Table[Moment] = {
         "Seconds since each stage (watcher, fold, exporter) was last known to keep up, by the "
         "exporter's own clock; about 1 in a healthy pipeline.",
         ("stage",),
-        _behind,
+        lambda moment: _by_stage(moment.behind_ms),
     ),
     "kcm_clock_skew_seconds": Samples(
         "Seconds by which the clock of a stage (zookeeper, watcher, fold) is ahead of the "
         "exporter's, negative if behind; a lower bound for zookeeper; absent before it is known.",
         ("stage",),
-        _skew,
+        lambda moment: _by_stage(moment.clock_skew_ms),
     ),
     "kafka_controller_vacant_seconds": figure(
         "Seconds since /controller became vacant; 0 while somebody holds it, absent while the "
