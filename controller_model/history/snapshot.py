@@ -140,9 +140,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return Position(self.as_of.generation, self.as_of.seq)
 
 
-_encoder = msgspec.json.Encoder()
-
-
 def snapshot(state: ClusterState) -> Snapshot:
     """Return a snapshot of the state."""
     control = state.control
@@ -171,7 +168,7 @@ def snapshot(state: ClusterState) -> Snapshot:
 
 def encode_snapshot(taken: Snapshot) -> bytes:
     """Return a snapshot as one line of JSON; ids of brokers and partitions become text."""
-    return _encoder.encode(taken)
+    return msgspec.json.encode(taken)
 
 
 def _why_incomplete(control: ControlPlane) -> str | None:

@@ -41,9 +41,6 @@ class SnapshotDiff(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...]
 
 
-_encoder = msgspec.json.Encoder()
-
-
 def diff(before: Snapshot, after: Snapshot) -> SnapshotDiff:
     """Return what changed from one snapshot to another."""
     found = [
@@ -62,7 +59,7 @@ def diff(before: Snapshot, after: Snapshot) -> SnapshotDiff:
 
 def encode_diff(found: SnapshotDiff) -> bytes:
     """Return the differences as one line of JSON."""
-    return _encoder.encode(found)
+    return msgspec.json.encode(found)
 
 
 def _compare(path: tuple[str, ...], before: Any, after: Any) -> Iterator[Difference]:

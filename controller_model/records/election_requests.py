@@ -49,9 +49,6 @@ class ElectionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How long it may take until these elections are seen: a later election is not attributed to this request."""
 
 
-_encoder = msgspec.json.Encoder()
-
-
 def encode_request(request: ElectionRequest) -> bytes:
     """Return a message of the log that holds one request, as JSON."""
-    return _encoder.encode([request])
+    return msgspec.json.encode([request])
