@@ -158,7 +158,13 @@ def snapshot(state: ClusterState) -> Snapshot:
             for name in sorted(state.topics.names())
             if (topic := state.topics.get(name)) is not None and topic.stat is not None
         },
-        counts=_counts(control),
+        counts=filled(
+            CountsSnapshot,
+            figures.counts(control),
+            missed_updates=control.log.missed_updates,
+            unreadable=control.log.unreadable,
+            stale=control.log.stale,
+        ),
         pending=filled(PendingSnapshot, pending(control)),
         complete=reason is None,
         incomplete_reason=reason,
@@ -237,15 +243,4 @@ def _partition(
         partition_epoch=partition_epoch(record) if stated else None,
         leader_recovery_state=record.leader_recovery_state if stated else None,
         state=partition_state_of(record.leader, live),
-    )
-
-
-def _counts(control: ControlPlane) -> CountsSnapshot:
-    log = control.log
-    return filled(
-        CountsSnapshot,
-        figures.counts(control),
-        missed_updates=log.missed_updates,
-        unreadable=log.unreadable,
-        stale=log.stale,
     )

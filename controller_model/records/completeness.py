@@ -122,7 +122,8 @@ def assess(view: ClusterView, progress: ReaderProgress, now: int) -> Completenes
 
     `now` is the reader's wall clock. It only serves to give `since`; no decision depends on it.
     """
-    skew = _disagreeing(progress)
+    skews = progress.clock_skew_ms.items()
+    skew = {stage: ahead for stage, ahead in skews if abs(ahead) > CLOCKS_DISAGREE_MS}
     status, since, stage = (
         _late(view, progress, now) or _not_proven(view) or (Status.LIVE, None, None)
     )
@@ -185,11 +186,6 @@ def _is_late(age_ms: int | None, late_ms: int) -> bool:
 
 def _ago(now: int, age_ms: int | None) -> int | None:
     return None if age_ms is None else now - age_ms
-
-
-def _disagreeing(progress: ReaderProgress) -> dict[Stage, int]:
-    skews = progress.clock_skew_ms.items()
-    return {stage: skew for stage, skew in skews if abs(skew) > CLOCKS_DISAGREE_MS}
 
 
 def _whose(progress: ReaderProgress, skew: Mapping[Stage, int]) -> Stage:

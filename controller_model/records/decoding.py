@@ -58,11 +58,9 @@ def has_wide_number(data: bytes) -> bool:
     if b"0" * _WIDE_DIGITS not in data.translate(_DIGITS_ALIKE):
         return False
     found = _WIDE.findall(_STRING.sub(b"", data))
-    return any(len(each) > _WIDE_DIGITS + 1 or not _is_int64(int(each)) for each in found)
-
-
-def _is_int64(number: int) -> bool:
-    return -_WIDEST <= number < _WIDEST
+    return any(
+        len(each) > _WIDE_DIGITS + 1 or not -_WIDEST <= int(each) < _WIDEST for each in found
+    )
 
 
 def is_nested_deeply(data: bytes) -> bool:

@@ -77,14 +77,11 @@ def coalesce(events: Iterable[AnyEvent]) -> list[AnyEvent]:
     """
     groups: dict[object, list[AnyEvent]] = {}
     for index, event in enumerate(events):
-        groups.setdefault(_cause(event, index), []).append(event)
+        facts = _FACTS.get(type(event))
+        cause: object = index if facts is None else (type(event), facts(event))
+        groups.setdefault(cause, []).append(event)
     joined = [part for group in groups.values() for part in _join(group)]
     return sorted(joined, key=lambda event: event.position)
-
-
-def _cause(event: AnyEvent, index: int) -> object:
-    facts = _FACTS.get(type(event))
-    return index if facts is None else (type(event), facts(event))
 
 
 def _join(group: Sequence[AnyEvent]) -> list[AnyEvent]:

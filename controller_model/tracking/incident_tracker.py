@@ -134,12 +134,10 @@ def summary(control: ControlPlane) -> IncidentsSummary:
         open_since=incident.started_at if incident else None,
         opened_by=incident.opened_by if incident else None,
         last_abnormal_at=latest.last_abnormal_at if latest else None,
-        last_closed=_in_short(last) if last else None,
+        last_closed=filled(LastIncident, last, brokers_lost=len(last.brokers_lost))
+        if last
+        else None,
     )
-
-
-def _in_short(incident: Incident) -> LastIncident:
-    return filled(LastIncident, incident, brokers_lost=len(incident.brokers_lost))
 
 
 def newest(control: ControlPlane) -> tuple[Incident, ...]:
@@ -218,7 +216,9 @@ def _take_in(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
     incident.complete = incident.complete and is_sure
     incidents.ghost_before = incidents.ghost_before and seen.is_ghost
     _note(incidents, incident, seen)
-    _count_vacancy(incidents, seen)
+    least_ms, most_ms = _uncounted(incidents, seen)
+    incidents.vacancy_min_ms += least_ms
+    incidents.vacancy_max_ms += most_ms
     if incident.still:
         incident.last_abnormal_at = max(incident.last_abnormal_at, seen.at)
         incidents.abnormal_at = seen.at
@@ -259,12 +259,6 @@ def _uncounted(incidents: IncidentState, seen: HealthSample) -> tuple[int, int]:
     """Return by how much the current vacancy has grown; unseen time may have been none."""
     least_ms = max(0, seen.vacancy_min_ms - incidents.vacancy_min_ms) if seen.is_sure else 0
     return least_ms, max(0, seen.vacancy_max_ms - incidents.vacancy_max_ms)
-
-
-def _count_vacancy(incidents: IncidentState, seen: HealthSample) -> None:
-    least_ms, most_ms = _uncounted(incidents, seen)
-    incidents.vacancy_min_ms += least_ms
-    incidents.vacancy_max_ms += most_ms
 
 
 def _still(incidents: IncidentState, incident: Incident, seen: HealthSample) -> tuple[str, ...]:
