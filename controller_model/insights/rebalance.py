@@ -67,8 +67,6 @@ class NextRebalance(msgspec.Struct, frozen=True, kw_only=True):
     """What the controller's next check would do."""
 
     assumed: AutoRebalance
-    brokers: tuple[BrokerImbalance, ...] = ()
-    """Every broker that is the preferred replica of a partition, worst first."""
     exceeding: tuple[int, ...] = ()
     """Brokers strictly above the threshold, worst first."""
     elect: tuple[TopicPartition, ...] = ()
@@ -183,15 +181,12 @@ def blocked_by(
 
 
 def next_rebalance(
-    partitions: Iterable[PartitionFacts],
-    cluster: ClusterFacts,
-    assumed: AutoRebalance = AutoRebalance(),  # noqa: B008  # frozen: the one value of defaults
+    partitions: Iterable[PartitionFacts], cluster: ClusterFacts, assumed: AutoRebalance
 ) -> NextRebalance:
     """Return what the controller's next check would find and elect."""
     account = _Account(partitions)
-    brokers = account.brokers()
     threshold = assumed.leader_imbalance_per_broker_percentage / 100
-    exceeding = tuple(b.broker for b in brokers if b.ratio > threshold)
+    exceeding = tuple(b.broker for b in account.brokers() if b.ratio > threshold)
     electable, blocked = _judged(
         account,
         exceeding,
@@ -202,7 +197,6 @@ def next_rebalance(
         blocked = {Blocked.TOPIC_BEING_DELETED: tuple(account.deleting)} | blocked
     return NextRebalance(
         assumed=assumed,
-        brokers=brokers,
         exceeding=exceeding,
         elect=tuple(p.id for p in electable) if assumed.auto_leader_rebalance_enable else (),
         blocked=blocked,

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller_model.insights.loss import lose
-from controller_model.insights.rebalance import next_rebalance, recommend
+from controller_model.insights.rebalance import AutoRebalance, next_rebalance, recommend
 from controller_model.insights.writes_due import due_writes
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.predictions import Due
@@ -100,4 +100,4 @@ def test_a_controller_that_rebalances_leaves_nothing_to_elect(seed: int) -> None
         if write.kind is Due.LEADER_BACK
     }
     if watched.fold.state.control.controller.id >= 0:
-        assert set(next_rebalance(partitions, brokers).elect) <= leaders_back
+        assert set(next_rebalance(partitions, brokers, AutoRebalance()).elect) <= leaders_back
