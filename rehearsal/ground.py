@@ -63,7 +63,7 @@ def lay_ground(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> Sim
     )
     return load_cluster(
         _tree(facts, partitions),
-        settings=SimulatorSettings(unclean_leader_election=facts.unclean_assumed),
+        settings=SimulatorSettings(),
         choices=RehearsedChoices(behind),
     )
 

@@ -95,8 +95,6 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
     min_isr_assumed: int | None = None
     """The value in the brokers' own files, given by a setting of kcm; None: it is not known."""
-    unclean_assumed: bool = False
-    """The value in the brokers' own files, used where ZooKeeper holds none; Kafka's default."""
     requests: tuple[str, ...] = ()
     """REQUEST_PATHS that exist: the request is in progress, or the next controller has to process it."""
 
@@ -122,14 +120,15 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether unclean elections are allowed for a partition.
 
         The topic's own value applies, else the configuration of the broker that is the controller
-        (ZkPartitionStateMachine.collectUncleanLeaderElectionState).
+        (ZkPartitionStateMachine.collectUncleanLeaderElectionState). Where ZooKeeper holds neither, Kafka's
+        default is assumed for the brokers' own files: False.
         """
         if partition.unclean is not None:
             return partition.unclean
         by_broker = self.broker_unclean.get(str(self.controller))
         if by_broker is not None:
             return by_broker
-        return self.broker_unclean.get("<default>", self.unclean_assumed)
+        return self.broker_unclean.get("<default>", False)
 
     def is_unclean_known(self, partition: PartitionFacts) -> bool:
         """Return whether `unclean_of` returns a value from ZooKeeper, not the assumed one."""

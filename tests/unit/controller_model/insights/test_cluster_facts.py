@@ -85,8 +85,9 @@ def test_min_isr_blocks_by_the_leaders_own_value() -> None:
 def test_unclean_comes_from_the_topic_then_the_controllers_broker_then_the_default() -> None:
     """The controller elects: its own configuration counts, not the leader's."""
     assert not ALL.unclean_of(part())
-    assert up(1, unclean_assumed=True).unclean_of(part())
-    assert not up(1, unclean_assumed=True).unclean_of(part(unclean=False))
+    default = {"<default>": True}
+    assert up(1, broker_unclean=default).unclean_of(part())
+    assert not up(1, broker_unclean=default).unclean_of(part(unclean=False))
     brokers = {"1": True, "2": False, "<default>": True}
     assert up(1, controller=1, broker_unclean=brokers).unclean_of(part())
     assert not up(1, controller=2, broker_unclean=brokers).unclean_of(part())
