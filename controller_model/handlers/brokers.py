@@ -76,7 +76,6 @@ def _is_to_and_fro(record: BrokerRecord, address: str | None, change: ZnodeChang
 def _registered(
     record: BrokerRecord, registration: BrokerZnode, moved_from: str | None
 ) -> BrokerRecord:
-    """Return a broker with the values of a registration."""
     host, port = _address(registration)
     return replace(
         record,

@@ -252,7 +252,6 @@ def lose_groups(
 def _effects(
     partition: PartitionFacts, cluster: ClusterFacts, accounts_of: Mapping[int, list[_Account]]
 ) -> list[tuple[_Account, Effect]]:
-    """Return the losses that affect a partition, with their effects."""
     brokers = involved(partition, cluster)
     accounts = {account for broker in brokers for account in accounts_of.get(broker, ())}
     each = [(account, outcome(partition, cluster, account.rest)) for account in accounts]

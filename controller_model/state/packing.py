@@ -18,7 +18,6 @@ from controller_model.state.topic_state import PartitionRecord, TopicState
 STATE_VERSION = 5
 """The version of the packed values; a checkpoint of another version is rebuilt from the log."""
 
-
 MEMBER_GROUPS = 64
 """Into how many values memberships are split, by broker: they are pairs of brokers, and a change touches few
 of them. A storm that touches all brokers writes at most this many values."""

@@ -165,7 +165,6 @@ def _remember(recommendations: RecommendationState, mendable: Collection[int], n
 
 
 def _due(recommendations: RecommendationState, mendable: Collection[int], now: int) -> list[int]:
-    """Return the brokers for which a recommendation is due."""
     is_free = recommendations.standing is None
     return [
         broker
