@@ -60,12 +60,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "What is wrong now?",
         word("Can I trust this?", STATUS, span=4, no_value="not served", always=True),
-        _now("Controller", signals.CONTROLLER_ID, texts=NOBODY),
+        _now("Controller", signals.CONTROLLER_ID, steps=((None, "green"),), texts=NOBODY),
         figure(
             "Time since election",
-            now.IN_OFFICE,
+            now.TIME_SINCE_ELECTION,
             span=4,
-            steps=NOT_CALM,
+            steps=((None, "orange"), (0, "text")),
             no_value="nobody, or stale",
         ),
         _now(

@@ -52,7 +52,7 @@ BROKERS_GONE_NOW = dataclasses.replace(
 )
 """An empty table means that no broker is gone, so while that is not known there is a row that says so."""
 
-IN_OFFICE = Signal(
+TIME_SINCE_ELECTION = Signal(
     expr=f"({age('kafka_controller_elected_timestamp_seconds')}) and {_FOLLOWS}",
     unit="dtdurations",
     description="Time since the controller was elected, by ZooKeeper's clock; days or weeks in a "
