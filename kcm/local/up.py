@@ -82,7 +82,10 @@ def up(
         _say(f"warning: {line}")
     with traced(wanted=settings.watch.log_level == "debug"):
         check_packages()
-        java = find_java(os.environ)
+        java = find_java(os.environ, settings.stream.java_home)
+        if settings.stream.java_home is not None:
+            # Kafka runs on it as well, and the class archive is made by it.
+            os.environ["JAVA_HOME"] = os.fspath(settings.stream.java_home)
         with locked(data or default_folder(settings.watch.cluster)) as folder:
             jars = ensure_jars()
             ensure_class_archive(jars.connector, java)

@@ -23,6 +23,7 @@ from kcm.local.exporter_client import ClusterSeen, read_cluster
 from kcm.processes.ports import HOST, free_port
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
+from pipeline.java import find_java
 from tests.support.waiting import wait_until
 
 CLUSTER = "up"
@@ -212,9 +213,17 @@ def _is_new(old: set[int | None], pid: int | None) -> bool:
 
 
 @pytest.mark.full
-def test_a_killed_up_leaves_no_process_and_keeps_its_data(watched: str, tmp_path: Path) -> None:
-    """After a kill -9 no process is left, and the next start has the same topics and figures."""
-    with running(tmp_path, "--zookeeper", watched) as command:
+def test_a_killed_up_leaves_no_process_and_keeps_its_data(
+    watched: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a kill -9 no process is left, and the next start has the same topics and figures.
+
+    --java-home names the Java of Kafka and Spark, also where JAVA_HOME names none.
+    """
+    java_home = find_java(os.environ).path.resolve().parent.parent
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    arguments = ("--zookeeper", watched, "--java-home", str(java_home))
+    with running(tmp_path, *arguments) as command:
         command.says("ready: controller is broker 0, epoch 7")
         names = command.family()  # with the broker's and Spark's JVMs
         assert any("kafka.Kafka" in argv for argv in names.values())
@@ -224,7 +233,7 @@ def test_a_killed_up_leaves_no_process_and_keeps_its_data(watched: str, tmp_path
         wait_until(command.family, lambda family: not family, deadline_s=STOPPED_S)
         cluster_id = (command.data / "kafka/logs/meta.properties").read_text()
 
-    with running(tmp_path, "--zookeeper", watched) as again:
+    with running(tmp_path, *arguments) as again:
         again.says("ready: controller is broker 0, epoch 7")
         assert (again.data / "kafka/logs/meta.properties").read_text() == cluster_id
         assert again.end() == 0
