@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,9 @@ SHARE = 30
 
 ALWAYS = 60
 """That many seeds are played by `make test`; `make test-all` plays them all."""
+
+HASHED = "60+10"
+"""Seeds in which, among others, the watcher is denied several znodes at once."""
 
 SHARES = [
     pytest.param(first, marks=[] if first < ALWAYS else [pytest.mark.full], id=f"{first}+{SHARE}")
@@ -63,6 +69,21 @@ def test_a_seed_gives_the_same_run_again(seed: int) -> None:
         play(seed, story.append)
     assert stories[0] == stories[1]
     assert len(stories[0]) > LEAST_CHANGES / 2
+
+
+def test_a_seed_gives_the_same_run_in_each_process() -> None:
+    """Nothing depends on the order of a set of texts, which differs from process to process."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-m", "tests.simulation", HASHED, "--trace"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1]
 
 
 def test_a_failed_seed_is_printed_with_the_command_that_replays_it(

@@ -20,7 +20,8 @@ class DeniedPaths:
     """The paths that were denied when they were last read."""
 
     def __init__(self) -> None:
-        self._paths: set[str] = set()
+        self._paths: dict[str, None] = {}
+        """In the order in which they were denied."""
         self._below: Counter[str] = Counter()
         """By path, how many denied paths are below it."""
         self._named: tuple[str, ...] | None = None
@@ -36,7 +37,7 @@ class DeniedPaths:
         """Note a denied path; return whether it is new."""
         if path in self._paths:
             return False
-        self._paths.add(path)
+        self._paths[path] = None
         self._below.update(_all_above(path))
         self._named = None
         return True
@@ -44,7 +45,7 @@ class DeniedPaths:
     def discard(self, path: str) -> None:
         """Note that a path could be read, or does not exist."""
         if path in self._paths:
-            self._paths.discard(path)
+            del self._paths[path]
             for above in _all_above(path):
                 self._below[above] -= 1
                 if not self._below[above]:

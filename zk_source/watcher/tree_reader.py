@@ -97,9 +97,11 @@ class TreeReader:
         missing = [(Op.GET_DATA, path) for path in published if path not in walk.met]
         # Servers send no event when a denied znode is deleted, so only this shows it.
         missing += [read_of(path) for path in denied if path not in walk.met]
-        walk.unmet = {read for read in missing if read not in self.dirty}
+        # In order, so that a run of the simulation with the same seed sends the same requests.
+        unmet = [read for read in missing if read not in self.dirty]
+        walk.unmet = set(unmet)
         walk.met.clear()
-        for read in walk.unmet:
+        for read in unmet:
             self.dirty.mark(read)
 
     def on_values(
