@@ -5,7 +5,6 @@ The rule: a simulation that does not catch them is useless, so a test proves tha
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -186,15 +185,17 @@ def digest_of_the_scan() -> AbstractContextManager[None]:
         scan.clear()
         return reported
 
-    stack = contextlib.ExitStack()
-    stack.enter_context(_patched(TreeReader, "_on_value", on_value))
-    stack.enter_context(_patched(Recorder, "reconciled", reconciled))
-    return _closing(stack)
+    return _both(
+        _patched(TreeReader, "_on_value", on_value),
+        _patched(Recorder, "reconciled", reconciled),
+    )
 
 
 @contextmanager
-def _closing(stack: contextlib.ExitStack) -> Iterator[None]:
-    with stack:
+def _both(
+    first: AbstractContextManager[None], second: AbstractContextManager[None]
+) -> Iterator[None]:
+    with first, second:
         yield
 
 
@@ -346,13 +347,13 @@ def denied_list_cut() -> AbstractContextManager[None]:
     def named(self: DeniedPaths) -> tuple[str, ...]:
         return tuple(sorted(self._paths)[:MOST_NAMED])
 
-    def names_all(_change: ZnodeChange) -> bool:
-        return True
+    def denied_by(change: ZnodeChange) -> tuple[str, ...]:
+        return change.denied
 
-    stack = contextlib.ExitStack()
-    stack.enter_context(_patched(DeniedPaths, "named", property(named)))
-    stack.enter_context(_patched(control_records, "_names_all_denied", names_all))
-    return _closing(stack)
+    return _both(
+        _patched(DeniedPaths, "named", property(named)),
+        _patched(control_records, "_denied_by", denied_by),
+    )
 
 
 def refused_read_ignored() -> AbstractContextManager[None]:

@@ -111,10 +111,10 @@ def test_the_largest_znodes_that_zookeeper_takes_are_published_whole(
         log.wait_for(ChangeKind.RESYNC_FINISHED)
         for topic, payload in payloads.items():
             client.create(f"{zk_chroot}/brokers/topics/{topic}", payload)
-        for partition in range(200):
-            path = f"{zk_chroot}/brokers/topics/many/partitions/{partition}/state"
-            client.create_async(path, state(1), makepath=True)
-        client.sync(zk_chroot)
+        paths = [f"{zk_chroot}/brokers/topics/many/partitions/{p}/state" for p in range(200)]
+        # Each takes several requests, so a sync, or a request after them, may come before the last.
+        for created in [client.create_async(path, state(1), makepath=True) for path in paths]:
+            created.get()
         log.wait_for_tree(published_tree(client, zk_chroot))
     published = {c.path: c.payload() for c in log.changes if c.kind is ChangeKind.SET}
     for topic, payload in payloads.items():
