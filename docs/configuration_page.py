@@ -18,8 +18,8 @@ from docs.markdown import code, page, plain, table
 from kcm.cli.options import Options, option_name
 from kcm.cli.parts import PARTS, Part, load_part
 from kcm.parts.config import reference
-from pipeline.runtime import UsageError
-from pipeline.settings import ENV_PREFIX, PipelineSettings
+from pipeline.runtime import ENV_PREFIX, UsageError
+from pipeline.settings import PipelineSettings
 
 ABOUT = """Options win over environment variables, these over the folder of secrets that `secrets_dir` names, this over the
 file that `--config` or `KCM_CONFIG` names (TOML, `log_level = "info"`), that over the defaults. `kcm config` prints what is in

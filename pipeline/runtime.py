@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 LogFormat = Literal["auto", "console", "json"]
 
+ENV_PREFIX = "KCM_"
+"""Of the environment variables that hold settings."""
+
 EXPORTER_PORT = 9640
 """The exporter's default port; the watcher's and the fold's metrics are on 9641 and 9642."""
 

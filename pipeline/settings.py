@@ -26,9 +26,8 @@ from pydantic_settings import (
 
 from controller_model.records.decoding import DECODING_ERRORS
 from pipeline.harmless import is_harmless
-from pipeline.runtime import LogFormat, UsageError
+from pipeline.runtime import ENV_PREFIX, LogFormat, UsageError
 
-ENV_PREFIX = "KCM_"
 CONFIG_FILE_VARIABLE = "KCM_CONFIG"
 HIDDEN = "(hidden)"
 """Shown in place of a value that is a secret, or may be one."""

@@ -17,12 +17,13 @@ from kcm.cli.exits import traced
 from kcm.cli.options import Options, SettingsClass
 from kcm.cli.text import warn
 from pipeline.runtime import (
+    ENV_PREFIX,
     EnvironmentProblemError,
     UsageError,
     configure_logging,
     install_stop_signal,
 )
-from pipeline.settings import CONFIG_FILE_VARIABLE, ENV_PREFIX, load
+from pipeline.settings import CONFIG_FILE_VARIABLE, load
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 

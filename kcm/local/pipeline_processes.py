@@ -20,8 +20,7 @@ from kcm.processes.supervisor import Supervisor
 from kcm.queries.http_config import OPTION
 from kcm.stack.kafka import KraftBroker
 from pipeline.java import find_java
-from pipeline.runtime import UsageError
-from pipeline.settings import ENV_PREFIX
+from pipeline.runtime import ENV_PREFIX, UsageError
 from pipeline.web_config import WebSecurity
 
 

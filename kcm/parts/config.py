@@ -14,7 +14,8 @@ from pydantic.fields import FieldInfo
 
 from kcm.cli.options import Options, default_text, option_name, placeholder, with_options
 from kcm.cli.parts import ALL_SETTINGS, PARTS, all_names, load_all, suspicious_variables
-from pipeline.settings import ENV_PREFIX, PipelineSettings, describe, read_layers
+from pipeline.runtime import ENV_PREFIX
+from pipeline.settings import PipelineSettings, describe, read_layers
 
 
 @with_options(*ALL_SETTINGS)

@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kcm.processes.supervisor import Supervisor
-from pipeline.runtime import EnvironmentProblemError, UnreachableError
-from pipeline.settings import ENV_PREFIX
+from pipeline.runtime import ENV_PREFIX, EnvironmentProblemError, UnreachableError
 
 HealthCheck = Callable[[], str | None]
 

@@ -29,7 +29,7 @@ from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker, Properties, ZooKeeperModeBroker
 from kcm.stack.zookeeper import ZooKeeper
-from pipeline.settings import ENV_PREFIX
+from pipeline.runtime import ENV_PREFIX
 from tests.faults.sides import Sides
 from tests.support.tcp_proxy import Network, TcpProxy
 from tests.support.waiting import wait_until

@@ -33,7 +33,7 @@ from kcm.processes.guard import process_table
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.prometheus import Prometheus
 from kcm.stack.zookeeper import ZooKeeper
-from pipeline.settings import ENV_PREFIX
+from pipeline.runtime import ENV_PREFIX
 from tests.support.prometheus_answers import ask, firing
 from tests.support.waiting import wait_until
 from tests.system.hasty_rules import write_rules

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kcm.cli.parts import PARTS, load_part
-from pipeline.settings import ENV_PREFIX
+from pipeline.runtime import ENV_PREFIX
 from pipeline.web_guard import is_own_host
 
 ROOT = Path(__file__).resolve().parents[3]
