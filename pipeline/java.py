@@ -49,6 +49,17 @@ def find_java(environ: Mapping[str, str], java_home: Path | None = None) -> Java
     return Java(path, version)
 
 
+def use_java(java_home: Path | None) -> Java:
+    """Return what `find_java` finds, and let everything that this process starts afterwards find it, too.
+
+    A download of jars, a broker and a class archive look for a Java by themselves, without the setting.
+    """
+    java = find_java(os.environ, java_home)
+    if java_home is not None:
+        os.environ["JAVA_HOME"] = os.fspath(java_home)
+    return java
+
+
 def major_of(version: str) -> int:
     """Return a version's major number; 0 when there is none.
 

@@ -6,7 +6,6 @@ restarts what has died until a signal arrives. However it ends, no process is le
 
 import errno
 import importlib.util
-import os
 import sys
 import threading
 import time
@@ -28,7 +27,7 @@ from kcm.local.pipeline_processes import Pipeline
 from kcm.local.process_restarter import ProcessRestarter
 from kcm.processes.supervisor import Supervisor
 from kcm.queries.options import HttpConfigFile
-from pipeline.java import find_java
+from pipeline.java import use_java
 from pipeline.runtime import EnvironmentProblemError, install_stop_signal
 from pipeline.settings import PipelineSettings, given_values
 from pipeline.topics import client_properties
@@ -82,10 +81,7 @@ def up(
         _say(f"warning: {line}")
     with traced(wanted=settings.watch.log_level == "debug"):
         check_packages()
-        java = find_java(os.environ, settings.stream.java_home)
-        if settings.stream.java_home is not None:
-            # Kafka runs on it as well, and the class archive is made by it.
-            os.environ["JAVA_HOME"] = os.fspath(settings.stream.java_home)
+        java = use_java(settings.stream.java_home)
         with locked(data or default_folder(settings.watch.cluster)) as folder:
             jars = ensure_jars()
             ensure_class_archive(jars.connector, java)

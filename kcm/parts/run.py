@@ -1,13 +1,12 @@
 """`kcm watch`, `kcm stream`, `kcm export`: run one part, with options made from its settings."""
 
-import os
 from pathlib import Path
 
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import EXPORT, STREAM, WATCH, run_part
 from kcm.jars.class_archive import find_class_archive
 from kcm.jars.jars import ensure_jars
-from pipeline.java import find_java
+from pipeline.java import use_java
 from streaming.config import StreamSettings
 
 
@@ -49,7 +48,7 @@ def export(config: Path | None, options: Options) -> int:
 
 def with_connector_jars(settings: StreamSettings) -> StreamSettings:
     """Return the settings with the connector's jars, downloaded if none were given, and their class archive."""
+    java = use_java(settings.java_home)
     jars = settings.connector_jars or tuple(ensure_jars().connector)
-    java = find_java(os.environ, settings.java_home)
     archive = settings.class_archive or find_class_archive(jars, java)
     return settings.model_copy(update={"connector_jars": jars, "class_archive": archive})

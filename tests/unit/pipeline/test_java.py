@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from pipeline.java import Java, find_java
+from pipeline.java import Java, find_java, use_java
 from pipeline.runtime import EnvironmentProblemError
 
 
@@ -34,6 +35,17 @@ def test_the_setting_takes_precedence_over_java_home(tmp_path: Path) -> None:
     environ = {"JAVA_HOME": str(other.parent.parent)}
     assert find_java(environ, tmp_path / "chosen") == Java(chosen, "17.0.15")
     assert find_java(environ) == Java(other, "21-ea")
+
+
+def test_the_java_of_the_setting_is_found_by_all_that_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by what does not know the setting, and where JAVA_HOME names none."""
+    chosen = fake_java(tmp_path / "chosen", 'openjdk version "17.0.15" 2025-04-15')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    assert use_java(tmp_path / "chosen") == Java(chosen, "17.0.15")
+    assert find_java(os.environ) == Java(chosen, "17.0.15")
+    assert use_java(None) == Java(chosen, "17.0.15")
 
 
 def test_path_is_searched_without_java_home(tmp_path: Path) -> None:
