@@ -173,7 +173,7 @@ def test_parts_stay_alive_without_kafka_and_zookeeper_and_stop_on_sigterm(
 
 
 @pytest.mark.full
-def test_a_fold_that_lost_its_kafka_ends_well_within_its_grace_period(
+def test_a_fold_that_lost_its_kafka_ends_within_its_grace_period(
     tmp_path: Path, jars: Jars
 ) -> None:
     """Spark, which waits for a dead broker, is not waited for: the pod is never killed in the middle."""
