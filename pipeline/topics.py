@@ -206,7 +206,8 @@ def _ensure_once(
         found = _describe_all(admin, names)
     _check(admin, found, wanted)
     ids = {name: str(topic.topic_id) for name, topic in found.items()}
-    return EnsuredTopics(names, partitions, ids)
+    # Topics that a broker did not know at first may have other partitions than the settings say.
+    return EnsuredTopics(names, len(found[names.changes].partitions), ids)
 
 
 def _describe_all(admin: AdminClient, names: TopicNames) -> dict[str, Any]:

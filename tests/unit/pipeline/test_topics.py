@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation
+from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic
 
 from pipeline import topics
 from pipeline.runtime import UsageError
@@ -17,6 +18,7 @@ from pipeline.topics import (
     MAX_MESSAGE_BYTES,
     check_writable,
     client_properties,
+    ensure_topics,
     topic_names,
     topic_settings,
 )
@@ -96,3 +98,68 @@ def test_unknown_rights_do_not_prevent_an_attempt(
 ) -> None:
     """A broker that does not list rights, or does not answer, prevents nothing."""
     check(monkeypatch, Admin(answer))
+
+
+class StartingAdmin:
+    """A fake AdminClient of a broker that has just started: it knows the topics at the second question."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def describe_topics(
+        self, topics: TopicCollection, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        """Answer with three partitions each, or with an error."""
+        assert request_timeout > 0
+        self.asked += 1
+        if self.asked == 1:
+            return {name: failed(KafkaError.UNKNOWN_TOPIC_OR_PART) for name in topics.topic_names}
+        return {
+            name: done(SimpleNamespace(topic_id=f"id of {name}", partitions=[None] * 3))
+            for name in topics.topic_names
+        }
+
+    def create_topics(self, new: list[NewTopic], **_: float) -> dict[str, Future[Any]]:
+        """Refuse: they exist."""
+        return {each.topic: failed(KafkaError.TOPIC_ALREADY_EXISTS) for each in new}
+
+    def describe_configs(
+        self, resources: list[ConfigResource], request_timeout: float
+    ) -> dict[ConfigResource, Future[Any]]:
+        """Answer with the settings that they need."""
+        assert request_timeout > 0
+        held = topic_settings(topic_names("kcm"))
+        return {
+            each: done(
+                {key: SimpleNamespace(value=value) for key, value in held[each.name].items()}
+            )
+            for each in resources
+        }
+
+    def poll(self, _timeout_s: float) -> None:
+        """Report nothing."""
+
+
+def done(result: Any) -> Future[Any]:
+    """Return an answer."""
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
+def failed(code: int) -> Future[Any]:
+    """Return an error of Kafka."""
+    future: Future[Any] = Future()
+    future.set_exception(KafkaException(KafkaError(code)))
+    return future
+
+
+def test_topics_that_a_starting_broker_does_not_know_keep_their_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not those of the settings: changes in another partition than the cluster's would not be folded."""
+    admin = StartingAdmin()
+    monkeypatch.setattr(topics, "AdminClient", lambda _properties, logger: logger or admin)
+    settings = load(PipelineSettings, bootstrap_servers="k:1", fail_fast=True, partitions=1)
+    ensured = ensure_topics(settings, stop=threading.Event())
+    assert (ensured.partitions, admin.asked) == (3, 2)
