@@ -45,6 +45,8 @@ _PREFETCH_KIB = 32 * 1024
 """Bound on what librdkafka prefetches: four of the largest records."""
 _LEADER_MOVES = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 """Another broker leads than the client knows, or none yet: over when the metadata are refreshed."""
+_UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001  # see below
+"""The client does not know the partition: no broker answers, or one that does says that it does not exist."""
 _PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001  # confluent-kafka names its local error codes with an underscore
 
 _EMPTY: Mapping[Place, int] = {}
@@ -218,8 +220,16 @@ class RecordReader:
                     TopicPartition(*place), timeout=timeout_s
                 )
             except KafkaException as error:
-                if error.args[0].code() not in _LEADER_MOVES or time.monotonic() > deadline:
+                code = error.args[0].code()
+                may_pass = code in _LEADER_MOVES or (
+                    code == _UNKNOWN_PARTITION
+                    and place[1] < self.partitions(place[0], timeout_s=timeout_s)
+                )
+                if not may_pass:
                     raise self._failed(place[0], error) from None
+                if time.monotonic() > deadline:
+                    reason = reason_of(error, self._reported)
+                    raise self._error(Notice(ReadTrouble.AWAY, place, reason)) from None
                 time.sleep(_RETRY_S)
                 continue
             if offsets is None:

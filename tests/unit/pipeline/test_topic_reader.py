@@ -203,6 +203,24 @@ def test_an_empty_extent_is_not_read(open_reader: Open) -> None:
     assert client.polls
 
 
+def test_a_partition_that_the_client_does_not_know_is_missing_only_if_a_broker_says_so(
+    open_reader: Open,
+) -> None:
+    """The client says the same while no broker answers, and right after one has started."""
+    unknown = KafkaError._UNKNOWN_PARTITION
+    there = open_reader(Client(ends=(unknown, unknown, (3, 4))))
+    assert there.extents([PLACE]) == [Extent(PLACE, 3, 4)]
+    for client, trouble in (
+        (Client(ends=(unknown,), metadata_error=KafkaError.UNKNOWN_TOPIC_OR_PART), "MISSING"),
+        (Client(ends=(unknown,), partitions=0), "MISSING"),
+        (Client(ends=(unknown,), metadata_error=AWAY_CODE), "AWAY"),
+        (Client(ends=(unknown,)), "AWAY"),
+    ):
+        with pytest.raises(TopicReadError) as caught:
+            open_reader(client).extents([PLACE], timeout_s=0.01)
+        assert caught.value.trouble.name == trouble
+
+
 def test_a_silent_broker_is_an_error_with_the_clients_reason(open_reader: Open) -> None:
     """A broker that returns nothing counts as unreachable; the reason is the client's own error."""
     client = Client([Message(PLACE, 0)], KafkaError(AWAY_CODE, "Connection refused"))
