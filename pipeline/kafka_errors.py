@@ -46,6 +46,32 @@ _TROUBLES = {
 
 _MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
 
+MISSING_S = 10.0
+"""How long Kafka must report a topic as missing before it counts as deleted."""
+
+
+class MissingTopic:
+    """Decides whether a topic that Kafka reports as missing was deleted.
+
+    The rule: one such answer proves nothing. A broker that has just started does not know its
+    topics until the controller has sent them to it (Kafka's UpdateMetadata, or the metadata log of
+    KRaft), and a topic that was created a moment ago is not known to all brokers. Kafka's own
+    clients therefore retry UNKNOWN_TOPIC_OR_PARTITION.
+    """
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def is_deleted(self, now_s: float) -> bool:
+        """Note the answer that it is missing; return whether there was no other one for `MISSING_S`."""
+        if self._since_s is None:
+            self._since_s = now_s
+        return now_s - self._since_s >= MISSING_S
+
+    def reset(self) -> None:
+        """Note any other answer, or none."""
+        self._since_s = None
+
 
 class TopicReadError(KcmError):
     """Records cannot be read: the kind of problem, Kafka's text, and the line for the user."""

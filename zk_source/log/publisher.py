@@ -1,7 +1,9 @@
-"""Publishes changes to the log: batched, in order, each at most once, within a bound.
+"""Publishes changes to the log: batched, in order, each once, within a bound.
 
 The rule: the log has the order of the calls of `add`. An idempotent producer keeps that order over
-retries. The producer is given few messages at a time and the rest waits here, so that everything
+retries. Only when Kafka reports the topic as missing for a moment (`MissingTopic`) does another one
+send again, in order, what was not acknowledged. Some of it may then be in the log twice, which
+readers notice by its position. The producer is given few messages at a time and the rest waits here, so that everything
 that waits can be dropped and counted at once while the pipeline's Kafka is away. The seqs show such
 a hole, and a resync repairs it. While a message is in flight, the next one is filled: in a storm a
 few messages carry many changes, and at rest no change waits. Bounds: the settings' bytes and
@@ -10,7 +12,7 @@ it is sent when Kafka is back, before anything newer.
 """
 
 from collections import deque
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +27,7 @@ from controller_model.records.changes import (
     encode_change,
     join_changes,
 )
+from pipeline.kafka_errors import MISSING_S, ReadTrouble, trouble_of
 from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, client_properties
 from zk_source.config import WatchSettings
@@ -46,6 +49,15 @@ class _Waiting(NamedTuple):
     position: Position
 
 
+class _Message(NamedTuple):
+    """A message in the producer."""
+
+    last: Position
+    """The position of its newest change."""
+    changes: int
+    data: bytes
+
+
 class Failure(NamedTuple):
     """How many changes Kafka did not accept, and why. After a failure the producer cannot be used."""
 
@@ -57,7 +69,7 @@ class Publisher:
     """Appends to the log of one cluster."""
 
     def __init__(self, settings: WatchSettings, topics: EnsuredTopics) -> None:
-        properties: dict[str, Any] = {
+        self._properties: dict[str, Any] = {
             **client_properties(settings),
             "enable.idempotence": True,
             "acks": "all",
@@ -65,11 +77,11 @@ class Publisher:
             # 0 means for ever: the publisher decides what to drop, and counts it.
             "message.timeout.ms": 0,
             "message.max.bytes": LARGEST_MESSAGE_BYTES,
-            # A missing topic is reported after this time; the topics existed when the watcher
-            # started.
-            "topic.metadata.propagation.max.ms": 5_000,
+            # How long a new producer waits for a topic that Kafka reports as missing.
+            "topic.metadata.propagation.max.ms": int(MISSING_S * 1000),
             "compression.type": "lz4",
             "socket.nagle.disable": True,
+            "error_cb": self._on_error,
         }
         self._topic = topics.names.changes
         self._partition = partition_of(settings.cluster, topics.partitions)
@@ -78,10 +90,14 @@ class Publisher:
         self._most_changes = settings.buffer_changes
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
-        self._messages_in_flight = 0
-        self._bytes_in_flight = 0
+        self._in_flight: deque[_Message] = deque()
         self._failure: Failure | None = None
-        self._producer = Producer({**properties, "error_cb": self._on_error})
+        self._is_missing = False
+        """Kafka has reported the topic as missing: nothing more is given to this producer."""
+        self._replacements = 0
+        self._was_replaced = False
+        """The producer replaces another one, and Kafka has acknowledged nothing since."""
+        self._producer = Producer(self._properties)
         self.acknowledged = NOWHERE
         """The position of the newest change that Kafka has acknowledged."""
         self.bytes_published = 0
@@ -96,7 +112,7 @@ class Publisher:
     @property
     def bytes_held(self) -> int:
         """Bytes of changes that Kafka has not acknowledged."""
-        return self._waiting_bytes + self._bytes_in_flight
+        return self._waiting_bytes + sum(len(message.data) for message in self._in_flight)
 
     @property
     def has_room(self) -> bool:
@@ -109,7 +125,7 @@ class Publisher:
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing is in flight."""
-        return not self._waiting and not self._messages_in_flight
+        return not self._waiting and not self._in_flight
 
     def add(self, change: ZnodeChange) -> None:
         """Append a change; the next `pump` sends it."""
@@ -127,20 +143,8 @@ class Publisher:
         `to_the_end`: nothing more will be added that could fill the last message.
         """
         while self._waiting and self._may_send(to_the_end=to_the_end):
-            changes, data, last = self._next_message()
-            try:
-                self._producer.produce(
-                    self._topic,
-                    value=data,
-                    key=self._key,
-                    partition=self._partition,
-                    on_delivery=self._on_delivery(changes, len(data), last),
-                )
-            except (BufferError, KafkaException) as error:
-                self._fail(changes, str(error))
-                break
-            self._messages_in_flight += 1
-            self._bytes_in_flight += len(data)
+            self._in_flight.append(self._next_message())
+            self._produce(self._in_flight[-1])
 
     def overflowing(self) -> bool:
         """Return whether more waits than the settings allow."""
@@ -156,6 +160,8 @@ class Publisher:
     def poll(self) -> Failure | None:
         """Serve the producer's callbacks; return the failure, None if there is none."""
         self._producer.poll(0)
+        if self._is_missing and self._failure is None:
+            self._replace_producer()
         return self._failure
 
     def abandon(self) -> None:
@@ -180,18 +186,20 @@ class Publisher:
     def _may_send(self, *, to_the_end: bool) -> bool:
         is_due = (
             to_the_end
-            or not self._messages_in_flight
+            or not self._in_flight
             or len(self._waiting) >= MAX_CHANGES_PER_MESSAGE
             or self._waiting_bytes >= MAX_MESSAGE_BYTES
             or not self.has_room
         )
         return (
             is_due
-            and self._messages_in_flight < MOST_MESSAGES_IN_FLIGHT
-            and self._bytes_in_flight < MOST_BYTES_IN_FLIGHT
+            and not self._is_missing
+            and self._failure is None
+            and len(self._in_flight) < MOST_MESSAGES_IN_FLIGHT
+            and sum(len(message.data) for message in self._in_flight) < MOST_BYTES_IN_FLIGHT
         )
 
-    def _next_message(self) -> tuple[int, bytes, Position]:
+    def _next_message(self) -> _Message:
         changes: list[bytes] = []
         size = 0
         last = NOWHERE
@@ -203,21 +211,50 @@ class Publisher:
             changes.append(data)
             size += length
         self._waiting_bytes -= size
-        return len(changes), join_changes(changes), last
+        return _Message(last, len(changes), join_changes(changes))
+
+    def _produce(self, message: _Message) -> None:
+        try:
+            self._producer.produce(
+                self._topic,
+                value=message.data,
+                key=self._key,
+                partition=self._partition,
+                on_delivery=partial(self._on_delivery, self._replacements, message),
+            )
+        except BufferError as error:
+            self._fail(message.changes, str(error))
+        except KafkaException as error:
+            self._on_refusal(message, error.args[0])
 
     def _on_delivery(
-        self, changes: int, size: int, last: Position
-    ) -> Callable[[KafkaError | None, Message], None]:
-        def report(error: KafkaError | None, _message: Message) -> None:
-            self._messages_in_flight -= 1
-            self._bytes_in_flight -= size
-            if error is None:
-                self.bytes_published += size
-                self.acknowledged = max(self.acknowledged, last)
-            else:
-                self._fail(changes, error.str())
+        self, replacements: int, message: _Message, error: KafkaError | None, _: Message
+    ) -> None:
+        if replacements != self._replacements:
+            return  # another producer sends the message again
+        if error is not None:
+            self._on_refusal(message, error)
+            return
+        self._in_flight.remove(message)
+        self._was_replaced = False
+        self.bytes_published += len(message.data)
+        self.acknowledged = max(self.acknowledged, message.last)
 
-        return report
+    def _on_refusal(self, message: _Message, error: KafkaError) -> None:
+        if trouble_of(error) is ReadTrouble.MISSING and not self._was_replaced:
+            self._is_missing = True
+        else:
+            self._fail(message.changes, error.str())
+
+    def _replace_producer(self) -> None:
+        """Give all that is not acknowledged to a new producer, in order."""
+        self._producer.purge()
+        self._producer = Producer(self._properties)
+        self._replacements += 1
+        self._is_missing, self._was_replaced = False, True
+        for message in self._in_flight:
+            if self._failure is None:
+                self._produce(message)
 
     def _fail(self, changes: int, reason: str) -> None:
         before = self._failure.changes if self._failure else 0

@@ -19,7 +19,7 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import partition_of
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.views import AnyView, ClusterView, WatcherBeat, decode_view
-from pipeline.kafka_errors import ReadTrouble, TopicReadError
+from pipeline.kafka_errors import MissingTopic, ReadTrouble, TopicReadError
 from pipeline.runtime import Backoff, get_logger
 from pipeline.supervised_thread import SupervisedThread
 from pipeline.topic_reader import RecordReader
@@ -31,10 +31,7 @@ from zk_source.wire.inbox import Inbox, OtherWatcher, ViewsCut
 FoundT = TypeVar("FoundT")
 
 _MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
-"""Troubles after which a retry can succeed. The others are for the user to fix, or need new topics."""
-
-_MISSED_TIMES = 4
-"""A topic that is missing in this many attempts is not one that was created a moment ago."""
+"""Troubles after which a retry can succeed, besides a topic that is missing for a moment (`MissingTopic`)."""
 
 FIRST_LOOK_BACK = 200
 """Messages read from the end at first; ten times as many while our cluster was not among them."""
@@ -45,6 +42,9 @@ not follow its own (`generation_fencing`)."""
 
 _BEGINNING_EVERY_S = 10.0
 """How often the first offset of the views is requested: after a loss, an exporter that starts lacks views for at most this long."""
+
+_MISSING_EVERY_S = 1.0
+"""How often that is repeated while Kafka reports the topic as missing."""
 
 _TIMEOUT_S = 5.0
 _POLL_S = 0.2
@@ -81,6 +81,9 @@ class Readback:
         self._views_begin: int | None = None
         """The first offset of the views at the last look."""
         self._beginning_due_s = 0.0
+        self._missing = MissingTopic()
+        self._asks_for = [self._views]
+        """The places to ask for: both after a topic was reported as missing, until Kafka answers."""
         self.is_shared = topics.partitions > 1
         """Whether the fold takes other clusters' changes as well, as far as the topics show it."""
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
@@ -94,19 +97,17 @@ class Readback:
         Return None when it was given up. Raise TopicReadError where trying again cannot help.
         """
         pause = Backoff(most_s=_MOST_PAUSE_S)
-        missed = 0
         while not stop.is_set() and while_():
             try:
                 view = self._look_back(self._views, self._last_view)
                 generation = self._look_back(self._log, self._last_generation)
             except TopicReadError as error:
-                missed += error.trouble is ReadTrouble.MISSING
-                new = error.trouble is ReadTrouble.MISSING and missed < _MISSED_TIMES
-                if error.trouble not in _MAY_PASS and not new:
+                if not self._may_pass(error.trouble):
                     raise
                 self._warn(error.trouble, error.reason)
                 stop.wait(pause.next_s())
                 continue
+            self._missing.reset()
             of_view = view.as_of.generation if view else 0
             return History(max(generation or 0, of_view, self._beat_generation), view)
         return None
@@ -140,7 +141,10 @@ class Readback:
             if origin is not None and origin.watcher != self._watcher:
                 inbox.put(origin)
         for notice in batch.notices:
-            if notice.trouble not in _MAY_PASS:
+            if notice.trouble is ReadTrouble.MISSING:
+                self._asks_for = [self._views, self._log]
+                self._beginning_due_s = 0.0
+            elif notice.trouble not in _MAY_PASS:
                 topic = notice.place[0] if notice.place is not None else ""
                 raise TopicReadError(
                     notice.trouble, where=self._where, topic=topic, reason=notice.reason
@@ -159,14 +163,25 @@ class Readback:
             return
         self._beginning_due_s = now_s + _BEGINNING_EVERY_S
         try:
-            (extent,) = self._reader.extents([self._views], timeout_s=_TIMEOUT_S)
+            extent, *_ = self._reader.extents(self._asks_for, timeout_s=_TIMEOUT_S)
         except TopicReadError as error:
-            if error.trouble not in _MAY_PASS:
+            if not self._may_pass(error.trouble):
                 raise
+            if error.trouble is ReadTrouble.MISSING:
+                self._beginning_due_s = now_s + _MISSING_EVERY_S
             return
+        self._missing.reset()
+        self._asks_for = [self._views]
         if self._views_begin is not None and extent.low > self._views_begin:
             inbox.put(ViewsCut())
         self._views_begin = extent.low
+
+    def _may_pass(self, trouble: ReadTrouble) -> bool:
+        """Note a problem; return whether a retry can succeed."""
+        if trouble is ReadTrouble.MISSING:
+            return not self._missing.is_deleted(time.monotonic())
+        self._missing.reset()
+        return trouble in _MAY_PASS
 
     def _noted(self, record: Record) -> Record:
         """Return a record; note whether it is another cluster's, whose name its key is or begins with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -24,6 +25,7 @@ from tests.component.watcher.watching import (
     watching,
 )
 from tests.support.waiting import wait_until
+from zk_source.log.readback import _BEGINNING_EVERY_S
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 
@@ -96,6 +98,31 @@ def test_changes_dropped_while_kafka_is_away_are_repaired_by_a_resync(
     start = next(i for i, c in enumerate(log.changes) if c is started)
     last = {c.path: c.mzxid for c in log.changes[start:] if c.kind is ChangeKind.SET}
     assert last == tree
+
+
+@pytest.mark.full
+def test_a_restart_of_kafka_causes_no_resync(
+    zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
+) -> None:
+    """What changes meanwhile waits. A client says that a topic is missing while no broker answers, and right after."""
+    with kazoo_client(zookeeper) as client:
+        fill(client, zk_chroot)
+        settings = settings_for(zookeeper.connect_string + zk_chroot, pipeline_broker)
+        with LogReader(settings) as log:
+            with watching(settings):
+                log.wait_for(ChangeKind.RESYNC_FINISHED)
+                pipeline_broker.kill()
+                try:
+                    client.set(zk_chroot + STATE, state(1))
+                    time.sleep(_BEGINNING_EVERY_S + 1)  # it asks for the topics at least once
+                finally:
+                    pipeline_broker.start()
+                log.wait_for_tree(published_tree(client, zk_chroot))
+                client.set(zk_chroot + STATE, state(2))
+                log.wait_for_tree(published_tree(client, zk_chroot))
+            goodbye = log.wait_for_goodbye()
+    assert goodbye.dropped == 0
+    assert len([c for c in log.changes if c.kind is ChangeKind.RESYNC_STARTED]) == 1
 
 
 def test_a_resync_larger_than_the_buffer_loses_nothing(

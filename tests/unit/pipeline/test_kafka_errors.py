@@ -6,7 +6,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from pipeline.kafka_errors import ReadTrouble, TopicReadError, reason_of, trouble_of
+from pipeline.kafka_errors import (
+    MISSING_S,
+    MissingTopic,
+    ReadTrouble,
+    TopicReadError,
+    reason_of,
+    trouble_of,
+)
 
 ALL_DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
 REFUSED = KafkaError(KafkaError._TRANSPORT, "Connection refused")
@@ -57,3 +64,14 @@ def test_a_refused_value_is_not_repeated() -> None:
     words = reason_of(caught.value)
     assert "hunter2" in str(caught.value)
     assert words == 'Invalid value for configuration property "sasl.oauthbearer.method"'
+
+
+def test_a_topic_is_deleted_once_kafka_has_reported_it_as_missing_for_long_enough() -> None:
+    """Any other answer in between shows that it was not, and so does an outage: it proves nothing."""
+    missing = MissingTopic()
+    assert not missing.is_deleted(5.0)
+    assert not missing.is_deleted(5.0 + MISSING_S - 0.1)
+    assert missing.is_deleted(5.0 + MISSING_S)
+    missing.reset()
+    assert not missing.is_deleted(6.0 + MISSING_S)
+    assert missing.is_deleted(6.0 + 2 * MISSING_S)

@@ -155,6 +155,16 @@ def test_one_beat_a_second_is_sent_and_at_most_one_is_in_flight(kafka: Kafka) ->
     assert kafka.purged
 
 
+def test_a_missing_topic_is_no_refusal(kafka: Kafka) -> None:
+    """A broker that has just started does not know its topics: the next beat is not delayed."""
+    beating = made()
+    send(beating, 0)
+    kafka.report(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), None)
+    assert (beating.refused, beating.take_refusal()) == (False, None)
+    send(beating, 1_000)
+    assert len(kafka.taken) == 2
+
+
 def test_a_refusal_is_reported_once_and_tried_again_later(kafka: Kafka) -> None:
     """The log continues without beats: rights that were granted before beats existed may not allow them."""
     beating = made()

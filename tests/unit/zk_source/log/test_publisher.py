@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from controller_model.kafka.ids import NOWHERE, partition_of
 from controller_model.records.changes import (
@@ -21,6 +21,7 @@ from controller_model.records.changes import (
     decode_message,
     encode_change,
 )
+from pipeline.kafka_errors import MISSING_S
 from pipeline.settings import load
 from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, topic_names
@@ -206,7 +207,7 @@ def test_the_producer_is_idempotent_and_no_message_times_out(
             "linger.ms": 0,
             "socket.nagle.disable": True,
             "message.max.bytes": LARGEST_MESSAGE_BYTES,
-            "topic.metadata.propagation.max.ms": 5_000,
+            "topic.metadata.propagation.max.ms": 10_000,
             "compression.type": "lz4",
         }.items()
     )
@@ -309,6 +310,61 @@ def test_a_change_that_the_producer_does_not_take_is_a_failure(brokers: list[Bro
     publishing.pump()
     assert publishing.poll() == Failure(MAX_CHANGES_PER_MESSAGE, "the queue is full")
     assert publishing.waiting == 1
+
+
+@pytest.mark.parametrize("code", [KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION])
+def test_a_topic_that_is_missing_for_a_moment_loses_nothing(
+    brokers: list[Broker], code: int
+) -> None:
+    """A broker that has just started does not know its topics: another producer sends the rest, in order."""
+    publishing = publisher_of()
+    for seq in range(3 * MAX_CHANGES_PER_MESSAGE):
+        publishing.add(change(seq))
+    publishing.pump()
+    old = brokers[0]
+    old.open.pop(0)(None, None)
+    late, *refused = old.open
+    refused[0](KafkaError(code), None)
+    old.refuses = KafkaException(KafkaError(code))
+    publishing.add(change(3 * MAX_CHANGES_PER_MESSAGE))
+    publishing.pump(to_the_end=True)
+    assert publishing.poll() is None
+    assert (old.purged, len(old.taken), len(brokers)) == (True, 3, 2)
+    late(KafkaError(KafkaError._PURGE_INFLIGHT), None)
+    assert publishing.poll() is None
+    publishing.pump(to_the_end=True)
+    assert sent(brokers[1]) == list(range(MAX_CHANGES_PER_MESSAGE, 3 * MAX_CHANGES_PER_MESSAGE + 1))
+    brokers[1].answer()
+    assert publishing.idle
+    assert publishing.acknowledged.seq == 3 * MAX_CHANGES_PER_MESSAGE
+    assert publishing.poll() is None
+
+
+def test_a_producer_that_reports_the_topic_as_missing_is_replaced(brokers: list[Broker]) -> None:
+    """Also when it says so before it takes a message, which the next one then takes."""
+    publishing = publisher_of()
+    brokers[0].refuses = KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+    publishing.add(change(1))
+    publishing.pump()
+    assert publishing.poll() is None
+    assert sent(brokers[1]) == [1]
+
+
+def test_a_topic_that_stays_missing_is_a_failure(brokers: list[Broker]) -> None:
+    """A new producer waits for it for `MISSING_S`; if that fails before anything is acknowledged, it was deleted."""
+    publishing = publisher_of()
+    missing = KafkaError(KafkaError._UNKNOWN_TOPIC, "unknown topic")
+    for seq in range(2):
+        publishing.add(change(seq))
+        publishing.pump()
+        brokers[-1].answer(missing)
+        assert publishing.poll() is None
+        assert brokers[-1].properties["topic.metadata.propagation.max.ms"] == MISSING_S * 1000
+        if not seq:
+            brokers[-1].answer()
+    brokers[-1].answer(missing)
+    assert publishing.poll() == Failure(1, "unknown topic")
+    assert len(brokers) == 3
 
 
 def test_a_close_is_clean_if_kafka_acknowledges_everything_in_time(brokers: list[Broker]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError
 
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import ClusterView, encode_view
-from pipeline.kafka_errors import TopicReadError
+from pipeline.kafka_errors import MISSING_S, TopicReadError
 from pipeline.runtime import Backoff
 from pipeline.settings import load
 from pipeline.topic_records import Place
@@ -20,13 +22,7 @@ from tests.support.samples import beat, cluster_view
 from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
 from zk_source.log import readback as readback_module
-from zk_source.log.readback import (
-    _MISSED_TIMES,
-    FIRST_LOOK_BACK,
-    MOST_LOOK_BACK,
-    History,
-    Readback,
-)
+from zk_source.log.readback import FIRST_LOOK_BACK, MOST_LOOK_BACK, History, Readback
 from zk_source.wire.inbox import Inbox, Item, OtherWatcher, ViewsCut
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -34,6 +30,7 @@ pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 NAMES = topic_names("kcm")
 VIEWS: Place = (NAMES.views, 0)
 LOG: Place = (NAMES.changes, 0)
+MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def readback(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
@@ -204,16 +201,65 @@ def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
     assert waiting.history(threading.Event(), while_=lambda: next(leads)) is None
 
 
-def test_a_missing_topic_is_looked_up_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was created a moment ago, and not every broker knows that at once."""
+@pytest.fixture
+def at_a_second_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the readback's clock go on by a second with each time that it is read."""
+    seconds = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
+    monkeypatch.setattr(readback_module, "time", clock)
+
+
+@pytest.mark.usefixtures("at_a_second_each")
+def test_a_missing_topic_is_looked_up_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was created a moment ago, or a broker has just started: not every broker knows it at once."""
     monkeypatch.setattr(readback_module, "Backoff", lambda **_: Backoff(first_s=0.001))
-    missing = KafkaError.UNKNOWN_TOPIC_OR_PART
-    there = Client(ends=(*[missing] * (_MISSED_TIMES - 1), (0, 0)))
+    there = Client(ends=(*[MISSING] * int(MISSING_S), (0, 0)))
     history = readback(monkeypatch, there).history(threading.Event(), while_=lambda: True)
     assert history == History(0, None)
-    gone = Client(ends=(*[missing] * _MISSED_TIMES, (0, 0)))
+    gone = Client(ends=(*[MISSING] * (int(MISSING_S) + 1), (0, 0)))
     with pytest.raises(TopicReadError, match="there is no topic"):
         readback(monkeypatch, gone).history(threading.Event(), while_=lambda: True)
+
+
+@pytest.mark.usefixtures("at_a_second_each")
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([MISSING] * 3, id="for a moment"),
+        pytest.param([*[MISSING] * 3, AWAY_CODE] * 4, id="around outages"),
+    ],
+)
+def test_a_topic_that_is_missing_for_a_moment_does_not_end_the_following(
+    monkeypatch: pytest.MonkeyPatch, answers: list[int]
+) -> None:
+    """A broker that has just started does not know its topics; a fetch or a question finds that."""
+    client = Client(ends=((0, 0), (0, 0), *answers, (0, 0)))
+    following = readback(monkeypatch, client)
+    following.history(threading.Event(), while_=lambda: True)
+    client.polls += [[Message(LOG, 0, MISSING)]]
+    inbox = Inbox()
+    following.follow(inbox)
+    wait_until(lambda: len(client.ends) == 1)
+    client.polls += [[change(0, 1, "she")]]
+    assert isinstance(take(inbox), OtherWatcher)
+    following.check()
+    following.close()
+
+
+@pytest.mark.usefixtures("at_a_second_each")
+@pytest.mark.parametrize("place", [VIEWS, LOG])
+def test_a_topic_that_stays_missing_ends_the_following(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    """It was deleted: a new term creates it, and fills it by a resync."""
+    client = Client(ends=((0, 0), (0, 0), MISSING))
+    following = readback(monkeypatch, client)
+    following.history(threading.Event(), while_=lambda: True)
+    client.polls += [[Message(place, 0, MISSING)]]
+    following.follow(Inbox())
+    line = wait_until(lambda: _line(following))
+    assert line.startswith("there is no topic kcm.")
+    following.close()
 
 
 def test_a_history_that_may_not_be_read_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

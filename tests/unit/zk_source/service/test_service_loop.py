@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, decode_message
 from controller_model.records.views import ResyncWanted, WatcherBeat, decode_view, encode_view
+from pipeline import kafka_errors
 from pipeline.kafka_errors import TopicReadError
 from pipeline.runtime import Backoff, ConflictError, EnvironmentProblemError
 from pipeline.settings import load
@@ -777,6 +778,7 @@ def test_a_term_with_missing_topics_ends_so_that_they_are_created_again(
     """A leader that reads them starts over, which creates them; a standby creates them when it leads."""
     stage = Stage(monkeypatch)
     monkeypatch.setattr(readback, "Backoff", lambda **_: Backoff(first_s=0.001))
+    monkeypatch.setattr(kafka_errors, "MISSING_S", 0.0)
     stage.client.ends = [KafkaError.UNKNOWN_TOPIC_OR_PART]
     check_readable(load(WatchSettings, cluster="prod"), TOPICS, threading.Event())
     with pytest.raises(LogLostError, match="there is no topic") as lost:
