@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.clock import clock_ms
 from pipeline.java import find_java
-from pipeline.kafka_errors import TopicReadError
+from pipeline.kafka_errors import MissingTopic, TopicReadError
 from pipeline.runtime import (
     Backoff,
     EnvironmentProblemError,
@@ -221,6 +221,7 @@ class _Fold:
         """Watch a running query; return why it failed, None when it is to be ended."""
         self._batch = -1
         progress = ProgressReader()
+        missing = MissingTopic()
         self._batch_clock.begin()
         while not self._stop.wait(POLL_S):
             with self._watchdog.allow(ANSWER_S):
@@ -230,13 +231,12 @@ class _Fold:
                     return failures.describe(failure_text(query))
             self._watchdog.thread.check()
             probe.thread.check()
-            answer = probe.answer
             self._log_away(probe.failure)
             hangs = self._batch_clock.look(_log_end(probe))
             if hangs is not None:
                 self._watchdog.end(hangs)
                 return QueryFailure(FailureKind.HUNG, hangs)
-            changed = None if answer is None else topics_changed(lineage, answer.ids)
+            changed = _changed(lineage, probe, missing)
             if changed is not None:
                 self._log.warning("the topics changed", what=changed)
                 self._metrics.restarts.labels("topics").inc()
@@ -328,6 +328,15 @@ class _Fold:
             self._session.close()
             self._session = None
             self._log.info("Spark has ended", took_s=round(time.monotonic() - began, 1))
+
+
+def _changed(lineage: Lineage, probe: TopicProbe, missing: MissingTopic) -> str | None:
+    """Return what happened to the topics; None while they are the same or one is missing for a moment."""
+    ids = probe.answer.ids if probe.answer is not None and probe.failure is None else None
+    if ids is not None and lineage.topic_ids.keys() - ids:
+        return topics_changed(lineage, ids) if missing.is_deleted(time.monotonic()) else None
+    missing.reset()
+    return None if ids is None else topics_changed(lineage, ids)
 
 
 def _log_end(probe: TopicProbe) -> int | None:

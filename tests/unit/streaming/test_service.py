@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from pipeline.kafka_errors import ReadTrouble, TopicReadError
+from pipeline.kafka_errors import MISSING_S, ReadTrouble, TopicReadError
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
@@ -451,6 +451,34 @@ def test_recreated_topics_restart_the_query_without_a_pause(
     assert (played.restarts("topics"), played.pauses_s) == (6, [])
     assert [query.stops for query in played.queries] == [1] * 7
     assert len(played.lineages) == 7
+
+
+@pytest.mark.parametrize("away", [None, "down"])
+def test_a_topic_that_is_missing_for_a_moment_does_not_end_the_query(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, away: str | None
+) -> None:
+    """A broker that has just started does not know its topics; an outage proves nothing either."""
+    played = FakeQueries(monkeypatch, tmp_path, [(0, "not reached")])
+    there = dict.fromkeys(NAMES, "id")
+    gone = dict.fromkeys(list(NAMES)[1:], "id")
+    between = (there, None) if away is None else (gone, away)
+    moment = [(gone, None)] * int(MISSING_S)
+    answers = [*moment, between, *moment, between, *moment, (gone, None)]
+    now_s = itertools.count()
+    seconds = [0]
+    clock = SimpleNamespace(monotonic=lambda: float(seconds[0]))
+    monkeypatch.setattr("streaming.service.time", clock)
+
+    def look(_log_end: int | None) -> None:
+        seconds[0] = next(now_s)
+        ids, failure = answers[seconds[0]]
+        played.probe.answer, played.probe.failure = SimpleNamespace(ids=ids, ends={}), failure
+
+    watch = SimpleNamespace(begin=_nothing, moved=_nothing, look=look)
+    monkeypatch.setattr("streaming.service.BatchClock", lambda: watch)
+    played.on_turn = lambda query: running(query) if len(played.queries) == 1 else None
+    played.run()
+    assert (played.restarts("topics"), seconds[0]) == (1, len(answers) - 1)
 
 
 def test_a_batch_that_hangs_restarts_the_jvm(
