@@ -22,7 +22,7 @@ from tests.simulation.zookeeper import Connection
 from zk_source.config import WatchSettings
 from zk_source.election.leader_elector import SoleWatcher
 from zk_source.service.metrics import WatcherMetrics
-from zk_source.service.service import LeaseLostError, LogLostError, WatcherService
+from zk_source.service.service import LeaseLostError, WatcherService
 from zk_source.watcher.subscriptions import OneShotWatches
 from zk_source.wire.inbox import Inbox, Item, Notification
 from zk_source.wire.operations import Request, Sync
@@ -30,8 +30,8 @@ from zk_source.wire.operations import Request, Sync
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-_ENDS = (LeaseLostError, LogLostError, ConflictError, EnvironmentProblemError)
-"""The errors that may end a watcher; any other error is a bug, and is raised."""
+_ENDS = (LeaseLostError, ConflictError, EnvironmentProblemError)
+"""The errors that may end a watcher; any other error is a bug, and is raised: no topic is deleted."""
 
 
 class Proof(NamedTuple):
@@ -80,10 +80,9 @@ class Edge:
         self.inbox = self.service._inbox
         self.sockets = cast("Sockets", self.service._ensemble)
         self.publisher = self.service._publisher
-        self._producers = [
-            cast("Producer", each._producer) for each in (self.publisher, self.service._beats)
-        ]
         vars(self.inbox)["take"] = self._take
+        if world.kafka_starts is not None:
+            world.kafka_starts.rest()  # reading the topics' ends waits for that
         self._do(lambda: self.service._begin(threading.Event()))
         self.wake(0)
 
@@ -125,10 +124,19 @@ class Edge:
             self.lease.reconnect()
             self.lease._prove_soon()
 
+    @property
+    def _producers(self) -> list[Producer]:
+        return [cast("Producer", each._producer) for each in (self.publisher, self.service._beats)]
+
     def send_what_waits(self) -> None:
         """Let the producers send their queued messages."""
         for producer in self._producers:
             producer.send_next()
+
+    def hear_of_missing_topics(self) -> None:
+        """Let the producers read in Kafka's metadata that it has no such topics."""
+        for producer in self._producers:
+            producer.lose_topic()
 
     def cut(self) -> None:
         """Lose the connection; reconnect soon."""

@@ -34,6 +34,9 @@ _END = KafkaError._PARTITION_EOF
 _CUT = KafkaError._AUTO_OFFSET_RESET
 _LATE = KafkaError._MSG_TIMED_OUT
 _AWAY = KafkaError._TRANSPORT
+_MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
+_NO_TOPIC = KafkaError._UNKNOWN_TOPIC
+_NO_PARTITION = KafkaError._UNKNOWN_PARTITION
 
 
 class _Given(NamedTuple):
@@ -53,6 +56,7 @@ class Producer:
         self._world = world
         self._edge = edge
         self._gives_up_ms: int = properties["message.timeout.ms"]
+        self._lost_topic = False
         self._given: deque[_Given] = deque()
         self._delivered: deque[tuple[OnDelivery, KafkaError | None]] = deque()
         self._next_at = 0
@@ -60,8 +64,11 @@ class Producer:
     def produce(
         self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: OnDelivery
     ) -> None:
-        """Take a message."""
+        """Take a message; not while Kafka says that the topic is missing, which it did not before."""
         world = self._world
+        self._lost_topic = self._lost_topic and world.topics_unknown
+        if self._lost_topic:
+            raise KafkaException(KafkaError(_NO_TOPIC))
         given = _Given(topic, partition, key, value, on_delivery)
         self._given.append(given)
         self._next_at = max(self._next_at, world.clock.now + world.rng.choice((1, 2, 5, 40)))
@@ -72,7 +79,7 @@ class Producer:
     def send_next(self) -> None:
         """Make Kafka accept the oldest message, unless it is down or the process is stopped."""
         world, edge = self._world, self._edge
-        if not self._given or not edge.alive or edge.paused:
+        if not self._given or not edge.alive or edge.paused or world.topics_unknown:
             return
         back_at = self._back_at
         if back_at > world.clock.now:
@@ -104,6 +111,13 @@ class Producer:
             self._delivered.append((given.on_delivery, KafkaError(_LATE)))
             self._edge.wake(0)
 
+    def lose_topic(self) -> None:
+        """Fail all messages: Kafka's metadata say that the topic is missing."""
+        self._lost_topic = True
+        while self._given:
+            self._delivered.append((self._given.popleft().on_delivery, KafkaError(_NO_PARTITION)))
+        self._edge.wake(0)
+
     def poll(self, _timeout_s: float) -> None:
         """Report deliveries."""
         while self._delivered:
@@ -112,7 +126,9 @@ class Producer:
 
     def flush(self, timeout_s: float) -> None:
         """Deliver the rest, if there is time and Kafka accepts it."""
-        while timeout_s and self._given and self._back_at <= self._world.clock.now:
+        world = self._world
+        is_reached = self._back_at <= world.clock.now and not world.topics_unknown
+        while timeout_s and self._given and is_reached:
             self._append(self._given.popleft())
         self.poll(0)
 
@@ -185,6 +201,7 @@ class Consumer:
         self._next: dict[Place, int] = {}
         self._at_end: set[Place] = set()
         self._cut: set[Place] = set()
+        self._missing: set[Place] = set()
         self._epochs: dict[Place, int] = {}
         self._ready: deque[Message] = deque()
 
@@ -193,6 +210,7 @@ class Consumer:
         self._ready.clear()
         self._at_end.clear()
         self._cut.clear()
+        self._missing.clear()
         self._next = {
             (each.topic, each.partition): self._world.at((each.topic, each.partition)).low
             if each.offset == OFFSET_BEGINNING
@@ -218,6 +236,12 @@ class Consumer:
         topic, offset = self._world.at(place), self._next[place]
         if place in self._cut:
             return
+        if self._world.topics_unknown:
+            if place not in self._missing:
+                self._missing.add(place)
+                self._ready.append(Message(place, None, _MISSING))
+            return
+        self._missing.discard(place)
         is_cut_off = any(end < offset for end in topic.cuts[self._epochs[place] :])
         self._epochs[place] = len(topic.cuts)
         if is_cut_off or not topic.low <= offset <= topic.end:
@@ -237,6 +261,8 @@ class Consumer:
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         """Return the first and the end offset of a partition."""
         assert timeout > 0
+        if self._world.topics_unknown:
+            raise KafkaException(KafkaError(_MISSING))
         topic = self._world.at((place.topic, place.partition))
         return topic.low, topic.end
 
@@ -276,6 +302,8 @@ class Admin:
         future: Future[Any] = Future()
         if self._world.exporter.is_cut_off:
             future.set_exception(KafkaException(KafkaError(_AWAY)))
+        elif self._world.topics_unknown:
+            future.set_exception(KafkaException(KafkaError(_MISSING)))
         else:
             future.set_result(answer)
         return future

@@ -32,8 +32,12 @@ from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.view_store import ViewStore
+from pipeline import topics
+from pipeline.kafka_errors import MissingTopic
 from pipeline.runtime import Backoff
+from pipeline.settings import PipelineSettings
 from pipeline.topic_records import Record
+from pipeline.topics import EnsuredTopics, TopicNames
 from streaming import failures, service
 from streaming import processor as processor_module
 from streaming.failures import FailureKind
@@ -618,7 +622,37 @@ def full_disk_ends_the_fold() -> AbstractContextManager[None]:
     return _patched(service._Fold, "_wait_for_machine", raise_it)
 
 
+class _HastyMissingTopic(MissingTopic):
+    def is_deleted(self, now_s: float) -> bool:
+        return bool(now_s)
+
+
+def missing_topic_ends_the_watcher() -> AbstractContextManager[None]:
+    """The first answer that a topic is missing is believed, and the watcher starts over."""
+    return _patched(readback, "MissingTopic", _HastyMissingTopic)
+
+
+def missing_topic_ends_the_query() -> AbstractContextManager[None]:
+    """The same in the fold: the query is ended."""
+    return _patched(service, "MissingTopic", _HastyMissingTopic)
+
+
+def partitions_of_the_settings() -> AbstractContextManager[None]:
+    """Topics that a broker did not know at first count as having the settings' number of partitions."""
+    real = topics._ensure_once
+
+    def ensure_once(admin: Any, names: TopicNames, settings: PipelineSettings) -> EnsuredTopics:
+        found = topics.describe_topics(admin, names)
+        ensured = real(admin, names, settings)
+        return ensured if found else ensured._replace(partitions=settings.partitions)
+
+    return _patched(topics, "_ensure_once", ensure_once)
+
+
 PLANTED: Mapping[str, Plant] = {
+    "missing topic ends the watcher": missing_topic_ends_the_watcher,
+    "missing topic ends the query": missing_topic_ends_the_query,
+    "partitions of the settings": partitions_of_the_settings,
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
     "hole ignored": hole_ignored,
@@ -678,6 +712,9 @@ PLANTED: Mapping[str, Plant] = {
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
+    "missing topic ends the watcher": (29, 34),
+    "missing topic ends the query": (174, 249),
+    "partitions of the settings": (510, 1070),
     "no dedupe": (0, 2),
     "stale applied": (28, 116),
     "hole ignored": (12, 15),

@@ -23,7 +23,8 @@ repeated, damaged and forged as well, and the second of which loses beginnings, 
 nothing of that may show in another cluster. One seed of fifteen loses the beginning of its views again and again. In
 one of fifteen somebody writes into the log what `kcm elect` writes there, good or hostile: nothing but an election's
 origin may follow from it. In one of ten ZooKeeper throttles its clients: what they ask waits its turn, for longer
-than their sessions live or not, or is refused because it has waited, perhaps by a server that lags. In two of
+than their sessions live or not, or is refused because it has waited, perhaps by a server that lags. In one of
+thirteen the pipeline's Kafka starts: until it has read its metadata it reports its topics as missing. In two of
 twenty-one somebody runs `kcm elect`, which Kafka answers well or not, while leaders move and brokers go. Three
 browsers look at the live page, of the cluster, of another or of all; they are prompt or slow, or take nothing, and
 come and go. The exporter's server stands still now and then, or a mistake is made about one cluster. In one seed of
@@ -43,7 +44,8 @@ takes what it is sent hears a beat each second, whatever befalls the figures of 
 takes its figures for live. Of `kcm elect`: it asks for nothing but by figures that are live and newer than its pause,
 nothing after a refusal, and nothing once another controller, another registration or more offline partitions were the
 truth for 4 s; what it calls elected was so, and its end accounts for all that it asked for. No part ends by what it
-reads. Of the fold's service: a lineage begins for a reason and for nothing else, the published lineage never goes
+reads, and neither a watcher nor a query ends because a Kafka that starts does not know its topics. Of the fold's
+service: a lineage begins for a reason and for nothing else, the published lineage never goes
 back, no query goes on from what the log has lost or with other topics, what heals by waiting ends no part, and the
 first pause after a batch is short. Once all is healed and quiet: state and figures equal ZooKeeper's, counters are
 those of the log without its repetitions, elections follow the epoch, no request for a resync is open, and pages show

@@ -150,12 +150,17 @@ class ServiceOracle:
         """Judge that a query continues."""
         fold = self._fold
         now = fold.world.clock.now
-        if self.is_of_the_topics or fold.is_cut_off:
+        if self.is_of_the_topics or fold.is_cut_off or fold.world.topics_unknown:
             self._stale_since = None
         elif self._stale_since is None:
             self._stale_since = now
         elif now - self._stale_since > STALE_MS:
             raise BrokenError("other topics end a query", f"{now - self._stale_since} ms later")
+
+    def on_other_topics(self) -> None:
+        """Judge that a query is ended because its topics are others."""
+        if self.is_of_the_topics:
+            raise BrokenError("a query goes on while its topics are the same", "it was ended")
 
     def on_end(self, error: KcmError) -> None:
         """Judge that the part ends with a line for its user."""

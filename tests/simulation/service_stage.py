@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import ConfigResource
+from confluent_kafka.admin import ConfigResource, NewTopic
 
 from pipeline import topic_reader
 from pipeline import topics as topics_module
@@ -137,6 +137,8 @@ class ServiceLogger(NoLogger):
 
     def info(self, text: str, **about: object) -> None:
         """Trace a line."""
+        if text == "the topics changed":
+            self._fold.judge.on_other_topics()
         cleaned = {name: self._fold.without_folder(str(value)) for name, value in about.items()}
         super().info(text, **cleaned)
 
@@ -240,6 +242,16 @@ class FoldAdmin(Admin):
             for name in topics.topic_names
         }
 
+    def create_topics(
+        self, topics: list[NewTopic], operation_timeout: float, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        """Refuse: the controller knows them, also while a broker that has just started does not."""
+        assert min(operation_timeout, request_timeout) > 0
+        futures: dict[str, Future[Any]] = {each.topic: Future() for each in topics}
+        for future in futures.values():
+            future.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)))
+        return futures
+
     def describe_configs(
         self, resources: list[ConfigResource], request_timeout: float
     ) -> dict[ConfigResource, Future[Any]]:
@@ -261,6 +273,10 @@ class FoldAdmin(Admin):
         future: Future[Any] = Future()
         if self._fold.is_cut_off:
             future.set_exception(KafkaException(KafkaError(_AWAY)))
+        elif self._world.topics_unknown:
+            future.set_exception(
+                KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
+            )
         else:
             future.set_result(answer)
         return future

@@ -20,6 +20,7 @@ from tests.simulation.edge import Edge, Proof
 from tests.simulation.electing import Electing, is_electing
 from tests.simulation.election import Election, SimulatedCandidacy
 from tests.simulation.kafka import MOST_PARTITIONS, KafkaCluster
+from tests.simulation.kafka_starts import KafkaStarts, has_starts
 from tests.simulation.live_page import Viewers
 from tests.simulation.neighbour import NEIGHBOURS, Neighbour
 from tests.simulation.oracle import Oracle
@@ -78,6 +79,7 @@ class World:
         self.preferred: Server | None = None
         self._found()
         self._backup = self._take_backup()
+        self.kafka_starts = KafkaStarts(self) if has_starts(seed) else None
         self.oracle = Oracle(self)
         self.published = Published()
         self.fold = fold_of(self)
@@ -117,6 +119,11 @@ class World:
                 follower = self._beside_log if name == self.log.name else self._beside
                 topic.beside.followers.append(follower)
 
+    @property
+    def topics_unknown(self) -> bool:
+        """Whether the pipeline's Kafka has just started and reports its topics as missing."""
+        return self.kafka_starts is not None and self.kafka_starts.is_ignorant
+
     def hit(self, kind: str) -> None:
         """Count a fault that occurred."""
         self.hits[kind] += 1
@@ -141,6 +148,8 @@ class World:
             self.asking.act()
         if self.throttling is not None:
             self.throttling.act()
+        if self.kafka_starts is not None:
+            self.kafka_starts.act()
         self.fold.act()
         self.kafka.act()
         self._times.append((self.clock.now, self.zk.era, self.zk.zxid))
@@ -301,6 +310,8 @@ class World:
         self.zk.end_refusals()
         if self.throttling is not None:
             self.throttling.rest()
+        if self.kafka_starts is not None:
+            self.kafka_starts.rest()
         if self.electing is not None:
             self.electing.rest()
         self.kafka.repair()
