@@ -21,7 +21,7 @@ from exporter.core.status import ReadingState
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
-from pipeline.kafka_errors import ReadTrouble
+from pipeline.kafka_errors import MissingTopic, ReadTrouble
 from pipeline.runtime import get_logger
 from pipeline.supervised_thread import STANDSTILL_S, Standstill, where
 from pipeline.topic_probe import TopicProbe, TopicsAnswer
@@ -68,6 +68,9 @@ class ReadingThread:
         """Whether the end of the views is not reached yet, so that records may be of any age."""
         self._last_answer: TopicsAnswer | None = None
         self._ids: dict[str, str] = {}
+        self._missing = MissingTopic()
+        self._is_whole = True
+        """Whether Kafka's last answer had all topics."""
         self._forget_at_s: float | None = None
         self._turns = 0
         self._standstill = Standstill()
@@ -218,8 +221,7 @@ class ReadingThread:
             self._reread(consumer, cut, "lost records")
         has_moved = bool(batch.records or batch.at_end)
         # A deleted topic gets no more records: its partitions would count as read to their ends for ever.
-        is_whole = not self._state.status.topics_gone
-        if has_moved and is_whole and self._at_end >= set(self._places):
+        if has_moved and self._is_whole and self._at_end >= set(self._places):
             self._set_status(records_left=0)
             self._note_end(self._state.steady())
 
@@ -240,6 +242,7 @@ class ReadingThread:
                 self._log.warning("the pipeline's Kafka does not answer", reason=probe.failure)
             else:
                 self._log.info("the pipeline's Kafka answers again")
+            self._missing.reset()
         answer = probe.answer
         if answer is None or answer is self._last_answer:
             self._forget(views_topic)
@@ -268,6 +271,11 @@ class ReadingThread:
         ago_ms = self._state.steady() - answer.asked_at
         self._metrics.kafka_answered.set((self._clock() - ago_ms) / 1000)
         gone = tuple(sorted(set(self._ids) - set(answer.ids)))
+        self._is_whole = not gone
+        if self._is_whole:
+            self._missing.reset()
+        elif not self._missing.is_deleted(answer.asked_at / 1000):
+            gone = ()
         if gone and gone != self._state.status.topics_gone:
             self._log.warning("topics are gone", topics=", ".join(gone))
         self._set_status(
@@ -276,7 +284,7 @@ class ReadingThread:
             log_written_at={p: at for (_, p), at in answer.written_at.items()},
             records_left=sum(left.values()),
         )
-        if not gone and not any(left.values()):
+        if self._is_whole and not any(left.values()):
             self._note_end(max(answer.asked_at, self._state.status.read_at or 0))
 
     def _note_end(self, at: int) -> None:

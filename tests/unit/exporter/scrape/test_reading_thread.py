@@ -12,7 +12,7 @@ import structlog
 from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.views import AnyView
 from exporter.scrape import reading_thread
-from pipeline.kafka_errors import ReadTrouble
+from pipeline.kafka_errors import MISSING_S, ReadTrouble
 from pipeline.supervised_thread import StandstillError
 from pipeline.topic_probe import TopicsAnswer
 from pipeline.topic_records import Notice, Place, ReadBatch, Record
@@ -43,6 +43,7 @@ from tests.support.samples import (
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 CHANGES = "kcm.changes"
+MISSING_MS = int(MISSING_S * 1000)
 
 VIEWS_OF_EACH_KIND: list[AnyView] = [
     cluster_view(incidents=IncidentsSummary(last_closed=last_incident())),
@@ -171,15 +172,18 @@ def test_topics_are_not_read_to_the_end_while_one_is_gone() -> None:
     consumer: Any = Consumer({(VIEWS, 0): 5, (EVENTS, 0): 7})
     reading.thread._places = [(VIEWS, 0), (EVENTS, 0)]
     reading.thread._ids = {VIEWS: f"id-{VIEWS}", EVENTS: f"id-{EVENTS}"}
-    reading.thread._note_answer(answered(T0, {(VIEWS, 0): 5}, VIEWS), consumer)
-    assert reading.state.status.topics_gone == (EVENTS,)
+    for asked_at, gone in ((T0, ()), (T0 + MISSING_MS, (EVENTS,))):
+        reading.thread._note_answer(answered(asked_at, {(VIEWS, 0): 5}, VIEWS), consumer)
+        assert reading.state.status.topics_gone == gone
+        reading.thread._note(ReadBatch([], [(VIEWS, 0), (EVENTS, 0)], []), consumer)
     assert reading.state.status.read_at is None
     assert not reading.state.status.read_to_end_once
     reading.thread._note(ReadBatch([], [(VIEWS, 0), (EVENTS, 0)], []), consumer)
     assert reading.state.status.read_at is None
     both = {(VIEWS, 0): 5, (EVENTS, 0): 7}
-    reading.thread._note_answer(answered(T0 + 1, both, VIEWS, EVENTS), consumer)
-    assert reading.state.status.read_at == T0 + 1
+    asked_at = T0 + 2 * MISSING_MS
+    reading.thread._note_answer(answered(asked_at, both, VIEWS, EVENTS), consumer)
+    assert reading.state.status.read_at == asked_at
     assert reading.state.status.read_to_end_once
 
 
@@ -413,11 +417,31 @@ def test_gone_topics_are_logged_once() -> None:
     """They are logged again only when others are gone."""
     reading = following()
     with structlog.testing.capture_logs() as logged:
-        for topics in ((VIEWS, EVENTS, CHANGES), (VIEWS,), (VIEWS,), (), (VIEWS, EVENTS, CHANGES)):
+        whole = (VIEWS, EVENTS, CHANGES)
+        for topics in (whole, (VIEWS,), (VIEWS,), (VIEWS,), (), whole):
             consider(reading, answered(reading.now, {}, *topics))
+            reading.now += MISSING_MS
     said = [line["topics"] for line in logged if "topics" in line]
     assert said == [f"{CHANGES}, {EVENTS}", f"{CHANGES}, {EVENTS}, {VIEWS}"]
     assert reading.state.status.topics_gone == ()
+
+
+def test_topics_that_are_missing_for_a_moment_are_not_gone() -> None:
+    """A broker that has just started does not know them; while Kafka does not answer, none is missing."""
+    reading = following()
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            consider(reading, answered(reading.now, {}))
+            reading.now += MISSING_MS - 1
+            consider(reading, answered(reading.now, {}))
+            consider(reading, None, failure="refused")
+            reading.now += 1
+        assert reading.state.status.topics_gone == ()
+        consider(reading, answered(reading.now, {}), failure=None)
+        reading.now += MISSING_MS
+        consider(reading, answered(reading.now, {}))
+    assert reading.state.status.topics_gone == tuple(sorted((VIEWS, EVENTS, CHANGES)))
+    assert len([line for line in logged if "topics" in line]) == 1
 
 
 def test_read_to_end_at_is_the_time_of_the_first_end() -> None:
