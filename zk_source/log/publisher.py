@@ -3,12 +3,12 @@
 The rule: the log has the order of the calls of `add`. An idempotent producer keeps that order over
 retries. Only when Kafka reports the topic as missing for a moment (`MissingTopic`) does another one
 send again, in order, what was not acknowledged. Some of it may then be in the log twice, which
-readers notice by its position. The producer is given few messages at a time and the rest waits here, so that everything
-that waits can be dropped and counted at once while the pipeline's Kafka is away. The seqs show such
-a hole, and a resync repairs it. While a message is in flight, the next one is filled: in a storm a
-few messages carry many changes, and at rest no change waits. Bounds: the settings' bytes and
-changes here, and `MOST_BYTES_IN_FLIGHT` in the producer. What is in the producer is never dropped:
-it is sent when Kafka is back, before anything newer.
+readers notice by its position. The producer is given few messages at a time and the rest waits
+here, so that everything that waits can be dropped and counted at once while the pipeline's Kafka is
+away. The seqs show such a hole, and a resync repairs it. While a message is in flight, the next one
+is filled: in a storm a few messages carry many changes, and at rest no change waits. Bounds: the
+settings' bytes and changes here, and `MOST_BYTES_IN_FLIGHT` in the producer. What is in the
+producer is never dropped: it is sent when Kafka is back, before anything newer.
 """
 
 from collections import deque
