@@ -91,10 +91,10 @@ class Publisher:
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._in_flight: deque[_Message] = deque()
+        """The messages in the current producer."""
         self._failure: Failure | None = None
         self._is_missing = False
         """Kafka has reported the topic as missing: nothing more is given to this producer."""
-        self._replacements = 0
         self._was_replaced = False
         """The producer replaces another one, and Kafka has acknowledged nothing since."""
         self._producer = Producer(self._properties)
@@ -220,7 +220,7 @@ class Publisher:
                 value=message.data,
                 key=self._key,
                 partition=self._partition,
-                on_delivery=partial(self._on_delivery, self._replacements, message),
+                on_delivery=partial(self._on_delivery, self._in_flight, message),
             )
         except BufferError as error:
             self._fail(message.changes, str(error))
@@ -228,9 +228,9 @@ class Publisher:
             self._on_refusal(message, error.args[0])
 
     def _on_delivery(
-        self, replacements: int, message: _Message, error: KafkaError | None, _: Message
+        self, in_flight: deque[_Message], message: _Message, error: KafkaError | None, _: Message
     ) -> None:
-        if replacements != self._replacements:
+        if in_flight is not self._in_flight:
             return  # another producer sends the message again
         if error is not None:
             self._on_refusal(message, error)
@@ -250,7 +250,7 @@ class Publisher:
         """Give all that is not acknowledged to a new producer, in order."""
         self._producer.purge()
         self._producer = Producer(self._properties)
-        self._replacements += 1
+        self._in_flight = self._in_flight.copy()
         self._is_missing, self._was_replaced = False, True
         for message in self._in_flight:
             if self._failure is None:
