@@ -30,8 +30,7 @@ browsers look at the live page, of the cluster, of another or of all; they are p
 come and go. The exporter's server stands still now and then, or a mistake is made about one cluster. In one seed of
 eight the fold's service runs the fold, with its lineages on a real folder: queries fail, hang and are refused,
 Spark's JVM dies or does not answer, Kafka is away, the disk is full, and checkpoints are damaged, lost and restored.
-`make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays
-it with a trace.
+`make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays it with a trace.
 
 After every batch: nothing has moved back, the digest is of what is held, a hole is reported, a whole resync is
 believed, what counts as verified was true, divergent is no false alarm. Twice a second: what the exporter shows as
@@ -45,11 +44,10 @@ takes its figures for live. Of `kcm elect`: it asks for nothing but by figures t
 nothing after a refusal, and nothing once another controller, another registration or more offline partitions were the
 truth for 4 s; what it calls elected was so, and its end accounts for all that it asked for. No part ends by what it
 reads, and neither a watcher nor a query ends because a Kafka that starts does not know its topics. Of the fold's
-service: a lineage begins for a reason and for nothing else, the published lineage never goes
-back, no query goes on from what the log has lost or with other topics, what heals by waiting ends no part, and the
-first pause after a batch is short. Once all is healed and quiet: state and figures equal ZooKeeper's, counters are
-those of the log without its repetitions, elections follow the epoch, no request for a resync is open, and pages show
-what the exporter holds.
+service: a lineage begins for a reason and for nothing else, the published lineage never goes back, no query goes on
+from what the log has lost or with other topics, what heals by waiting ends no part, and the first pause after a batch
+is short. Once all is healed and quiet: state and figures equal ZooKeeper's, counters are those of the log without its
+repetitions, elections follow the epoch, no request for a resync is open, and pages show what the exporter holds.
 
 | | |
 |---|---|
