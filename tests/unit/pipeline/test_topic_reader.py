@@ -216,9 +216,13 @@ def test_a_partition_that_the_client_does_not_know_is_missing_only_if_a_broker_s
         (Client(ends=(unknown,), metadata_error=AWAY_CODE), "AWAY"),
         (Client(ends=(unknown,)), "AWAY"),
     ):
+        reader = open_reader(client)
+        client.error_cb(KafkaError(AWAY_CODE, "Connection refused"))
         with pytest.raises(TopicReadError) as caught:
-            open_reader(client).extents([PLACE], timeout_s=0.01)
-        assert caught.value.trouble.name == trouble
+            reader.extents([PLACE], timeout_s=0.01)
+        assert (caught.value.trouble.name, caught.value.reason) == (trouble, "Connection refused")
+    with pytest.raises(TopicReadError, match="there is no topic"):
+        open_reader(Client(ends=(unknown,))).extents([OTHER])
 
 
 def test_a_silent_broker_is_an_error_with_the_clients_reason(open_reader: Open) -> None:
