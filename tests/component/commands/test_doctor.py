@@ -13,7 +13,6 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    NewTopic,
     ResourceType,
 )
 from kazoo.client import KazooClient
@@ -34,6 +33,7 @@ from tests.component.exporter.test_exporter import (
 )
 from tests.support.api_server import Served
 from tests.support.samples import as_of, cluster_view, log_view
+from tests.support.topic_changes import alter_topic, create_topic, delete_topic
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -251,20 +251,13 @@ def test_missing_and_misconfigured_topics_fail(
     assert [missing.of(name)["level"] for name in names] == ["fail"] * 3
     assert "protocol 3.9" in missing.of("pipeline's Kafka")["text"]
     admin = AdminClient(client_properties(settings))
-    admin.create_topics([NewTopic(names.views, 1, 1)])[names.views].result(10)
+    create_topic(admin, names.views)
     wrong = Findings(capsys, *options).of(names.views)
     assert wrong["level"] == "fail"
     assert "cleanup.policy=delete, not compact" in wrong["text"]
-    admin.delete_topics([names.views])[names.views].result(10)
+    delete_topic(admin, names.views)
     ensure_topics(settings, stop=threading.Event())
-    resource = ConfigResource(
-        ResourceType.TOPIC,
-        names.events,
-        incremental_configs=[
-            ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
-        ],
-    )
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    alter_topic(admin, names.events, "retention.ms", "1000")
     chosen = Findings(capsys, *options).of(names.events)
     assert chosen["level"] == "warn"
     assert "retention.ms=1000" in chosen["text"]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
@@ -44,6 +44,7 @@ from tests.component.watcher.watching import (
     state,
     watching,
 )
+from tests.support.topic_changes import alter_topic
 from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.log import readback
 
@@ -246,14 +247,10 @@ def test_deleted_views_are_requested_again(
     settings = settings_for(watched, pipeline_broker)
     views = f"{settings.topic_prefix}.views"
     admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})
-    policy = ConfigEntry(
-        "cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET
-    )
-    topic = ConfigResource(ConfigResource.Type.TOPIC, views, incremental_configs=[policy])
     with watching(settings), LogReader(settings) as log:
         log.wait_for(ChangeKind.RESYNC_FINISHED)
         time.sleep(2.0)  # beats stand in the views, and their beginning was asked for
-        admin.incremental_alter_configs([topic])[topic].result(10)
+        alter_topic(admin, views, "cleanup.policy", "compact,delete")
         place = TopicPartition(views, 0, 1)
         admin.delete_records([place])[place].result(10)
         started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)

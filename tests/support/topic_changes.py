@@ -1,0 +1,46 @@
+"""Changes of topics in a real Kafka, each waited for.
+
+The rule: the controller acknowledges a change before the brokers apply it (in KRaft they read it
+from the metadata log), so a test waits until the broker that is asked next shows it.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from tests.support.waiting import wait_until
+
+_TIMEOUT_S = 10.0
+
+
+def create_topic(admin: AdminClient, topic: str) -> None:
+    """Create a topic of one partition and one replica."""
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(_TIMEOUT_S)
+    wait_until(lambda: topic in admin.list_topics(timeout=_TIMEOUT_S).topics)
+
+
+def delete_topic(admin: AdminClient, topic: str) -> None:
+    """Delete a topic."""
+    admin.delete_topics([topic])[topic].result(_TIMEOUT_S)
+    wait_until(lambda: topic not in admin.list_topics(timeout=_TIMEOUT_S).topics)
+
+
+def alter_topic(admin: AdminClient, topic: str, setting: str, value: str) -> None:
+    """Set a setting of a topic."""
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
+
+    def in_force() -> bool:
+        described = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
+        (future,) = described.values()
+        return bool(future.result(_TIMEOUT_S)[setting].value == value)
+
+    wait_until(in_force)
