@@ -279,10 +279,13 @@ class Admin:
     def describe_topics(
         self, topics: TopicCollection, request_timeout: float
     ) -> dict[str, Future[Any]]:
-        """Answer with the id of each topic."""
+        """Answer with the id and the partitions of each topic."""
         assert request_timeout > 0
+        partitions = [None] * self._world.stage.topics.partitions
         return {
-            name: self._answer(SimpleNamespace(topic_id=self._world.topics[name].id, partitions=[]))
+            name: self._answer(
+                SimpleNamespace(topic_id=self._world.topics[name].id, partitions=partitions)
+            )
             for name in topics.topic_names
         }
 
@@ -298,9 +301,13 @@ class Admin:
             found[place] = self._answer(SimpleNamespace(offset=topic.end, timestamp=newest))
         return found
 
-    def _answer(self, answer: SimpleNamespace) -> Future[Any]:
+    @property
+    def _is_cut_off(self) -> bool:
+        return self._world.exporter.is_cut_off
+
+    def _answer(self, answer: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if self._world.exporter.is_cut_off:
+        if self._is_cut_off:
             future.set_exception(KafkaException(KafkaError(_AWAY)))
         elif self._world.topics_unknown:
             future.set_exception(KafkaException(KafkaError(_MISSING)))

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic
 
 from pipeline import topic_reader
@@ -229,18 +229,9 @@ class FoldAdmin(Admin):
         super().__init__(fold.world)
         self._fold = fold
 
-    def describe_topics(
-        self, topics: TopicCollection, request_timeout: float
-    ) -> dict[str, Future[Any]]:
-        """Answer with the id and the partitions of each topic."""
-        assert request_timeout > 0
-        partitions = [None] * self._world.stage.topics.partitions
-        return {
-            name: self._answer(
-                SimpleNamespace(topic_id=self._world.topics[name].id, partitions=partitions)
-            )
-            for name in topics.topic_names
-        }
+    @property
+    def _is_cut_off(self) -> bool:
+        return self._fold.is_cut_off
 
     def create_topics(
         self, topics: list[NewTopic], operation_timeout: float, request_timeout: float
@@ -268,15 +259,3 @@ class FoldAdmin(Admin):
     def poll(self, _timeout_s: float) -> int:
         """Report nothing."""
         return 0
-
-    def _answer(self, answer: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        if self._fold.is_cut_off:
-            future.set_exception(KafkaException(KafkaError(_AWAY)))
-        elif self._world.topics_unknown:
-            future.set_exception(
-                KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
-            )
-        else:
-            future.set_result(answer)
-        return future
