@@ -41,6 +41,7 @@ from tests.support.samples import (
     log_view,
     topic_view,
 )
+from tests.support.topic_changes import delete_topic
 from tests.support.waiting import DEADLINE_S, wait_until
 
 WITHIN_S = 0.1
@@ -293,9 +294,8 @@ def remake_topics(settings: ExportSettings) -> None:
     """Delete the three topics and make them again."""
     admin = AdminClient(client_properties(settings))
     names = [f"{settings.topic_prefix}.{name}" for name in ("changes", "views", "events")]
-    for future in admin.delete_topics(names).values():
-        future.result()
-    wait_until(lambda: not set(names) & set(admin.list_topics(timeout=5).topics))
+    for name in names:
+        delete_topic(admin, name)
     ensure_topics(settings, stop=threading.Event())
 
 

@@ -14,7 +14,8 @@ from kcm.stack.kafka import KraftBroker
 from pipeline.runtime import UnreachableError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import client_properties, ensure_topics, topic_ids, topic_names, topic_settings
-from tests.support.waiting import DEADLINE_S, wait_until
+from tests.support.topic_changes import delete_topic
+from tests.support.waiting import DEADLINE_S
 
 
 @pytest.fixture
@@ -69,10 +70,7 @@ def test_a_topic_made_anew_has_another_id(settings: PipelineSettings) -> None:
     """The id distinguishes a re-created topic from the one that was there before."""
     before = ensure_topics(settings, stop=threading.Event())
     admin = admin_of(settings)
-    for future in admin.delete_topics([before.names.views], operation_timeout=5).values():
-        future.result()
-    # The controller answers before the broker that is asked next knows of it.
-    wait_until(lambda: before.names.views not in admin.list_topics(timeout=10).topics)
+    delete_topic(admin, before.names.views)
     after = ensure_topics(settings, stop=threading.Event())
     assert after.ids[after.names.views] != before.ids[before.names.views]
     assert after.ids[after.names.changes] == before.ids[before.names.changes]
