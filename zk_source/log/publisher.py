@@ -112,7 +112,11 @@ class Publisher:
     @property
     def bytes_held(self) -> int:
         """Bytes of changes that Kafka has not acknowledged."""
-        return self._waiting_bytes + sum(len(message.data) for message in self._in_flight)
+        return self._waiting_bytes + self._bytes_in_flight
+
+    @property
+    def _bytes_in_flight(self) -> int:
+        return sum(len(message.data) for message in self._in_flight)
 
     @property
     def has_room(self) -> bool:
@@ -196,7 +200,7 @@ class Publisher:
             and not self._is_missing
             and self._failure is None
             and len(self._in_flight) < MOST_MESSAGES_IN_FLIGHT
-            and sum(len(message.data) for message in self._in_flight) < MOST_BYTES_IN_FLIGHT
+            and self._bytes_in_flight < MOST_BYTES_IN_FLIGHT
         )
 
     def _next_message(self) -> _Message:
