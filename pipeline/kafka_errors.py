@@ -44,7 +44,8 @@ _TROUBLES = {
 }
 
 
-_MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
+MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
+"""Troubles that a retry can end. The others are for the user to fix, or need new topics."""
 
 MISSING_S = 10.0
 """How long Kafka must report a topic as missing before it counts as deleted."""
@@ -80,7 +81,7 @@ class TopicReadError(KcmError):
         super().__init__(trouble.value.format(where=where, topic=topic, reason=reason))
         self.trouble = trouble
         self.reason = reason
-        kind = UnreachableError if trouble in _MAY_PASS else UsageError
+        kind = UnreachableError if trouble in MAY_PASS else UsageError
         self.exit_code = kind.exit_code
 
 

@@ -24,7 +24,7 @@ TIMEOUT_MS = 2_000
 DENIED_PAUSE_MS = 10_000
 """Pause between two attempts while Kafka refuses beats: the right may be granted at any time."""
 
-_MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.MISSING}
+_NO_REFUSAL = {ReadTrouble.AWAY, ReadTrouble.MISSING}
 """A broker that has just started reports topics as missing; one that was deleted ends the watcher's term."""
 
 _MS = 1000
@@ -116,6 +116,6 @@ class Beats:
         self._in_flight = False
         if error is None:
             self.refused = False
-        elif trouble_of(error) not in _MAY_PASS and not self.refused:
+        elif trouble_of(error) not in _NO_REFUSAL and not self.refused:
             self.refused = True
             self._refusal = error.str()

@@ -19,7 +19,7 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import partition_of
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.views import AnyView, ClusterView, WatcherBeat, decode_view
-from pipeline.kafka_errors import MissingTopic, ReadTrouble, TopicReadError
+from pipeline.kafka_errors import MAY_PASS, MissingTopic, ReadTrouble, TopicReadError
 from pipeline.runtime import Backoff, get_logger
 from pipeline.supervised_thread import SupervisedThread
 from pipeline.topic_reader import RecordReader
@@ -29,9 +29,6 @@ from zk_source.config import WatchSettings
 from zk_source.wire.inbox import Inbox, OtherWatcher, ViewsCut
 
 FoundT = TypeVar("FoundT")
-
-_MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
-"""Troubles after which a retry can succeed, besides a topic that is missing for a moment (`MissingTopic`)."""
 
 FIRST_LOOK_BACK = 200
 """Messages read from the end at first; ten times as many while our cluster was not among them."""
@@ -144,7 +141,7 @@ class Readback:
             if notice.trouble is ReadTrouble.MISSING:
                 self._asks_for = [self._views, self._log]
                 self._beginning_due_s = 0.0
-            elif notice.trouble not in _MAY_PASS:
+            elif notice.trouble not in MAY_PASS:
                 topic = notice.place[0] if notice.place is not None else ""
                 raise TopicReadError(
                     notice.trouble, where=self._where, topic=topic, reason=notice.reason
@@ -181,7 +178,7 @@ class Readback:
         if trouble is ReadTrouble.MISSING:
             return not self._missing.is_deleted(time.monotonic())
         self._missing.reset()
-        return trouble in _MAY_PASS
+        return trouble in MAY_PASS
 
     def _noted(self, record: Record) -> Record:
         """Return a record; note whether it is another cluster's, whose name its key is or begins with."""
