@@ -11,11 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from kcm.cli.exits import INTERRUPTED, print_error, traced
+from pipeline.runtime import run_program
 
 DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
@@ -141,5 +142,10 @@ def _root(
         typer.echo(context.get_help())
 
 
+def program() -> NoReturn:
+    """Run the command line as a program of its own, and end it."""
+    run_program(main)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -8,12 +8,14 @@ module, so what only a running part needs (logs) is loaded when it is used.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Literal, NoReturn, TextIO, cast
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -99,6 +101,26 @@ def install_stop_signal() -> threading.Event:
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGTERM, on_signal)
     return stop
+
+
+def run_program(main: Callable[[], int]) -> NoReturn:
+    """Run a program's main function, and end the process with the exit code that it returns.
+
+    If a thread is still in a request then, Python is not finalized. librdkafka answers on a thread
+    of its own, and an answer that finds Python gone ends the process by SIGSEGV.
+    """
+    try:
+        code = main()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        code = ended.code
+    if any(thread.daemon for thread in threading.enumerate()):
+        for file in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # ValueError: the file is closed
+                file.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def configure_logging(level: str, log_format: LogFormat) -> None:

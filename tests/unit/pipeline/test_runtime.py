@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,52 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends_at_once(number: int) -> Non
     with pytest.raises(SystemExit) as caught:
         os.kill(os.getpid(), number)
     assert caught.value.code == 128 + number
+
+
+ASKS_AND_ENDS = """
+import ctypes, sys, threading
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+from pipeline.runtime import run_program
+
+admin = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, logger=None)
+asked = threading.Event()
+
+def ask():
+    answers = admin.describe_topics(TopicCollection(["a"]), request_timeout=0.5)
+    asked.set()
+    answers["a"].result()
+
+def main():
+    # C's exit handlers run when Python is gone: sleep(1), 1 being the exit code.
+    libc = ctypes.CDLL(None)
+    libc.on_exit(libc.sleep, None)
+    threading.Thread(target=ask, daemon=True).start()
+    asked.wait()
+    print("last words")
+    return 1
+
+END
+"""
+"""A program that ends while one of its threads waits for an answer of Kafka, which comes during the end."""
+
+
+@pytest.mark.parametrize("end", ["run_program(main)", "run_program(lambda: sys.exit(main()))"])
+def test_a_program_ends_in_order_during_a_request_to_kafka(end: str) -> None:
+    """It ends with its own exit code, and what it printed is written."""
+    program = ASKS_AND_ENDS.replace("END", end)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, b"last words\n"), ended.stderr
+
+
+def test_a_program_without_threads_ends_as_python_does() -> None:
+    """What is to be done at the end is done."""
+    program = (
+        "import atexit; from pipeline.runtime import run_program\n"
+        "atexit.register(print, 'the end'); run_program(lambda: 3)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, b"the end\n"), ended.stderr
 
 
 def test_logs_are_json_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
