@@ -39,6 +39,8 @@ KUBERNETES = "1.31.0"
 """What helm is to render for; a helm that Go built from its module names a far older one."""
 HELM_DEADLINE_S = 240
 ANSWER_S = 5.0
+MOST_LINES = 40
+"""Of each log, when an assertion fails."""
 USER = 10001
 """Of the images."""
 CONFINE = """
@@ -265,10 +267,17 @@ def can_confine() -> bool:
 
 @contextmanager
 def running(local: Local, output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a container until the block ends."""
+    """Run a container until the block ends; an assertion that fails shows what it and its pods logged last."""
     process = local.start(output)
     try:
         yield process
+    except AssertionError as error:
+        folder = output.parent
+        logs = [output, *sorted(folder.rglob("spark.log")), *sorted(folder.glob("pods/*.out"))]
+        for log in logs:
+            lines = log.read_text(errors="replace").splitlines()[-MOST_LINES:]
+            error.add_note("\n".join([f"--- the end of {log.name}:", *lines]))
+        raise
     finally:
         if process.poll() is None:
             process.kill()
