@@ -139,7 +139,7 @@ class SimulatedCluster:
                 self._handle_lifecycle_event(*self._lifecycle_events.popleft())
                 if self._failed_failovers > MOST_FAILED_FAILOVERS:
                     self._lifecycle_events.clear()
-            elif self._drop_slow_follower():
+            elif self._drop_slow_followers():
                 continue
             elif self._events and not self._is_controller_stalled():
                 event = self._events.popleft()
@@ -280,16 +280,21 @@ class SimulatedCluster:
         """Return whether a follower may be out of the ISR. Before 2.7, leaders may have changed the ISR that they were sent."""
         return len(sent.isr) < len(sent.replicas) or not self.settings.alter_partition
 
-    def _drop_slow_follower(self) -> bool:
-        """Let a leader drop a follower that has fallen behind, if `choices` names one."""
+    def _drop_slow_followers(self) -> bool:
+        """Let a leader drop the followers that have fallen behind, if `choices` names any.
+
+        It drops all of them in one write (Partition.maybeShrinkIsr).
+        """
         slow = self.choices.falls_behind()
         if slow is None:
             return False
-        partition, follower = slow
+        partition, followers = slow
+        if not self._alter_led_isr(
+            partition, lambda isr: tuple(member for member in isr if member not in followers)
+        ):
+            return False
         self._unsettled[partition] = None
-        return self._alter_led_isr(
-            partition, lambda isr: tuple(member for member in isr if member != follower)
-        )
+        return True
 
     def take_back(self, run: SimulatedBroker) -> None:
         """Let leaders take a follower that shuts down back into the ISR, if `choices` names one.

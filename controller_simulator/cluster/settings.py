@@ -45,8 +45,8 @@ class Choices:
         """Return which of these brokers is the first to take /controller."""
         return min(candidates)
 
-    def falls_behind(self) -> tuple[TopicPartition, int] | None:
-        """Return a follower that its leader drops now because it is slow; None for none."""
+    def falls_behind(self) -> tuple[TopicPartition, tuple[int, ...]] | None:
+        """Return followers that the leader of a partition drops now because they are slow; None for none."""
         return None
 
     def taken_back(self, stopping: int) -> TopicPartition | None:  # noqa: ARG002 - others may decide by broker

@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import dropwhile
-from typing import Any
+from typing import Any, TypeGuard
 
 from controller_model.history.snapshot import encode_snapshot, snapshot
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.controller.controller_io import state_path
+from controller_simulator.controller.controller_io import ISR_CHANGES_PATH, state_path
 from controller_simulator.zookeeper.transactions import Changed, Commit, Committed, Created, Removed
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.histories import Fold
@@ -68,8 +68,8 @@ class Reason(enum.StrEnum):
 class RecordedChance(Choices):
     """The outcomes of chance in a recording; counts the questions."""
 
-    def __init__(self, recording: Recording, tree: ZnodeTree, *, begun: bool = False) -> None:
-        """Look everything up in this recording; the first election of a cluster is no race."""
+    def __init__(self, recording: Recording, tree: ZnodeTree) -> None:
+        """Look everything up in this recording, which continues from what the tree holds."""
         super().__init__()
         self._tree = tree
         self.given: Counter[Reason] = Counter()
@@ -77,15 +77,22 @@ class RecordedChance(Choices):
         """How many writes belong to the operations up to the current one."""
         self._states: dict[tuple[str, int, int], tuple[int, dict[str, Any]]] = {}
         """Place and content of each change of a state, by path, number of topics of that name so far, and version."""
+        self._simulated = _Written()
+        self._counted = len(tree.commits)
+        recorded = _Written()
+        self._wider_before: list[int] = []
+        """By place, how many of the writes before it belong to the whole topic or to none."""
         self._cluster_id = ""
         self._topics_made: Counter[str] = Counter()
-        winners: list[int] = []
+        self._winners: list[int] = []
         topic_ids: dict[str, list[Any]] = {}
         writes = [write for commit in recording.commits for write in commit.writes]
         for place, write in enumerate(writes):
             parts = write.path.split("/")
-            if write.path == "/controller" and isinstance(write, Created):
-                winners.append(json.loads(write.data)["brokerid"])
+            self._wider_before.append(recorded.wider_than_partitions_of(_scope(write.path)[0]))
+            recorded.count(write)
+            if _is_election(write):
+                self._winners.append(json.loads(write.data)["brokerid"])
             elif write.path == "/cluster/id" and isinstance(write, Created):
                 self._cluster_id = json.loads(write.data)["id"]
             elif parts[:3] == ["", "brokers", "topics"]:
@@ -96,24 +103,36 @@ class RecordedChance(Choices):
                     key = (write.path, len(ids), write.version)
                     self._states[key] = (place, json.loads(write.data))
         self._topic_ids = {name: iter(ids) for name, ids in topic_ids.items()}
-        self._elections = iter(winners if begun else winners[1:])
 
     def first(self, candidates: tuple[int, ...]) -> int:
         """Return the broker that took /controller next."""
-        winner = next(self._elections)
+        self._count_simulated()
+        winner = self._winners[self._simulated.elections]
         assert winner in candidates, f"{winner} is not among {candidates}"
         if len(candidates) > 1:
             self.given[Reason.RACE_FOR_CONTROLLER] += 1
         return winner
 
-    def falls_behind(self) -> tuple[TopicPartition, int] | None:
-        """Return a follower that left an ISR next, under the current leader epoch."""
+    def falls_behind(self) -> tuple[TopicPartition, tuple[int, ...]] | None:
+        """Return the followers that left an ISR next, under the current leader epoch.
+
+        They leave when all has been written that their partition saw before and that is not its own.
+        """
+        self._count_simulated()
         for partition, standing, written in self._altered_isrs():
-            gone = [b for b in standing if b not in written]
-            if len(gone) == 1:
+            gone = tuple(b for b in standing if b not in written)
+            place, _ = self._next(partition)
+            wider = self._simulated.wider_than_partitions_of(partition.topic)
+            if gone and self._wider_before[place] <= wider:
                 self.given[Reason.SLOW_FOLLOWER] += 1
-                return partition, gone[0]
+                return partition, gone
         return None
+
+    def _count_simulated(self) -> None:
+        for commit in self._tree.commits[self._counted :]:
+            for write in commit.writes:
+                self._simulated.count(write)
+        self._counted = len(self._tree.commits)
 
     def taken_back(self, stopping: int) -> TopicPartition | None:
         """Return a partition whose leader next wrote this follower back into the ISR."""
@@ -139,6 +158,17 @@ class RecordedChance(Choices):
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
         """Return the partition whose state was written next; this is only order, so it is not counted."""
         return min(partitions, key=lambda partition: self._next(partition)[0])
+
+    def keeps_up(self, partition: TopicPartition, follower: int) -> bool:
+        """Return whether a follower may join next: not if it was another one that joined."""
+        znode = self._tree.find(state_path(partition))
+        place, written = self._next(partition)
+        if znode is None or place >= self.until:
+            return True
+        standing = json.loads(znode.data)
+        joined = [b for b in written["isr"] if b not in standing["isr"]]
+        is_by_leader = standing["leader_epoch"] == written["leader_epoch"]
+        return not (is_by_leader and joined) or follower in joined
 
     def joins(
         self, partition: TopicPartition, isr: tuple[int, ...], candidates: tuple[int, ...]
@@ -170,6 +200,30 @@ class RecordedChance(Choices):
         """Return the id that the cluster was given."""
         self.given[Reason.CLUSTER_ID] += 1
         return self._cluster_id
+
+
+class _Written:
+    """How much of what orders the writes of partitions was written."""
+
+    def __init__(self) -> None:
+        self.elections = 0
+        self._by_topic: Counter[str] = Counter()
+        """Writes that belong to all partitions of a topic; those of no topic are under an empty name."""
+
+    def count(self, write: Committed) -> None:
+        self.elections += _is_election(write)
+        topic, partition = _scope(write.path)
+        if not partition and _has_order(write.path) and write.path not in NOT_COMPARED:
+            self._by_topic[topic] += 1
+
+    def wider_than_partitions_of(self, topic: str) -> int:
+        """Return how many of the writes that a topic's partitions see belong to none of them alone."""
+        return self._by_topic[topic] + self._by_topic[""]
+
+
+def _is_election(write: Committed) -> TypeGuard[Created]:
+    """Return whether a broker took /controller."""
+    return write.path == "/controller" and isinstance(write, Created)
 
 
 @dataclass
@@ -240,7 +294,7 @@ def agree_from_each_point(
             taken_over = ZnodeTree()
             for commit in tree.commits:
                 take_over(taken_over, commit)
-            chance = RecordedChance(rest, taken_over, begun=True)
+            chance = RecordedChance(rest, taken_over)
             simulator = load_scripted(taken_over, settings=settings, choices=chance)
             chance.until = sum(len(commit.writes) for commit in commits)
             before = len(simulator.commits)
@@ -285,16 +339,26 @@ def _drifts(
 ) -> list[str]:
     """Return where more or fewer requests were refused than simulated: each takes a zxid.
 
+    They are compared whenever both have written the same; in between the order may differ (`projections`).
     After an election each other broker may be refused once, because its own attempt comes too late,
     as late as a busy machine delays it (KafkaController.elect).
     """
     found = []
-    late = 0
-    for (commit, refused), (_, expected) in zip(_refused(real), _refused(simulated), strict=False):
-        if not expected <= refused <= expected + late:
-            found.append(f"{operation}: {refused} refused before {commit}, not {expected}")
-        late -= min(max(refused - expected, 0), late)
-        if any(w.path == "/controller" and isinstance(w, Created) for w in commit.writes):
+    late = refused = expected = 0
+    ahead: Counter[tuple[_Comparable, ...]] = Counter()
+    for (theirs, more), (mine, more_expected) in zip(
+        _refused(real), _refused(simulated), strict=False
+    ):
+        refused += more
+        expected += more_expected
+        ahead[tuple(_writes([theirs]))] += 1
+        ahead[tuple(_writes([mine]))] -= 1
+        if not any(ahead.values()):
+            if not expected <= refused <= expected + late:
+                found.append(f"{operation}: {refused} refused before {theirs}, not {expected}")
+            late -= min(max(refused - expected, 0), late)
+            refused = expected = 0
+        if any(map(_is_election, theirs.writes)):
             late += brokers - 1
     return found
 
@@ -326,7 +390,7 @@ def _writes(commits: Iterable[Commit]) -> list[_Comparable]:
         (
             type(write).__name__,
             _unnumbered(write.path),
-            "" if isinstance(write, Removed) else _masked(write.data),
+            "" if isinstance(write, Removed) else _masked(write.path, write.data),
             isinstance(write, Created) and write.owner != 0,
             write.version if isinstance(write, Changed) else 0,
         )
@@ -335,11 +399,16 @@ def _writes(commits: Iterable[Commit]) -> list[_Comparable]:
     ]
 
 
-def _masked(data: str) -> str:
-    """Return a payload without the values of masked fields; other payloads are compared as bytes."""
+def _masked(path: str, data: str) -> str:
+    """Return a payload without the values of masked fields; other payloads are compared as bytes.
+
+    A notification of ISRs names partitions in the order of their changes, which is not compared.
+    """
     if not data.startswith("{"):
         return data
     content: dict[str, Any] = json.loads(data)
+    if path.startswith(ISR_CHANGES_PATH):
+        content["partitions"].sort(key=lambda named: (named["topic"], named["partition"]))
     for name in MASKED.keys() & content.keys():
         content[name] = ""
     return json.dumps(content)
@@ -348,7 +417,7 @@ def _masked(data: str) -> str:
 def _unnumbered(path: str) -> str:
     """Return a path without the sequence number of a notification, for which two brokers race."""
     parent, _, name = path.rpartition("/")
-    return f"{parent}/*" if parent == "/isr_change_notification" else f"{parent}/{name}"
+    return f"{parent}/*" if parent == ISR_CHANGES_PATH else f"{parent}/{name}"
 
 
 def projections(writes: Iterable[_Comparable]) -> dict[_Scope, list[_Comparable]]:
@@ -359,9 +428,7 @@ def projections(writes: Iterable[_Comparable]) -> dict[_Scope, list[_Comparable]
     answer at the same time.
     """
     ordered = [
-        (_scope(write[1]), write)
-        for write in writes
-        if not write[1].startswith("/isr_change_notification")
+        (_scope(write[1]), write) for write in writes if not write[1].startswith(ISR_CHANGES_PATH)
     ]
     return {
         scope: [write for other, write in ordered if other in {("", ""), (scope[0], ""), scope}]
@@ -373,6 +440,11 @@ _Scope = tuple[str, str]
 """A topic and its partition; empty where a path has none."""
 
 _TOPIC_PARENTS = ("/brokers/topics/", "/config/topics/", "/admin/delete_topics/")
+
+
+def _has_order(path: str) -> bool:
+    """Return whether a znode's place among others is compared: notifications of ISRs come when brokers send them."""
+    return not path.startswith(ISR_CHANGES_PATH)
 
 
 def _scope(path: str) -> _Scope:

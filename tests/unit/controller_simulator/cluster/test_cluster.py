@@ -38,22 +38,22 @@ def test_a_stalled_follower_leaves_and_comes_back() -> None:
     assert state(cluster, T1) == (2, [2, 0], 0, 0)
 
 
-class SlowFollower(Choices):
-    """Choices that let a follower fall behind, once for each given one."""
+class SlowFollowers(Choices):
+    """Choices that let followers fall behind, once for each given partition."""
 
-    def __init__(self, *slow: tuple[TopicPartition, int]) -> None:
+    def __init__(self, *slow: tuple[TopicPartition, tuple[int, ...]]) -> None:
         super().__init__()
         self.slow = list(slow)
 
-    def falls_behind(self) -> tuple[TopicPartition, int] | None:
-        """Return the next one; None when there is none left."""
+    def falls_behind(self) -> tuple[TopicPartition, tuple[int, ...]] | None:
+        """Return the next ones; None when there are none left."""
         return self.slow.pop(0) if self.slow else None
 
 
 def test_a_slow_follower_is_dropped_and_catches_up() -> None:
     """Its leader writes twice under the same epoch; without a leader a slow follower does not matter."""
     cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
-    cluster.choices = SlowFollower((T0, 2), (T1, 2))
+    cluster.choices = SlowFollowers((T0, (2,)), (T1, (2,)))
     cluster.settle()
     assert state(cluster) == (1, [1, 0, 2], 0, 2)
 
@@ -64,7 +64,7 @@ def test_a_leader_may_miss_a_dead_follower_before_zookeeper_does(
 ) -> None:
     """A follower that died before it fetched from a new leader is dropped before its session ends."""
     cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
-    cluster.choices = SlowFollower((T0, 2))
+    cluster.choices = SlowFollowers((T0, (2,)))
     assert paths(written_by(cluster, operation))[:2] == [
         "Changed /brokers/topics/t/partitions/0/state",
         "Removed /brokers/ids/2",
