@@ -31,6 +31,9 @@ EXPORTER_PORT = 9640
 API_HEADER = "Kcm-Api"
 """A header of each answer of the exporter's API, with API_VERSION as value: it shows a command that an exporter answers."""
 
+LOST_OUTPUT = 120
+"""Python's own exit code when what was printed cannot be written."""
+
 API_VERSION = "v1"
 """The version of the API, which is also part of each path."""
 
@@ -115,10 +118,16 @@ def run_program(main: Callable[[], int]) -> NoReturn:
         if not isinstance(ended.code, int):
             raise
         code = ended.code
+    except Exception:  # noqa: BLE001  # as Python does it, but the process still has to end in order
+        sys.excepthook(*sys.exc_info())
+        code = KcmError.exit_code
     if any(thread.daemon for thread in threading.enumerate()):
-        for file in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # ValueError: the file is closed
-                file.flush()
+        if not sys.stdout.closed:
+            try:
+                sys.stdout.flush()
+            except OSError:
+                code = LOST_OUTPUT
+        _LossyFile(sys.stderr).flush()
         os._exit(code)
     sys.exit(code)
 

@@ -89,6 +89,26 @@ def test_a_program_ends_in_order_during_a_request_to_kafka(end: str) -> None:
     assert (ended.returncode, ended.stdout) == (1, b"last words\n"), ended.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+@pytest.mark.parametrize(("unbuffered", "code"), [("", 120), ("1", 1)])
+def test_lost_output_shows_in_the_exit_code_also_during_a_request(
+    unbuffered: str, code: int
+) -> None:
+    """As when Python ends by itself: it is lost at the end, or where it is printed, by an exception."""
+    program = ASKS_AND_ENDS.replace("END", "run_program(main)")
+    environ = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environ,
+            check=False,
+        )
+    assert ended.returncode == code
+    assert (b"No space left" in ended.stderr) is bool(unbuffered)
+
+
 def test_a_program_without_threads_ends_as_python_does() -> None:
     """What is to be done at the end is done."""
     program = (
