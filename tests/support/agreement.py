@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import dropwhile
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from controller_model.history.snapshot import encode_snapshot, snapshot
 from controller_model.kafka.ids import TopicPartition
@@ -63,6 +63,14 @@ class Reason(enum.StrEnum):
     SLOW_FOLLOWER = "a follower falls behind on a busy machine (Partition.maybeShrinkIsr)"
     SHUTDOWN_RACE = "a fetch under way brings back who shuts down (Partition.fetchRecords)"
     RACE_TO_ISR = "several followers catch up at once (Partition.maybeExpandIsr)"
+
+
+class _AlteredIsr(NamedTuple):
+    """A write of an ISR: its place in the recording, and the brokers before and after."""
+
+    place: int
+    before: list[int]
+    after: list[int]
 
 
 class RecordedChance(Choices):
@@ -119,11 +127,10 @@ class RecordedChance(Choices):
         They leave when all has been written that their partition saw before and that is not its own.
         """
         self._count_simulated()
-        for partition, standing, written in self._altered_isrs():
-            gone = tuple(b for b in standing if b not in written)
-            place, _ = self._next(partition)
+        for partition, altered in self._altered_isrs():
+            gone = tuple(b for b in altered.before if b not in altered.after)
             wider = self._simulated.wider_than_partitions_of(partition.topic)
-            if gone and self._wider_before[place] <= wider:
+            if gone and self._wider_before[altered.place] <= wider:
                 self.given[Reason.SLOW_FOLLOWER] += 1
                 return partition, gone
         return None
@@ -136,24 +143,31 @@ class RecordedChance(Choices):
 
     def taken_back(self, stopping: int) -> TopicPartition | None:
         """Return a partition whose leader next wrote this follower back into the ISR."""
-        for partition, standing, written in self._altered_isrs():
-            if written == [*standing, stopping]:
+        for partition, altered in self._altered_isrs():
+            if altered.after == [*altered.before, stopping]:
                 self.given[Reason.SHUTDOWN_RACE] += 1
                 return partition
         return None
 
-    def _altered_isrs(self) -> Iterator[tuple[TopicPartition, list[int], list[int]]]:
-        """Yield the ISRs that leaders write next under the current epoch: before and after."""
+    def _altered_isrs(self) -> Iterator[tuple[TopicPartition, _AlteredIsr]]:
+        """Yield the partitions whose ISR leaders write next under the current epoch."""
         for topic in self._tree.children("/brokers/topics"):
             for number in self._tree.children(f"/brokers/topics/{topic}/partitions"):
                 partition = TopicPartition(topic, int(number))
-                znode = self._tree.find(state_path(partition))
-                place, written = self._next(partition)
-                if znode is None or place >= self.until:
-                    continue
-                standing = json.loads(znode.data)
-                if standing["leader_epoch"] == written["leader_epoch"]:
-                    yield partition, standing["isr"], written["isr"]
+                altered = self._altered_isr(partition)
+                if altered is not None:
+                    yield partition, altered
+
+    def _altered_isr(self, partition: TopicPartition) -> _AlteredIsr | None:
+        """Return what the leader writes next under the current epoch; None if that is not what comes next."""
+        znode = self._tree.find(state_path(partition))
+        place, written = self._next(partition)
+        if znode is None or place >= self.until:
+            return None
+        standing = json.loads(znode.data)
+        if standing["leader_epoch"] != written["leader_epoch"]:
+            return None
+        return _AlteredIsr(place, standing["isr"], written["isr"])
 
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
         """Return the partition whose state was written next; this is only order, so it is not counted."""
@@ -161,14 +175,9 @@ class RecordedChance(Choices):
 
     def keeps_up(self, partition: TopicPartition, follower: int) -> bool:
         """Return whether a follower may join next: not if it was another one that joined."""
-        znode = self._tree.find(state_path(partition))
-        place, written = self._next(partition)
-        if znode is None or place >= self.until:
-            return True
-        standing = json.loads(znode.data)
-        joined = [b for b in written["isr"] if b not in standing["isr"]]
-        is_by_leader = standing["leader_epoch"] == written["leader_epoch"]
-        return not (is_by_leader and joined) or follower in joined
+        altered = self._altered_isr(partition)
+        joined = [] if altered is None else [b for b in altered.after if b not in altered.before]
+        return not joined or follower in joined
 
     def joins(
         self, partition: TopicPartition, isr: tuple[int, ...], candidates: tuple[int, ...]
@@ -427,9 +436,7 @@ def projections(writes: Iterable[_Comparable]) -> dict[_Scope, list[_Comparable]
     and topics is that of Scala's immutable hash sets, of pipelined requests, and of brokers that
     answer at the same time.
     """
-    ordered = [
-        (_scope(write[1]), write) for write in writes if not write[1].startswith(ISR_CHANGES_PATH)
-    ]
+    ordered = [(_scope(write[1]), write) for write in writes if _has_order(write[1])]
     return {
         scope: [write for other, write in ordered if other in {("", ""), (scope[0], ""), scope}]
         for scope in {scope for scope, _ in ordered} | {("", "")}
