@@ -21,7 +21,7 @@ from controller_model.records.views import AnyView, ClusterView, decode_view
 from kcm.jars.jars import Jars
 from kcm.stack.kafka import KraftBroker
 from pipeline.topics import TopicNames, topic_names
-from streaming.watchdog import FIRST_BATCH_S
+from streaming.watchdog import FIRST_BATCH_S, START_S
 from tests.component.chart.chart import (
     CHART,
     NAMESPACE,
@@ -47,8 +47,8 @@ OLDEST_KUBERNETES = "1.25"
 OLDEST_FOR_SPARK = "1.27"
 """Spark sets a resizePolicy, which an older Kubernetes drops."""
 PARTITIONS = 2
-READY_S = FIRST_BATCH_S + 120.0
-"""A driver and two executors start on two processors that do much else: longer than the fold itself waits for them."""
+READY_S = START_S + FIRST_BATCH_S
+"""As long as the fold itself waits for its session and its first batch: all starts on two processors that do much else."""
 CLUSTERS = {partition_of(name, PARTITIONS): name for name in ("a", "b", "c", "d")}
 """One for each partition: both are folded at once, each in an executor of its own or not."""
 
