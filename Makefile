@@ -86,7 +86,7 @@ lint: setup
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m dashboards --check
-	@$(BIN)/python -m docs --check
+	@$(BIN)/python -m tools.docs --check
 
 format: setup
 	@$(BIN)/ruff check --fix .
@@ -97,7 +97,7 @@ lock: setup
 
 generate: setup
 	@$(BIN)/python -m dashboards
-	@$(BIN)/python -m docs
+	@$(BIN)/python -m tools.docs
 
 sbom: setup
 	@$(BIN)/python docs/sbom.py > sbom.cdx.json

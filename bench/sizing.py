@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from bench.cells import mib, ms, number, s
-from docs.markdown import table
+from tools.docs.markdown import table
 
 Result = Mapping[str, Any]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.commands_page import command_of
 from kcm.__main__ import VERBS, completed_words, main, summary
 from tests.support.commands import complaint
+from tools.docs.commands_page import command_of
 
 BY_HAND = (
     *(

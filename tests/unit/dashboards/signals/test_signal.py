@@ -24,8 +24,8 @@ from dashboards.signals.signal import (
     highest,
     newest,
 )
-from docs.parts_metrics import exporter_metrics, fold_metrics, watcher_metrics
 from tests.support.signals import SIGNALS
+from tools.docs.parts_metrics import exporter_metrics, fold_metrics, watcher_metrics
 
 _METRIC = re.compile(r"\b(?:kafka|kcm)_[a-z0-9_]+|[a-zA-Z_:][a-zA-Z0-9_:]*(?=\s*\{)")
 """A metric name of kcm, or any name before a selector."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.runbook_pages import runbook_pages
 from exporter.live.page import POLICY
 from tests.support.api_server import Served
+from tools.docs.runbook_pages import runbook_pages
 
 ROOT = Path(__file__).resolve().parents[4]
 NAMES = sorted(path.stem for path in (ROOT / "docs" / "runbooks").glob("K*.md"))

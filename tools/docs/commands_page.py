@@ -16,12 +16,12 @@ from typing import Any
 
 import typer
 
-from docs.markdown import code, page, plain, shell, table
 from kcm.__main__ import VERBS, function_of
 from kcm.cli import exits
 from kcm.cli.options import default_text
 from kcm.cli.parts import PARTS
 from pipeline.runtime import KcmError
+from tools.docs.markdown import code, page, plain, shell, table
 
 ABOUT = """What `kcm --help` and `kcm VERB --help` print. Commands that ask (`status`, `events`, `recommend`, `what-if` and
 the like) talk to the exporter's [HTTP API](http-api.md) and to nothing else. In a terminal they print tables, in a pipe plain

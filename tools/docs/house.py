@@ -11,8 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-BEGIN = "<!-- Made by `python -m docs` from pyproject.toml's contracts and the folders' docstrings: begin -->"
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN = "<!-- Made by `python -m tools.docs` from pyproject.toml's contracts and the folders' docstrings: begin -->"
 END = "<!-- end -->"
 _WIDTH = 21
 

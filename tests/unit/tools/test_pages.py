@@ -11,16 +11,16 @@ import pytest
 import yaml
 
 from controller_model.metrics.catalogue import CATALOGUE
-from docs.__main__ import PAGES as MADE
-from docs.__main__ import main
-from docs.commands_page import command_of, exit_codes
-from docs.http_page import CLUSTER_NAME, HOST
 from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS
 from kcm.__main__ import VERBS
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view, topic_view
-from tests.unit.docs.pages import ROOT, Found, anchors, code, commands, links, split
+from tests.unit.tools.pages import ROOT, Found, anchors, code, commands, links, split
+from tools.docs.__main__ import PAGES as MADE
+from tools.docs.__main__ import main
+from tools.docs.commands_page import command_of, exit_codes
+from tools.docs.http_page import CLUSTER_NAME, HOST
 
 PLACEHOLDERS = {"N": "3", "TIME": "1h"}
 """A placeholder in place of a value that an option checks."""

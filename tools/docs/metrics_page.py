@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller_model.metrics.catalogue import CATALOGUE
-from docs.markdown import page, plain, table
-from docs.parts_metrics import OwnMetric, exporter_metrics, fold_metrics, watcher_metrics
+from tools.docs.markdown import page, plain, table
+from tools.docs.parts_metrics import OwnMetric, exporter_metrics, fold_metrics, watcher_metrics
 
 ABOUT = """What the exporter serves at `/metrics` about each watched cluster. A figure that is not known
 has no sample: it is never 0 instead. Each part's metrics about itself follow below."""

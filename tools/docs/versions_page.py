@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from docs.markdown import code, page, plain, table
 from tests.component.comparison.scripts import PLAYS, RELEASE_STORY
 from tests.support.releases import KAFKAS, NEWEST_KAFKA, ZOOKEEPERS, KafkaRelease
+from tools.docs.markdown import code, page, plain, table
 
 ABOUT = """Each row is a run of `make test-all` on real servers of that release. A release that the package repository does not serve is skipped there, with
 the reason."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-MADE_BY = "<!-- Made by `python -m docs`; edit what it is made from instead. -->"
+MADE_BY = "<!-- Made by `python -m tools.docs`; edit what it is made from instead. -->"
 
 
 def plain(text: str) -> str:

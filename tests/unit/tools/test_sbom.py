@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from docs.sbom import bill, spark_jars
+from tools.sbom import bill, spark_jars
 
 
 def test_installed_packages_and_jars_are_listed(tmp_path: Path) -> None:

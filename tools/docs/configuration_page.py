@@ -14,12 +14,12 @@ from typing import Any, get_origin
 from annotated_types import Ge, Gt, Le
 from pydantic.fields import FieldInfo
 
-from docs.markdown import code, page, plain, table
 from kcm.cli.options import Options, option_name
 from kcm.cli.parts import PARTS, Part, load_part
 from kcm.parts.config import reference
 from pipeline.runtime import ENV_PREFIX, UsageError
 from pipeline.settings import PipelineSettings
+from tools.docs.markdown import code, page, plain, table
 
 ABOUT = """Options win over environment variables, these over the folder of secrets that `secrets_dir` names, this over the
 file that `--config` or `KCM_CONFIG` names (TOML, `log_level = "info"`), that over the defaults. `kcm config` prints what is in

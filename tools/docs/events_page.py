@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from controller_model.records.events import AnyEvent
-from docs.markdown import code, page, plain, table
 from exporter.api.openapi import document
+from tools.docs.markdown import code, page, plain, table
 
 ABOUT = """What happened, as [`kcm events`](commands.md#kcm-events) shows it and [the API](http-api.md#apiv1clustersnameevents) gives it: one event for
 each cause, with the partitions that it changed. The topic `<prefix>.events` keeps them for 30 days, the exporter the newest (`events_kept`).

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-RUNBOOKS = Path(__file__).parent / "runbooks"
+RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 INDEX = "index"
 """The name of the list of all runbooks among the pages."""
 
 _PAGE = """<!doctype html>
-<!-- Made by `python -m docs`; edit docs/runbooks instead. -->
+<!-- Made by `python -m tools.docs`; edit docs/runbooks instead. -->
 <html lang="en">
 <head>
 <meta charset="utf-8">

@@ -1,7 +1,8 @@
-"""Print a bill of materials of the Python that runs this: `python sbom.py [FOLDER OF JARS ...]`, as CycloneDX.
+"""Print a bill of materials of the Python that runs this: `python -m tools.sbom [FOLDER OF JARS ...]`, as CycloneDX.
 
-The rule: it lists what is installed, not what was required: Python packages, the jars of Spark and
-of the given folders, and Debian's packages where there are any. It needs only the standard library.
+It lists what is installed, not what was required: Python packages, the jars of Spark and
+of the given folders, and Debian's packages where there are any. It needs only the standard library:
+an image runs this file alone.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from docs.markdown import code, page, plain, shell, table
 from exporter.api.openapi import document
 from exporter.api.operations import EVENT_KINDS, OPERATIONS, Operation
 from exporter.core.parameters import Parameter
+from tools.docs.markdown import code, page, plain, shell, table
 
 HOST = "http://localhost:9640"
 CLUSTER_NAME = "prod"

@@ -1,4 +1,4 @@
-"""`python -m docs [--check]`: write the reference pages, or check that they are in step.
+"""`python -m tools.docs [--check]`: write the reference pages, or check that they are in step.
 
 The rule: a reference is made from what the program itself uses (the metric catalogue, the settings
 classes, the command line, the API's table), so it cannot promise what the program does not have.
@@ -10,17 +10,17 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from docs.alerts_page import alerts_page
-from docs.commands_page import commands_page
-from docs.configuration_page import configuration_page
-from docs.events_page import events_page
-from docs.house import with_house
-from docs.http_page import http_page
-from docs.metrics_page import metrics_page
-from docs.runbook_pages import runbook_pages
-from docs.versions_page import versions_page
+from tools.docs.alerts_page import alerts_page
+from tools.docs.commands_page import commands_page
+from tools.docs.configuration_page import configuration_page
+from tools.docs.events_page import events_page
+from tools.docs.house import with_house
+from tools.docs.http_page import http_page
+from tools.docs.metrics_page import metrics_page
+from tools.docs.runbook_pages import runbook_pages
+from tools.docs.versions_page import versions_page
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
 PAGES: dict[str, Callable[[], str]] = {
     "alerts.md": alerts_page,
     "commands.md": commands_page,

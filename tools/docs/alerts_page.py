@@ -9,7 +9,7 @@ from __future__ import annotations
 from dashboards.alerts.alert import KEEP_FIRING_FOR
 from dashboards.alerts.rules import ALERTS
 from dashboards.signals.signal import RUNBOOKS
-from docs.markdown import code, page, plain, shell, table
+from tools.docs.markdown import code, page, plain, shell, table
 
 ABOUT = """How to bring the boards into Grafana and the rules into Prometheus by hand, and how to make alerts fit your clusters. The
 [chart](../helm/kafka-controller-monitor/README.md) does the first two for a Prometheus operator and Grafana's sidecar. Queries are run on a real Prometheus by the tests; the boards were

@@ -1,0 +1,1 @@
+"""What maintains this repository and ships with no part: `python -m tools.NAME`."""
