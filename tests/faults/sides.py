@@ -16,7 +16,7 @@ from tests.faults.truth import Truth
 from tests.support.waiting import wait_until
 
 SETTLED_DEADLINE_S = 300.0
-"""How long a test waits for what `make faults` measures: an overloaded machine takes minutes to start a JVM."""
+"""How long a test waits for what `python -m tests.faults` measures: an overloaded machine takes minutes to start a JVM."""
 YOUNG_S = 1.5
 """How old a figure may be while there is no fault."""
 GOOD_FOR_S = 2.0

@@ -1,1 +1,1 @@
-"""Check what `make mutate` found against the recorded reasons."""
+"""Change the code, and check what the tests missed against the recorded reasons."""

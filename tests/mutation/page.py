@@ -10,14 +10,14 @@ from tests.mutation.reasons import Reason
 
 HEAD = """# Mutants that live
 
-`make mutate` changes the code in {total:,} small ways, one at a time: of the model its elections,
+`python -m tests.mutation` changes the code in {total:,} small ways, one at a time: of the model its elections,
 states, contribution, control records and replay, and the edges, what talks to Kafka, ZooKeeper and
 Spark or to those who watch. Log lines are left as they are. A change is noticed when mypy rejects it
-or when unit tests of the same package fail: {share:.1f} % are. The simulation (`make simulate`) and
+or when unit tests of the same package fail: {share:.1f} % are. The simulation (`python -m tests.simulation`) and
 the tests with real servers are not run. `pyproject.toml` names the files and the tests.
 
 Each other change has its reason in `tests/mutation/reasons.toml`, of which this page is made
-(`python -m tests.mutation --write`, after a run). `make mutate` fails where one has none, and where a
+(`python -m tests.mutation --compare --write`). The command fails where one has none, and where a
 reason has lost its change. *The same* means that nobody can tell the change from the code.
 """
 

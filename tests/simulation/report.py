@@ -30,7 +30,7 @@ browsers look at the live page, of the cluster, of another or of all; they are p
 come and go. The exporter's server stands still now and then, or a mistake is made about one cluster. In one seed of
 eight the fold's service runs the fold, with its lineages on a real folder: queries fail, hang and are refused,
 Spark's JVM dies or does not answer, Kafka is away, the disk is full, and checkpoints are damaged, lost and restored.
-`make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays it with a trace.
+`python -m tests.simulation FROM+COUNT` runs seeds; a failing one is printed with the command that replays it with a trace.
 
 After every batch: nothing has moved back, the digest is of what is held, a hole is reported, a whole resync is
 believed, what counts as verified was true, divergent is no false alarm. Twice a second: what the exporter shows as
@@ -39,7 +39,7 @@ controller is. At the watcher: a resync starts where the view is, an event comes
 publishes, and under a proof. In the fold's output and at the exporter: event ids rise, an election is reported once,
 no topic that lives is deleted, and it says that it lacks views if it does, and only then. At the live page: what a
 browser shows with a beat is what the exporter held then, and true within 4 s where the beat says so; a browser that
-takes what it is sent hears a beat each second, whatever befalls the figures of other clusters, and without beats none
+takes what it is sent hears a beat each second, whatever happens to the figures of other clusters, and without beats none
 takes its figures for live. Of `kcm elect`: it asks for nothing but by figures that are live and newer than its pause,
 nothing after a refusal, and nothing once another controller, another registration or more offline partitions were the
 truth for 4 s; what it calls elected was so, and its end accounts for all that it asked for. No part ends by what it

@@ -1,7 +1,4 @@
-"""`python -m tests.support.newest_java`: print the JAVA_HOME of the newest Java on this machine.
-
-When the tests use the newest one anyway, nothing is printed, and the reason goes to standard error.
-"""
+"""Find a Java on this machine that is newer than the one that tests use."""
 
 from __future__ import annotations
 
@@ -39,17 +36,12 @@ def newest(places: Iterable[Path]) -> tuple[Path, Java] | None:
     return max(found, key=lambda each: major_of(each[1].version), default=None)
 
 
-def main() -> int:
-    """Print the folder of the newest Java unless it is as new as the usual one; return 0."""
+def newer_java_home() -> Path | None:
+    """Return the folder of a newer Java than the usual one, None when there is none; say which on standard error."""
     usual = find_java(os.environ)
     best = newest(homes())
     if best is None or major_of(best[1].version) <= major_of(usual.version):
-        sys.stderr.write(f"No Java newer than {usual.version} at {usual.path} is here\n")
-    else:
-        sys.stderr.write(f"Java {best[1].version} at {best[0]}\n")
-        sys.stdout.write(f"{best[0]}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        sys.stderr.write(f"Skipped: the tests on a Java newer than {usual.version}: none is here\n")
+        return None
+    sys.stderr.write(f"Once more on Java {best[1].version} at {best[0]}\n")
+    return best[0]

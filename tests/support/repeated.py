@@ -1,7 +1,7 @@
-"""`python -m tests.support.repeated TIMES COMMAND...`: run tests many times in a row beside two busy processes.
+"""`python -m tests.support.repeated TIMES [PYTEST'S ARGUMENTS]`: run tests many times in a row beside two busy processes.
 
-The rule: a test that depends on luck fails here. The command is pytest's; each round is a run of its
-own. What pytest prints in a round with a failure is kept in repeated-N.txt.
+A test that depends on luck fails here. Each round is a run of pytest as `make test` starts it. What
+pytest prints in a round with a failure is kept in repeated-N.txt.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from tests.support.processes import python, started
+from tools.run_tests import PYTEST
 
 BUSY = 2
 """Processes that do nothing but compute meanwhile: as many as the tests have processors."""
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the rounds, print each one's result, then the tests that failed; return 1 if any did, 2 if none ran."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.repeated")
     parser.add_argument("times", type=int, help="how many rounds")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="pytest, its options, and tests")
+    parser.add_argument("given", nargs=argparse.REMAINDER, help="pytest's options, and tests")
     options = parser.parse_args(arguments)
     failed: Counter[str] = Counter()
     broken = 0
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             started(supervisor, f"busy-{number}", python("while True: pass"))
         for number in range(1, options.times + 1):
             began = time.monotonic()
-            pytest = _run(Process(supervisor, f"round-{number}", options.command))
+            pytest = _run(Process(supervisor, f"round-{number}", [*PYTEST, "-q", *options.given]))
             printed = pytest.log_path.read_text(encoding="utf-8")
             if pytest.exit_code not in TESTS_RAN:
                 _say(f"{printed}pytest ended with exit code {pytest.exit_code}: no test counts")

@@ -1,6 +1,6 @@
 """Each part fails on real servers: no stale figure is live, and afterwards all are correct.
 
-One cell of `make faults` for each part, the quickest that shows something; all in one world.
+One cell of `python -m tests.faults` for each part, the quickest that shows something; all in one world.
 """
 
 from __future__ import annotations
@@ -51,4 +51,4 @@ def test_live_figures_equal_zookeeper_after_each_fault(
     found = play(faults, part, fault, partial(Cell.act, cell, faults))
     assert (found.problem, found.wrong) == ("", "")
     assert found.oldest_s <= MOST_STALE_S, found
-    assert found.follows_after_s is not None, "how soon is measured by `make faults`"
+    assert found.follows_after_s is not None, "how soon is measured by `python -m tests.faults`"

@@ -1,4 +1,4 @@
-"""What the check after `make mutate` accepts: a missed change with its reason, and nothing else."""
+"""What the check of `python -m tests.mutation` accepts: a missed change with its reason, and nothing else."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tests.support import repeated
 from tests.support.processes import command_lines
 
-PYTEST = (sys.executable, "-m", "pytest", "-q")
+ONE_PROCESS = ("-n0", "-p", "no:cacheprovider")
 
 EVERY_SECOND_TIME = """
 from pathlib import Path
@@ -34,7 +33,7 @@ def test_a_test_that_fails_in_some_rounds_is_named(
     monkeypatch.chdir(tmp_path)
     busy_before = _busy()
 
-    assert repeated.main(["3", *PYTEST, "test_luck.py"]) == 1
+    assert repeated.main(["3", *ONE_PROCESS, "test_luck.py"]) == 1
 
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(" in ")[0] for line in printed] == [
@@ -56,7 +55,7 @@ def test_tests_that_always_pass_end_well(
     (tmp_path / "test_steady.py").write_text("def test_steady():\n    pass\n")
     monkeypatch.chdir(tmp_path)
 
-    assert repeated.main(["2", *PYTEST, "test_steady.py"]) == 0
+    assert repeated.main(["2", *ONE_PROCESS, "test_steady.py"]) == 0
 
     assert capsys.readouterr().out.endswith("2 of 2 rounds without a failure\n")
 
@@ -67,7 +66,7 @@ def test_a_test_that_is_not_there_ends_the_first_round(
     """What pytest says of it is shown; no round counts as one without a failure."""
     monkeypatch.chdir(tmp_path)
 
-    assert repeated.main(["3", *PYTEST, "test_nope.py"]) == 2
+    assert repeated.main(["3", *ONE_PROCESS, "test_nope.py"]) == 2
 
     printed = capsys.readouterr().out
     assert "file or directory not found: test_nope.py" in printed
