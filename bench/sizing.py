@@ -1,4 +1,4 @@
-"""What the pages show of a whole result: what is held to a bound, what to plan by, and a large fleet on paper."""
+"""What the pages show of a whole result: the main figures, what to plan by, and a large fleet on paper."""
 
 from __future__ import annotations
 
@@ -21,24 +21,15 @@ CHANGES_PER_S = 1.0
 
 
 def figures_table(result: Result, names: Collection[str] = ()) -> str | None:
-    """Return what is held to a bound: all, or those of these names; None where none was measured."""
+    """Return the main figures: all, or those of these names; None where none was measured."""
     figures = [
         figure for name, figure in result.get("figures", {}).items() if not names or name in names
     ]
     if not figures:
         return None
     return table(
-        ("What", "Figure", "Must", "Aim", "Kept"),
-        (
-            (
-                figure["what"],
-                f"{number(figure['value'])} {figure['unit']}",
-                number(figure["must"]),
-                number(figure["aim"]),
-                "aim" if figure["aim_met"] else "must" if figure["must_met"] else "**no**",
-            )
-            for figure in figures
-        ),
+        ("What", "Figure"),
+        ((figure["what"], f"{number(figure['value'])} {figure['unit']}") for figure in figures),
     )
 
 

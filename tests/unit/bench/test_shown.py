@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.shown import Reached, leaders_of, medians, storm_result, when_shown
+from bench.shown import Reached, storm_result, when_shown
 from bench.znodes import Written
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.views import encode_view
@@ -44,11 +44,6 @@ def test_a_partition_is_shown_by_the_version_written_or_a_newer_one() -> None:
     assert when_shown(views, written) == {SECOND: 2.0, FIRST: 4.0}
 
 
-def test_a_batch_without_a_commit_is_never_shown() -> None:
-    """An incomplete batch is not served."""
-    assert when_shown([(1.0, _topic(5))], {FIRST: Written(1.0, 5)}) == {}
-
-
 def test_a_storm_result_has_tail_half_and_partition_times() -> None:
     """The tail is from the last write to the last one shown, the half from half to half."""
     written = {FIRST: Written(10.0, 1), SECOND: Written(12.0, 1)}
@@ -66,25 +61,3 @@ def test_a_storm_that_was_not_shown_has_no_times() -> None:
     written = {FIRST: Written(10.0, 1), SECOND: Written(12.0, 1)}
     result = storm_result(written, {FIRST: 12.5}, Reached())
     assert (result["tail_s"], result["half_s"], result["never_shown"]) == (None, None, 1)
-
-
-def test_a_median_needs_a_value_in_every_round() -> None:
-    """One round without a value leaves no median."""
-    rounds: list[dict[str, float | None]] = [
-        {"a": 1.0, "b": 1.0},
-        {"a": 3.0, "b": None},
-        {"a": 2.0, "b": 2.0},
-    ]
-    assert medians(rounds) == {"a": 2.0, "b": None}
-    assert medians([]) == {}
-
-
-def test_a_scrape_gives_the_number_of_leaders_of_a_broker() -> None:
-    """Only this broker of this cluster counts; a scrape without it gives no figure."""
-    body = (
-        'kafka_broker_leaders{cluster="bench",broker="12"} 7.0\n'
-        'kafka_broker_leaders{cluster="bench",broker="2"} 5.0\n'
-        'kafka_broker_leaders{cluster="other",broker="2"} 9.0\n'
-    )
-    assert leaders_of(2, "bench")(body) == 5
-    assert leaders_of(3, "bench")(body) is None

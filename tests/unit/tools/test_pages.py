@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +16,6 @@ from kcm.__main__ import VERBS
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view, topic_view
 from tests.unit.tools.pages import ROOT, Found, anchors, code, commands, links, split
-from tools.docs.__main__ import PAGES as MADE
-from tools.docs.__main__ import main
 from tools.docs.commands_page import command_of, exit_codes
 from tools.docs.http_page import CLUSTER_NAME, HOST
 
@@ -186,29 +183,3 @@ def test_the_other_paths_of_the_http_page_are_served(served: Served) -> None:
     assert "/metrics" in rows
     for path in set(rows) - {"/metrics/partitions"}:
         assert served.get(path).status_code == 200, path
-
-
-def test_written_pages_pass_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command writes what is missing; then the check passes, and it fails for a changed page."""
-    assert main(["--check"], tmp_path) == 1
-    assert list(tmp_path.iterdir()) == []
-    assert main([], tmp_path) == 0
-    assert {path.name for path in tmp_path.iterdir()} == set(MADE)
-    assert main(["--check"], tmp_path) == 0
-    (tmp_path / "commands.md").write_text("# Commands\n", encoding="utf-8")
-    capsys.readouterr()
-    assert main(["--check"], tmp_path) == 1
-    assert capsys.readouterr().err == "docs/commands.md is out of step; run `make generate`\n"
-
-
-def test_the_configuration_page_shows_errors_for_bad_values(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Every bounded setting has an error on the page, whatever this machine's variables are."""
-    before = MADE["configuration.md"]()
-    monkeypatch.setenv("KCM_HEARTBEAT_S", "11")
-    assert MADE["configuration.md"]() == before
-    refused = before.partition("## Errors for bad values")[2]
-    for option in ("--heartbeat-s 0", "--port -1", "--election-path often"):
-        assert f"`{option}` | option {option.split()[0]}: " in refused
-    assert "KCM_HEARTBEAT_S=often` | environment variable KCM_HEARTBEAT_S: " in refused

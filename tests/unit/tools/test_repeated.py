@@ -48,30 +48,5 @@ def test_a_test_that_fails_in_some_rounds_is_named(
     assert _busy() == busy_before
 
 
-def test_tests_that_always_pass_end_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """No round fails: the exit code is 0."""
-    (tmp_path / "test_steady.py").write_text("def test_steady():\n    pass\n")
-    monkeypatch.chdir(tmp_path)
-
-    assert repeated.main(["2", *ONE_PROCESS, "test_steady.py"]) == 0
-
-    assert capsys.readouterr().out.endswith("2 of 2 rounds without a failure\n")
-
-
-def test_a_test_that_is_not_there_ends_the_first_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What pytest says of it is shown; no round counts as one without a failure."""
-    monkeypatch.chdir(tmp_path)
-
-    assert repeated.main(["3", *ONE_PROCESS, "test_nope.py"]) == 2
-
-    printed = capsys.readouterr().out
-    assert "file or directory not found: test_nope.py" in printed
-    assert printed.endswith("pytest ended with exit code 4: no test counts\n")
-
-
 def _busy() -> set[int]:
     return {pid for pid, line in command_lines().items() if b"while True: pass" in line}
