@@ -19,8 +19,8 @@ _PAGE = """\
 
 Written by `python -m tests.faults --report docs/reliability.md`, also with `--soak MINUTES`; do not edit.
 
-Real servers: three ZooKeeper members, three Kafka 3.9 brokers, the pipeline with its own Kafka, all looked after as `kcm up` does it. Partitions change four times a second. Four times a second
-everything that the exporter shows is held against what ZooKeeper has, and since when.
+Real servers: three ZooKeeper members, three Kafka 3.9 brokers, the pipeline with its own Kafka, all supervised as by `kcm up`. Partitions change four times a second. Four times a second
+everything that the exporter shows is compared with what ZooKeeper has, and since when.
 
 <!-- faults: begin -->
 <!-- faults: end -->
@@ -37,7 +37,7 @@ _FAULTS = """
 *Follows after*: from the fault until all that is shown is live and fresh, and stays so; it includes the time that the fault itself lasts. *Not live*: how long the exporter
 said that the figures are not to be relied on, or did not answer. *Oldest under live*: how long ago the oldest figure had been replaced that was shown as `live`. Beyond {limit:g} s it is stale; the next column says for how long.
 SIGSTOP is a pause of 10 to 60 s. Watcher, driver and exporter go on by themselves before `kcm up` takes them for parts that hang (45 s without an answer); Spark's JVM is killed by the fold's own watchdog.
-Driver and JVM share the proxy to the pipeline's Kafka: the JVM's half-open connection is of both. The Python worker has a Unix socket to the JVM alone, which no network can cut. A disk is lost by who keeps something on
+Driver and JVM share the proxy to the pipeline's Kafka: a half-open connection concerns both. The Python worker has a Unix socket to the JVM alone, which no network can cut. A disk is lost by who keeps something on
 one: the checkpoint is the driver's, and the JVM's and the worker's with it; watcher and exporter keep nothing.
 Times are of a machine with {cpus} processors; *load* is its load average, by all that it did.
 

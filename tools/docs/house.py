@@ -34,7 +34,7 @@ def house(root: Path = ROOT) -> str:
     contracts = _layers(root)
     packages = contracts.pop("")
     blocks = [
-        "From top to bottom: what stands in a line may use what stands below it, and nothing above."
+        "From top to bottom: a line may use the lines below it, and none above."
     ]
     blocks.append(_block(_drawn(root, "", packages)))
     for container, layers in contracts.items():
