@@ -31,13 +31,14 @@ def main(bootstrap_servers: str, kinds: Collection[str], topic: str = TOPIC) -> 
         for number in found.partitions:
             start, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
             consumer.assign([TopicPartition(topic, number, start)])
-            while start < end:
+            place = start
+            while place < end:
                 message = consumer.poll(10)
                 if message is None or message.error():
                     raise SystemExit(f"{topic} is not readable: {message and message.error()}")
-                start = message.offset() + 1
-                if message.value() is not None:
-                    show(json.loads(message.value()), kinds)
+                place = (message.offset() or 0) + 1
+                if (value := message.value()) is not None:
+                    show(json.loads(value), kinds)
     finally:
         consumer.close()
 

@@ -62,7 +62,7 @@ def _mutate(files: Sequence[str]) -> int:
     programs = Path(sys.executable).parent
     path = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"  # mutmut calls mypy by its name
     names = [f"{file.removesuffix('.py').replace('/', '.')}.*" for file in files]
-    command = [programs / "mutmut", "run", *names]
+    command = [str(programs / "mutmut"), "run", *names]
     return subprocess.run(command, env={**os.environ, "PATH": path}, check=False).returncode
 
 

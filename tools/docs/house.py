@@ -33,9 +33,7 @@ def house(root: Path = ROOT) -> str:
     """Return one block for the packages, and one for the folders of each package that has any."""
     contracts = _layers(root)
     packages = contracts.pop("")
-    blocks = [
-        "From top to bottom: a line may use the lines below it, and none above."
-    ]
+    blocks = ["From top to bottom: a line may use the lines below it, and none above."]
     blocks.append(_block(_drawn(root, "", packages)))
     for container, layers in contracts.items():
         blocks.append(f"**`{container}`**: {_docstring(root / container)}")
