@@ -52,7 +52,7 @@ class Alert:
         return {
             "alert": self.name,
             "expr": f"({expr}) {threshold.condition}" if threshold.condition else expr,
-            "for": threshold.hold,
+            "for": threshold.for_text,
             "keep_firing_for": KEEP_FIRING_FOR,
             "labels": {"severity": str(threshold.severity)},
             "annotations": {

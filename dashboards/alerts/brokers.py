@@ -47,9 +47,9 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="KafkaIsrFlapping",
-        signal=signals.BROKER_ISR_RESTLESS,
+        signal=signals.BROKER_ISR_FLAPPING,
         summary=f"Replicas of broker {BROKER} left ISRs in {VALUE} minutes of "
-        f"{signals.RESTLESS_WINDOW}.",
+        f"{signals.ISR_FLAPPING_WINDOW}.",
         meaning="Followers on this broker fall behind, catch up and fall behind again. Each time "
         "its partitions are one failure nearer to refusing producers or going offline.",
         cause="A slow disk or network of this broker, too few num.replica.fetchers, GC pauses, or "

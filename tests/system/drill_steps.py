@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from dashboards.signals.signal import DrillStep
 from tests.support.waiting import wait_until
 from tests.system.drill import DEADLINE_S, TWO_DISKS, Drill, disks
+from tests.system.signal_steps import DrillStep
 
 CHANGES = "kcm.changes"
 ZOMBIE_DEADLINE_S = 120.0
@@ -41,8 +41,8 @@ class Step(NamedTuple):
     fires: tuple[str, ...] = ()
 
 
-def invite(drill: Drill) -> None:
-    """Create topics that invite trouble, and let a group of consumers commit."""
+def create_topics(drill: Drill) -> None:
+    """Create topics with single replicas, strict min.insync.replicas and skewed leaders; a consumer group commits."""
     reconciled = drill.figure("max(kcm_cluster_reconciliations_total)")
     drill.create_topic("orders", [[(n + i) % 3 for i in range(3)] for n in range(6)])
     drill.create_topic("single", [[0]])
@@ -303,7 +303,7 @@ def unserve(drill: Drill) -> None:
 
 
 STEPS = (
-    Step(DrillStep.INVITE, invite, ("KafkaLeadersSkewed",)),
+    Step(DrillStep.CREATE, create_topics, ("KafkaLeadersSkewed",)),
     Step(DrillStep.VACATE, vacate, ("KafkaControllerMissing",)),
     Step(DrillStep.FLAP, flap, ("KafkaControllerFlapping", "KafkaControllerFlappingSlowly")),
     Step(
@@ -312,12 +312,12 @@ STEPS = (
         ("KafkaBrokerBouncing", "KafkaLeadersCannotReturn", "KafkaLeadersImbalanced"),
     ),
     Step(
-        DrillStep.RESTLESS,
+        DrillStep.ISR_FLAP,
         fall_behind,
         ("KafkaIsrFlapping", "KafkaPartitionsUnderMinIsr", "KafkaPartitionsUnderReplicated"),
     ),
     Step(
-        DrillStep.HOLD_UP,
+        DrillStep.STALL,
         stall_admin_requests,
         ("KafkaReassignmentStuck", "KafkaTopicDeletionStuck"),
     ),
