@@ -209,8 +209,7 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.under_replicated_at_min_isr,
     ),
     "kafka_cluster_under_replicated_reassigning_partitions": figure(
-        "Number of under-replicated partitions to which a reassignment adds replicas now; absent with an "
-        "older release of the fold.",
+        "Number of under-replicated partitions to which a reassignment adds replicas now.",
         lambda view: view.counts.under_replicated_reassigning,
     ),
     "kafka_cluster_preferred_replica_imbalance": figure(
