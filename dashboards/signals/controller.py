@@ -172,7 +172,7 @@ PENDING_WRITES = Signal(
     legend="{{kind}}",
 )
 OLDEST_PENDING_WRITE = Signal(
-    expr=age("kafka_controller_oldest_write_due_timestamp_seconds"),
+    expr=age("kafka_controller_oldest_pending_write_timestamp_seconds"),
     unit="s",
     meaning="Age of the oldest pending write of the controller. Empty if no write is pending.",
     normal="empty, or seconds.",
