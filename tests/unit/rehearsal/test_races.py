@@ -28,7 +28,7 @@ def test_several_candidates_race_for_the_controller() -> None:
     (race,) = races_of(DeleteController(), (1, 2, 10), 1, _observer())
     assert race.race is Race.CONTROLLER
     assert "brokers 1, 2, 10 race" in race.text
-    assert race.text.endswith("goes on with 1")
+    assert race.text.endswith("assumes broker 1")
     assert not list(races_of(DeleteController(), (2,), 2, _observer()))
     assert not list(races_of(DeleteController(), (), None, _observer()))
 
