@@ -17,7 +17,7 @@ from controller_simulator.cluster.active_controller import FEATURE_PATH
 from controller_simulator.cluster.broker import CLUSTER_ID_PATH, PERSISTENT_PATHS
 from controller_simulator.cluster.loading import load_cluster
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.cluster.simulator import FIRST_SESSION, Simulator
+from controller_simulator.cluster.simulator import FIRST_SESSION, ZooKeeperModeSimulator
 from controller_simulator.cluster.znode_reader import UNCLEAN_LEADER_ELECTION
 from controller_simulator.controller.controller_io import state_path, topic_path
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH
@@ -53,7 +53,9 @@ class RehearsedChoices(Choices):
         return (partition, follower) not in self.lagging
 
 
-def build_cluster(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> Simulator:
+def build_cluster(
+    facts: ClusterFacts, partitions: Sequence[PartitionFacts]
+) -> ZooKeeperModeSimulator:
     """Return a simulated cluster with these facts; its choices are `RehearsedChoices`.
 
     Pending leader writes are made before the first step, as the controller does.

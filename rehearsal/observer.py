@@ -12,7 +12,7 @@ from controller_model.sources.zookeeper.payloads import decode_partition_state
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.events import AlterPartition, ControllerEvent
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from controller_simulator.controller.controller_io import Transition
 from controller_simulator.controller.phases import ElectionStep
 from controller_simulator.controller.requests import (
@@ -32,7 +32,7 @@ _REQUEST_COUNTS = [name for name in BrokerRequests.__struct_fields__ if name != 
 class StepObserver:
     """Counts what the controller of this cluster does from now on."""
 
-    def __init__(self, cluster: Simulator) -> None:
+    def __init__(self, cluster: ZooKeeperModeSimulator) -> None:
         self.isr_changes = 0
         """ISR changes that leaders requested."""
         self._elections: Counter[str] = Counter()
@@ -41,7 +41,7 @@ class StepObserver:
         self._was_elected = False
         self._failover_writes = 0
         self._failed_over: set[TopicPartition] = set()
-        cluster.observe = self._observe_transition
+        cluster.on_transition = self._observe_transition
 
     @property
     def elections(self) -> dict[str, int]:

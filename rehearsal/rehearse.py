@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
 from controller_simulator.cluster.operations import Reassign
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from rehearsal.build_cluster import RehearsedChoices, build_cluster
 from rehearsal.failover import LastFailover
 from rehearsal.observer import StepObserver
@@ -150,7 +150,7 @@ class _Run:
         )
 
 
-def _take_candidates(cluster: Simulator) -> tuple[int, ...]:
+def _take_candidates(cluster: ZooKeeperModeSimulator) -> tuple[int, ...]:
     """Return who could have become controller, in the last race if there were several; clear the record."""
     choices = cluster.choices
     if not isinstance(choices, RehearsedChoices) or not choices.raced:

@@ -16,7 +16,7 @@ from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.sources.zookeeper.payloads import decode_partition_state
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.operations import Reassign
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.zookeeper.transactions import Changed
 from rehearsal.report import PartitionChange
@@ -41,7 +41,10 @@ class RehearsedCluster:
     """Follows a simulated cluster that started from these facts."""
 
     def __init__(
-        self, facts: ClusterFacts, partitions: Iterable[PartitionFacts], cluster: Simulator
+        self,
+        facts: ClusterFacts,
+        partitions: Iterable[PartitionFacts],
+        cluster: ZooKeeperModeSimulator,
     ) -> None:
         self.facts = facts
         """The brokers, as of the last `observe_changes`."""

@@ -42,7 +42,7 @@ from controller_simulator.controller.controller_io import (
 from controller_simulator.zookeeper.transactions import DeleteZnode
 
 
-def handle(controller: ActiveController, event: ControllerEvent) -> object:
+def handle_event(controller: ActiveController, event: ControllerEvent) -> object:
     """Decide what an event asks for; return the answer to its sender, None if there is none.
 
     An event that is aborted keeps what it has done, and its sender gets no answer.

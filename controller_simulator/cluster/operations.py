@@ -24,7 +24,7 @@ class StopBroker(msgspec.Struct, frozen=True, tag=True):
 
 
 class KillBroker(msgspec.Struct, frozen=True, tag=True):
-    """A broker dies at once (kill -9); its session ends later, when ZooKeeper misses it."""
+    """A broker dies at once (kill -9); its session ends later, when it expires."""
 
     broker: int
 

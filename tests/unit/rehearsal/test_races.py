@@ -10,7 +10,7 @@ from controller_simulator.cluster.operations import (
     Reassign,
     StartBroker,
 )
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from rehearsal.observer import StepObserver
 from rehearsal.races import races_of
 from rehearsal.report import Race
@@ -18,7 +18,7 @@ from rehearsal.steps import Act
 
 
 def _observer(isr_changes: int = 0) -> StepObserver:
-    observer = StepObserver(Simulator())
+    observer = StepObserver(ZooKeeperModeSimulator())
     observer.isr_changes = isr_changes
     return observer
 
