@@ -1,6 +1,6 @@
 """The thresholds of all alerts: what a figure is compared with, for how long, and how severe it is.
 
-The rule: this is the only table of thresholds. The alert rules are made from it, dashboards draw its limits, and
+This is the only table of thresholds. The alert rules are made from it, dashboards draw its limits, and
 the live page judges by it, so that none of them shows as normal what another reports as trouble. The key is the
 alert's name.
 """

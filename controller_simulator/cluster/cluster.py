@@ -1,6 +1,6 @@
 """Runs the simulator's event loop: which broker handles which event, and in which order.
 
-The rule: one event at a time. Writes fire watches. First every broker learns who the controller is,
+One event at a time. Writes fire watches. First every broker learns who the controller is,
 then the controller handles its events, and only when it has none left do followers catch up. This
 module decides nothing: the modules that hold Kafka's rules do.
 """

@@ -1,6 +1,6 @@
 """Loads a cluster from its znodes, to see what it would do next: what-if answers are based on this.
 
-The rule: what ZooKeeper holds is taken as it is; everything else is assumed as in a cluster in
+What ZooKeeper holds is taken as it is; everything else is assumed as in a cluster in
 which nothing is under way. Every registered broker serves its replicas, no log directory has failed, no broker is
 shutting down, and every leader that can be elected is elected. What only the brokers' memory held
 is lost: which replicas are in a failed log directory, or a state that Kafka's machines never left.

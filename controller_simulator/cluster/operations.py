@@ -1,6 +1,6 @@
 """Defines what operators do to a cluster, and what happens to it, as records: scripts that can be repeated.
 
-The rule: an operation says what is asked for, never what results from it. So one script can run on
+An operation says what is asked for, never what results from it. So one script can run on
 the simulator and on real servers, and the results can be compared.
 """
 

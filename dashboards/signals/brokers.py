@@ -1,6 +1,6 @@
 """Signals about each broker: what it leads, whether an election can restore that, and which broker is to blame.
 
-The rule: one series per broker, identified by the label `broker` alone.
+One series per broker, identified by the label `broker` alone.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Signals about how late a figure is, stage by stage, from the parts' own metrics.
 
-The rule: each part measures its own stage, so the watcher's and the fold's ports must be scraped, too. The
+Each part measures its own stage, so the watcher's and the fold's ports must be scraped, too. The
 fold and the exporter measure all clusters together; a watcher has only one.
 """
 

@@ -1,6 +1,6 @@
 """Signals about incidents and recommendations: how the monitor summarises problems, and what it recommends.
 
-The rule: the fold reports both by the log's own clock, so every dashboard and every replay shows the same
+The fold reports both by the log's own clock, so every dashboard and every replay shows the same
 ones.
 """
 

@@ -1,6 +1,6 @@
 """Signals about partitions: what is unavailable, what is at risk, what is under way, and in which topics.
 
-The rule: aggregates per cluster and of its worst topics only. Series per partition would cost more than all others together.
+Aggregates per cluster and of its worst topics only. Series per partition would cost more than all others together.
 """
 
 from dashboards.signals.signal import (

@@ -1,6 +1,6 @@
 """Signals about the monitor itself: whether its figures follow ZooKeeper, and whether they are proven.
 
-The rule: missing data is shown. A cluster that is no longer served is reported as missing, not forgotten.
+Missing data is shown. A cluster that is no longer served is reported as missing, not forgotten.
 """
 
 from controller_model.records.completeness import LATE_BEATS_MS

@@ -1,6 +1,6 @@
 """The shipped rules with short times: the same expressions, with seconds in place of minutes.
 
-The rule: only waiting times, windows of time and limits that are times or counts over time are
+Only waiting times, windows of time and limits that are times or counts over time are
 made smaller. The figures of a rule and their comparison stay as shipped, except that elections and
 leaves of ISRs are counted by the epoch and the counter: the windows of the shipped figures are the exporter's.
 """

@@ -1,6 +1,6 @@
 """Which step of the demo, or of the drill on real servers, moves each signal of the dashboards.
 
-The rule: each signal is in one of the two tables. What no step moves has the reason beside it.
+Each signal is in one of the two tables. What no step moves has the reason beside it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The drill, scraped by a real Prometheus with the shipped rules in a hurry.
+"""The drill, scraped by a real Prometheus with the shipped rules and short times.
 
-The rule: what the demo does not move moves here, every alert fires on its real failure, and each
+What the demo does not move moves here, every alert fires on its real failure, and each
 ends when that is over.
 """
 
@@ -90,7 +90,7 @@ class Done(NamedTuple):
 
 @pytest.fixture(scope="module")
 def drill(scene: Scene, outcomes: list[StepOutcome], jars: Jars) -> Iterator[Drill]:
-    """The story's world in the drill's hands: nothing but the drill comes after it."""
+    """The servers of the demo, for the drill: nothing else uses them after it."""
     assert outcomes
     drill = Drill(scene, jars)
     try:
@@ -121,7 +121,7 @@ def _do(drill: Drill, steps: Sequence[Step]) -> Done:
             drill.await_silent(*step.fires, deadline_s=FORGOTTEN_S)
             began[step.title] = time.time()
             step.act(drill)
-            drill.settle()
+            drill.await_quiet()
         except Exception as problem:  # reported by the tests; the next step goes on
             began.setdefault(step.title, time.time())
             problems[step.title] = f"{type(problem).__name__}: {problem}"
@@ -143,7 +143,7 @@ def _go_on(drill: Drill, failed: Step, problems: dict[str, str]) -> None:
     try:
         assert failed.title != DrillStep.CREATE, "all other steps need its topics"
         drill.bring_back()
-        drill.settle()
+        drill.await_quiet()
     except Exception as problem:
         raise AssertionError(f"the drill ends after {problems}: {problem}") from problem
 

@@ -1,6 +1,6 @@
 """The boards on the demo's story: a real Prometheus scrapes it, and signals move when they should.
 
-The rule: a signal that `signal_steps` assigns to a step of the demo changes in that step.
+A signal that `signal_steps` assigns to a step of the demo changes in that step.
 """
 
 from __future__ import annotations
