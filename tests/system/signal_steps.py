@@ -46,179 +46,64 @@ class DrillStep(enum.StrEnum):
     UNSERVED = "the exporter is killed"
 
 
-MOVED: Mapping[DemoStep | DrillStep, tuple[str, ...]] = {
-    DemoStep.CREATE: (
-        "partitions",
-        "broker_replicas",
-        "behind",
-        "last_change_age",
-        "znodes",
-    ),
-    DemoStep.KILL_FOLLOWER: (
-        "under_replicated",
-        "at_min_isr",
-        "under_replicated_unexplained",
-        "under_replicated_at_min_isr",
-        "brokers_down",
-        "isr_shrinks_hour",
-        "on_gone_brokers",
-        "broker_leaders",
-        "broker_imbalance",
-        "broker_imbalance_of_threshold",
-        "broker_live",
-        "broker_gone",
-        "broker_gone_at_min_isr",
-        "broker_in_sync",
-        "broker_not_electable",
-        "broker_unmendable",
-        "broker_skew",
-        "broker_isr_leaves_hour",
-        "broker_absent",
-        "broker_ends_hour",
-        "broker_offline_if_lost",
-        "broker_safe_to_stop",
-        "broker_since",
-        "incident_open",
-        "incident",
-        "incident_abnormal",
-        "incidents_day",
-        "incident_age",
-        "imbalanced_brokers",
-        "next_blocked",
-        "trouble",
-        "clusters_in_trouble",
-        "brokers_gone_now",
-    ),
-    DemoStep.KILL_CONTROLLER: (
-        "controller_id",
-        "id_changes_hour",
-        "last_vacancy",
-        "last_vacancy_at_most",
-        "failover",
-        "last_failover",
-        "controller_elected_at",
-        "offline",
-        "leaderless",
-        "leader_elections_hour",
-        "time_since_election",
-    ),
-    DemoStep.DEPOSE: (
-        "controller_epoch",
-        "elections_recent",
-        "elections_hour",
-        "vacancy_hour",
-        "vacancy_at_most_hour",
-        "elections_long",
-        "next_rebalance",
-    ),
-    DemoStep.BRING_BACK: (
-        "isr_expands_hour",
-        "broker_electable",
-        "broker_registrations_hour",
-        "mendable_brokers",
-        "next_elected",
-    ),
-    DemoStep.STALL: (),
-    DemoStep.WAKE: (),
-    DemoStep.ELECT: ("imbalance",),
-    DrillStep.CREATE: (
-        "replication_factor_1",
-        "min_isr_blocking",
-        "one_rack",
-        "broker_skew_large",
-        "broker_coordinates",
-        "broker_under_min_if_lost",
-        "verified_age",
-        "reconciliations_hour",
-        "watcher_delay",
-        "fold_delay",
-        "exporter_delay",
-        "whole_delay",
-    ),
-    DrillStep.VACATE: (
-        "vacant_now",
-        "clusters_without_controller",
-    ),
-    DrillStep.FLAP: (),
-    DrillStep.BOUNCE: (
-        "broker_mendable",
-        "recommended",
-    ),
-    DrillStep.ISR_FLAP: (
-        "under_min_isr",
-        "broker_isr_flapping",
-    ),
-    DrillStep.STALL: (
-        "reassigning",
-        "reassignment_stalled",
-        "deleting",
-        "deletion_age",
-    ),
-    DrillStep.UNCLEAN: (
-        "unclean_hour",
-        "unclean_minute",
-    ),
-    DrillStep.ZOMBIE: (
-        "pending_leader_writes",
-        "controller_health",
-        "zombie",
-        "pending_writes",
-        "oldest_pending_write",
-        "answer",
-        "latency",
-        "sessions",
-        "connections",
-        "without_state",
-        "topic_offline",
-        "topic_under_min_isr",
-        "topic_under_replicated",
-        "worst_topics_age",
-        "broker_led_short",
-    ),
-    DrillStep.IDLE: ("failover_age",),
-    DrillStep.DISK: ("broker_log_dirs",),
-    DrillStep.BLIND: (
-        "server",
-        "session_age",
-        "role",
-        "latency_most",
-        "status",
-        "followed",
-        "followed_not",
-        "blind",
-        "watcher_connected",
-        "resyncs_hour",
-        "clusters_not_followed",
-        "figures_stale",
-        "firing",
-    ),
-    DrillStep.UNWATCHED: (
-        "missed_elections_hour",
-        "no_watcher_leads",
-    ),
-    DrillStep.MEDDLE: (
-        "stale_writes_hour",
-        "unreadable_hour",
-        "anomalies_hour",
-        "missed_updates_hour",
-    ),
-    DrillStep.DENY: ("denied_paths",),
-    DrillStep.FLOOD: (
-        "resync_under_way",
-        "dropped_hour",
-        "buffered",
-    ),
-    DrillStep.HOLE: (
-        "doubtful",
-        "resync_wanted",
-        "log_holes_hour",
-        "fold_lag",
-    ),
-    DrillStep.UNSERVED: (
-        "exporter_lag",
-        "clusters",
-    ),
+_NAMES: Mapping[DemoStep | DrillStep, str] = {
+    DemoStep.CREATE: "partitions broker_replicas behind last_change_age znodes",
+    DemoStep.KILL_FOLLOWER: """
+        under_replicated at_min_isr under_replicated_unexplained under_replicated_at_min_isr
+        brokers_down isr_shrinks_hour on_gone_brokers broker_leaders broker_imbalance
+        broker_imbalance_of_threshold broker_live broker_gone broker_gone_at_min_isr
+        broker_in_sync broker_not_electable broker_unmendable broker_skew
+        broker_isr_leaves_hour broker_absent broker_ends_hour broker_offline_if_lost
+        broker_safe_to_stop broker_since incident_open incident incident_abnormal
+        incidents_day incident_age imbalanced_brokers next_blocked trouble
+        clusters_in_trouble brokers_gone_now
+    """,
+    DemoStep.KILL_CONTROLLER: """
+        controller_id id_changes_hour last_vacancy last_vacancy_at_most failover
+        last_failover controller_elected_at offline leaderless leader_elections_hour
+        time_since_election
+    """,
+    DemoStep.DEPOSE: """
+        controller_epoch elections_recent elections_hour vacancy_hour vacancy_at_most_hour
+        elections_long next_rebalance
+    """,
+    DemoStep.BRING_BACK: """
+        isr_expands_hour broker_electable broker_registrations_hour mendable_brokers
+        next_elected
+    """,
+    DemoStep.STALL: "",
+    DemoStep.WAKE: "",
+    DemoStep.ELECT: "imbalance",
+    DrillStep.CREATE: """
+        replication_factor_1 min_isr_blocking one_rack broker_skew_large broker_coordinates
+        broker_under_min_if_lost verified_age reconciliations_hour watcher_delay fold_delay
+        exporter_delay whole_delay
+    """,
+    DrillStep.VACATE: "vacant_now clusters_without_controller",
+    DrillStep.FLAP: "",
+    DrillStep.BOUNCE: "broker_mendable recommended",
+    DrillStep.ISR_FLAP: "under_min_isr broker_isr_flapping",
+    DrillStep.STALL: "reassigning reassignment_stalled deleting deletion_age",
+    DrillStep.UNCLEAN: "unclean_hour unclean_minute",
+    DrillStep.ZOMBIE: """
+        pending_leader_writes controller_health zombie pending_writes oldest_pending_write
+        answer latency sessions connections without_state topic_offline topic_under_min_isr
+        topic_under_replicated worst_topics_age broker_led_short
+    """,
+    DrillStep.IDLE: "failover_age",
+    DrillStep.DISK: "broker_log_dirs",
+    DrillStep.BLIND: """
+        server session_age role latency_most status followed followed_not blind
+        watcher_connected resyncs_hour clusters_not_followed figures_stale firing
+    """,
+    DrillStep.UNWATCHED: "missed_elections_hour no_watcher_leads",
+    DrillStep.MEDDLE: "stale_writes_hour unreadable_hour anomalies_hour missed_updates_hour",
+    DrillStep.DENY: "denied_paths",
+    DrillStep.FLOOD: "resync_under_way dropped_hour buffered",
+    DrillStep.HOLE: "doubtful resync_wanted log_holes_hour fold_lag",
+    DrillStep.UNSERVED: "exporter_lag clusters",
 }
+MOVED = {step: tuple(names.split()) for step, names in _NAMES.items()}
 """The signals that change within each step."""
 
 UNMOVED: Mapping[str, str] = {

@@ -93,14 +93,6 @@ GONE_AT_MIN_ISR = (
         moments={900: None, 1185: None, 2200: None},
         labels=_BROKER_2,
     ),
-    Story(
-        alert="KafkaBrokerGoneAtMinIsr",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_gone(*(times((n, 64), *GAP, (n, 24)) for n in (0, 500, 3))),
-        moments={885: None, 900: 500, 960: 500, 1005: 500, 1020: 500},
-        labels=_BROKER_2,
-    ),
 )
 
 BOUNCING = (
@@ -171,14 +163,6 @@ ISR_FLAPPING = (
             **one("kafka_broker_isr_leaves_total", (0, 8), (1000, 72), broker="2"),
         },
         moments={105: None, 120: None, 600: None},
-        labels=_BROKER_2,
-    ),
-    Story(
-        alert="KafkaIsrFlapping",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_recent_leaves((4, 4), (5, 8), *GAP, (6, 40)),
-        moments={45: None, 60: 5, 225: 5, 240: 6, 600: 6},
         labels=_BROKER_2,
     ),
 )
@@ -259,14 +243,6 @@ IMBALANCED = (
     ),
     Story(
         alert="KafkaLeadersImbalanced",
-        claim="is silent at the threshold",
-        proves=Proves.SILENT,
-        series=_balance(times((0.1, 80)), times((1, 80))),
-        moments={600: None, 1185: None},
-        labels=_BROKER_2,
-    ),
-    Story(
-        alert="KafkaLeadersImbalanced",
         claim="is silent when the controller rebalances within 10 min",
         proves=Proves.SILENT,
         series=_balance(times((0.25, 40), (0, 20)), times((3, 40), (0, 20))),
@@ -289,14 +265,6 @@ IMBALANCED = (
         moments={30: None, 600: None, 615: None, 1185: None},
         labels=_BROKER_2,
     ),
-    Story(
-        alert="KafkaLeadersImbalanced",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_balance(times((0.25, 45), *GAP, (0.25, 10)), times((3, 45), *GAP, (3, 10))),
-        moments={585: None, 600: 0.25, 675: 0.25, 720: 0.25, 735: 0.25},
-        labels=_BROKER_2,
-    ),
 )
 
 CANNOT_RETURN = (
@@ -310,26 +278,10 @@ CANNOT_RETURN = (
     ),
     Story(
         alert="KafkaLeadersCannotReturn",
-        claim="is silent at the threshold",
-        proves=Proves.SILENT,
-        series=_balance(times((0.1, 160)), times((0, 160))),
-        moments={1800: None, 2385: None},
-        labels=_BROKER_2,
-    ),
-    Story(
-        alert="KafkaLeadersCannotReturn",
         claim="is silent when an election can move a leader back",
         proves=Proves.SILENT,
         series=_balance(times((0.5, 160)), times((1, 160))),
         moments={1800: None, 2385: None},
-        labels=_BROKER_2,
-    ),
-    Story(
-        alert="KafkaLeadersCannotReturn",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_balance(times((0.5, 125), *GAP, (0.5, 10)), times((0, 125), *GAP, (0, 10))),
-        moments={1800: 0.5, 1875: 0.5, 1920: 0.5, 1935: 0.5},
         labels=_BROKER_2,
     ),
 )
@@ -375,14 +327,6 @@ SKEWED = (
         proves=Proves.SILENT,
         series=_skew(times((0.75, 280)), partitions=29),
         moments={3600: None, 4185: None},
-        labels=_BROKER_2,
-    ),
-    Story(
-        alert="KafkaLeadersSkewed",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_skew(times((0.75, 245), *GAP, (0.75, 10)), partitions=30),
-        moments={3600: 0.75, 3675: 0.75, 3720: 0.75, 3735: 0.75},
         labels=_BROKER_2,
     ),
     Story(

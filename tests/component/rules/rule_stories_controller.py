@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.component.rules.rule_stories import (
     EXPORTER,
-    GAP,
     INTERVAL_S,
     OTHER_EXPORTER,
     Proves,
@@ -50,20 +49,6 @@ MISSING = (
         proves=Proves.SILENT,
         series=_held((2, 5), (-1, 2), (3, 20)),
         moments={75: None, 90: None, 105: None, 120: None, 240: None},
-    ),
-    Story(
-        alert="KafkaControllerMissing",
-        claim="is silent about broker 0, an id like any other",
-        proves=Proves.SILENT,
-        series=_held((0, 20)),
-        moments={120: None, 285: None},
-    ),
-    Story(
-        alert="KafkaControllerMissing",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_held((2, 5), (-1, 4), *GAP, (-1, 8)),
-        moments={105: -1, 135: -1, 165: -1, 180: -1, 195: -1, 210: -1, 270: -1},
     ),
     Story(
         alert="KafkaControllerMissing",
@@ -123,13 +108,6 @@ FLAPPING = (
     ),
     Story(
         alert="KafkaControllerFlapping",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_recent("10m", (0, 4), (3, 4), *GAP, (4, 10)),
-        moments={45: None, 60: 3, 135: 3, 180: 4, 240: 4},
-    ),
-    Story(
-        alert="KafkaControllerFlapping",
         claim="goes on firing when the exporter moves to another address",
         proves=Proves.MOVE,
         series={
@@ -156,13 +134,6 @@ FLAPPING = (
         series=_recent("6h", (0, 20), (5, 60)),
         moments={285: None, 300: None, 1185: None},
     ),
-    Story(
-        alert="KafkaControllerFlappingSlowly",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_recent("6h", (6, 8), *GAP, (6, 20)),
-        moments={105: 6, 150: 6, 180: 6, 300: 6},
-    ),
 )
 
 ZOMBIE = (
@@ -182,13 +153,6 @@ ZOMBIE = (
             **one("kafka_controller_health", (1, 20), health="working"),
         },
         moments={60: None, 285: None},
-    ),
-    Story(
-        alert="KafkaControllerZombie",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one("kafka_controller_health", (1, 4), *GAP, (1, 10), health="zombie"),
-        moments={45: 1, 60: 1, 105: 1, 120: 1, 200: 1},
     ),
 )
 
@@ -214,13 +178,6 @@ SLOW_FAILOVER = (
         proves=Proves.SILENT,
         series=_failover(times(("_", 2), (30, 40)), times((0, 2), (1, 5), (0, 30))),
         moments={90: None, 105: None, 300: None},
-    ),
-    Story(
-        alert="KafkaControllerFailoverSlow",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_failover(times((0, 8), *GAP, (0, 10)), times((1, 8), *GAP, (1, 10))),
-        moments={60: None, 75: 75, 105: 105, 120: 105, 165: 105, 180: 180},
     ),
 )
 

@@ -54,13 +54,6 @@ UNDER_MIN_ISR = (
         series=one("kafka_cluster_under_min_isr_partitions", (0, 4), (2, 8), (0, 20)),
         moments={165: None, 180: None, 300: None},
     ),
-    Story(
-        alert="KafkaPartitionsUnderMinIsr",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one("kafka_cluster_under_min_isr_partitions", (3, 10), *GAP, (3, 10)),
-        moments={105: None, 120: 3, 150: 3, 195: 3, 210: 3, 300: 3},
-    ),
 )
 
 UNCLEAN = (
@@ -234,13 +227,6 @@ UNDER_REPLICATED = (
         series=_lacking((3, 40), (0, 20), (7, 80), moved=((0, 60), (7, 80))),
         moments={600: None, 615: None, 1500: None, 2085: None},
     ),
-    Story(
-        alert="KafkaPartitionsUnderReplicated",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_lacking((3, 44), *GAP, (3, 44), moved=((0, 44), *GAP, (0, 44))),
-        moments={585: None, 600: 3, 690: 3, 705: 3, 720: 3},
-    ),
 )
 
 AT_MIN_ISR = (
@@ -260,13 +246,6 @@ AT_MIN_ISR = (
             **one(_AT_MIN, (2, 40), (0, 40)),
         },
         moments={600: None, 615: None, 1185: None},
-    ),
-    Story(
-        alert="KafkaPartitionsAtMinIsr",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one(_AT_MIN, (3, 44), *GAP, (3, 44)),
-        moments={585: None, 600: 3, 690: 3, 705: 3, 720: 3},
     ),
 )
 
