@@ -7,7 +7,7 @@ as if it were current.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from grafana_foundation_sdk.builders import (
@@ -29,7 +29,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
 from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
-from dashboards.signals.signal import DemoStep, DrillStep, Signal
+from dashboards.signals.signal import Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
 """Pairs of a value and the colour from that value on; None: the lowest colour."""
@@ -252,14 +252,14 @@ def table_of(
     """
     columns = tuple(column.unless_stale() for column in columns)
     signals = tuple(column.signal for column in columns)
+    titles = [column.title for column in columns]
     heading = key.capitalize()
     sorting = common.TableSortByFieldState()
-    lettered = zip(_LETTERS, columns, strict=False)
-    names = {f"Value #{letter}": column.title for letter, column in lettered}
+    names = {f"Value #{letter}": name for letter, name in zip(_LETTERS, titles, strict=False)}
     order = {name: place for place, name in enumerate((key, *names))}
     hidden = {"Time": True} if key == "cluster" else {"Time": True, "cluster": True}
     panel = (
-        _common(table.Panel(), title, signals, span=span, instant=True, as_table=True)
+        _common(table.Panel(), title, signals, span=span, instant=True, columns=titles)
         .with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
         .with_transformation(
             model.DataTransformerConfig(
@@ -274,7 +274,7 @@ def table_of(
         .sort_by([sorting.display_name(worst_by or heading).desc(worst_by is not None)])
     )
     for column in columns:
-        panel = panel.override_by_name(column.title, _look(column))
+        panel = panel.override_by_name(column.title, _column_properties(column))
     if link is not None:
         links = [{"title": "Open the board", "url": link}]
         panel = panel.override_by_name(heading, [model.DynamicConfigValue("links", links)])
@@ -300,7 +300,7 @@ def _not_calm(steps: Steps) -> Steps:
     return ((None, "orange"), (0, lowest), *others)
 
 
-def _look(column: Column) -> list[model.DynamicConfigValue]:
+def _column_properties(column: Column) -> list[model.DynamicConfigValue]:
     properties = [model.DynamicConfigValue(id_val="unit", value=column.signal.unit)]
     if column.texts:
         properties.append(model.DynamicConfigValue("mappings", _mappings(column.texts)))
@@ -311,16 +311,14 @@ def _look(column: Column) -> list[model.DynamicConfigValue]:
     return properties
 
 
-def _described(signals: tuple[Signal, ...]) -> str:
-    """Return the signals' descriptions, and the steps of the demo and the drill that move them."""
-    texts = [signal.description for signal in signals]
-    for where, steps in (("demo", DemoStep), ("drill of the system tests", DrillStep)):
-        moved = [signal.moved_by for signal in signals if isinstance(signal.moved_by, steps)]
-        if moved:
-            named = ", ".join(f"\u201c{step}\u201d" for step in dict.fromkeys(moved))
-            texts.append(f"In the {where} it moves when: {named}.")
-    texts += [signal.unmoved for signal in signals if signal.unmoved]
-    return "\n\n".join(dict.fromkeys(texts))
+def _described(signals: Sequence[Signal], names: Sequence[str]) -> str:
+    """Return the description of a panel: that of its signal, or one paragraph for each, with its name if it has one."""
+    if len(signals) == 1:
+        return signals[0].description
+    return "\n\n".join(
+        signal.description if "{{" in name else f"**{name}:** {signal.description}"
+        for name, signal in zip(names, signals, strict=True)
+    )
 
 
 def _common(
@@ -331,13 +329,13 @@ def _common(
     span: int,
     height: int = GRAPH_HEIGHT,
     instant: bool,
-    as_table: bool = False,
+    columns: Sequence[str] = (),
 ) -> P:
     described = (
         panel.title(title)
         .span(span)
         .height(height)
-        .description(_described(signals))
+        .description(_described(signals, columns or [signal.legend for signal in signals]))
         .datasource(DATASOURCE)
         .unit(signals[0].unit)
     )
@@ -351,7 +349,7 @@ def _common(
             .expr(signal.on_board())
             .legend_format(signal.legend)
         )
-        if as_table:
+        if columns:
             query = query.format(PromQueryFormat.TABLE)
         described = described.with_target(query.instant() if instant else query.range())
     return described
