@@ -1,1 +1,1 @@
-"""What maintains this repository and ships with no part: `python -m tools.NAME`."""
+"""Tools for people who change the project: generators, checks and measurements."""
