@@ -28,6 +28,8 @@ def main(bootstrap_servers: str, kinds: Collection[str], topic: str = TOPIC) -> 
     )
     try:
         found = consumer.list_topics(topic, timeout=10).topics[topic]
+        if found.error is not None:
+            raise SystemExit(f"{topic}: {found.error}")
         for number in found.partitions:
             start, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
             consumer.assign([TopicPartition(topic, number, start)])

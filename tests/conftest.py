@@ -47,7 +47,7 @@ side, and whichever process is done first takes the next. Tests of no group only
 what time is left.
 """
 
-_WITHOUT_SPARK = {"servers", "watcher"}
+_WITHOUT_SPARK = {"examples", "servers", "watcher"}
 """Folders whose tests need ZooKeeper and Kafka only: the group `watcher` has a pair of its own for them."""
 
 _LAST = {"drill"}

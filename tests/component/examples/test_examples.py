@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from controller_model.records.event_records import encode_event
 from exporter.serve.server import HttpServer
@@ -64,10 +65,14 @@ def test_events_of_the_topic_are_printed_by_kind(pipeline_broker: KraftBroker) -
     """All that the topic holds, in order; with a kind, only that."""
     story = LiveStory(until=T0)
     story.play([*QUIET_HOUR, (17, BounceBroker(4))])
-    producer = Producer({"bootstrap.servers": pipeline_broker.bootstrap_servers})
+    client = {"bootstrap.servers": pipeline_broker.bootstrap_servers}
+    admin = AdminClient(client)
+    (made,) = admin.create_topics([NewTopic("examples.events", 2)]).values()
+    made.result(30)
+    producer = Producer(client)
     for event in story.events:
-        producer.produce("examples.events", encode_event(event), key="prod", partition=0)
-    producer.flush(30)
+        producer.produce("examples.events", encode_event(event), key="prod", partition=1)
+    assert producer.flush(30) == 0
     code = (
         "import sys; from examples.read_events import main; "
         "main(sys.argv[1], set(sys.argv[2:]), 'examples.events')"

@@ -47,14 +47,18 @@ def begun(folder: Path, *options: str) -> tuple[subprocess.Popen[str], list[int]
     return runner, pids_in(folder, CHILDREN)
 
 
-def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
-    """A terminal signals the whole group; xdist's worker dies without its fixtures' ends, and its children with it."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_nothing_running(tmp_path: Path, number: int) -> None:
+    """Ctrl-C reaches the whole group of the terminal, what make passes on only the runner; either ends all."""
     runner, children = begun(tmp_path, "-n1")
     assert living(children) == children
-    os.killpg(runner.pid, signal.SIGINT)
+    if number == signal.SIGINT:
+        os.killpg(runner.pid, number)
+    else:
+        runner.send_signal(number)
     printed, _ = runner.communicate(timeout=120)
     assert living(children) == []
-    assert runner.returncode == 128 + signal.SIGINT
+    assert runner.returncode == 128 + number
     assert printed.splitlines()[-1].startswith("make test: interrupted after "), printed
 
 
