@@ -65,7 +65,9 @@ def test_events_of_the_topic_are_printed_by_kind(pipeline_broker: KraftBroker) -
     """All that the topic holds, in order; with a kind, only that."""
     story = LiveStory(until=T0)
     story.play([*QUIET_HOUR, (17, BounceBroker(4))])
-    client = {"bootstrap.servers": pipeline_broker.bootstrap_servers}
+    client: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": pipeline_broker.bootstrap_servers
+    }
     admin = AdminClient(client)
     (made,) = admin.create_topics([NewTopic("examples.events", 2)]).values()
     made.result(30)

@@ -13,8 +13,14 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from tests.support.scripted_operations import CreatePartitions, CreateTopic, ScriptedOperation
-from tests.support.simulated_cluster import T0, TOPIC, cluster_of
+from controller_simulator.zookeeper.transactions import CreateZnode
+from tests.support.scripted_operations import (
+    AlterTopicConfig,
+    CreatePartitions,
+    CreateTopic,
+    ScriptedOperation,
+)
+from tests.support.simulated_cluster import T0, TOPIC, cluster_of, state
 
 REFUSED: list[tuple[ScriptedOperation, str]] = [
     (StartBroker(0), "broker 0 runs"),
@@ -47,3 +53,13 @@ def test_without_a_controller_every_request_is_refused(operation: ScriptedOperat
     cluster = cluster_of(TOPIC, KillBroker(0), KillBroker(1), KillBroker(2))
     assert cluster.controller is None
     assert cluster.perform(operation) == "NOT_CONTROLLER"
+
+
+def test_only_unclean_leader_election_of_topics_reaches_the_controller() -> None:
+    """Other settings of a topic, and settings of brokers, start no election (ConfigHandler)."""
+    cluster = cluster_of(TOPIC)
+    assert cluster.perform(AlterTopicConfig("t", {"retention.ms": "5"})) is None
+    change = '{"version":2,"entity_path":"brokers/1"}'
+    cluster.tree.write(CreateZnode("/config/changes/config_change_9", change))
+    cluster.run_until_quiet()
+    assert state(cluster) == (0, [0, 1], 0, 0)
