@@ -34,6 +34,7 @@ def make_authority(folder: Path) -> None:
         folder,
         *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem"),
         *("-days", "1", "-subj", "/CN=ca", "-addext", "basicConstraints=critical,CA:TRUE"),
+        *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),  # Python 3.13 demands it
     )
 
 
@@ -45,7 +46,9 @@ def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> N
         *("req", "-newkey", "rsa:2048", "-keyout", f"{name}.key", "-out", f"{name}.csr"),
         *(*subject, *(key_options or ("-nodes",))),
     )
-    (folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host}\n")
+    (folder / f"{name}.ext").write_text(
+        f"subjectAltName=DNS:{host}\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
+    )
     openssl(
         folder,
         *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
