@@ -1,6 +1,6 @@
 """Delete statements of the product, one at a time, and list those that no test misses.
 
-    python -m tools.delete_statements [--package PACKAGE ...] [--sample 300] [--seed N] [--jobs 2] [--tests PATH ...]
+    python -m tools.delete_statements [--package PACKAGE ...] [--sample 300] [--seed N] [--jobs 2]
 
 Of each package's statements (`delete_statements_code` says which can be deleted) a sample is drawn by a seed, which
 is printed. Each is deleted in a copy of the tree, and the unit tests, property tests and pinned seeds of the
@@ -213,7 +213,7 @@ def make_map(
     """Run the tests under coverage, or read what an earlier run on the same files has learned."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(path for path in _files(root) if path.endswith((".py", ".toml"))):
-        if not path.startswith("tools/"):
+        if not path.startswith(("tools/", *NOT_RUN)):
             digest.update(path.encode() + (root / path).read_bytes())
     digest.update(json.dumps([packages, tests, _SEEDS_SOURCE]).encode())
     folder = root / "mutants" / "statements" / digest.hexdigest()
@@ -570,6 +570,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument(
         "--tests", nargs="+", default=list(TESTS), help="files and folders of tests to choose from"
     )
+    parser.add_argument("--all", action="store_true", help="also tell which test killed what")
     options = parser.parse_args(arguments)
     packages = options.package or [each for each in PACKAGES if (root / each).is_dir()]
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
@@ -589,6 +590,9 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         jobs=options.jobs,
         say=say,
     )
+    for each in outcomes if options.all else ():
+        place = f"{each.statement.path}:{each.statement.line}"
+        sys.stdout.write(f"{place} {each.statement.name} ({each.result} {each.by})\n")
     explanations = read_explanations(EXPLANATIONS if root == ROOT else root / EXPLANATIONS.name)
     known = {
         path.relative_to(root).as_posix(): statements(

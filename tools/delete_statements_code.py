@@ -2,7 +2,7 @@
 
 The rule: a deleted statement becomes `pass` and the other lines keep their numbers, so a function of the changed
 text can take the place of the one that runs. Left out is what no test can or need notice: docstrings, imports,
-annotations without a value, names of types that only annotations use, `__all__`, log calls, `pass`, what only the type checker or a shell runs. Definitions
+annotations without a value, names of types that only annotations use, `__all__`, log calls, `pass`, a `return` or `continue` where a body ends anyway, what only the type checker or a shell runs. Definitions
 of functions and classes are left out, too: whoever calls them notices.
 """
 
@@ -56,11 +56,43 @@ def statements(path: str, source: str) -> list[Statement]:
     """Return what can be deleted in a file, in its order."""
     tree = ast.parse(source)
     aliases = _names_of_types(tree)
+    idle = set(_idle(tree))
     return [
         found
         for found in _below(tree, path, "", None)
-        if found.within or found.text.partition(" = ")[0] not in aliases
+        if (found.within or found.text.partition(" = ")[0] not in aliases)
+        and (found.line, found.column) not in idle
     ]
+
+
+def _idle(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """Yield the places of each `return` and `continue` with which a function's or a loop's body ends anyway."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for last in _last(node.body):
+                if isinstance(last, ast.Return) and ast.unparse(last) in ("return", "return None"):
+                    yield last.lineno, last.col_offset
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            for last in _last(node.body):
+                if isinstance(last, ast.Continue):
+                    yield last.lineno, last.col_offset
+
+
+def _last(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a body after which it has ended."""
+    if not body:
+        return
+    match body[-1]:
+        case ast.If(body=then, orelse=otherwise):
+            yield from _last(then)
+            yield from _last(otherwise)
+        case ast.With(body=inner) | ast.AsyncWith(body=inner):
+            yield from _last(inner)
+        case ast.Match(cases=cases):
+            for each in cases:
+                yield from _last(each.body)
+        case last:
+            yield last
 
 
 def _names_of_types(tree: ast.Module) -> set[str]:

@@ -59,12 +59,16 @@ def f(a: int) -> Pair:
             (a, a)
         )
     elif a:
-        pass
+        for b in range(a):
+            if b:
+                continue
     else:
         b = 1
 
     def inner() -> Pair:
-        return a, b
+        if a:
+            return a, b
+        return None
 
     return inner()
 '''
@@ -100,13 +104,16 @@ def test_what_no_test_can_notice_is_not_deleted() -> None:
         (17, 20, "f: if a > 1:"),
         (21, 23, "f: b = sum((a, a))"),
         (24, 24, "f: if a:"),
-        (27, 27, "f: b = 1"),
-        (30, 30, "f.inner: return (a, b)"),
-        (32, 32, "f: return inner()"),
+        (25, 25, "f: for b in range(a):"),
+        (26, 26, "f: if b:"),
+        (29, 29, "f: b = 1"),
+        (32, 32, "f.inner: if a:"),
+        (33, 33, "f.inner: return (a, b)"),
+        (36, 36, "f: return inner()"),
     ]
 
 
-@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("place", range(10))
 def test_each_deletion_compiles_and_keeps_the_other_lines(place: int) -> None:
     """The statement's lines alone are changed."""
     statement = statements("kinds.py", KINDS)[place]
