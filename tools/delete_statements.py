@@ -71,7 +71,7 @@ SEEDS = 30
 """Seeds of the simulation, each a test of its own: the first ones."""
 MAX_SURVIVING_SHARE = 0.03
 BUDGET_S = 60.0
-"""The tests of one deletion, by their times under coverage: the slowest of those that many tests cover are not run."""
+"""The tests of one deletion, by their processor time under coverage: beyond it, the slowest are not run."""
 
 _SEEDS_FILE = "tests/property/test_pinned_seeds.py"
 _SEEDS_SOURCE = f'''"""Each seed of the simulation keeps its invariants."""
@@ -91,7 +91,7 @@ _NOT_COVERED = "not covered"
 _PROGRESS_EVERY = 25
 _LEAST_LIMIT_S = 15
 _START_S = 60
-"""Limits of time are these, and a few times what the tests took under coverage."""
+"""Limits of time are these, and ten times what the tests took of a processor under coverage."""
 
 
 class Outcome(NamedTuple):
@@ -338,7 +338,7 @@ class Worker:
             "source": source,
             "function": statement.function if statement else None,
             "tests": tests,
-            "limits_s": {test: _LEAST_LIMIT_S + 5 * self._seconds[test] for test in tests},
+            "limits_s": {test: _LEAST_LIMIT_S + 10 * self._seconds[test] for test in tests},
         }
         self._requests.write(json.dumps(request) + "\n")
         self._requests.flush()
@@ -405,7 +405,7 @@ class Worker:
         )
         try:
             out, _ = run.communicate(
-                timeout=_START_S + 3 * sum(map(self._seconds.__getitem__, tests))
+                timeout=_START_S + 10 * sum(map(self._seconds.__getitem__, tests))
             )
         except subprocess.TimeoutExpired:
             os.killpg(run.pid, 9)
