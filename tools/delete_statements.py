@@ -508,7 +508,7 @@ def read_explanations(file: Path) -> list[Explanation]:
     """Return the explanations of survivors; none where there is no file."""
     if not file.exists():
         return []
-    return [Explanation(**each) for each in tomllib.loads(file.read_text())["survivors"]]
+    return [Explanation(**each) for each in tomllib.loads(file.read_text()).get("survivors", [])]
 
 
 def stale(
