@@ -29,7 +29,7 @@ _OF_BROKERS = (
 )  # fmt: skip
 """The fields of a broker that the page shows."""
 
-_NOT_OF_EVENTS = frozenset({"position", "zxid"})
+_NOT_OF_EVENTS = frozenset({"position", "source_number"})
 
 
 def fleet_row(
@@ -50,7 +50,9 @@ def fleet_row(
             "vacant_since": view.controller.vacant_since,
         },
         "brokers_live": len(view.brokers_live),
-        "brokers_gone": sum(not b.live and b.replicas > 0 for b in snapshot.brokers.values()),
+        "brokers_gone": sum(
+            not b.record.live and b.replicas > 0 for b in snapshot.brokers.values()
+        ),
         "counts": view.counts,
     }
 

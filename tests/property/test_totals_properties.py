@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controller_model.fold import replay as replay_module
 from controller_model.records.changes import ZnodeChange
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state import cluster as cluster_module
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
@@ -77,7 +78,7 @@ PUTS = st.one_of(
 def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
     """After each call, not only at the end of a batch, totals and derived figures are right."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
+    state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
     for put in puts:
         put(state)
         assert control.totals == count_from_scratch(state)
@@ -91,7 +92,7 @@ def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
 def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: set[int]) -> None:
     """Puts count without a read of the totals in between, and in a packed state as well."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
+    state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
     for number, put in enumerate(puts):
         put(state)
         if number in packed_after:
@@ -104,7 +105,7 @@ def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: se
 def test_totals_are_right_for_any_number_of_pending_moves(puts: list[Put], most: int) -> None:
     """The number of pending moves is limited, and the limit does not change the totals."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
+    state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
     bound, cluster_module._MAX_MOVES = cluster_module._MAX_MOVES, most
     try:
         for put in puts:

@@ -333,7 +333,7 @@ class Fold:
             if len(self.states) > _MAX_STATES:
                 del self.states[next(iter(self.states))]
             log = control.log
-            self.states[AsOf(self.lineage, *log.position), digest_text(log.digest)] = state
+            self.states[AsOf(self.lineage, *log.position), digest_text(fold.state.control.source.digest)] = state
 
     def repeat_output(self) -> bool:
         """Make a task that Spark has given up write its output late; False: there is none."""

@@ -15,15 +15,15 @@ import msgspec
 
 from controller_model.fold import control_records, event_batch
 from controller_model.fold import replay as replay_module
-from controller_model.fold.control_records import Reported
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records import changes, completeness, decoding
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import ClusterView
+from controller_model.sources.zookeeper.freshness import Freshness
+from controller_model.sources.zookeeper.proofs import Reported
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
-from controller_model.state.bookkeeping import Freshness
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import LogState
@@ -82,7 +82,7 @@ def no_dedupe() -> AbstractContextManager[None]:
 
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         log = state.control.log
-        if change.position <= log.position and change.watcher == log.watcher:
+        if change.position <= log.position and change.view.watcher == log.view.watcher:
             log.position = Position(change.generation, change.seq - 1)
         done: Reported = real(state, change)
         return done
@@ -120,7 +120,7 @@ def delete_on_a_broken_resync() -> AbstractContextManager[None]:
     real = control_records._finish_resync
 
     def finish(state: ClusterState, change: ZnodeChange) -> Reported:
-        resync = state.control.log.resync
+        resync = state.control.source.resync
         if resync is not None:
             resync.whole = True
             change = msgspec.structs.replace(
@@ -232,7 +232,7 @@ def counters_twice() -> AbstractContextManager[None]:
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         again = change.position <= state.control.log.position
         if again and classify(change.path).kind is ZnodeKind.PARTITION_STATE:
-            state.control.isr_shrinks += 1
+            state.control.counters.isr_shrinks += 1
         done: Reported = real(state, change)
         return done
 

@@ -49,6 +49,6 @@ def test_the_next_release_refuses_state_of_this_format(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
     refused, elections, view = msgspec.json.decode(done.stdout, type=tuple[str, int, str])
     assert "a state of format" in refused
-    assert elections == held.id_changes
+    assert elections == held.view.id_changes
     assert NEWS in view
     assert decode_view(view.encode()) == Deleted(v=1, cluster="c", as_of=AsOf("l", 1, 1))

@@ -138,7 +138,9 @@ class Scene:
         """Fold the log; it ends equal to the tree, and nothing deposed was applied on the way."""
         znodes = published_tree(self.client, self.chroot)
         digest = digest_of(znodes)
-        return wait_until(self._fold, lambda state: digest_text(state.control.log.digest) == digest)
+        return wait_until(
+            self._fold, lambda state: digest_text(state.control.source.digest) == digest
+        )
 
     def _fold(self) -> ClusterState:
         state = ClusterState(ControlPlane(CLUSTER, Assumed(), 0), MemoryTopicStore())
@@ -150,7 +152,7 @@ class Scene:
             if change.generation < highest:
                 assert log.position == before, f"a deposed record counts: {change}"
             highest = max(highest, change.generation)
-        assert (log.holes, log.incomplete_since, log.divergent_since) == (0, None, None)
+        assert (log.view.holes, log.view.incomplete_since, log.view.divergent_since) == (0, None, None)
         return state
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ def test_a_batch_checks_only_the_touched_brokers(published: Published) -> None:
 
 def deny(control: ControlPlane) -> None:
     """Deny the watcher a path below which more may be held."""
-    control.log.denied = ("/brokers/topics/u",)
+    control.log.view.denied = ("/brokers/topics/u",)
 
 
 def make_pending_writes(control: ControlPlane) -> None:
@@ -96,7 +96,7 @@ def assume(control: ControlPlane) -> None:
 
 def configure(control: ControlPlane) -> None:
     """Set min.insync.replicas for all brokers."""
-    control.broker_min_isr["<default>"] = 2
+    control.config.broker_min_isr["<default>"] = 2
 
 
 @pytest.mark.parametrize("change", [deny, make_pending_writes, assume, configure])
@@ -118,8 +118,8 @@ def test_a_change_of_shared_settings_checks_all_brokers(
 
 def test_a_new_verification_sends_all_broker_views_again(published: Published) -> None:
     """No view differs: but readers may hold views of a later fold, with a later as_of."""
-    assert published.control.log.verified_at is not None
-    published.control.log.verified_at += 1
+    assert published.control.log.view.verified_at is not None
+    published.control.log.view.verified_at += 1
     assert published.batch(LATER) == [0, 1, 2]
     assert published.batch(LATER) == []
 
@@ -138,8 +138,8 @@ def test_an_interrupted_batch_checks_all_brokers_again(
     published: Published,
 ) -> None:
     """The basis of a proof is stored after the last view of a batch, not after its first."""
-    assert published.control.log.verified_at is not None
-    published.control.log.verified_at += 1
+    assert published.control.log.view.verified_at is not None
+    published.control.log.view.verified_at += 1
     _, first, _ = next(published.views.changed(published.control, PLACE))
     assert isinstance(first, BrokerView)
     assert published.batch() == [0, 1, 2]
@@ -189,7 +189,7 @@ def test_a_dead_broker_has_no_electable_preferred_partitions() -> None:
     assert (view.preferred, view.preferred_not_led, view.preferred_electable) == (2, 1, 1)
     make_pending_writes(published.control)
     view = published.view(0)
-    assert (view.preferred_electable, view.live) == (0, False)
+    assert (view.preferred_electable, view.record.live) == (0, False)
 
 
 def test_a_broker_without_replicas_has_zero_figures() -> None:
@@ -198,14 +198,14 @@ def test_a_broker_without_replicas_has_zero_figures() -> None:
     view = Published(fold.state.control).view(2)
     assert (view.leaders, view.replicas, view.preferred, view.preferred_not_led) == (0, 0, 0, 0)
     assert (view.in_isr, view.offline_if_lost, view.under_min_isr_if_lost) == (0, 0, 0)
-    assert (view.live, view.inferred_state) == (True, "RunningAsBroker")
+    assert (view.record.live, view.inferred_state) == (True, "RunningAsBroker")
     never = Published(fold.state.control).view(9)
-    assert (never.replicas, never.live, never.inferred_state) == (1, False, None)
+    assert (never.replicas, never.record.live, never.inferred_state) == (1, False, None)
 
 
 def test_more_if_lost_is_set_where_read_is_denied(published: Published) -> None:
     """For every broker, also one without replicas; settings replace what Kafka's own ACLs deny."""
-    published.control.log.denied = ("/config/brokers",)
+    published.control.log.view.denied = ("/config/brokers",)
     assert not published.view(0).more_if_lost
     deny(published.control)
     assert [published.view(broker).more_if_lost for broker in (0, 1, 2)] == [True] * 3

@@ -42,6 +42,6 @@ def test_min_isr_is_the_topics_then_the_leaders_then_the_assumed_one() -> None:
     """As in Kafka's dynamic configuration; a broker's own file is not in ZooKeeper."""
     control = control_plane()
     assert control.min_isr_of(None, 0) == 2
-    control.broker_min_isr = {"<default>": 4, "0": 3}
+    control.config.broker_min_isr = {"<default>": 4, "0": 3}
     assert [control.min_isr_of(None, leader) for leader in (0, 1)] == [3, 4]
     assert control.min_isr_of(1, 0) == 1

@@ -103,7 +103,7 @@ def test_a_request_changes_nothing_else() -> None:
     assert fold.views() == views
     history.heartbeat()
     assert fold.follow(history) == []
-    assert fold.state.control.log.holes == 0
+    assert fold.state.control.log.view.holes == 0
 
 
 def test_a_pending_znode_under_admin_is_the_origin_of_its_elections() -> None:

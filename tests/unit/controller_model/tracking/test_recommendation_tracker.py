@@ -18,6 +18,7 @@ from controller_model.records.recommendations import (
     RebalanceSummary,
 )
 from controller_model.records.views import RecommendationView
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed
 from controller_model.state.incident_state import HealthSample
@@ -407,7 +408,7 @@ def broken(
     history, fold = begun()
     lead(history, 1, 3, 5)
     beat(history, fold, SETTLE_MS // BEAT_MS)
-    state = ClusterState(fold.state.control, BrokenTopics(error))
+    state = ClusterState(fold.state.control, BrokenTopics(error), ZOOKEEPER)
     batch = EventBatch(state, **options)
     state.control.now += BEAT_MS
     return batch, incident_tracker.take_sample(state)  # as a heartbeat does
@@ -417,9 +418,9 @@ def test_an_exception_in_a_tracker_is_reported_and_events_go_on() -> None:
     """It is counted; the events of replay are published all the same."""
     batch, sample = broken(ValueError("no such thing"))
     batch.add([], sample)
-    (reported,) = batch.take()
+    (reported,) = batch.take_events()
     assert "an error of the monitor's own in its accounts: ValueError" in str(reported)
-    assert batch.state.control.log.errors == 1
+    assert batch.state.control.log.view.errors == 1
 
 
 def test_an_error_of_the_store_is_raised() -> None:

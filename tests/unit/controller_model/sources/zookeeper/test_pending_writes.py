@@ -372,7 +372,7 @@ def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
     written = history.zxid
     history.broker(1)
     fold.follow(history)
-    assert fold.state.control.pending_writes.leaderless_zxid == written
+    assert fold.state.control.source.writes.leaderless_zxid == written
     assert fold.cluster_view().pending_writes.counts == {"leader_back": 1}
     history.state("t", 0, leader=1, isr=(1,), leader_epoch=2)
     fold.follow(history)
@@ -380,7 +380,7 @@ def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
     history.state("t", 0, leader=-1, isr=(1,), leader_epoch=3)
     history.state("t", 1, leader=0, isr=(0,), leader_epoch=3)
     fold.follow(history)
-    assert fold.state.control.pending_writes.leaderless_zxid == history.zxid - 1
+    assert fold.state.control.source.writes.leaderless_zxid == history.zxid - 1
     assert fold.cluster_view().pending_writes.counts == {}
 
 
@@ -425,7 +425,7 @@ def test_the_newest_leaderless_zxid_is_kept_in_any_order_of_reports() -> None:
     history.report("/brokers/topics/t/partitions/1/state")
     fold = Fold()
     fold.follow(history)
-    assert fold.state.control.pending_writes.leaderless_zxid == history.zxid
+    assert fold.state.control.source.writes.leaderless_zxid == history.zxid
 
 
 def test_controller_health_is_unknown_without_a_controller_epoch() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.handlers.broker_inference import (
+from controller_model.sources.zookeeper.broker_inference import (
     BrokerState,
     generated_broker_ids,
     inferred_state,
@@ -20,15 +20,15 @@ def test_generated_ids_are_counted_from_the_znodes_version() -> None:
     """None without the znode; each set of it adds one; without a version in the log none is known."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
-    assert fold.cluster_view().generated_broker_ids == 0
+    assert fold.cluster_view().config.generated_broker_ids == 0
     history.set("/brokers/seqid", b"")
     fold.follow(history)
-    assert fold.cluster_view().generated_broker_ids == 0
+    assert fold.cluster_view().config.generated_broker_ids == 0
     history.set("/brokers/seqid", b"")
     history.set("/brokers/seqid", b"")
     fold.follow(history)
-    assert fold.cluster_view().generated_broker_ids == 2
-    fold.state.control.stats["/brokers/seqid"].version = -1
+    assert fold.cluster_view().config.generated_broker_ids == 2
+    fold.state.control.source.stats["/brokers/seqid"].version = -1
     assert generated_broker_ids(fold.state.control) == 0
 
 

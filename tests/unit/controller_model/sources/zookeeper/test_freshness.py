@@ -11,7 +11,7 @@ from controller_model.handlers.controller import account
 from controller_model.records.changes import ChangeKind
 from controller_model.records.events import LeaderElectionKind, LeadersElected
 from controller_model.records.views import TopicView
-from controller_model.state.bookkeeping import steps_merged
+from controller_model.sources.zookeeper.freshness import steps_merged
 from controller_model.state.controller_state import ControllerState
 from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 from tests.support.histories import (
@@ -60,8 +60,8 @@ def test_an_absent_version_misses_no_update() -> None:
     reported_without(history, state_path("t", 0), "version")
     history.state("t", 0, leader=0, isr=[0])
     fold.follow(history)
-    assert fold.state.control.log.missed_updates == 0
-    assert fold.state.control.log.anomalies == 0
+    assert fold.state.control.log.view.missed_updates == 0
+    assert fold.state.control.log.view.anomalies == 0
 
 
 def test_an_absent_version_gives_no_partition_epoch() -> None:
@@ -115,7 +115,7 @@ def test_a_resync_is_verified_by_its_count_and_without_a_wrong_digest(
     history.finish_resync(**fields)
     fold.follow(history)
     assert (2 in fold.state.control.live_brokers()) is not proved
-    assert (fold.state.control.log.incomplete_since is None) is proved
+    assert (fold.state.control.log.view.incomplete_since is None) is proved
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_a_reconciliation_without_a_count_neither_verifies_nor_diverges(
 ) -> None:
     """It neither proves nor disproves the figures."""
     history, fold = begun()
-    before = fold.state.control.log.verified_at
+    before = fold.state.control.log.view.verified_at
     history.now += 1_000
     history.reconciled(**fields)
     assert kinds(fold.follow(history)) == reported
-    proved = fold.state.control.log.verified_at != before
+    proved = fold.state.control.log.view.verified_at != before
     assert proved is (fields in ({}, {"digest": None}))
 
 
@@ -151,10 +151,10 @@ def test_a_controller_without_a_czxid_is_reported_again() -> None:
     reported_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
     fold.follow(history)
     controller = fold.state.control.controller
-    assert (controller.seen, controller.id) == (1, 1)
+    assert (controller.seen, controller.view.id) == (1, 1)
     history.record(ChangeKind.SET, path="/controller", data="2")
     fold.follow(history)
-    assert (controller.seen, controller.id) == (2, 2)
+    assert (controller.seen, controller.view.id) == (2, 2)
 
 
 @pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
@@ -164,12 +164,12 @@ def test_the_same_controller_reported_without_a_czxid_is_not_an_election(
     """An absent field is not checked: the known value stays."""
     history, fold = begun()
     controller = fold.state.control.controller
-    known = (controller.czxid, controller.elected_at)
+    known = (controller.czxid, controller.view.elected_at)
     history.set("/controller", controller_payload(0), seen=False)
     reported_without(history, "/controller", *lacks)
     assert kinds(fold.follow(history)) == []
     assert (controller.seen, *account(controller)) == (0, 1, 0)
-    assert (controller.czxid, controller.elected_at) == known
+    assert (controller.czxid, controller.view.elected_at) == known
     history.report("/controller")
     history.delete("/controller", seen=False)
     history.elect(0)
@@ -198,7 +198,7 @@ def test_a_later_report_of_a_controller_adds_its_missing_fields() -> None:
     history.elect(0)
     fold.follow(history)
     held = history.znodes["/controller"]
-    assert (controller.seen, controller.czxid, controller.elected_at) == (1, held.czxid, held.ctime)
+    assert (controller.seen, controller.czxid, controller.view.elected_at) == (1, held.czxid, held.ctime)
     assert controller.timestamp == "1795250695635"
     assert account(controller) == (2, 0)
     history.delete("/controller", seen=False)
@@ -245,11 +245,11 @@ def test_the_same_broker_reported_again_without_a_czxid_did_not_bounce(
     reported_without(history, "/brokers/ids/1", *lacks)
     assert kinds(fold.follow(history)) == []
     record = fold.state.control.brokers[1]
-    assert (record.epoch, record.registrations, record.rack) == (epoch, 1, "r")
+    assert (record.record.epoch, record.record.registrations, record.record.rack) == (epoch, 1, "r")
     history.broker_gone(1, seen=False)
     history.broker(1)
     assert kinds(fold.follow(history)) == ["BrokerStopped", "BrokerStarted"]
-    assert fold.state.control.brokers[1].registrations == 2
+    assert fold.state.control.brokers[1].record.registrations == 2
 
 
 def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
@@ -261,12 +261,12 @@ def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
         reported_without(history, "/brokers/ids/7", "czxid", "mzxid")
         fold.follow(history)
         record = fold.state.control.brokers[7]
-        assert (record.epoch, record.registrations) == (None, registrations)
+        assert (record.record.epoch, record.record.registrations) == (None, registrations)
         history.broker(7)
         fold.follow(history)
         record = fold.state.control.brokers[7]
-        assert record.epoch == history.znodes["/brokers/ids/7"].czxid
-        assert record.registrations == registrations
+        assert record.record.epoch == history.znodes["/brokers/ids/7"].czxid
+        assert record.record.registrations == registrations
         history.broker_gone(7)
         fold.follow(history)
 
