@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.records.events import CoordinatorsMoved
-from controller_model.sources.zookeeper.broker_inference import coordinated
+from controller_model.state.figures import coordinated
 from tests.support.histories import Fold, History, small_cluster
 
 TOPICS = [*COORDINATOR_OF, "t"]

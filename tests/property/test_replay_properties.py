@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller_model.fold.replay import replay
-from controller_model.handlers.controller import account
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange
 from controller_model.state.packing import pack_control
 from tests.support.histories import (
@@ -162,9 +161,7 @@ def test_totals_equal_a_count_from_scratch(seed: int) -> None:
         fold.feed(batch)
         assert fold.state.control.totals == count_from_scratch(fold.state)
         topics = [fold.state.topics.get(name) for name in fold.state.topics.names()]
-        assert fold.state.control.topics == sum(
-            t is not None and t.stat is not None for t in topics
-        )
+        assert fold.state.control.topics == sum(t is not None and t.exists for t in topics)
 
 
 @given(STEPS)
@@ -332,15 +329,21 @@ def test_the_number_of_elections_equals_the_growth_of_the_epoch(seed: int) -> No
     for change in history.changes:
         fold.feed([change])
         if fold.state.control.log.baseline:
-            reported = account(controller)
-            assert reported[1] == reported[0] - 1 - controller.seen
+            reported = fold.state.source.elections(fold.state.control)
+            assert reported[1] == reported[0] - 1 - fold.state.control.source.elections.seen
             assert reported[0] >= elections
             elections = reported[0]
     history.heartbeat()
     fold.feed(history.changes[-1:])
-    assert account(controller) == (controller.view.elections, controller.view.missed_elections)
+    assert fold.state.source.elections(fold.state.control) == (
+        controller.view.elections,
+        controller.view.missed_elections,
+    )
     assert controller.view.elections == history.epoch
-    assert controller.view.missed_elections == history.epoch - 1 - controller.seen
+    assert (
+        controller.view.missed_elections
+        == history.epoch - 1 - fold.state.control.source.elections.seen
+    )
 
 
 _NUMBERS = st.none() | st.integers(-3, 40) | st.sampled_from([2**63 - 1, -(2**63)])

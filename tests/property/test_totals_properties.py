@@ -9,6 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller_model.facts.origin import Origin
 from controller_model.fold import replay as replay_module
 from controller_model.records.changes import ZnodeChange
 from controller_model.sources.zookeeper.source import ZOOKEEPER
@@ -16,14 +17,13 @@ from controller_model.state import cluster as cluster_module
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import ZnodeStat
 from tests.support.histories import Fold, count_from_scratch, repacked, small_cluster
 
 NAMES = st.sampled_from(("a", "b", "__consumer_offsets"))
 PARTITIONS = st.integers(0, 3)
 BROKERS = st.lists(st.integers(0, 3), unique=True, max_size=3).map(tuple)
 STATS = st.none() | st.builds(
-    ZnodeStat, mzxid=st.integers(1, 9), czxid=st.just(1), version=st.just(0), resync=st.just(0)
+    Origin, mzxid=st.integers(1, 9), czxid=st.just(1), version=st.just(0), resync=st.just(0)
 )
 RECORDS = st.builds(
     PartitionRecord,
@@ -83,7 +83,7 @@ def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
         put(state)
         assert control.totals == count_from_scratch(state)
         topics = [state.topic(name) for name in state.topics.names()]
-        assert control.topics == sum(topic.stat is not None for topic in topics)
+        assert control.topics == sum(topic.origin is not None for topic in topics)
         moving = {t.name: t.reassigning_since for t in topics if t.reassigning_since is not None}
         assert control.reassigning == moving
 

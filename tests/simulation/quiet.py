@@ -218,7 +218,7 @@ def fresh_views(
 ) -> dict[str, AnyView]:
     """Return the views of a fold that has seen one resync of these znodes, up to a zxid."""
     state = ClusterState(
-        ControlPlane(cluster, assumed=Assumed(), counters_since=0), MemoryTopicStore()
+        ControlPlane(cluster, assumed=Assumed(), counters_since=0), MemoryTopicStore(), ZOOKEEPER
     )
     digest = digest_text(digest_of({path: znode.mzxid for path, znode in nodes.items()}))
     seq = 0
@@ -261,12 +261,14 @@ def check_counters(world: World) -> None:
     if again is None:
         return
     control, base = again
-    for name in ("leader_elections", "unclean_elections", "isr_shrinks", "isr_expands"):
-        _compare(name, getattr(held, name), getattr(control, name))
-    for name in ("elections", "missed", "id_changes", "stale_writes", "seen"):
-        _compare(name, getattr(held.controller, name), getattr(control.controller, name))
-    for name in ("resyncs", "reconciliations", "holes", "stale", "missed_updates", "rebases"):
-        _compare(name, getattr(held.log, name), getattr(control.log, name))
+    _compare("counters", held.counters, control.counters)
+    for name in ("elections", "missed_elections", "id_changes", "stale_writes"):
+        ours, fresh = held.controller.view, control.controller.view
+        _compare(name, getattr(ours, name), getattr(fresh, name))
+    _compare("seen", held.source.elections.seen, control.source.elections.seen)
+    for name in ("resyncs", "reconciliations", "holes", "stale", "missed_updates"):
+        _compare(name, getattr(held.log.view, name), getattr(control.log.view, name))
+    _compare("rebases", held.source.rebases, control.source.rebases)
     _compare("brokers", _lives(held), _lives(control))
     _compare("incidents", held.incidents, control.incidents)
     _compare("recommendations", held.recommendations, control.recommendations)
@@ -297,10 +299,11 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 events = EventBatch(state)
             events.apply(change)
             if base is None and state.control.log.baseline:
-                controller = state.control.controller
+                controller = state.control.source.controller
+                view = state.control.controller.view
                 # /controller was read, but its epoch not yet: one more election is in flight.
                 behind = (controller.czxid or 0) > controller.epoch_zxid
-                base = (controller.view.elections, (controller.view.epoch or 0) + behind)
+                base = (view.elections, (view.epoch or 0) + behind)
                 awaited = (
                     None if controller.czxid == controller.epoch_zxid else controller.epoch_zxid
                 )
@@ -314,7 +317,10 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
 
 
 def _lives(control: ControlPlane) -> dict[int, tuple[int, Mapping[str, int], int]]:
-    return {id_: (b.record.registrations, b.record.ends, b.record.isr_leaves) for id_, b in control.brokers.items()}
+    return {
+        id_: (b.record.registrations, b.record.ends, b.record.isr_leaves)
+        for id_, b in control.brokers.items()
+    }
 
 
 def _compare(name: str, held: object, expected: object) -> None:

@@ -17,6 +17,7 @@ from controller_model.records.recommendations import BrokerRatio, Grade, Outcome
 from controller_model.records.views import (
     VERSION,
     AnyView,
+    BrokerRecord,
     BrokerView,
     ClusterView,
     ControllerView,
@@ -100,14 +101,20 @@ def broker_view(
         cluster=cluster,
         as_of=at or as_of(1),
         id=id_,
-        live=True,
-        epoch=2**60 + 1,
-        since=T0,
-        registrations=1,
-        host=f"kafka{id_}",
-        port=9092,
+        record=BrokerRecord(
+            live=True,
+            epoch=2**60 + 1,
+            since=T0,
+            registrations=1,
+            host=f"kafka{id_}",
+            port=9092,
+        ),
     )
-    return msgspec.structs.replace(live, **fields)
+    of_record = {
+        name: fields.pop(name) for name in BrokerRecord.__struct_fields__ if name in fields
+    }
+    record = msgspec.structs.replace(live.record, **of_record)
+    return msgspec.structs.replace(live, record=record, **fields)
 
 
 def topic_view(
@@ -143,6 +150,7 @@ def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> Wa
         v=VERSION,
         cluster="prod",
         watcher="a1b2c3",
+        sent_steady=0,
         generation=generation,
         seq=seq,
         number=number,
@@ -214,7 +222,6 @@ def recommendation_view(at: AsOf | None = None) -> RecommendationView:
             threshold_percentage=10,
             partition_count=1,
             partitions=partitions,
-            command="kafka-leader-election.sh",
             ratios=(msgspec.structs.replace(ratio, after=None),),
         ),
         graded=(
@@ -265,7 +272,7 @@ def elected(
     fact = ControllerElected(
         at=T0 + seq,
         position=Position(1, seq),
-        zxid=2**60 + seq,
+        source_number=2**60 + seq,
         from_broker=0,
         to_broker=to,
         epoch=seq,

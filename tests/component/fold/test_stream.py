@@ -473,7 +473,7 @@ def test_the_state_in_the_store_is_what_the_views_show(
     control = unpack_control(stands.packed)
     assert control.log.position in places
     assert control.controller.view.elections == view.controller.elections
-    assert control.counters.counters.isr_shrinks == view.counters.isr_shrinks
+    assert control.counters.isr_shrinks == view.counters.isr_shrinks
     shown = {
         (seen.cluster, seen.name): seen
         for seen in outcome.views.values()

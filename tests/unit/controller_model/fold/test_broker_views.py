@@ -12,6 +12,7 @@ import pytest
 from controller_model.fold.broker_views import BrokerViews
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import BrokerView, Deleted, broker_key, encode_view, view_digest
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.control_plane import Assumed, ControlPlane
 from tests.support.histories import begun, repacked
 
@@ -30,7 +31,7 @@ class Published:
     def batch(self, as_of: AsOf = PLACE) -> list[int | str]:
         """Return the brokers whose views are sent, and the keys of those that are deleted."""
         sent: list[int | str] = []
-        for key, view, value in self.views.changed(self.control, as_of):
+        for key, view, value in self.views.changed(self.control, as_of, ZOOKEEPER):
             if isinstance(view, Deleted):
                 sent.append(key)
                 del self.held[key]
@@ -42,7 +43,11 @@ class Published:
 
     def view(self, broker: int) -> BrokerView:
         """Return a broker's view, computed from the state alone."""
-        made = {view.id: view for _, view, _ in BrokerViews().changed(self.control, PLACE)}  # type: ignore[union-attr]  # a new one deletes nothing
+        made = {
+            view.id: view
+            for _, view, _ in BrokerViews().changed(self.control, PLACE, ZOOKEEPER)
+            if isinstance(view, BrokerView)
+        }
         found = made[broker]
         assert isinstance(found, BrokerView)
         return found
@@ -50,8 +55,9 @@ class Published:
 
 def changed(control: ControlPlane, broker: int, isr_leaves: int) -> None:
     """Change a figure of a broker, and mark it as the handlers do."""
-    record = msgspec.structs.replace(control.brokers[broker], isr_leaves=isr_leaves)
-    control.put_broker(broker, record)
+    held = control.brokers[broker]
+    held.record.isr_leaves = isr_leaves
+    control.put_broker(broker, held)
 
 
 @pytest.fixture
@@ -140,7 +146,7 @@ def test_an_interrupted_batch_checks_all_brokers_again(
     """The basis of a proof is stored after the last view of a batch, not after its first."""
     assert published.control.log.view.verified_at is not None
     published.control.log.view.verified_at += 1
-    _, first, _ = next(published.views.changed(published.control, PLACE))
+    _, first, _ = next(published.views.changed(published.control, PLACE, ZOOKEEPER))
     assert isinstance(first, BrokerView)
     assert published.batch() == [0, 1, 2]
 

@@ -50,7 +50,7 @@ def test_a_zombie_is_found_after_a_step_back(takes_over: bool) -> None:
     history.heartbeat()
     history.broker_gone(2)
     beat(history, fold, write_timeout_ms(2) + 3 * BEAT_MS)
-    assert only(fold.events, ControllerZombie).due
+    assert only(fold.events, ControllerZombie).pending
     (reported,) = anomalies(fold)
     stepped = HOUR_MS - BEAT_MS * (not takes_over)
     assert reported.startswith("the watcher's clock stepped back by ")
@@ -82,7 +82,7 @@ def test_an_incident_ends_after_a_step_back() -> None:
     beat(history, fold, 2 * QUIET_MS)
     closed = only(fold.accounts, IncidentClosed)
     assert closed.incident.lasted_ms < 1_000
-    assert closed.at == fold.state.control.incidents.last_closed_at
+    assert closed.at == fold.state.control.incidents.summary.last_closed_at
 
 
 def test_the_log_clock_never_falls_and_its_correction_disappears() -> None:

@@ -208,13 +208,21 @@ def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_bac
     history.resync()
     assert kinds(fold.follow(history)) == ["Anomaly", "Incomplete"]
     log = fold.state.control.log
-    assert (fold.state.control.source.rebases, fold.state.control.source.rebasing, log.view.stale) == (1, True, 2)
+    assert (
+        fold.state.control.source.rebases,
+        fold.state.control.source.rebasing,
+        log.view.stale,
+    ) == (1, True, 2)
     wanted = fold.cluster_view().resync_wanted
     assert wanted is not None
     assert wanted.reason == "a resync with a hole, two histories or old reads in it"
     history.resync(answers=wanted.number)
     assert kinds(fold.follow(history))[-1] == "Verified"
-    assert (fold.state.control.source.rebases, fold.state.control.source.rebasing, log.view.stale) == (1, False, 2)
+    assert (
+        fold.state.control.source.rebases,
+        fold.state.control.source.rebasing,
+        log.view.stale,
+    ) == (1, False, 2)
     topic = fold.state.topics.get("t")
     assert topic is not None
     assert topic.partitions[0].leader == 0
@@ -226,7 +234,11 @@ def test_outside_of_a_resync_an_older_value_is_stale_whenever_it_was_read() -> N
     history.report("/brokers/topics/t/partitions/0/state")
     assert fold.follow(history) == []
     log = fold.state.control.log
-    assert (fold.state.control.source.rebases, fold.state.control.source.rebasing, log.view.stale) == (0, False, 1)
+    assert (
+        fold.state.control.source.rebases,
+        fold.state.control.source.rebasing,
+        log.view.stale,
+    ) == (0, False, 1)
     topic = fold.state.topics.get("t")
     assert topic is not None
     assert topic.partitions[0].leader == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.handlers.controller import account
 from controller_model.records.changes import SessionState
 from controller_model.records.events import ControllerElected, ElectionCause, FailoverWork
 from controller_model.records.views import Failover
@@ -56,7 +55,12 @@ def test_consecutive_elections_seen_in_one_read_are_missed_elections() -> None:
     history.elect(0)
     reported = only(fold.follow(history), ControllerElected)
     controller = fold.state.control.controller
-    assert (controller.view.elections, controller.view.missed_elections, reported.missed_elections, reported.epoch) == (
+    assert (
+        controller.view.elections,
+        controller.view.missed_elections,
+        reported.missed_elections,
+        reported.epoch,
+    ) == (
         4,
         2,
         2,
@@ -201,7 +205,11 @@ def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
         history.heartbeat()
         fold.follow(history)
         controller = fold.state.control.controller
-        assert (controller.view.elections, controller.view.missed_elections, controller.view.migrating_to_kraft) == (2, 0, True)
+        assert (
+            controller.view.elections,
+            controller.view.missed_elections,
+            controller.view.migrating_to_kraft,
+        ) == (2, 0, True)
 
 
 def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None:
@@ -325,7 +333,11 @@ def test_a_deleted_controller_before_the_baseline_is_not_a_counted_vacancy() -> 
     fold = Fold()
     assert "ControllerVacated" not in kinds(fold.follow(history))
     controller = fold.state.control.controller
-    assert (controller.view.id, controller.view.elections, controller.view.vacancy_total_max_ms) == (-1, 0, 0)
+    assert (
+        controller.view.id,
+        controller.view.elections,
+        controller.view.vacancy_total_max_ms,
+    ) == (-1, 0, 0)
     assert controller.view.vacant_since == history.changes[-1].observed_at
 
 
@@ -349,7 +361,11 @@ def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
     history.report("/controller_epoch")
     history.heartbeat()
     fold.follow(history)
-    assert (controller.view.epoch, controller.view.elections, controller.view.missed_elections) == (2, 1, 0)
+    assert (controller.view.epoch, controller.view.elections, controller.view.missed_elections) == (
+        2,
+        1,
+        0,
+    )
 
 
 def test_a_later_registration_does_not_replace_the_elected_holders_epoch() -> None:
@@ -357,11 +373,11 @@ def test_a_later_registration_does_not_replace_the_elected_holders_epoch() -> No
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
-    elected_with = fold.state.control.controller.last_holder_epoch
+    elected_with = fold.state.control.source.controller.holder_epoch
     history.delete("/brokers/ids/0")
     history.broker(0)
     fold.follow(history)
-    assert fold.state.control.controller.last_holder_epoch == elected_with
+    assert fold.state.control.source.controller.holder_epoch == elected_with
     history.delete("/controller")
     history.elect(1)
     assert only(fold.follow(history), ControllerElected).cause is ElectionCause.SESSION_LOST
@@ -378,11 +394,17 @@ def test_failover_work_under_way_does_not_restart() -> None:
     history.report("/controller")
     fold.follow(history)
     controller = fold.state.control.controller
-    since, partitions = controller.view.failover_since, controller.failover_partitions
+    since, partitions = (
+        controller.view.failover_since,
+        fold.state.control.source.failover.partitions,
+    )
     assert (controller.view.failover, partitions) == (Failover.UNDER_WAY, 1)
     history.report("/brokers/ids/0")
     fold.follow(history)
-    assert (controller.view.failover_since, controller.failover_partitions) == (since, partitions)
+    assert (controller.view.failover_since, fold.state.control.source.failover.partitions) == (
+        since,
+        partitions,
+    )
 
 
 def test_a_write_that_makes_a_leader_write_due_is_not_failover_work() -> None:
@@ -395,11 +417,14 @@ def test_a_write_that_makes_a_leader_write_due_is_not_failover_work() -> None:
     history.state("t", 1, leader=0, isr=[0], leader_epoch=1)
     fold.follow(history)
     controller = fold.state.control.controller
-    assert (controller.failover_pending, controller.failover_last_write_at) == (2, None)
+    assert (
+        fold.state.control.source.failover.pending,
+        fold.state.control.source.failover.last_write_at,
+    ) == (2, None)
     history.state("t", 0, leader=1, isr=[1], leader_epoch=1)
     history.state("t", 1, leader=1, isr=[1], leader_epoch=2)
     assert only(fold.follow(history), FailoverWork).partitions == 1
-    assert controller.failover_last_write_at == history.now + 1
+    assert fold.state.control.source.failover.last_write_at == history.now + 1
 
 
 def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
@@ -415,7 +440,11 @@ def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
     assert taken is not None
     fold.feed([replaced(taken, czxid=0)])
     controller = fold.state.control.controller
-    assert (controller.view.epoch, controller.view.elections, controller.view.migrating_to_kraft) == (None, 2, True)
+    assert (
+        controller.view.epoch,
+        controller.view.elections,
+        controller.view.migrating_to_kraft,
+    ) == (None, 2, True)
 
 
 @pytest.mark.parametrize(
@@ -431,10 +460,14 @@ def test_epochs_at_the_end_of_a_log_count_as_missed_elections(
         history.set("/controller_epoch", str(epoch))
     fold.follow(history)
     controller = fold.state.control.controller
-    assert account(controller) == (elections, missed)
+    assert fold.state.source.elections(fold.state.control) == (elections, missed)
     history.heartbeat()
     fold.follow(history)
-    assert (controller.view.elections, controller.view.missed_elections) == account(controller) == (elections, missed)
+    assert (
+        (controller.view.elections, controller.view.missed_elections)
+        == fold.state.source.elections(fold.state.control)
+        == (elections, missed)
+    )
 
 
 def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
@@ -449,7 +482,7 @@ def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
     missed = []
     for change in history.changes:
         fold.feed([change])
-        missed.append(account(fold.state.control.controller)[1])
+        missed.append(fold.state.source.elections(fold.state.control)[1])
     assert missed[-6:] == [0, 0, 2, 2, 2, 2]
     assert fold.state.control.controller.view.elections == 5
 
@@ -484,8 +517,14 @@ def test_a_vacancy_from_before_the_log_has_no_upper_bound() -> None:
     )
     assert (reported.from_broker, reported.cause) == (-1, ElectionCause.UNKNOWN)
     controller = fold.state.control.controller
-    assert (controller.view.vacancy_last_min_ms, controller.view.vacancy_last_max_ms) == (51_000, None)
-    assert (controller.view.vacancy_total_min_ms, controller.view.vacancy_total_max_ms) == (51_000, 51_000)
+    assert (controller.view.vacancy_last_min_ms, controller.view.vacancy_last_max_ms) == (
+        51_000,
+        None,
+    )
+    assert (controller.view.vacancy_total_min_ms, controller.view.vacancy_total_max_ms) == (
+        51_000,
+        51_000,
+    )
 
 
 def test_a_vacancy_from_before_the_log_ended_by_a_resync_is_at_least_zero() -> None:
@@ -502,7 +541,10 @@ def test_a_vacancy_from_before_the_log_ended_by_a_resync_is_at_least_zero() -> N
         None,
     )
     controller = fold.state.control.controller
-    assert (controller.view.vacancy_total_min_ms, controller.view.vacancy_total_max_ms) == (0, 7_010)
+    assert (controller.view.vacancy_total_min_ms, controller.view.vacancy_total_max_ms) == (
+        0,
+        7_010,
+    )
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class _Moments:
         self.taken: list[tuple[int, int]] = []
         self._every_ms = every_ms
 
-    def take(self, state: ClusterState, until: int) -> None:
+    def sample_until(self, state: ClusterState, until: int) -> None:
         """Record each time with the position that is shown."""
         while self.next_at < until:
             self.taken.append((self.next_at, state.control.log.position.seq))

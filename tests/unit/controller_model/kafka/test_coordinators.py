@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
-from controller_model.sources.zookeeper.broker_inference import (
-    coordinated,
-)
+from controller_model.state.figures import coordinated
 from tests.support.histories import Fold, small_cluster
 
 

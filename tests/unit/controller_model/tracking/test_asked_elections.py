@@ -165,5 +165,5 @@ def test_kept_requests_survive_a_restart_from_a_checkpoint() -> None:
 def test_a_deleted_request_that_was_never_read_is_ignored() -> None:
     """The znode may be created and deleted before the watcher reads it."""
     _, fold = begun()
-    asked_elections.end_znode(fold.state.control)
+    asked_elections.expire_tool_request(fold.state.control)
     assert fold.state.control.elections.asked == {}

@@ -67,7 +67,7 @@ def test_a_controller_that_does_nothing_is_a_zombie_once() -> None:
     (reported,) = beats(history, fold, 20)
     first_beat = died_at + 10_000
     assert (reported.controller, reported.epoch, reported.last_write_at) == (0, 1, None)
-    assert reported.due == {"new_leader": 1, "isr_removal": 1}
+    assert reported.pending == {"new_leader": 1, "isr_removal": 1}
     assert reported.pending_since == first_beat
     assert reported.at == first_beat + 50_000
     assert reported.write_timeout_ms == 45_002
@@ -254,7 +254,7 @@ def test_preferred_elections_and_notifications_are_due_until_deleted() -> None:
     )
     history.set("/config/changes/config_change_0000000001", b"{}")
     reported = beats(history, fold, 10)
-    assert [event.due for event in reported] == [{"preferred_election": 1, "notifications": 2}]
+    assert [event.pending for event in reported] == [{"preferred_election": 1, "notifications": 2}]
     for path in (
         "/isr_change_notification/isr_change_0000000001",
         "/admin/preferred_replica_election",
@@ -329,7 +329,7 @@ def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
     assert fold.cluster_view().pending_writes.counts == {}
     history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
     (reported,) = beats(history, fold, 7)
-    assert reported.due == {"reassignment": 1}
+    assert reported.pending == {"reassignment": 1}
     assert reported.last_write_at == reported.at - 50_000
     history.topic("t", {0: (2, 0), 1: (1, 0)})
     beats(history, fold, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.replay import count_error, replay
+from controller_model.fold.replay import Reported, count_error, replay
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, digest_text
 from controller_model.records.events import (
@@ -17,7 +17,6 @@ from controller_model.records.events import (
     Verified,
 )
 from controller_model.records.views import ResyncWanted
-from controller_model.sources.zookeeper.proofs import Reported
 from controller_model.state.log_state import LogState
 from tests.support.histories import (
     Fold,
@@ -58,7 +57,11 @@ def test_a_baseline_has_the_znodes_the_controller_and_its_epoch() -> None:
         Verified(at=at, position=BEGAN, znodes=ZNODES),
     ]
     log = fold.state.control.log
-    assert (log.view.resyncs, fold.state.control.source.resync_ordinal, log.view.reconciliations) == (1, 1, 0)
+    assert (
+        log.view.resyncs,
+        fold.state.control.source.resync_ordinal,
+        log.view.reconciliations,
+    ) == (1, 1, 0)
 
 
 def test_a_hole_is_reported_and_counted_each_time() -> None:
@@ -277,9 +280,17 @@ def test_resyncs_and_reconciliations_are_counted_one_by_one() -> None:
     history.resync()
     history.start_resync(reason="daily")
     fold.follow(history)
-    assert (log.view.resyncs, fold.state.control.source.resync_ordinal, log.view.reconciliations) == (3, 3, 2)
+    assert (
+        log.view.resyncs,
+        fold.state.control.source.resync_ordinal,
+        log.view.reconciliations,
+    ) == (3, 3, 2)
     assert fold.state.control.source.resync is not None
-    assert (fold.state.control.source.resync.reason, fold.state.control.source.resync.id, fold.state.control.source.resync.began) == (
+    assert (
+        fold.state.control.source.resync.reason,
+        fold.state.control.source.resync.id,
+        fold.state.control.source.resync.began,
+    ) == (
         "daily",
         3,
         last(history).position,
@@ -374,10 +385,16 @@ def test_the_clocks_of_the_newest_change_are_kept() -> None:
     history.broker(7)
     fold.follow(history)
     mtime = last(history).mtime
-    assert (log.view.last_change_at, log.view.last_change_mtime) == (last(history).observed_at, mtime)
+    assert (log.view.last_change_at, log.view.last_change_mtime) == (
+        last(history).observed_at,
+        mtime,
+    )
     history.delete("/brokers/ids/7")
     fold.follow(history)
-    assert (log.view.last_change_at, log.view.last_change_mtime) == (last(history).observed_at, mtime)
+    assert (log.view.last_change_at, log.view.last_change_mtime) == (
+        last(history).observed_at,
+        mtime,
+    )
 
 
 def test_stale_values_and_deletes_are_counted_one_by_one() -> None:
@@ -404,7 +421,11 @@ def test_in_a_rebase_a_delete_wins_whenever_it_was_read() -> None:
     assert (fold.state.control.source.rebases, log.view.stale, log.view.read_zxid) == (1, 0, 1)
     history.start_resync(rebase=True)
     fold.follow(history)
-    assert (fold.state.control.source.rebases, log.view.read_zxid, fold.state.control.source.deletes_read_zxid) == (2, 0, 0)
+    assert (
+        fold.state.control.source.rebases,
+        log.view.read_zxid,
+        fold.state.control.source.deletes_read_zxid,
+    ) == (2, 0, 0)
 
 
 def test_absent_zxids_of_a_record_count_as_zero() -> None:
@@ -479,7 +500,11 @@ def test_a_stale_value_in_a_resync_is_not_a_replaced_history() -> None:
     history.start_resync()
     history.record(ChangeKind.SET, path="/brokers/ids/2", data="{}", czxid=1, mzxid=1, read_zxid=2)
     assert fold.follow(history) == []
-    assert (log.view.stale, fold.state.control.source.rebases, fold.state.control.source.rebasing) == (1, 0, False)
+    assert (
+        log.view.stale,
+        fold.state.control.source.rebases,
+        fold.state.control.source.rebasing,
+    ) == (1, 0, False)
     assert fold.state.control.source.resync is not None
     assert fold.state.control.source.resync.whole is True
 
@@ -515,7 +540,9 @@ def test_znodes_denied_to_a_resync_keep_their_values_and_leave_the_digest(*, reb
     denied_resync(history, rebase=rebase)
     fold.follow(history)
     below = {path: held.mzxid for path, held in history.znodes.items() if path.startswith(TOPIC)}
-    assert fold.state.control.source.unreadable_znodes == (dict.fromkeys(below, 0) if rebase else below)
+    assert fold.state.control.source.unreadable_znodes == (
+        dict.fromkeys(below, 0) if rebase else below
+    )
     assert (log.view.znodes, fold.state.control.source.digest == digest) == (ZNODES, not rebase)
     assert fold.counts().partitions == 2
     history.reconciled(denied=(TOPIC,), denied_more=0)
@@ -523,7 +550,11 @@ def test_znodes_denied_to_a_resync_keep_their_values_and_leave_the_digest(*, reb
     assert log.view.verified_at == last(history).observed_at
     history.resync()
     fold.follow(history)
-    assert (fold.state.control.source.unreadable_znodes, fold.state.control.source.digest, log.view.denied) == ({}, digest, ())
+    assert (
+        fold.state.control.source.unreadable_znodes,
+        fold.state.control.source.digest,
+        log.view.denied,
+    ) == ({}, digest, ())
 
 
 def test_a_topic_that_a_resync_was_denied_is_shown_again() -> None:

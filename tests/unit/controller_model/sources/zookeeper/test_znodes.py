@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 
 from controller_model.handlers.brokers import TO_AND_FRO_MS
-from controller_model.handlers.znode_handlers import (
-    _DELETE,
-    _SET,
-    _SET_IN_TOPIC,
-    ONLY_REMEMBERED,
-    every_stat,
-)
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.event_records import coalesce
@@ -29,7 +22,9 @@ from controller_model.records.events import (
     TopicDeletionCompleted,
     TopicDeletionRequested,
 )
+from controller_model.sources.zookeeper.stats import every_stat
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
+from controller_model.sources.zookeeper.znodes import END_READERS, READERS
 from controller_simulator.zookeeper.payload_writers import (
     encode_config,
     encode_partitions,
@@ -63,16 +58,16 @@ def is_reported(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
     return any(isinstance(event, kinds_of) for event in events)
 
 
-def test_every_published_kind_has_a_handler() -> None:
-    """The tables are total and have no kind in common; some kinds only keep their stats."""
-    assert set(_SET) | set(_SET_IN_TOPIC) == set(ZnodeKind) - {ZnodeKind.OTHER}
-    assert set(_SET).isdisjoint(_SET_IN_TOPIC)
-    assert set(_DELETE) < set(_SET) | set(_SET_IN_TOPIC)
-    assert set(ONLY_REMEMBERED) == {
-        ZnodeKind.BROKER_SEQUENCE,
+def test_every_published_kind_has_a_reader() -> None:
+    """The table is total; of some kinds only the stat ends with the znode."""
+    assert set(READERS) == set(ZnodeKind) - {ZnodeKind.OTHER}
+    assert set(READERS) - set(END_READERS) == {
+        ZnodeKind.CONTROLLER_EPOCH,
+        ZnodeKind.LOG_DIR_EVENT,
         ZnodeKind.ISR_CHANGE,
         ZnodeKind.CONFIG_CHANGE,
         ZnodeKind.FEATURE,
+        ZnodeKind.CLUSTER_ID,
     }
 
 
