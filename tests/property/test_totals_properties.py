@@ -23,14 +23,14 @@ NAMES = st.sampled_from(("a", "b", "__consumer_offsets"))
 PARTITIONS = st.integers(0, 3)
 BROKERS = st.lists(st.integers(0, 3), unique=True, max_size=3).map(tuple)
 STATS = st.none() | st.builds(
-    Origin, mzxid=st.integers(1, 9), czxid=st.just(1), version=st.just(0), resync=st.just(0)
+    Origin, order=st.integers(1, 9), created=st.just(1), version=st.just(0), reading=st.just(0)
 )
 RECORDS = st.builds(
     PartitionRecord,
     replicas=st.none() | BROKERS,
     leader=st.none() | st.integers(-2, 3),
     isr=BROKERS,
-    stat=STATS,
+    origin=STATS,
 )
 MOVING = st.dictionaries(PARTITIONS, BROKERS, max_size=2)
 TOPICS = st.builds(
@@ -41,8 +41,8 @@ TOPICS = st.builds(
     removing=MOVING,
     min_isr=st.none() | st.integers(1, 3),
     reassigning_since=st.none() | st.integers(1, 9),
-    stat=STATS,
-    config_stat=STATS,
+    origin=STATS,
+    config_origin=STATS,
 )
 Put = Callable[[ClusterState], object]
 
@@ -126,7 +126,7 @@ def test_a_change_that_fails_half_way_keeps_the_totals(failing: int, every: int)
     history.set("/admin/delete_topics/t", b"")
     history.topic_gone("t")
     fold = Fold()
-    kept = vars(replay_module)["keep"]
+    kept = vars(zookeeper_source)["count_znode"]
     left = [failing]
 
     def keep(*args: object) -> None:

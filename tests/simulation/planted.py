@@ -18,7 +18,7 @@ from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.replay import Reported
 from controller_model.kafka.ids import AsOf, Position
-from controller_model.records import changes, completeness, decoding
+from controller_model.records import changes, decoding
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import AnyEvent
@@ -26,11 +26,12 @@ from controller_model.records.views import ClusterView
 from controller_model.sources.zookeeper import proofs
 from controller_model.sources.zookeeper import source as zookeeper_source
 from controller_model.sources.zookeeper.freshness import Freshness
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.sources.zookeeper.state import ZooKeeperState
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.source import Handle
+from controller_model.state.source import Handle, Inferred, Source
 from controller_model.tracking import asked_elections
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
@@ -249,7 +250,7 @@ def time_waits() -> AbstractContextManager[None]:
         state.control.now = max(state.control.now, change.observed_at)
         return change, None
 
-    return _patched(replay_module, "take_time", take_time)
+    return _patched(replay_module, "advance_clock", take_time)
 
 
 def bytes_of_dropped_changes_kept() -> AbstractContextManager[None]:
@@ -354,13 +355,7 @@ def denied_list_cut() -> AbstractContextManager[None]:
     def named(self: DeniedPaths) -> tuple[str, ...]:
         return tuple(sorted(self._paths)[:MAX_NAMED])
 
-    def denied_by(change: ZnodeChange) -> tuple[str, ...]:
-        return change.denied
-
-    return _both(
-        _patched(DeniedPaths, "named", property(named)),
-        _patched(proofs, "_denied_by", denied_by),
-    )
+    return _patched(DeniedPaths, "named", property(named))
 
 
 def refused_read_ignored() -> AbstractContextManager[None]:
@@ -376,7 +371,13 @@ def refused_read_ignored() -> AbstractContextManager[None]:
 
 def unreadable_controller_live() -> AbstractContextManager[None]:
     """Figures count as live although the controller cannot be read."""
-    return _patched(completeness, "_OF_CONTROLLER", frozenset())
+    source = type(ZOOKEEPER)
+    real = source.infer
+
+    def infer(self: Source, control: ControlPlane) -> Inferred:
+        return real(self, control)._replace(unreadable_controller=False)
+
+    return _patched(source, "infer", infer)
 
 
 _NOT_NESTING = (ValueError,)

@@ -487,7 +487,9 @@ def repacked(control: ControlPlane) -> ControlPlane:
     """Return a control plane as a new worker reads it."""
     packed = pack_control(control)
     groups = pack_members(control, control.totals.members)
-    return unpack_control(packed, [group for _, group in groups if group is not None])
+    unpacked = unpack_control(packed, [group for _, group in groups if group is not None])
+    ZOOKEEPER.adopt(unpacked)
+    return unpacked
 
 
 def control_names(state: ClusterState) -> list[str]:

@@ -32,6 +32,7 @@ from controller_model.records.views import (
     encode_view,
     view_key,
 )
+from controller_model.sources.zookeeper.denied_paths import hidden_by
 from exporter.core.records import TopicEntry
 from pipeline.topic_records import Record
 
@@ -53,7 +54,8 @@ def as_of(seq: int, *, generation: int = 1, lineage: str = "L1") -> AsOf:
 
 
 def log_view(**fields: Any) -> LogView:
-    """Return a log view without problems, with these fields changed."""
+    """Return a log view without problems, with these fields changed; what denied paths hide is hidden."""
+    fields.setdefault("hidden", hidden_by(fields.get("denied", ())))
     healthy = LogView(
         watcher="a1b2c3",
         session=SessionState.CONNECTED,

@@ -13,6 +13,7 @@ from controller_model.facts.origin import UNKNOWN_VERSION, Origin
 from controller_model.facts.stamp import Stamp
 from controller_model.kafka.errors import UnreadableRecordError, UnreadableZnodeError
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text
+from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import UNREADABLE_NAMED
 from controller_model.sources.zookeeper.broker_inference import inferred_state
@@ -42,6 +43,7 @@ from controller_model.sources.zookeeper.znodes import END_READERS, READERS
 from controller_model.state.cluster import ClusterState
 from controller_model.state.completeness import count_anomaly
 from controller_model.state.control_plane import ControlPlane
+from controller_model.state.packing import UnreadableStateError
 from controller_model.state.source import Handle, Inferred, Source
 
 # Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
@@ -65,7 +67,10 @@ class ZooKeeperSource:
         if control.source is None:
             control.source = ZooKeeperState()
         elif not isinstance(control.source, ZooKeeperState):
-            control.source = msgspec.convert(control.source, ZooKeeperState)
+            try:
+                control.source = msgspec.convert(control.source, ZooKeeperState)
+            except DECODING_ERRORS as error:
+                raise UnreadableStateError(f"a damaged state: {error}") from None
 
     def name_of(self, record: ZnodeChange) -> str:
         """Return the kind of a change and its path."""

@@ -139,6 +139,7 @@ def _topic_end(read: ZnodeRead) -> list[AnyEvent]:
 
 def _delete_topic(read: ZnodeRead) -> list[AnyEvent]:
     """Read a request to delete a topic: its existence; Kafka reads no payload."""
+    read.change.payload()  # a damaged record states nothing
     since = read.change.ctime or read.change.observed_at
     return _state_and_finish(read, TopicDeletionIs(read.stamp, read.znode.name, since))
 
@@ -217,6 +218,7 @@ def _migration_end(read: ZnodeRead) -> list[AnyEvent]:
 
 def _broker_sequence(read: ZnodeRead) -> list[AnyEvent]:
     """Read the number of generated broker ids: the data version; Kafka reads no payload."""
+    read.change.payload()  # a damaged record states nothing
     return read.handle(read.state, BrokerIdsAre(read.stamp, max(0, read.change.version or 0)))
 
 

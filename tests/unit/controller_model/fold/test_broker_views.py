@@ -6,12 +6,18 @@ from collections.abc import Callable
 from functools import reduce
 from operator import xor
 
-import msgspec
 import pytest
 
 from controller_model.fold.broker_views import BrokerViews
 from controller_model.kafka.ids import AsOf
-from controller_model.records.views import BrokerView, Deleted, broker_key, encode_view, view_digest
+from controller_model.records.views import (
+    BrokerView,
+    Capability,
+    Deleted,
+    broker_key,
+    encode_view,
+    view_digest,
+)
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.control_plane import Assumed, ControlPlane
 from tests.support.histories import begun, repacked
@@ -86,12 +92,13 @@ def test_a_batch_checks_only_the_touched_brokers(published: Published) -> None:
 
 def deny(control: ControlPlane) -> None:
     """Deny the watcher a path below which more may be held."""
-    control.log.view.denied = ("/brokers/topics/u",)
+    control.log.view.hidden = (Capability.TOPICS,)
 
 
 def make_pending_writes(control: ControlPlane) -> None:
     """Let a broker with leaders die, so that leader writes are due from the controller."""
-    control.put_broker(0, msgspec.structs.replace(control.brokers[0], live=False))
+    control.brokers[0].record.live = False
+    control.put_broker(0, control.brokers[0])
     control.touched.clear()
 
 
@@ -211,7 +218,7 @@ def test_a_broker_without_replicas_has_zero_figures() -> None:
 
 def test_more_if_lost_is_set_where_read_is_denied(published: Published) -> None:
     """For every broker, also one without replicas; settings replace what Kafka's own ACLs deny."""
-    published.control.log.view.denied = ("/config/brokers",)
+    published.control.log.view.hidden = (Capability.TOPICS,)
     assert not published.view(0).more_if_lost
     deny(published.control)
     assert [published.view(broker).more_if_lost for broker in (0, 1, 2)] == [True] * 3

@@ -9,7 +9,6 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.views import (
     Capability,
-    Counts,
     LogView,
     decode_view,
     encode_view,
@@ -103,23 +102,6 @@ def test_a_view_of_another_version_or_kind_raises() -> None:
     for data in (encode_view(newer), b'{"view":"x"}', b"{", b"\xff", b"null"):
         with pytest.raises(UnreadableRecordError):
             decode_view(data)
-
-
-def test_unknown_figures_are_left_out_for_older_readers() -> None:
-    """Older readers accept no null for these numbers, and have a default; names may hold any text."""
-    odd = '"min_isr_assumed":null,'
-    view = cluster_view(
-        counts=Counts(topics=1), min_isr_assumed=None, cluster_id=odd, kraft_controller=None
-    )
-    value = encode_view(view)
-    body = msgspec.json.decode(value)
-    assert {"under_min_isr", "at_min_isr", "min_isr_blocks"}.isdisjoint(body["counts"])
-    assert "min_isr_assumed" not in body
-    assert (body["cluster_id"], body["kraft_controller"]) == (odd, None)
-    assert decode_view(value) == view
-    broker = broker_view(0, under_min_isr_if_lost=None)
-    assert "under_min_isr_if_lost" not in msgspec.json.decode(encode_view(broker))
-    assert decode_view(encode_view(broker)) == broker
 
 
 @pytest.mark.parametrize("column", [*COLUMNS, "partitions"])
