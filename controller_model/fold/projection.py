@@ -56,7 +56,10 @@ class SentViews:
 
 
 class Projected(NamedTuple):
-    """A view that changed, as a record of the topic of views."""
+    """A view that changed, as a record of the topic of views.
+
+    The view shares parts with the state, which changes them: whoever keeps a view decodes `value`.
+    """
 
     key: str
     view: AnyView | None

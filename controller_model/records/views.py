@@ -276,9 +276,9 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     """How many such znodes there are."""
     unreadable_controller: bool = False
     """/controller or its epoch is among them."""
-    views_digest: str = ""
+    views_digest: str | None = None
     """The digest over all other views of the cluster as last published (`view_digest`). A reader whose
-    views have another digest lacks some, or has older ones."""
+    views have another digest lacks some, or has older ones. None: nothing can be compared."""
 
     def can_see(self, capability: Capability) -> bool:
         """Return whether the source can see all of this; what depends on it is not known otherwise."""

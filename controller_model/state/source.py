@@ -55,34 +55,42 @@ class LogRecord(Protocol):
         """Generation and seq."""
 
 
-class Source(Protocol):
-    """One kind of source of clusters' facts."""
-
-    def adopt(self, control: "ControlPlane") -> None:
-        """Make `control.source` this source's own state: a new one, or what was unpacked."""
+class Source:
+    """One kind of source of clusters' facts; as it is, it infers nothing and holds nothing of its own."""
 
     def name_of(self, record: Any) -> str:
-        """Return what a record is about, as operators name it: a path."""
+        """Return what a record is about, as operators name it."""
+        raise NotImplementedError
 
     def begins_reading(self, record: Any) -> bool:
         """Return whether everything is read again from this record on."""
+        raise NotImplementedError
 
     def apply(
         self, state: "ClusterState", record: Any, handle: Handle
     ) -> tuple[list[AnyEvent], bool]:
         """Apply a record; return its events, and whether the health of the cluster is sampled after it."""
+        raise NotImplementedError
+
+    def adopt(self, control: "ControlPlane") -> None:
+        """Make `control.source` this source's own state: a new one, or what was unpacked."""
 
     def interrupt(self, control: "ControlPlane", *, new_generation: bool) -> None:
         """Note that records are missing before the next one, or that another watcher continues."""
 
-    def finish_batch(self, state: "ClusterState", handle: Handle) -> list[AnyEvent]:
+    def finish_batch(self, _state: "ClusterState", _handle: Handle) -> list[AnyEvent]:
         """Report what only the end of a batch shows."""
+        return []
 
-    def infer(self, control: "ControlPlane") -> Inferred:
+    def infer(self, _control: "ControlPlane") -> Inferred:
         """Return what only the source can add to the cluster's view; bring `pending` and `log.view` up to date."""
+        return Inferred()
 
-    def broker_state(self, control: "ControlPlane", broker: int) -> str | None:
+    def broker_state(self, _control: "ControlPlane", _broker: int) -> str | None:
         """Return the state that a broker is most likely in, by Kafka's name; None if that is not known."""
+        return None
 
     def elections(self, control: "ControlPlane") -> tuple[int, int]:
         """Return (elections, missed ones) as if the log ended here."""
+        view = control.controller.view
+        return view.elections, view.missed_elections

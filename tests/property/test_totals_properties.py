@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from controller_model.facts.origin import Origin
 from controller_model.fold import replay as replay_module
 from controller_model.records.changes import ZnodeChange
+from controller_model.sources.zookeeper import source as zookeeper_source
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state import cluster as cluster_module
 from controller_model.state.cluster import ClusterState, MemoryTopicStore

@@ -201,6 +201,7 @@ def facts(view: AnyView | None) -> Any:
         case BrokerView():
             plain = msgspec.structs.replace(view, as_of=_NO_AS_OF)
             known = msgspec.to_builtins(plain)
+            known |= known.pop("record")
             if not view.record.live:
                 # Of a dead broker a fresh fold knows only its assignments.
                 known = {k: v for k, v in known.items() if isinstance(v, int | float) and v}

@@ -59,7 +59,7 @@ _PATH_CHARACTERS = 1_000
 for Kafka is not published, and without the cluster's view none of its batches is complete."""
 
 
-class ZooKeeperSource:
+class ZooKeeperSource(Source):
     """Makes facts of the changes that a watcher of ZooKeeper writes."""
 
     def adopt(self, control: ControlPlane) -> None:

@@ -416,7 +416,6 @@ def test_a_write_that_makes_a_leader_write_due_is_not_failover_work() -> None:
     history.elect(1)
     history.state("t", 1, leader=0, isr=[0], leader_epoch=1)
     fold.follow(history)
-    controller = fold.state.control.controller
     assert (
         fold.state.control.source.failover.pending,
         fold.state.control.source.failover.last_write_at,

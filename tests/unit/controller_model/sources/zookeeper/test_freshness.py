@@ -191,7 +191,6 @@ def test_the_same_controller_reported_without_a_czxid_is_not_an_election(
 def test_without_a_czxid_another_payload_timestamp_is_another_election() -> None:
     """Kafka writes the payload once; the same holder with another timestamp was elected again."""
     history, fold = begun()
-    controller = fold.state.control.controller
     for timestamp, expected in (("1795250695636", 1), ("1795250695636", 1), ("1795250695637", 2)):
         content = {"version": 1, "brokerid": 0, "timestamp": timestamp}
         history.set("/controller", content, seen=False)

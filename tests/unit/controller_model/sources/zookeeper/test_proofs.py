@@ -446,7 +446,7 @@ def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> N
 
 def test_a_replaced_zookeeper_history_is_reported_with_the_path_that_proves_it() -> None:
     """Once for each resync, with the value's path; the second history is counted as the second one."""
-    history, fold, log = begun()
+    history, fold, _log = begun()
     for rebases in (1, 2):
         history.zxid += 100
         history.broker(2)
