@@ -88,7 +88,9 @@ def test_facts_from_a_list_become_events_figures_and_views() -> None:
     """Elections, causes and epochs are as stated; nothing is inferred, and no source module is needed."""
     control = ControlPlane("toy", Assumed(min_insync_replicas=1), 0)
     state = ClusterState(control, MemoryTopicStore(), ToySource())
-    sent, reported, views = SentViews(), [], {}
+    views: dict[str, Any] = {}
+    reported: list[str] = []
+    sent = SentViews()
     for record in told():
         batch = EventBatch(state)
         batch.apply(record)
