@@ -10,9 +10,9 @@ from controller_model.insight.thresholds import (
 from dashboards.boards.panels import (
     BLUE,
     NOBODY,
-    STALE_IS_ORANGE,
     NOT_KNOWN,
     ONLY_COLOUR,
+    STALE_IS_ORANGE,
     STALE_TEXT,
     ZERO_IS_BEST,
     ZERO_IS_GOOD,

@@ -28,7 +28,13 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
-from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
+from dashboards.signals.first_screen import (
+    FIGURES_STALE,
+    STALE,
+    STALE_MEANING,
+    unless_stale,
+    while_followed,
+)
 from dashboards.signals.signal import Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
@@ -313,12 +319,15 @@ def _column_properties(column: Column) -> list[model.DynamicConfigValue]:
 
 def _described(signals: Sequence[Signal], names: Sequence[str]) -> str:
     """Return the description of a panel: that of its signal, or one paragraph for each, with its name if it has one."""
-    if len(signals) == 1:
-        return signals[0].description
-    return "\n\n".join(
-        signal.description if "{{" in name else f"**{name}:** {signal.description}"
+    texts = [
+        signal.description
+        if len(signals) == 1 or "{{" in name
+        else f"**{name}:** {signal.description}"
         for name, signal in zip(names, signals, strict=True)
-    )
+    ]
+    if any(signal.shows_stale for signal in signals):
+        texts.append(STALE_MEANING)
+    return "\n\n".join(texts)
 
 
 def _common(
