@@ -203,15 +203,15 @@ def _lists_of(
         found.append("went_under_min_isr")
     elif was_under and under is False:
         found.append("under_min_isr_ended")
-    elif under is None and new is not None and _may_have_fallen(old, new):
+    elif (
+        under is None
+        and new is not None
+        and len(new.isr) < len(new.replicas)
+        and (new.leader, len(new.isr)) != (old.leader, len(old.isr))
+    ):
+        # It may have fallen below a min.insync.replicas that is not known.
         found.append("min_isr_unknown")
     return found
-
-
-def _may_have_fallen(old: PartitionFacts, new: PartitionFacts) -> bool:
-    """Return whether a led partition may have fallen below a min.insync.replicas that is not known."""
-    is_same = (new.leader, len(new.isr)) == (old.leader, len(old.isr))
-    return not is_same and len(new.isr) < len(new.replicas)
 
 
 def _change(old: PartitionFacts, new: PartitionFacts | None) -> PartitionChange:

@@ -127,7 +127,7 @@ CONTROLLER: Table[ClusterView] = {
     ),
     "kafka_controller_health": Samples(
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
-        "others; a zombie has pending writes and has written nothing for 45 s plus 1 ms per partition.",
+        "others; zombie: it has pending writes and has written nothing for 45 s plus 1 ms per partition.",
         ("health",),
         lambda view: state_of(ControllerHealth, view.pending_writes.health),
     ),

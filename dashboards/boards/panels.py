@@ -28,7 +28,13 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
-from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
+from dashboards.signals.first_screen import (
+    FIGURES_STALE,
+    STALE,
+    STALE_MEANING,
+    unless_stale,
+    while_followed,
+)
 from dashboards.signals.signal import Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
@@ -56,7 +62,7 @@ DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 PLAIN: Steps = ((None, "text"),)
 ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
 ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
-NOT_CALM: Steps = ((None, "orange"), (0, "green"), (1, "red"))
+STALE_IS_ORANGE: Steps = ((None, "orange"), (0, "green"), (1, "red"))
 """For a figure whose query is itself stale or missing: that has the colour of a problem."""
 BLUE: Steps = ((None, "blue"),)
 """For figures without a limit: it is shown next to them, or there is no fixed one."""
@@ -125,7 +131,7 @@ def word(
     `always`: it is never stale, because it is no figure of the cluster or itself says whether figures follow.
     """
     signals = (signal,) if always else (while_followed(signal), FIGURES_STALE)
-    steps = PLAIN if always else _not_calm(PLAIN)
+    steps = PLAIN if always else _orange_below_zero(PLAIN)
     return figure(title, *signals, span=span, steps=steps, no_value=no_value).text_mode(
         options.BigValueTextMode.NAME
     )
@@ -291,10 +297,10 @@ def _unless_stale(
     colours = {colour for _, colour in (*steps, *texts.values())}
     if "green" not in colours or steps[0][1] not in {"green", PLAIN[0][1]}:
         return signals, steps, texts
-    return tuple(map(unless_stale, signals)), _not_calm(steps), {**STALE_TEXT, **texts}
+    return tuple(map(unless_stale, signals)), _orange_below_zero(steps), {**STALE_TEXT, **texts}
 
 
-def _not_calm(steps: Steps) -> Steps:
+def _orange_below_zero(steps: Steps) -> Steps:
     """Return steps that are orange below 0, where the values for stale and missing figures are."""
     (_, lowest), *others = steps
     return ((None, "orange"), (0, lowest), *others)
@@ -313,12 +319,15 @@ def _column_properties(column: Column) -> list[model.DynamicConfigValue]:
 
 def _described(signals: Sequence[Signal], names: Sequence[str]) -> str:
     """Return the description of a panel: that of its signal, or one paragraph for each, with its name if it has one."""
-    if len(signals) == 1:
-        return signals[0].description
-    return "\n\n".join(
-        signal.description if "{{" in name else f"**{name}:** {signal.description}"
+    texts = [
+        signal.description
+        if len(signals) == 1 or "{{" in name
+        else f"**{name}:** {signal.description}"
         for name, signal in zip(names, signals, strict=True)
-    )
+    ]
+    if any(signal.shows_stale for signal in signals):
+        texts.append(STALE_MEANING)
+    return "\n\n".join(texts)
 
 
 def _common(

@@ -108,7 +108,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "What is under way?",
         figure("Reassigning", signals.REASSIGNING),
-        figure("Reassignment stands still", signals.REASSIGNMENT_STALLED, no_value="no"),
+        figure("Oldest stuck reassignment", signals.REASSIGNMENT_STALLED, no_value="no"),
         figure("Topics being deleted", signals.DELETING),
         figure("Oldest deletion", signals.DELETION_AGE, no_value="none"),
     ),

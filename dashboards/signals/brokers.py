@@ -24,7 +24,7 @@ BROKER_LEADERS = of_brokers(
     expr=highest("kafka_broker_leaders", "broker"),
     meaning="Partitions that the broker leads.",
     normal="about equal over the brokers.",
-    action="0 on a live broker: leaders were not elected back after its restart. Run `kcm recommend`.",
+    action="If a live broker leads none, they were not elected back after its restart: run `kcm recommend`.",
     runbook="KafkaLeadersImbalanced",
 )
 BROKER_IMBALANCE = of_brokers(
@@ -43,7 +43,7 @@ BROKER_IMBALANCE_OF_THRESHOLD = of_brokers(
     meaning="Imbalance ratio of the broker as a share of the threshold, which is a setting of the monitor "
     "(Kafka's default: 10 %).",
     normal="below 100 %.",
-    action="Above 100 %: run `kcm recommend`, if the controller does not rebalance within 5 minutes.",
+    action="Run `kcm recommend`, if the controller does not rebalance within 5 minutes.",
     runbook="KafkaLeadersImbalanced",
 )
 BROKER_LIVE = of_brokers(

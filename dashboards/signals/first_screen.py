@@ -16,7 +16,8 @@ STALE = -2
 _FOLLOWS = f"on (cluster) ({FOLLOWED.expr} == 1)"
 
 _FIRES = 'alertstate="firing"'
-_STALE_MEANS = f"Stale ({STALE}): the figures do not follow ZooKeeper now."
+STALE_MEANING = f"Stale ({STALE}): the figures do not follow ZooKeeper now."
+"""What panels say about the value."""
 
 
 def _or_stale(expr: str) -> str:
@@ -26,8 +27,7 @@ def _or_stale(expr: str) -> str:
 
 def unless_stale(signal: Signal) -> Signal:
     """Return the signal, stale while its cluster's figures do not follow; it must have a series for each cluster."""
-    meaning = f"{signal.meaning} {_STALE_MEANS}"
-    return dataclasses.replace(signal, expr=_or_stale(signal.expr), meaning=meaning)
+    return dataclasses.replace(signal, expr=_or_stale(signal.expr), shows_stale=True)
 
 
 def while_followed(signal: Signal) -> Signal:
@@ -37,7 +37,7 @@ def while_followed(signal: Signal) -> Signal:
 
 FIGURES_STALE = Signal(
     expr=f"0 * absent(({FOLLOWED.expr}) == 1) - {-STALE}",
-    meaning=f"Stale ({STALE}): the figures do not follow ZooKeeper now, or no exporter serves them.",
+    meaning=f"{STALE} (stale) while the figures do not follow ZooKeeper or no exporter serves them.",
     normal="not shown.",
     action="See the board Pipeline.",
     runbook="KcmBlind",
@@ -47,8 +47,9 @@ BROKERS_GONE_NOW = dataclasses.replace(
     brokers.BROKER_GONE,
     expr=f"{_or_stale(brokers.BROKER_GONE.expr)} or "
     f'label_replace({FIGURES_STALE.expr}, "broker", "any other", "", "")',
-    meaning=f"{brokers.BROKER_GONE.meaning} {_STALE_MEANS} Then the row \u201cany other\u201d stands for brokers whose "
-    "state is not known.",
+    meaning=f"{brokers.BROKER_GONE.meaning} While the figures are stale, the row \u201cany other\u201d is for brokers "
+    "whose state is not known.",
+    shows_stale=True,
 )
 """An empty table means that no broker is gone, so while that is not known there is a row that says so."""
 

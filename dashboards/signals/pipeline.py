@@ -81,7 +81,7 @@ BEHIND = Signal(
     expr=highest("kcm_cluster_behind_seconds", "stage"),
     unit="s",
     meaning="Time since each stage last kept up, by the exporter's own clock. "
-    f"Above {LATE_BEATS_MS // 1000} s the status is behind.",
+    f"Above {LATE_BEATS_MS / 1000:g} s the status is behind.",
     normal="about 1 s.",
     action="Read the log of the first stage that is late: watcher, fold, exporter.",
     runbook="KcmBehind",

@@ -54,6 +54,8 @@ class Signal:
     """Grafana's template for the name of a series."""
     unit: str = "none"
     """Grafana's name of the unit; "none" is a plain number."""
+    shows_stale: bool = False
+    """Whether it has a special value while the figures do not follow ZooKeeper (`first_screen.STALE`)."""
     of_all: bool = False
     """Whether a dashboard shows it for all clusters that its variable chooses."""
 

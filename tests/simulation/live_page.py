@@ -366,11 +366,11 @@ class Viewers:
             return
         if rng.random() < 0.5:
             self.server.loop.stand_still(rng.choice(_STANDS_MS))
-            self.world.hit("the exporter's server paused")
+            self.world.hit("the exporter's server stood still")
         elif shown := list(self.world.exporter.collector.clusters):
             self.mistaken = name = rng.choice(shown)
             self._logged = 0
-            self.world.hit("an error for one cluster at the live page")
+            self.world.hit("a mistake about one cluster at the live page")
             self.world.clock.after(rng.choice(_MISTAKEN_MS), lambda: self._mend(name))
 
     def _mend(self, name: str) -> None:
@@ -472,7 +472,7 @@ class Viewers:
             picture = browser.seen["cluster"]
             if picture is None or _as_of(picture) < held[name][0].view.as_of:
                 raise BrokenError("at rest a page shows what is held", f"{name} of before")
-            self.world.hit("a page was compared when quiet")
+            self.world.hit("a page was compared at rest")
         if len(settled) == len(open_) and len(self.server.feed._viewers) != len(open_):
             raise BrokenError(
                 "who has gone is forgotten", f"{len(self.server.feed._viewers)} viewers"

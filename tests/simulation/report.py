@@ -32,8 +32,8 @@ Besides the faults in the table:
   because they waited, also by a server that lags.
 - In one of thirteen, the pipeline's Kafka starts: until it has read its metadata, it reports its topics as missing.
 - In two of twenty-one, somebody runs `kcm elect`, and Kafka answers or fails while leaders move and brokers end.
-- Three browsers show the live page of the cluster, of another or of all. They are fast or slow or read nothing, and
-  connect and disconnect. The exporter's server pauses, or an error is raised for one cluster.
+- Three browsers poll the live page of the cluster, of another or of all. They are fast, slow or hidden, and are opened
+  and closed. The exporter's server pauses, or an error is raised for one cluster.
 - In one seed of eight, the fold's service runs the fold, with its lineages on a real folder: queries fail, hang and are
   refused, Spark's JVM dies or does not answer, Kafka is away, the disk is full, and checkpoints are damaged, lost and
   restored.
@@ -48,9 +48,9 @@ What is checked:
   under a proof.
 - In the fold's output and at the exporter: event ids rise, an election is reported once, no existing topic is deleted,
   and missing views are reported if views are missing, and only then.
-- At the live page: what a browser shows with a beat is what the exporter held then, and true within 4 s where the beat
-  says so. A browser that reads gets a beat each second, whatever happens to the figures of other clusters, and without
-  beats no browser shows figures as live.
+- At the live page: what a browser shows is what the exporter held when it made the answer, and true within 4 s where
+  the answer says live. A browser that polls gets answers, whatever happens to the figures of other clusters, and
+  without answers no browser shows figures as live.
 - Of `kcm elect`: it requests elections only by figures that are live and newer than its pause. It requests nothing after
   a refusal, and nothing once another controller, another registration or more offline partitions were true for 4 s.
   What it reports as elected was elected, and its report accounts for all that it requested.

@@ -14,7 +14,13 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from controller_model.insight import thresholds
 from dashboards.boards.boards import BOARDS, TAG, Board, render
-from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
+from dashboards.signals.first_screen import (
+    FIGURES_STALE,
+    STALE,
+    STALE_MEANING,
+    unless_stale,
+    while_followed,
+)
 from dashboards.signals.signal import (
     BROKER_PLACEHOLDER,
     CLUSTER_PLACEHOLDER,
@@ -349,6 +355,7 @@ def _assert_stale_is_named(panel: dict[str, Any]) -> None:
         each["options"].get(str(STALE), {}) for each in panel["fieldConfig"]["defaults"]["mappings"]
     ]
     assert {"text": "stale", "color": "orange"}.items() <= named[0].items(), panel["title"]
+    assert panel["description"].count(STALE_MEANING) == 1
 
 
 def test_boards_link_to_each_other(board: dict[str, Any]) -> None:
