@@ -55,7 +55,7 @@ def apply_partition(state: ClusterState, fact: PartitionIs) -> list[AnyEvent]:
         False,
         fact.origin,
     )
-    state.put_partition(fact.topic, fact.partition, record)
+    state.put_partition(topic, fact.partition, record)
     if fact.topic in COORDINATOR_OF:
         events += _coordinators_moved(fact, events)
     return events
@@ -203,7 +203,8 @@ def _coordinators_moved(fact: PartitionIs, events: list[AnyEvent]) -> list[AnyEv
 
 def apply_partition_end(state: ClusterState, fact: PartitionGone) -> list[AnyEvent]:
     """Apply that a partition's state does not exist any more."""
-    old = state.topic(fact.topic).partitions.get(fact.partition, _NOTHING)
+    topic = state.topic(fact.topic)
+    old = topic.partitions.get(fact.partition, _NOTHING)
     left = None if old.replicas is None else PartitionRecord(old.replicas)
-    state.put_partition(fact.topic, fact.partition, left)
+    state.put_partition(topic, fact.partition, left)
     return []

@@ -9,7 +9,7 @@ loaded when a change touches it; the totals never need the others.
 from collections.abc import Iterable
 from functools import reduce
 from operator import xor
-from typing import Protocol, cast
+from typing import Protocol
 
 import msgspec
 
@@ -103,10 +103,9 @@ class ClusterState:
             control.reassigning[name] = new.reassigning_since
         self._store(new)
 
-    def put_partition(self, name: str, partition: int, new: PartitionRecord | None) -> None:
-        """Replace a partition by a new value, or remove it if that is None."""
-        topic = self.topics.get(name) or TopicState(name)
-        partitions = cast("dict[int, PartitionRecord]", topic.partitions)
+    def put_partition(self, topic: TopicState, partition: int, new: PartitionRecord | None) -> None:
+        """Replace a partition of a topic, as it is held, by a new value, or remove it if that is None."""
+        partitions: dict[int, PartitionRecord] = topic.partitions  # type: ignore[assignment]  # in place, for speed
         old = partitions.get(partition)
         if new is None:
             partitions.pop(partition, None)

@@ -61,7 +61,9 @@ def put_again(name: str, min_isr: int | None) -> Put:
 PUTS = st.one_of(
     st.builds(lambda topic: lambda state: state.put_topic(topic), TOPICS),
     st.builds(
-        lambda name, partition, record: lambda state: state.put_partition(name, partition, record),
+        lambda name, partition, record: (
+            lambda state: state.put_partition(state.topic(name), partition, record)
+        ),
         NAMES,
         PARTITIONS,
         st.none() | RECORDS,

@@ -92,7 +92,7 @@ def _election(
             and len(new.isr) > 1
         )
         return _UNKNOWN if clean_possible else _UNCLEAN
-    control = read.control
+    control = read.state.control
     leader = None if old.leader is None else control.brokers.get(old.leader)
     if leader is None or not _is_as_it_was(control, old, leader):
         return _OFFLINE
@@ -106,7 +106,7 @@ def _election_from_live_leader(
     new: PartitionStateZnode,
     leader: HeldBroker,
 ) -> LeaderElectionKind:
-    control = read.control
+    control = read.state.control
     if old.leader in topic.removing.get(read.znode.partition, ()):
         return _REASSIGNMENT
     if old.leader in old.isr and old.leader not in new.isr:

@@ -151,19 +151,22 @@ def _apply_znode(state: ClusterState, change: ZnodeChange, handle: Handle) -> Ap
     zookeeper: ZooKeeperState = state.control.source
     if zookeeper.unreadable_znodes:
         zookeeper.unreadable_znodes.pop(path, None)
-    stat = find_stat(state, znode, path)
+    topic = state.topic(znode.name) if znode.kind in IN_TOPIC else None
+    stat = find_stat(state, znode, path, topic)
     if change.kind is _DELETED:
         return _delete(state, znode, change, stat, handle)
     freshness = judge(zookeeper, stat, change)
     if freshness is not _NEWS:
         return _refuse(state, znode, change, stat, freshness), False
-    return _set(state, znode, change, stat, handle)
+    mzxid = change.mzxid
+    number = change.read_zxid if mzxid is None else mzxid
+    stamp = Stamp(change.observed_at, state.control.log.position, number, path)
+    return _set(ZnodeRead(state, znode, change, stamp, handle, None, topic), stat)
 
 
-def _set(
-    state: ClusterState, znode: Znode, change: ZnodeChange, old: Origin | None, handle: Handle
-) -> Applied:
+def _set(read: ZnodeRead, old: Origin | None) -> Applied:
     """Apply a value that is new; if it cannot be read, the last good one is kept."""
+    state, znode, change = read.state, read.znode, read.change
     control = state.control
     zookeeper: ZooKeeperState = control.source
     log, path, kind = control.log.view, change.path, znode.kind
@@ -174,7 +177,7 @@ def _set(
     # Nearly always it is the next version, into which nothing was merged.
     if old is not None and old.created == change.czxid and version != old.version + 1:
         log.missed_updates += steps_merged(old, version)
-    new = Origin(
+    new = read.stat = Origin(
         change.mzxid or 0,
         change.czxid or (0 if old is None else old.created),
         UNKNOWN_VERSION if version is None else version,
@@ -182,10 +185,7 @@ def _set(
     )
     is_sampled = False
     try:
-        mzxid = change.mzxid
-        number = change.read_zxid if mzxid is None else mzxid
-        stamp = Stamp(change.observed_at, control.log.position, number, path)
-        events = READERS[kind](ZnodeRead(state, znode, change, stamp, handle, new))
+        events = READERS[kind](read)
     except (UnreadableZnodeError, UnreadableRecordError) as error:
         new.unreadable = True
         store_stat(state, znode, path, new)

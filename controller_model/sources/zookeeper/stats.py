@@ -35,6 +35,8 @@ class ZnodeRead(msgspec.Struct, gc=False):
     handle: Handle
     stat: Origin | None = None
     """The stat to hold of the value; None at an end."""
+    topic: TopicState | None = None
+    """The topic of a partition's state, as it is held."""
 
     @property
     def control(self) -> ControlPlane:
@@ -48,12 +50,13 @@ def stamp_of(change: ZnodeChange) -> Stamp:
     return Stamp(change.observed_at, change.position, number, change.path)
 
 
-def find_stat(state: ClusterState, znode: Znode, path: str) -> Origin | None:
-    """Return the stat that is held of a znode; None if there is none."""
+def find_stat(
+    state: ClusterState, znode: Znode, path: str, topic: TopicState | None
+) -> Origin | None:
+    """Return the stat that is held of a znode; None if there is none. A topic's znodes need the topic."""
     kind = znode.kind
-    if kind not in IN_TOPIC:
+    if topic is None:
         return zookeeper_of(state.control).stats.get(path)
-    topic = state.topic(znode.name)
     if kind is _PARTITION_STATE:
         record = topic.partitions.get(znode.partition)
         return None if record is None else record.origin
@@ -70,7 +73,7 @@ def store_stat(state: ClusterState, znode: Znode, path: str, stat: Origin) -> No
     if kind is _PARTITION_STATE:
         held = topic.partitions.get(znode.partition, _NOTHING)
         new = replace(held, origin=stat, unreadable=stat.unreadable)
-        state.put_partition(znode.name, znode.partition, new)
+        state.put_partition(topic, znode.partition, new)
         return
     unreadable = tuple(part for part in topic.unreadable if part != path)
     if stat.unreadable:

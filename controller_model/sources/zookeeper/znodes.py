@@ -60,8 +60,9 @@ def _partition_state(read: ZnodeRead) -> list[AnyEvent]:
     change = read.change
     new = decode_partition_state(change.payload())
     state, znode = read.state, read.znode
-    view, writes = state.control.controller.view, zookeeper_of(state.control).writes
-    topic = state.topic(znode.name)
+    control = state.control
+    view, writes = control.controller.view, control.source.writes
+    topic = read.topic or state.topic(znode.name)
     old = topic.partitions.get(znode.partition, _NOTHING)
     # Pending writes are counted only during failover work, and a partition's state does not begin it.
     is_counting = view.failover is _UNDER_WAY

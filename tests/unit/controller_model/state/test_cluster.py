@@ -55,7 +55,7 @@ def test_a_partition_moves_the_totals_as_its_topic_would() -> None:
     """Put one by one or all at once, the figures are the same."""
     state, topic = with_topic()
     moved = msgspec.structs.replace(LED, leader=1, isr=(1,))
-    state.put_partition("t", 0, moved)
+    state.put_partition(state.topic("t"), 0, moved)
     other = empty()
     other.put_topic(msgspec.structs.replace(topic, partitions={0: moved}))
     assert nonzero(state.control.totals.leaders) == {1: 1}
@@ -71,7 +71,7 @@ def test_pending_moves_are_added_up_at_their_limit(
     steps = ((1, (0, 1)), (1, (1,)), (0, (0,)), (0, (0, 1)), (1, (1, 0)))
     for leader, isr in steps:
         moved = msgspec.structs.replace(LED, leader=leader, isr=isr)
-        state.put_partition("t", 0, moved)
+        state.put_partition(state.topic("t"), 0, moved)
         assert len(state.control.moves) <= cluster._MAX_MOVES
     other = empty()
     other.put_topic(msgspec.structs.replace(topic, partitions={0: moved}))
@@ -82,9 +82,9 @@ def test_pending_moves_are_added_up_at_their_limit(
 def test_a_topic_without_znodes_is_removed() -> None:
     """The end of its last partition removes a topic that has no znode."""
     state = empty()
-    state.put_partition("t", 0, PartitionRecord(origin=STAT))
+    state.put_partition(state.topic("t"), 0, PartitionRecord(origin=STAT))
     assert state.changed == {"t": None}
-    state.put_partition("t", 0, None)
+    state.put_partition(state.topic("t"), 0, None)
     assert list(state.topics.names()) == []
 
 
