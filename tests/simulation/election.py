@@ -77,7 +77,7 @@ class SimulatedCandidacy(Candidacy):
         self._identifier = ""
         self._most_silent_s = 15.0
         self._on_change = lambda: None
-        self._kept_at = self._down_since = world.clock.now / 1000
+        self._alive_at = self._down_since = world.clock.now / 1000
         self._connected, self._ended = threading.Event(), threading.Event()
         self._connected.set()
         self._wake: Any = SimpleNamespace(set=self._prove_soon)
@@ -171,7 +171,7 @@ class SimulatedCandidacy(Candidacy):
     def on_first(self) -> None:
         """Note that no candidate is ahead of it."""
         if self.edge is None and not self.ended:
-            self.keep()
+            self.report_alive()
             self._prove_soon()
 
     def _prove_soon(self) -> None:

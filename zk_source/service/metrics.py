@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from controller_model.records.changes import ChangeKind, SessionState
-from zk_source.zookeeper.server_health import ServerMetrics
+from zk_source.ensemble.server_health import ServerMetrics
 
 _DELAY_BUCKETS_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
@@ -99,13 +99,13 @@ class WatcherMetrics:
         for name, gauge in self._states.items():
             gauge.set(name is state)
 
-    def leads(self, *, leads: bool) -> None:
+    def leads(self, leads: bool) -> None:
         """Show whether this watcher may write the log."""
         self._leader.set(leads)
 
     def standby(self, dropped: int) -> None:
         """Show a watcher without a session. Its next counts begin at 0, with these dropped changes."""
-        self.leads(leads=False)
+        self.leads(False)
         self.session(SessionState.LOST)
         self.show({name: 0 for name in GAUGES if name in self._shown})
         self._shown = {"dropped_changes": dropped}

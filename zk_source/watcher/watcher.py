@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from controller_model.records.changes import SessionState
 from controller_model.records.views import ClusterView
+from source_log.generation_fencing import FencingDecision, Generations, OtherWatcher
 from zk_source.watcher.arming import Arming
 from zk_source.watcher.commands import (
     Command,
@@ -24,14 +25,12 @@ from zk_source.watcher.commands import (
     ReplaceClient,
     Sent,
 )
-from zk_source.watcher.generation_fencing import FencingDecision, Generations
 from zk_source.watcher.readiness import PROBE, ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.session_tracker import SessionTracker
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.tree_reader import TreeReader
 from zk_source.watcher.tree_walk import Purpose
-from zk_source.wire.inbox import OtherWatcher
 from zk_source.wire.operations import (
     AddWatch,
     Err,
@@ -94,14 +93,14 @@ class Watcher:
         *,
         intervals: Intervals | None = None,
         watches: Watches = Watches.AUTO,
-        elected: int | None = None,
+        term: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._intervals = intervals or Intervals()
         self._out = Outbox()
         self._arming = Arming(watches, self._out)
         self._readiness = ReadinessCheck()
-        self.generations = Generations(name, elected=elected)
+        self.generations = Generations(name, term=term)
         self.recorder = Recorder(cluster, self.generations)
         self.reader = TreeReader(self.recorder, self._out, self._arming)
         self.session = SessionTracker(now_ms)
@@ -204,7 +203,7 @@ class Watcher:
         watcher, generation = view.log.watcher, view.as_of.generation
         decision = self.generations.judge_view(watcher, generation, now_ms)
         if decision is not FencingDecision.IGNORE:
-            self._take_new_generation(watcher, generation, now_ms)
+            self._request_new_generation(watcher, generation, now_ms)
         wanted = self._readiness.unanswered
         if wanted is not None and self.generations.generation:
             self._request_resync(f"asked for: {wanted.reason}")
@@ -213,7 +212,7 @@ class Watcher:
         """Handle a record that another watcher wrote under our cluster's name."""
         match self.generations.judge_record(other.watcher, other.generation, now_ms):
             case FencingDecision.TAKE_NEW_GENERATION:
-                self._take_new_generation(other.watcher, other.generation, now_ms)
+                self._request_new_generation(other.watcher, other.generation, now_ms)
             case FencingDecision.GIVE_WAY:
                 clock_ms = now_ms + self.recorder.clock_ahead_ms
                 age_s = max(0, clock_ms - other.observed_at) / 1000
@@ -328,7 +327,7 @@ class Watcher:
     def _start_resync(self, request: _ResyncRequest, now_ms: int, *, rebase: bool) -> None:
         self._requested = None
         if request.new_generation or not self.generations.generation:
-            self.generations.take_new(now_ms)
+            self.generations.begin_next(now_ms)
         self.resyncs += 1
         answers = self._readiness.answer()
         self._out.add(
@@ -382,7 +381,7 @@ class Watcher:
         self._request_resync(reason, not_before_ms=now_ms + pause_ms)
         self._out.warn("a resync is needed", reason=reason)
 
-    def _take_new_generation(self, other: str, generation: int, now_ms: int) -> None:
+    def _request_new_generation(self, other: str, generation: int, now_ms: int) -> None:
         if self._requested is not None and self._requested.new_generation:
             return  # that resync is due already
         self._stop_reading()

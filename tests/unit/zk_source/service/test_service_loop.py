@@ -28,7 +28,7 @@ from tests.support.samples import cluster_view, log_view
 from zk_source.config import WatchSettings
 from zk_source.election.candidacy import LeaseStatus
 from zk_source.election.leader_elector import SoleWatcher
-from zk_source.log import beats, publisher, readback
+from source_log import beats, publisher, readback
 from zk_source.service import service
 from zk_source.service.metrics import WatcherMetrics
 from zk_source.service.service import (
@@ -44,7 +44,7 @@ from zk_source.service.service import (
 )
 from zk_source.watcher import dirty_paths, fold_lag
 from zk_source.watcher.commands import GiveUp, GiveWay, NoBrokers, Send
-from zk_source.watcher.fold_lag import PATIENCE_MS
+from source_log.fold_lag import PATIENCE_MS
 from zk_source.wire.inbox import (
     Inbox,
     Notification,

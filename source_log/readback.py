@@ -25,15 +25,15 @@ from pipeline.supervised_thread import SupervisedThread
 from pipeline.topic_reader import RecordReader
 from pipeline.topic_records import Place, Record
 from pipeline.topics import EnsuredTopics
-from zk_source.config import WatchSettings
-from zk_source.wire.inbox import Inbox, OtherWatcher, ViewsCut
+from source_log.config import SourceSettings
+from source_log.generation_fencing import OtherWatcher
 
 FoundT = TypeVar("FoundT")
 
-FIRST_LOOK_BACK = 200
+FIRST_TAIL = 200
 """Messages read from the end at first; ten times as many while our cluster was not among them."""
 
-MAX_LOOK_BACK = 20_000
+MAX_TAIL = 20_000
 """A generation that lies further back is not found. The watcher notices later, when the fold does
 not follow its own (`generation_fencing`)."""
 
@@ -46,6 +46,14 @@ _MISSING_INTERVAL_S = 1.0
 _TIMEOUT_S = 5.0
 _POLL_S = 0.2
 _MAX_PAUSE_S = 5.0
+
+
+class ViewsCut(NamedTuple):
+    """Kafka no longer holds views that were read back, or were next to be read."""
+
+
+ReadBack = ClusterView | OtherWatcher | ViewsCut
+"""What arrives after the start: a ClusterView is the fold's view of our cluster."""
 
 
 class History(NamedTuple):
@@ -62,7 +70,7 @@ _origins = msgspec.json.Decoder(list[OtherWatcher])
 class Readback:
     """Follows the views and the log of one cluster; `check` raises the error that ended the thread."""
 
-    def __init__(self, settings: WatchSettings, topics: EnsuredTopics, watcher: str) -> None:
+    def __init__(self, settings: SourceSettings, topics: EnsuredTopics, watcher: str) -> None:
         self._cluster = cluster = settings.cluster
         self._key = cluster.encode()
         self._view_key = f"{cluster}/cluster".encode()
@@ -76,7 +84,7 @@ class Readback:
         self._log: Place = (topics.names.changes, partition)
         self._next_offset: dict[Place, int] = {}
         self._views_begin: int | None = None
-        """The first offset of the views at the last look."""
+        """The first offset of the views when it was last requested."""
         self._beginning_due_s = 0.0
         self._missing = MissingTopic()
         self._asks_for = [self._views]
@@ -96,8 +104,8 @@ class Readback:
         pause = Backoff(most_s=_MAX_PAUSE_S)
         while not stop.is_set() and while_():
             try:
-                view = self._look_back(self._views, self._last_view)
-                generation = self._look_back(self._log, self._last_generation)
+                view = self._find_last(self._views, self._last_view)
+                generation = self._find_last(self._log, self._last_generation)
             except TopicReadError as error:
                 if not self._may_pass(error.trouble):
                     raise
@@ -109,10 +117,10 @@ class Readback:
             return History(max(generation or 0, of_view, self._beat_generation), view)
         return None
 
-    def follow(self, inbox: Inbox) -> None:
-        """Start the thread that puts what arrives from now on into the inbox."""
+    def follow(self, put: Callable[[ReadBack], None]) -> None:
+        """Start the thread that passes what arrives from now on to `put`."""
         self._reader.follow(self._next_offset, self._next_offset)
-        self._thread = SupervisedThread("readback", lambda: self._turn(inbox))
+        self._thread = SupervisedThread("readback", lambda: self._poll(put))
         self._thread.start()
 
     def check(self) -> None:
@@ -126,17 +134,17 @@ class Readback:
             self._thread.close(_TIMEOUT_S)
         self._reader.close()
 
-    def _turn(self, inbox: Inbox) -> None:
+    def _poll(self, put: Callable[[ReadBack], None]) -> None:
         batch = self._reader.poll(_POLL_S)
         for record in map(self._noted, batch.records):
             if record.topic == self._views[0]:
                 view = self._view(record)
                 if view is not None:
-                    inbox.put(view)
+                    put(view)
                 continue
             origin = self._origin(record)
             if origin is not None and origin.watcher != self._watcher:
-                inbox.put(origin)
+                put(origin)
         for notice in batch.notices:
             if notice.trouble is ReadTrouble.MISSING:
                 self._asks_for = [self._views, self._log]
@@ -149,11 +157,11 @@ class Readback:
             self._warn(notice.trouble, notice.reason)
             if notice.trouble is ReadTrouble.CUT and notice.place is not None:
                 if notice.place == self._views:
-                    inbox.put(ViewsCut())
+                    put(ViewsCut())
                 self._reader.reopen(from_beginning=[notice.place])
-        self._look_at_beginning(inbox)
+        self._check_beginning(put)
 
-    def _look_at_beginning(self, inbox: Inbox) -> None:
+    def _check_beginning(self, put: Callable[[ReadBack], None]) -> None:
         """Report views that were deleted at the beginning of their topic: new readers lack them."""
         now_s = time.monotonic()
         if now_s < self._beginning_due_s:
@@ -170,7 +178,7 @@ class Readback:
         self._missing.reset()
         self._asks_for = [self._views]
         if self._views_begin is not None and extent.low > self._views_begin:
-            inbox.put(ViewsCut())
+            put(ViewsCut())
         self._views_begin = extent.low
 
     def _may_pass(self, trouble: ReadTrouble) -> bool:
@@ -191,21 +199,21 @@ class Readback:
             "the pipeline's topics cannot be read back", trouble=trouble.name, reason=reason
         )
 
-    def _look_back(
+    def _find_last(
         self, place: Place, pick: Callable[[Sequence[Record]], FoundT | None]
     ) -> FoundT | None:
         """Return what `pick` finds in the last messages; None when our cluster is not among them."""
         (extent,) = self._reader.extents([place], timeout_s=_TIMEOUT_S)
         self._next_offset[place] = extent.high
-        look_back = FIRST_LOOK_BACK
+        length = FIRST_TAIL
         while True:
-            tail = extent.tail(look_back)
+            tail = extent.tail(length)
             records = self._reader.read([tail], silent_s=_TIMEOUT_S)
             ours = {self._key, self._view_key, self._beat_key}
             found = pick([each for each in map(self._noted, records) if each.key in ours])
-            if found is not None or tail == extent or look_back >= MAX_LOOK_BACK:
+            if found is not None or tail == extent or length >= MAX_TAIL:
                 return found
-            look_back *= 10
+            length *= 10
 
     def _last_view(self, records: Sequence[Record]) -> ClusterView | None:
         beats = [self._decoded(record) for record in records if record.key == self._beat_key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zk_source.watcher.generation_fencing import (
+from source_log.generation_fencing import (
     CONTEST_MS,
     PROBATION_MS,
     FencingDecision,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller_model.kafka.ids import NOWHERE, Position
 from zk_source.watcher.dirty_paths import DirtyPaths
-from zk_source.watcher.log_completeness import LogCompleteness
+from source_log.log_completeness import LogCompleteness
 from zk_source.wire.operations import Op
 
 

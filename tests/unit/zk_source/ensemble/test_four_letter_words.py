@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zk_source.zookeeper.four_letter_words import host_and_port
+from zk_source.ensemble.four_letter_words import host_and_port
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.kafka.ids import NOWHERE, Position
-from zk_source.watcher.fold_lag import PATIENCE_MS, STEP, STEP_MS, FoldLag
+from source_log.fold_lag import PATIENCE_MS, STEP, STEP_MS, FoldLag
 
 NOW_MS = 1_000_000
 

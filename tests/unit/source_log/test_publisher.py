@@ -26,8 +26,8 @@ from pipeline.settings import load
 from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, topic_names
 from zk_source.config import WatchSettings
-from zk_source.log import publisher
-from zk_source.log.publisher import (
+from source_log import publisher
+from source_log.publisher import (
     MAX_BYTES_IN_FLIGHT,
     MAX_MESSAGES_IN_FLIGHT,
     Failure,

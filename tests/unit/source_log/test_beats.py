@@ -14,8 +14,8 @@ from controller_model.records.views import WatcherBeat, decode_view
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
 from zk_source.config import WatchSettings
-from zk_source.log import beats
-from zk_source.log.beats import DENIED_PAUSE_MS, TIMEOUT_MS, Beats
+from source_log import beats
+from source_log.beats import DENIED_PAUSE_MS, TIMEOUT_MS, Beats
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 

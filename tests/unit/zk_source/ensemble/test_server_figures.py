@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zk_source.zookeeper.server_figures import ServerFigures, read_mntr, read_srvr
+from zk_source.ensemble.server_figures import ServerFigures, read_mntr, read_srvr
 
 SERVER = "zk1:2181"
 

@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from tests.support.waiting import wait_until
-from zk_source.zookeeper import server_health
-from zk_source.zookeeper.server_figures import read_mntr, read_srvr
-from zk_source.zookeeper.server_health import STALE_S, ServerMetrics, watched_health
+from zk_source.ensemble import server_health
+from zk_source.ensemble.server_figures import read_mntr, read_srvr
+from zk_source.ensemble.server_health import STALE_S, ServerMetrics, watched_health
 
 SERVER = "zk1:2181"
 

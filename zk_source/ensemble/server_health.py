@@ -16,12 +16,12 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from pipeline.supervised_thread import SupervisedThread
-from zk_source.zookeeper.four_letter_words import (
+from zk_source.ensemble.four_letter_words import (
     ANSWER_DEADLINE_S,
     four_letter_word,
     host_and_port,
 )
-from zk_source.zookeeper.server_figures import ServerFigures, read_mntr, read_srvr
+from zk_source.ensemble.server_figures import ServerFigures, read_mntr, read_srvr
 
 ASK_INTERVAL_S = 15.0
 """The interval between questions, a usual scrape interval: the server logs a line for each of these connections."""

@@ -1,7 +1,7 @@
 """Publishes changes to the log: batched, in order, each once, within a bound.
 
-The rule: the log has the order of the calls of `add`. An idempotent producer keeps that order over
-retries. Only when Kafka reports the topic as missing for a moment (`MissingTopic`) does another one
+The rule: the log has the order of the calls of `add`. A source gives each record as bytes with its
+position; nothing here reads the bytes. An idempotent producer keeps that order over retries. Only when Kafka reports the topic as missing for a moment (`MissingTopic`) does another one
 send again, in order, what was not acknowledged. Some of it may then be in the log twice, which
 readers notice by its position. The producer is given few messages at a time and the rest waits
 here, so that everything that waits can be dropped and counted at once while the pipeline's Kafka is
@@ -15,22 +15,18 @@ from collections import deque
 from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from controller_model.kafka.ids import NOWHERE, Position, partition_of
 from controller_model.records.changes import (
-    MAX_CHANGE_BYTES,
     MAX_CHANGES_PER_MESSAGE,
     MAX_MESSAGE_BYTES,
-    ZnodeChange,
-    encode_change,
     join_changes,
 )
 from pipeline.kafka_errors import MISSING_S, ReadTrouble, trouble_of
 from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, client_properties
-from zk_source.config import WatchSettings
+from source_log.config import SourceSettings
 
 MAX_MESSAGES_IN_FLIGHT = 32
 """Messages in the producer at a time: Kafka acknowledges one in about 2 ms."""
@@ -68,7 +64,7 @@ class Failure(NamedTuple):
 class Publisher:
     """Appends to the log of one cluster."""
 
-    def __init__(self, settings: WatchSettings, topics: EnsuredTopics) -> None:
+    def __init__(self, settings: SourceSettings, topics: EnsuredTopics) -> None:
         self._properties: dict[str, Any] = {
             **client_properties(settings),
             "enable.idempotence": True,
@@ -101,8 +97,6 @@ class Publisher:
         self.acknowledged = NOWHERE
         """The position of the newest change that Kafka has acknowledged."""
         self.bytes_published = 0
-        self.omitted = 0
-        """Changes that were too large for the log and were published without their data."""
 
     @property
     def waiting(self) -> int:
@@ -131,14 +125,9 @@ class Publisher:
         """Whether nothing waits and nothing is in flight."""
         return not self._waiting and not self._in_flight
 
-    def add(self, change: ZnodeChange) -> None:
-        """Append a change; the next `pump` sends it."""
-        data = encode_change(change)
-        if len(data) > MAX_CHANGE_BYTES:
-            self.omitted += 1
-            small = msgspec.structs.replace(change, data=None, data_base64=None, data_omitted=True)
-            data = encode_change(small)
-        self._waiting.append(_Waiting(data, change.position))
+    def add(self, data: bytes, position: Position) -> None:
+        """Append an encoded change of at most `MAX_CHANGE_BYTES`; the next `pump` sends it."""
+        self._waiting.append(_Waiting(data, position))
         self._waiting_bytes += len(data) + _FRAMING_BYTES
 
     def pump(self, *, to_the_end: bool = False) -> None:

@@ -21,8 +21,8 @@ from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Me
 from tests.support.samples import beat, cluster_view
 from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
-from zk_source.log import readback as readback_module
-from zk_source.log.readback import FIRST_LOOK_BACK, MAX_LOOK_BACK, History, Readback
+from source_log import readback as readback_module
+from source_log.readback import FIRST_LOOK_BACK, MAX_LOOK_BACK, History, Readback
 from zk_source.wire.inbox import Inbox, Item, OtherWatcher, ViewsCut
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")

@@ -1,11 +1,11 @@
-"""How far a walk of the tree may run ahead of a fold that other clusters need as well.
+"""How far a walk may run ahead of a fold that other clusters need as well.
 
-The fold takes the changes of all clusters in batches. A walk that publishes faster than the fold takes
-makes batches long, and delays the changes of the other clusters. So a walk goes on step by step. Each
+The fold takes the changes of all clusters in batches. A walk of everything that a source holds, as in a
+resync, makes batches long when it publishes faster than the fold works, and delays the changes of the other clusters. So a walk goes on step by step. Each
 progress that the fold's view shows allows one step more. At most two steps are in the log and not in the
 view: one for the batch that runs, and one for the next. Until the fold has shown progress, it may be
-starting: a step a second is allowed. When the fold has stopped, nothing waits for it. Changes that
-ZooKeeper notifies of are never held back.
+starting: a step a second is allowed. When the fold has stopped, nothing waits for it. News is
+never held back.
 """
 
 from controller_model.kafka.ids import NOWHERE, Position
@@ -16,8 +16,8 @@ STEP = 12_500
 STEP_MS = 1_000
 """From one step to the next where the fold has shown no progress since we began."""
 
-PATIENCE_MS = 10_000
-"""A fold that works shows progress after each batch, within seconds."""
+STOPPED_MS = 10_000
+"""Without progress for this long, the fold counts as stopped: one that works shows progress within seconds."""
 
 
 class FoldLag:
@@ -32,7 +32,7 @@ class FoldLag:
         self._allowed_ms = 0
 
     def on_view(self, position: Position, published: Position, now_ms: int) -> None:
-        """Take in up to where the view holds the log, and where the log ends.
+        """Note up to where the view holds the log, and where the log ends.
 
         A fold that began again shows a position that it had shown before: that is progress, too.
         """
@@ -43,7 +43,7 @@ class FoldLag:
 
     def allows_walk(self, published: Position, now_ms: int) -> bool:
         """Return whether a walk may publish more, when the log ends at `published`."""
-        if self._advanced_ms is not None and now_ms - self._advanced_ms > PATIENCE_MS:
+        if self._advanced_ms is not None and now_ms - self._advanced_ms > STOPPED_MS:
             return True
         is_starting = self._advanced_ms is None and now_ms - self._allowed_ms >= STEP_MS
         if is_starting or published.generation != self._allowed.generation:

@@ -1,7 +1,7 @@
-"""Computes up to when the log holds all changes that ZooKeeper had.
+"""Computes up to when the log holds all changes that the source's cluster had.
 
-The rule: ZooKeeper's answer to a question arrives after all notifications of changes that it had at
-the time of the question. When the paths of those notifications are read, and Kafka has acknowledged
+The rule: the answer to a question that the source asks arrives after all notifications of changes
+that the cluster had at the time of the question. When the paths of those notifications are read, and Kafka has acknowledged
 what was published until then, the log is complete as of the question. So a beat claims nothing
 about changes that still wait, whether for a read or for Kafka.
 """
@@ -30,7 +30,7 @@ class _Unacknowledged(NamedTuple):
 
 
 class LogCompleteness:
-    """Follows ZooKeeper's answers until the log holds what was before them."""
+    """Follows the answers to a source's questions until the log holds what was before them."""
 
     def __init__(self) -> None:
         self._unread: deque[_Unread] = deque(maxlen=_MAX_WAITING)

@@ -8,21 +8,34 @@ answers, so a restarted watcher continues at once. Records from before our start
 their watcher still runs.
 
 An elected watcher never gives way: another one that writes was deposed, or does not take part in
-the election. The generations of an elected watcher are at least the czxid of its election znode,
-and these grow from leader to leader. It answers with a new generation, at most once in
+the election. The generations of an elected watcher are at least its term (`lease`), which grows
+from leader to leader. It answers with a new generation, at most once in
 `CONTEST_MS`. Before that generation is published, the lease must be proved again
-(`leader_elector`).
+(`lease`).
 """
 
 import enum
 
+import msgspec
+
 from controller_model.kafka.ids import Position
+from controller_model.records.changes import Int64
 
 PROBATION_MS = 30_000
 """A watcher is new for this long after its first change: three heartbeats, in which a live incumbent answers."""
 
 CONTEST_MS = 60_000
 """Answers that are further apart than this belong to two contests."""
+
+
+class OtherWatcher(msgspec.Struct, frozen=True):
+    """A record that another watcher wrote after our start, reduced to who wrote it and when."""
+
+    cluster: str
+    watcher: str
+    generation: Int64
+    """A generation that no record can hold must not be followed: none of ours could be above it."""
+    observed_at: Int64
 
 
 class FencingDecision(enum.Enum):
@@ -37,11 +50,11 @@ class FencingDecision(enum.Enum):
 class Generations:
     """Our position in the log, and the highest generation seen of any watcher."""
 
-    def __init__(self, name: str, *, elected: int | None = None) -> None:
-        """Start without a position. `elected` is the czxid of the election znode, None without election."""
+    def __init__(self, name: str, *, term: int | None = None) -> None:
+        """Start without a position. `term` is the lease's, None without election."""
         self.name = name
-        self.elected = elected is not None
-        self._floor = elected or 0
+        self.elected = term is not None
+        self._floor = term or 0
         self.generation = 0
         self.seq = 0
         self._highest = 0
@@ -54,11 +67,11 @@ class Generations:
         """The position of the last change published."""
         return Position(self.generation, self.seq)
 
-    def saw(self, generation: int) -> None:
+    def observe_generation(self, generation: int) -> None:
         """Note a generation that the log or a view contains."""
         self._highest = max(self._highest, generation)
 
-    def take_new(self, now_ms: int) -> None:
+    def begin_next(self, now_ms: int) -> None:
         """Begin the next generation: above all that were seen and all of our own."""
         if not self.generation:
             self._began_ms = now_ms
@@ -77,7 +90,7 @@ class Generations:
 
     def judge_view(self, watcher: str, generation: int, now_ms: int) -> FencingDecision:
         """Judge whom the fold follows. A view shows the log's past, not who runs now."""
-        self.saw(generation)
+        self.observe_generation(generation)
         if not self.competes(watcher, generation):
             return FencingDecision.IGNORE
         if self.elected:
@@ -86,7 +99,7 @@ class Generations:
 
     def judge_record(self, watcher: str, generation: int, now_ms: int) -> FencingDecision:
         """Judge a record that another watcher wrote after our start."""
-        self.saw(generation)
+        self.observe_generation(generation)
         if not self.competes(watcher, generation) or generation <= self._answered_generation:
             return FencingDecision.IGNORE
         if not self.elected and self._gives_way(watcher, generation, now_ms):

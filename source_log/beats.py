@@ -1,22 +1,23 @@
 """Sends the watcher's beats, its signs of life, directly to the exporters: not through log and fold.
 
 The rule: a beat is sent only while the main loop works and the lease is valid. It says how far the
-log is, so it need not wait for the log. At most one beat is in flight, and it is given up after a
-moment, so none arrives late. Beats have their own producer: when Kafka does not allow beats, that
-must not disturb the order of the log.
+log is, so it need not wait for the log. At most one beat is in flight, and it is given up after
+`TIMEOUT_MS`, so none arrives late. Beats have their own producer, so that Kafka's refusal of beats
+does not disturb the order of the log. A source completes each beat with what it knows of its
+cluster's connection.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypedDict
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from controller_model.kafka.ids import Position, partition_of
-from controller_model.records.changes import SessionState
 from controller_model.records.views import VERSION, WatcherBeat, encode_view, view_key
 from pipeline.clock import clock_ms
 from pipeline.kafka_errors import ReadTrouble, trouble_of
 from pipeline.topics import EnsuredTopics, client_properties
-from zk_source.config import WatchSettings
+from source_log.config import SourceSettings
 
 TIMEOUT_MS = 2_000
 """A beat that Kafka has not acknowledged after this time is given up."""
@@ -30,10 +31,28 @@ _NO_REFUSAL = {ReadTrouble.AWAY, ReadTrouble.MISSING}
 _MS = 1000
 
 
+class BeatHeader(TypedDict):
+    """What every beat carries, whatever its source is (`WatcherBeat` has the meanings)."""
+
+    v: int
+    cluster: str
+    watcher: str
+    generation: int
+    seq: int
+    number: int
+    log_complete_ms: int | None
+    sent_at: int
+    sent_steady: int
+
+
+CompleteBeat = Callable[[BeatHeader], WatcherBeat]
+"""Makes a beat that is due, from its header and what the source knows."""
+
+
 class Beats:
     """Writes the beats of one cluster's watcher."""
 
-    def __init__(self, settings: WatchSettings, topics: EnsuredTopics, watcher: str) -> None:
+    def __init__(self, settings: SourceSettings, topics: EnsuredTopics, watcher: str) -> None:
         self._cluster = settings.cluster
         self._watcher = watcher
         self._topic = topics.names.views
@@ -62,10 +81,8 @@ class Beats:
         *,
         generation: int,
         acknowledged: Position,
-        session: SessionState,
-        zookeeper_answered_ms: int | None,
         log_complete_ms: int | None,
-        zookeeper_ahead_ms: int | None,
+        complete: CompleteBeat,
     ) -> None:
         """Send a beat if one is due. `now_ms` is of the steady clock, which nobody sets."""
         self._producer.poll(0)
@@ -76,19 +93,18 @@ class Beats:
         self._next_ms = now_ms + self._every_ms
         self._number = self._number + 1 if generation == self._generation else 1
         self._generation = generation
-        beat = WatcherBeat(
-            v=VERSION,
-            cluster=self._cluster,
-            watcher=self._watcher,
-            generation=generation,
-            seq=acknowledged.seq if acknowledged.generation == generation else 0,
-            number=self._number,
-            session=session,
-            zookeeper_answered_ms=zookeeper_answered_ms,
-            log_complete_ms=log_complete_ms,
-            zookeeper_ahead_ms=zookeeper_ahead_ms,
-            sent_at=clock_ms(),
-            sent_steady=now_ms,
+        beat = complete(
+            {
+                "v": VERSION,
+                "cluster": self._cluster,
+                "watcher": self._watcher,
+                "generation": generation,
+                "seq": acknowledged.seq if acknowledged.generation == generation else 0,
+                "number": self._number,
+                "log_complete_ms": log_complete_ms,
+                "sent_at": clock_ms(),
+                "sent_steady": now_ms,
+            }
         )
         try:
             self._producer.produce(
@@ -102,7 +118,7 @@ class Beats:
             return  # the next beat may be accepted
         self._in_flight = True
 
-    def take_refusal(self) -> str | None:
+    def pop_refusal(self) -> str | None:
         """Return why Kafka has begun to refuse beats, once for each time; None when it has not."""
         refusal, self._refusal = self._refusal, None
         return refusal

@@ -1,0 +1,47 @@
+"""Numbers and dates the records of one watcher, and keeps what its heartbeats say of the log.
+
+The rule: a record gets its seq when it is made, and is published in that order. No clock: the caller
+passes times.
+"""
+
+from typing import TypedDict
+
+from controller_model.records.changes import VERSION
+from source_log.generation_fencing import Generations
+
+
+class RecordHeader(TypedDict):
+    """What every record of a watcher carries, whatever its source is."""
+
+    v: int
+    cluster: str
+    generation: int
+    watcher: str
+    seq: int
+    observed_at: int
+
+
+class LogRecorder:
+    """Makes the headers of one watcher's records, in order. A source's recorder adds what it has read."""
+
+    def __init__(self, cluster: str, generations: Generations) -> None:
+        self.cluster = cluster
+        self.generations = generations
+        self.dropped = 0
+        """Changes dropped since the watcher started, because they could not be buffered."""
+        self.clock_ahead_ms = 0
+        """How far this machine's clock was set forward since the watcher started, in ms. Decisions
+        run on the steady clock, the log carries the machine's."""
+        self.sends_beats = False
+        """Whether beats are sent, directly to the views; heartbeats carry this."""
+
+    def next_header(self, now_ms: int) -> RecordHeader:
+        """Return the header of the next record."""
+        return {
+            "v": VERSION,
+            "cluster": self.cluster,
+            "generation": self.generations.generation,
+            "watcher": self.generations.name,
+            "seq": self.generations.next_seq(),
+            "observed_at": now_ms + self.clock_ahead_ms,
+        }
