@@ -1,6 +1,6 @@
 """The settings of every source: which cluster it watches, its signs of life, its buffer.
 
-The rule: a source adds how it reaches its cluster, and nothing that another source has as well.
+A source adds how it reaches its cluster, and nothing that another source has as well.
 """
 
 from pydantic import Field, field_validator

@@ -1,6 +1,6 @@
 """How far a walk may run ahead of a fold that other clusters need as well.
 
-The fold takes the changes of all clusters in batches. A walk of everything that a source holds, as in a
+The fold processes the changes of all clusters in batches. A walk of everything that a source holds, as in a
 resync, makes batches long when it publishes faster than the fold works, and delays the changes of the other clusters. So a walk goes on step by step. Each
 progress that the fold's view shows allows one step more. At most two steps are in the log and not in the
 view: one for the batch that runs, and one for the next. Until the fold has shown progress, it may be
@@ -11,7 +11,7 @@ never held back.
 from controller_model.kafka.ids import NOWHERE, Position
 
 STEP = 12_500
-"""Changes that a fold takes in half a second, and a watcher reads meanwhile."""
+"""Changes that a fold processes in half a second, in which a watcher reads as many."""
 
 STEP_MS = 1_000
 """From one step to the next where the fold has shown no progress since we began."""

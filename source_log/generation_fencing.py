@@ -7,7 +7,7 @@ each answers once; then the one whose name sorts last gives way. A predecessor t
 answers, so a restarted watcher continues at once. Records from before our start do not show that
 their watcher still runs.
 
-An elected watcher never gives way: another one that writes was deposed, or does not take part in
+An elected watcher never gives way: another one that writes was deposed, or is not part of
 the election. The generations of an elected watcher are at least its term (`lease`), which grows
 from leader to leader. It answers with a new generation, at most once in
 `CONTEST_MS`. Before that generation is published, the lease must be proved again

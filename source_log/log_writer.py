@@ -148,7 +148,7 @@ class LogWriter:
         reason = (
             "the lease could not be proved"
             if self._unproven
-            else "the pipeline's Kafka did not take changes"
+            else "the pipeline's Kafka did not accept changes"
         )
         return Dropped(self.publisher.drop_waiting(), f"{reason} in time")
 

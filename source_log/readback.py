@@ -90,7 +90,7 @@ class Readback:
         self._asks_for = [self._views]
         """The places to ask for: both after a topic was reported as missing, until Kafka answers."""
         self.is_shared = topics.partitions > 1
-        """Whether the fold takes other clusters' changes as well, as far as the topics show it."""
+        """Whether the fold also processes other clusters' changes, as far as the topics show it."""
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._reader = RecordReader(settings, f"kcm-watcher-{cluster}")
         self._thread: SupervisedThread | None = None
@@ -136,7 +136,8 @@ class Readback:
 
     def _poll(self, put: Callable[[ReadBack], None]) -> None:
         batch = self._reader.poll(_POLL_S)
-        for record in map(self._noted, batch.records):
+        for record in batch.records:
+            self._check_cluster(record)
             if record.topic == self._views[0]:
                 view = self._view(record)
                 if view is not None:
@@ -188,11 +189,10 @@ class Readback:
         self._missing.reset()
         return trouble in MAY_PASS
 
-    def _noted(self, record: Record) -> Record:
-        """Return a record; note whether it is another cluster's, whose name its key is or begins with."""
+    def _check_cluster(self, record: Record) -> None:
+        """Note whether a record is another cluster's, whose name its key is or begins with."""
         if record.key is not None and record.key.partition(b"/")[0] != self._key:
             self.is_shared = True
-        return record
 
     def _warn(self, trouble: ReadTrouble, reason: str) -> None:
         self._logger.warning(
@@ -210,7 +210,9 @@ class Readback:
             tail = extent.tail(length)
             records = self._reader.read([tail], silent_s=_TIMEOUT_S)
             ours = {self._key, self._view_key, self._beat_key}
-            found = pick([each for each in map(self._noted, records) if each.key in ours])
+            for record in records:
+                self._check_cluster(record)
+            found = pick([each for each in records if each.key in ours])
             if found is not None or tail == extent or length >= MAX_TAIL:
                 return found
             length *= 10

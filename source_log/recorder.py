@@ -1,6 +1,6 @@
 """Numbers and dates the records of one watcher, and keeps what its heartbeats say of the log.
 
-The rule: a record gets its seq when it is made, and is published in that order. No clock: the caller
+A record gets its seq when it is made, and is published in that order. No clock: the caller
 passes times.
 """
 

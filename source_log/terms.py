@@ -1,6 +1,6 @@
 """Lets a watcher stand by and lead in turns: each term writes the log until its lease or the log is lost.
 
-The rule: a standby checks that it could lead, before it stands for election: the topics are there,
+A standby checks that it could lead, before it stands for election: the topics are there,
 readable and writable. A watcher keeps its name and its count of dropped changes until its lease is
 lost, since the fold adds up dropped changes by the watcher's name.
 """

@@ -1,6 +1,6 @@
 """The watcher's settings.
 
-The rule: every setting is checked before anything starts, has a description, and keeps its unit
+Every setting is checked before anything starts, has a description, and keeps its unit
 in its name. Secrets are `SecretStr`, so that nothing prints them.
 """
 

@@ -1,6 +1,6 @@
 """Selects which of a cluster's watchers writes the log: the elected one, while its lease is valid.
 
-The rule: a watcher publishes nothing without a valid lease. A lease is valid while its newest proof
+A watcher publishes nothing without a valid lease. A lease is valid while its newest proof
 is younger than the lease time, which is shorter than the session, and was requested after the lease
 was last invalidated. A lost connection invalidates the lease, and so does a record of another
 watcher. Without a valid lease, changes wait. When the session is gone, the waiting changes are

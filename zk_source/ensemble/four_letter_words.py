@@ -1,6 +1,6 @@
 """Sends four-letter words to a ZooKeeper server, which answers in text (`srvr`, `mntr`, `dump`).
 
-The rule: one connection for each command, closed by the server after its answer. A server answers
+One connection for each command, closed by the server after its answer. A server answers
 only what its 4lw.commands.whitelist allows, and refuses in a sentence; `server_figures` reads both.
 """
 

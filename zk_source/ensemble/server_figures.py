@@ -1,6 +1,6 @@
 """Parses a ZooKeeper server's answers to `mntr` and `srvr` into figures.
 
-The rule: a figure that the server does not report is None, never 0. Text in any other form counts
+A figure that the server does not report is None, never 0. Text in any other form counts
 as no answer.
 """
 

@@ -1,6 +1,6 @@
 """Measures the health of the ZooKeeper server of our session: its role, latency and sessions.
 
-The rule: a separate thread asks the server, rarely, with four-letter words that change nothing
+A separate thread asks the server, rarely, with four-letter words that change nothing
 (`mntr`, or `srvr` where that is refused, as it is by default since 3.5). A figure that the server
 does not report, or reported too long ago, has no sample. Watching never waits for this.
 """
@@ -47,12 +47,12 @@ class ServerMetrics(Collector):
     ) -> None:
         self._cluster = cluster
         self._now_s = now_s
-        self._held: tuple[float, ServerFigures] | None = None
+        self._newest: tuple[float, ServerFigures] | None = None
         registry.register(self)
 
     def show(self, figures: ServerFigures | None) -> None:
         """Store what a server reported; None when it reported nothing."""
-        self._held = None if figures is None else (self._now_s(), figures)
+        self._newest = None if figures is None else (self._now_s(), figures)
 
     def describe(self) -> Iterator[Metric]:
         """Yield the metrics without samples."""
@@ -60,9 +60,9 @@ class ServerMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; a figure that is not known has no sample."""
-        held = self._held
-        young = held is not None and self._now_s() - held[0] <= STALE_S
-        yield from self._families(held[1] if held is not None and young else None)
+        newest = self._newest
+        is_fresh = newest is not None and self._now_s() - newest[0] <= STALE_S
+        yield from self._families(newest[1] if newest is not None and is_fresh else None)
 
     def _families(self, figures: ServerFigures | None) -> Iterator[Metric]:
         info = GaugeMetricFamily(
@@ -107,7 +107,7 @@ def watched_health(
     Yield a function that raises the error that ended the thread, or an error when the thread hangs.
     """
     asking = _Asking(server, metrics)
-    thread = SupervisedThread("server-health", asking.turn, every_s=CHECK_INTERVAL_S)
+    thread = SupervisedThread("server-health", asking.poll, every_s=CHECK_INTERVAL_S)
     thread.start()
     try:
         yield thread.check
@@ -125,7 +125,7 @@ class _Asking:
         self._refused: dict[str, float] = {}
         self._asked, self._next_at = "", 0.0
 
-    def turn(self) -> None:
+    def poll(self) -> None:
         """Ask the server if that is due."""
         name, now = self._server(), time.monotonic()
         if not name:

@@ -1,6 +1,6 @@
 """Keeps one client of the watched ensemble after the other, and logs the warnings about it.
 
-The rule: a problem is logged at once, then ever more rarely; with `fail_fast` it ends the watcher.
+A problem is logged at once, then ever more rarely; with `fail_fast` it ends the watcher.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from zk_source.wire.kazoo_client import MAX_WARNING_PAUSE_S, Outage, make_client
 from zk_source.wire.operations import Request
 
 MAX_RECONNECT_S = 2.0
-"""Pauses between attempts to reach all hosts double up to this, so that a sick ensemble is not flooded."""
+"""Pauses between attempts to reach all hosts double up to this, so that an overloaded ensemble is not flooded."""
 
 ANSWER_TIMEOUT_S = 2.0
 
@@ -48,10 +48,10 @@ class WatchedEnsemble:
             inbox=self._inbox,
             chroot=self._settings.chroot,
         )
-        client.add_listener(functools.partial(self._on_state, self._clients, self._connection))
+        client.add_listener(functools.partial(self._put_state, self._clients, self._connection))
         client.start_async()
 
-    def _on_state(self, number: int, connection: OrderedConnection, state: str) -> None:
+    def _put_state(self, number: int, connection: OrderedConnection, state: str) -> None:
         self._inbox.put(SessionChanged(number, state, connection.server))
 
     def close(self) -> None:
@@ -105,8 +105,7 @@ class WatchedEnsemble:
         settings = self._settings
         wanted = settings.chroot or "/"
         found, names = self._nearest(wanted)
-        held = ", ".join(names) or "nothing"
-        missing = f"{found} holds {held}"
+        missing = f"{found} holds {', '.join(names) or 'nothing'}"
         if found != wanted:
             missing = f"there is no {wanted}; {missing}"
         return (

@@ -1,6 +1,6 @@
 """Serves the watcher's own metrics.
 
-The rule: instruments live on the registry that is passed in, all with a `cluster` label. Their
+Instruments live on the registry that is passed in, all with a `cluster` label. Their
 values come from the counts that the decisions and the publisher keep: each count is kept in one
 place.
 """
@@ -39,8 +39,8 @@ TOTALS = {
     "normally 0.",
     "dropped_notifications": "Notifications dropped because too many waited; a resync follows each "
     "time.",
-    "dropped_changes": "Changes dropped because the pipeline's Kafka did not take them in time; a "
-    "resync follows.",
+    "dropped_changes": "Changes dropped because the pipeline's Kafka did not acknowledge them in time; "
+    "a resync follows.",
     "omitted_data": "Changes published without their data because they were too large for the log.",
     "published_bytes": "Bytes of changes that the pipeline's Kafka acknowledged.",
 }

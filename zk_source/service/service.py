@@ -1,6 +1,6 @@
 """Runs the watcher: passes what happens to the decisions, and carries out their commands.
 
-The rule: one thread pops from the inbox, lets `watcher` decide, sends and publishes. Everything
+One thread pops from the inbox, lets `watcher` decide, sends and publishes. Everything
 that blocks for long happens before the loop (the pipeline's Kafka) or in other threads (sockets).
 The loop ends when `stop` is set, or raises the error that the user must see. The log, its lease and
 the beats are those of every source (`log_writer`); each poll of the loop checks every other thread.
@@ -167,7 +167,7 @@ class WatcherService:
         self._watcher.reader.room = self._writer.has_room(now_ms)
         self._watcher.on_tick(now_ms)
         self._carry_out_commands()
-        self._zookeeper_clock.on_carried_out()
+        self._zookeeper_clock.on_published()
         self._writer.beat(
             steady_ms(),
             oldest_round=self._watcher.reader.dirty.oldest_round,

@@ -129,7 +129,7 @@ class Recorder(LogRecorder):
     def resync_started(
         self, now_ms: int, *, reason: str, answers: int | None, rebase: bool
     ) -> ZnodeChange:
-        """Return the start of a resync. From here on, readers take nothing for certain."""
+        """Return the start of a resync. From here on, readers count nothing as proved."""
         self._resync += 1
         self.published = Published()
         self.denied.clear()
@@ -176,7 +176,7 @@ class Recorder(LogRecorder):
 
     def _denied(self) -> dict[str, Any]:
         named = self.denied.named
-        return {"denied": named, "denied_more": len(self.denied) - len(named)} if named else {}
+        return {"denied": named, "denied_more": len(self.denied) - len(named)}
 
     def encode(self, change: ZnodeChange) -> bytes:
         """Return a change as the log carries it: without its data if that is too large."""

@@ -1,6 +1,6 @@
 """Makes the watcher's decisions: when to read, to resync, to publish, to give up.
 
-The rule: no socket, no thread, no clock. The `on_...` methods report what happened, each with the
+No socket, no thread, no clock. The `on_...` methods report what happened, each with the
 time; `commands()` returns what to do, in order. So a simulation drives the same decisions as a real
 ensemble.
 
@@ -54,7 +54,7 @@ _POLL_MS = 200
 """The longest wait between two checks of what is due."""
 
 _DENIED_INTERVAL_MS = 1_000
-"""The shortest time between heartbeats that name newly denied paths: until then, what those paths hold counts as live."""
+"""The shortest time between heartbeats that name newly denied paths: until then, what is below those paths counts as live."""
 
 _WALK_POLL_MS = 5
 """The longest wait while a walk's allowance of reads is used up."""
@@ -125,7 +125,7 @@ class Watcher:
 
     def commands(self) -> list[Command]:
         """Return the commands in order and forget them."""
-        return self._out.take()
+        return self._out.pop_commands()
 
     def request(self, token: int) -> Request | None:
         """Return a request that waits for its reply; None when the reply no longer matters."""
@@ -171,7 +171,7 @@ class Watcher:
         self, token: int, zxid: int, err: int, results: Sequence[Result], now_ms: int
     ) -> None:
         """Handle the answer to a request; an answer from an earlier connection is ignored."""
-        sent = self._out.answered(token)
+        sent = self._out.pop_request(token)
         if sent is None or err == Err.CONNECTION_LOSS:
             return  # a change of the session's state follows
         match sent.request:
@@ -184,14 +184,14 @@ class Watcher:
             case SingleRead():
                 found = results if err == Err.OK else (Refused(err),)
                 self._on_reads(sent, zxid, Err.OK, found, now_ms)
-        self._readiness.saw(zxid)
+        self._readiness.observe_zxid(zxid)
 
     def on_tick(self, now_ms: int) -> None:
         """Do what is due. Called after everything else that happened, and when time passes."""
         self._check_connection(now_ms)
         self._start_what_is_due(now_ms)
-        self.reader.ask_for_changed()
-        ended = self.reader.walk_on(now_ms)
+        self.reader.read_changed()
+        ended = self.reader.continue_walk(now_ms)
         if ended is not None:
             self._on_walk_ended(ended, now_ms)
         if now_ms >= self._heartbeat_at or self._is_denied_news(now_ms):
@@ -226,7 +226,7 @@ class Watcher:
                 pass
 
     def on_views_cut(self) -> None:
-        """Note that Kafka has lost views: the fold takes them for published, and a resync makes it publish all."""
+        """Note that Kafka has lost views, which the fold counts as published: a resync makes it publish all."""
         if self.generations.generation:
             self._request_resync("the pipeline's Kafka has lost views")
 
@@ -394,7 +394,7 @@ class Watcher:
         )
 
     def _stop_reading(self) -> None:
-        self.reader.forget()
+        self.reader.abandon_reads()
         self._readiness.stop()
 
     def _is_denied_news(self, now_ms: int) -> bool:
