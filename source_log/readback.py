@@ -208,11 +208,12 @@ class Readback:
         length = FIRST_TAIL
         while True:
             tail = extent.tail(length)
-            records = self._reader.read([tail], silent_s=_TIMEOUT_S)
-            ours = {self._key, self._view_key, self._beat_key}
-            for record in records:
+            ours = []
+            for record in self._reader.read([tail], silent_s=_TIMEOUT_S):
                 self._check_cluster(record)
-            found = pick([each for each in records if each.key in ours])
+                if record.key in {self._key, self._view_key, self._beat_key}:
+                    ours.append(record)
+            found = pick(ours)
             if found is not None or tail == extent or length >= MAX_TAIL:
                 return found
             length *= 10

@@ -13,9 +13,9 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import WatcherBeat, decode_view
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
-from zk_source.config import WatchSettings
 from source_log import beats
 from source_log.beats import DENIED_PAUSE_MS, TIMEOUT_MS, Beats
+from source_log.config import SourceSettings
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -78,16 +78,14 @@ def send(of: Beats, now_ms: int, *, generation: int = 2) -> None:
         now_ms,
         generation=generation,
         acknowledged=Position(2, 7),
-        session=SessionState.CONNECTED,
-        zookeeper_answered_ms=30,
         log_complete_ms=40,
-        zookeeper_ahead_ms=-7_000,
+        complete=lambda header: WatcherBeat(**header, session=SessionState.CONNECTED),
     )
 
 
 def made() -> Beats:
     """Return the beats of cluster `prod`."""
-    return Beats(load(WatchSettings, cluster="prod"), TOPICS, "me")
+    return Beats(load(SourceSettings, cluster="prod"), TOPICS, "me")
 
 
 def read(kafka: Kafka) -> list[WatcherBeat]:
@@ -109,8 +107,7 @@ def test_a_beat_carries_the_watcher_its_session_and_the_log_position(kafka: Kafk
         *("prod", "me", Position(2, 7), 1),
     )
     assert first.session is SessionState.CONNECTED
-    assert (first.zookeeper_answered_ms, first.log_complete_ms) == (30, 40)
-    assert first.zookeeper_ahead_ms == -7_000
+    assert first.log_complete_ms == 40
     assert (first.sent_steady, second.sent_steady) == (0, 1_000)
     assert (second.position, second.number) == (Position(3, 0), 1)
 
@@ -144,7 +141,7 @@ def test_one_beat_a_second_is_sent_and_at_most_one_is_in_flight(kafka: Kafka) ->
     send(beating, 5_999)
     send(beating, 6_000)
     assert [beat.number for beat in read(kafka)] == [1, 2, 3]
-    assert beating.take_refusal() is None
+    assert beating.pop_refusal() is None
     kafka.report(None, None)
     kafka.full = True
     send(beating, 7_000)
@@ -155,28 +152,18 @@ def test_one_beat_a_second_is_sent_and_at_most_one_is_in_flight(kafka: Kafka) ->
     assert kafka.purged
 
 
-def test_a_missing_topic_is_no_refusal(kafka: Kafka) -> None:
-    """A broker that has just started does not know its topics: the next beat is not delayed."""
-    beating = made()
-    send(beating, 0)
-    kafka.report(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), None)
-    assert (beating.refused, beating.take_refusal()) == (False, None)
-    send(beating, 1_000)
-    assert len(kafka.taken) == 2
-
-
 def test_a_refusal_is_reported_once_and_tried_again_later(kafka: Kafka) -> None:
     """The log continues without beats: rights that were granted before beats existed may not allow them."""
     beating = made()
     send(beating, 0)
     kafka.report(DENIED, None)
-    assert (beating.take_refusal(), beating.take_refusal()) == ("not allowed", None)
+    assert (beating.pop_refusal(), beating.pop_refusal()) == ("not allowed", None)
     assert beating.refused
     send(beating, DENIED_PAUSE_MS)
     assert len(kafka.taken) == 1
     send(beating, 1_000 + DENIED_PAUSE_MS)
     kafka.report(DENIED, None)
-    assert beating.take_refusal() is None
+    assert beating.pop_refusal() is None
     send(beating, 2_000 + 2 * DENIED_PAUSE_MS)
     kafka.report(None, None)
     assert not beating.refused

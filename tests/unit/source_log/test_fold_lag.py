@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.kafka.ids import NOWHERE, Position
-from source_log.fold_lag import PATIENCE_MS, STEP, STEP_MS, FoldLag
+from source_log.fold_lag import STEP, STEP_MS, STOPPED_MS, FoldLag
 
 NOW_MS = 1_000_000
 
@@ -69,11 +69,11 @@ def test_a_walk_stops_waiting_for_a_fold_that_has_stopped() -> None:
     """The same view again does not count as progress; the next one does."""
     lag = following(100)
     far = ours(10 * STEP)
-    lag.on_view(ours(100), far, NOW_MS + PATIENCE_MS)
-    assert not lag.allows_walk(far, NOW_MS + PATIENCE_MS)
-    assert lag.allows_walk(far, NOW_MS + PATIENCE_MS + 1)
-    lag.on_view(ours(101), far, NOW_MS + PATIENCE_MS + 1)
-    assert not lag.allows_walk(far, NOW_MS + PATIENCE_MS + 1)
+    lag.on_view(ours(100), far, NOW_MS + STOPPED_MS)
+    assert not lag.allows_walk(far, NOW_MS + STOPPED_MS)
+    assert lag.allows_walk(far, NOW_MS + STOPPED_MS + 1)
+    lag.on_view(ours(101), far, NOW_MS + STOPPED_MS + 1)
+    assert not lag.allows_walk(far, NOW_MS + STOPPED_MS + 1)
 
 
 @pytest.mark.parametrize("began_again", [NOWHERE, Position(1, 5), ours(5)])

@@ -22,8 +22,8 @@ LATER = PROBATION_MS + 1
 def begun(name: str = "m", generation: int = 5, now_ms: int = 0) -> Generations:
     """Return a watcher that has begun a generation."""
     generations = Generations(name)
-    generations.saw(generation - 1)
-    generations.take_new(now_ms)
+    generations.observe_generation(generation - 1)
+    generations.begin_next(now_ms)
     assert generations.generation == generation
     return generations
 
@@ -32,10 +32,10 @@ def test_a_new_generation_is_above_all_that_was_seen() -> None:
     """It is one more than the highest of the log, the view and our own; seqs begin at 1."""
     generations = Generations("m")
     for seen in (7, 41, 3):
-        generations.saw(seen)
-    generations.take_new(0)
+        generations.observe_generation(seen)
+    generations.begin_next(0)
     assert (generations.generation, generations.next_seq()) == (42, 1)
-    generations.take_new(0)
+    generations.begin_next(0)
     assert (generations.generation, generations.next_seq()) == (43, 1)
 
 
@@ -73,7 +73,7 @@ def test_two_long_running_watchers_compete_and_the_last_name_gives_way(
     """One of them continues after a pause. After one answer each, the last name gives way."""
     generations = begun(name)
     assert generations.judge_record("a", 6, LATER) is NEW
-    generations.take_new(LATER)
+    generations.begin_next(LATER)
     assert generations.judge_record("a", 8, LATER + 1) is verdict
 
 
@@ -81,7 +81,7 @@ def test_a_contest_is_over_after_a_while() -> None:
     """A second newcomer, much later, is answered like the first."""
     generations = begun("z")
     assert generations.judge_record("a", 6, LATER) is NEW
-    generations.take_new(LATER)
+    generations.begin_next(LATER)
     assert generations.judge_record("b", 8, LATER + CONTEST_MS + 1) is NEW
 
 
@@ -90,7 +90,7 @@ def test_before_its_first_change_a_watcher_does_not_compete() -> None:
     generations = Generations("m")
     assert generations.judge_record("z", 6, 0) is IGNORE
     assert generations.judge_view("z", 7, 0) is IGNORE
-    generations.take_new(0)
+    generations.begin_next(0)
     assert generations.generation == 8
 
 
@@ -104,10 +104,10 @@ def test_a_view_that_follows_another_watcher_calls_for_a_new_generation() -> Non
 
 def elected(czxid: int, *seen: int) -> Generations:
     """Return an elected watcher that has begun a generation."""
-    generations = Generations("m", elected=czxid)
+    generations = Generations("m", term=czxid)
     for generation in seen:
-        generations.saw(generation)
-    generations.take_new(0)
+        generations.observe_generation(generation)
+    generations.begin_next(0)
     return generations
 
 
@@ -126,7 +126,7 @@ def test_an_elected_watchers_generation_is_at_least_its_znodes_czxid(
     """And above all that were seen, whatever czxids the election's ensemble assigns."""
     generations = elected(czxid, seen)
     assert generations.generation == generation
-    generations.take_new(0)
+    generations.begin_next(0)
     assert generations.generation == generation + 1
 
 
@@ -145,11 +145,11 @@ def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election
     """It answers rarely, since each answer costs a resync."""
     generations = elected(900)
     assert generations.judge_record("a", 901, 0) is NEW
-    generations.take_new(0)
+    generations.begin_next(0)
     assert generations.judge_record("a", 903, 1) is IGNORE
     assert generations.judge_view("a", 903, 2) is IGNORE
     assert generations.judge_record("a", 903, CONTEST_MS) is NEW
-    generations.take_new(CONTEST_MS)
+    generations.begin_next(CONTEST_MS)
     assert generations.generation == 904
 
 
@@ -162,4 +162,4 @@ def test_another_watcher_competes_from_the_same_generation_on(
 ) -> None:
     """One with another name and our generation or a higher one; before our first generation there is none."""
     assert elected(900).competes(watcher, generation) is competes
-    assert not Generations("m", elected=900).competes(watcher, generation)
+    assert not Generations("m", term=900).competes(watcher, generation)

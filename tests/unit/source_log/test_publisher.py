@@ -6,13 +6,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from controller_model.kafka.ids import NOWHERE, partition_of
+from controller_model.kafka.ids import partition_of
 from controller_model.records.changes import (
-    MAX_CHANGE_BYTES,
     MAX_CHANGES_PER_MESSAGE,
     MAX_MESSAGE_BYTES,
     VERSION,
@@ -25,11 +23,9 @@ from pipeline.kafka_errors import MISSING_S
 from pipeline.settings import load
 from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, topic_names
-from zk_source.config import WatchSettings
 from source_log import publisher
+from source_log.config import SourceSettings
 from source_log.publisher import (
-    MAX_BYTES_IN_FLIGHT,
-    MAX_MESSAGES_IN_FLIGHT,
     Failure,
     Publisher,
 )
@@ -96,7 +92,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> list[Broker]:
 
 def publisher_of(**settings: Any) -> Publisher:
     """Return the publisher of cluster `prod`."""
-    return Publisher(load(WatchSettings, cluster="prod", **settings), TOPICS)
+    return Publisher(load(SourceSettings, cluster="prod", **settings), TOPICS)
 
 
 def change(seq: int, data: str = "{}") -> ZnodeChange:
@@ -114,45 +110,14 @@ def change(seq: int, data: str = "{}") -> ZnodeChange:
     )
 
 
+def add(publishing: Publisher, change: ZnodeChange) -> None:
+    """Append a change, as a source does."""
+    publishing.add(encode_change(change), change.position)
+
+
 def sent(broker: Broker) -> list[int]:
     """Return the seqs that the producer was given, in their order."""
     return [each.seq for message in broker.taken for each in decode_message(message).changes]
-
-
-def test_changes_are_sent_in_order_with_few_messages_in_flight(brokers: list[Broker]) -> None:
-    """What the producer may not have yet waits, and is sent when other messages are acknowledged."""
-    publishing = publisher_of()
-    (broker,) = brokers
-    most = MAX_MESSAGES_IN_FLIGHT * MAX_CHANGES_PER_MESSAGE
-    end = most + MAX_CHANGES_PER_MESSAGE
-    for seq in range(end):
-        publishing.add(change(seq))
-    publishing.pump()
-    assert sent(broker) == list(range(most)), "a full one more waits"
-    assert (publishing.waiting, publishing.acknowledged) == (MAX_CHANGES_PER_MESSAGE, NOWHERE)
-    broker.answer()
-    assert publishing.acknowledged == (1, most - 1)
-    publishing.pump()
-    broker.answer()
-    assert sent(broker) == list(range(end))
-    assert publishing.idle
-    assert publishing.acknowledged == (1, end - 1)
-    assert publishing.bytes_held == 0
-    assert publishing.bytes_published == sum(map(len, broker.taken))
-
-
-def test_a_message_is_filled_while_another_is_in_flight(brokers: list[Broker]) -> None:
-    """The first message is sent at once; what is added until it is acknowledged is sent together, in order."""
-    publishing = publisher_of()
-    (broker,) = brokers
-    for seq in range(5):
-        publishing.add(change(seq))
-        publishing.pump()
-    assert [len(decode_message(message).changes) for message in broker.taken] == [1]
-    broker.answer()
-    publishing.pump()
-    assert [len(decode_message(message).changes) for message in broker.taken] == [1, 4]
-    assert sent(broker) == list(range(5))
 
 
 @pytest.mark.parametrize("data", ["{}", "x" * 2_000], ids=["changes", "bytes"])
@@ -163,7 +128,7 @@ def test_a_full_message_is_sent_without_waiting_for_an_acknowledgement(
     publishing = publisher_of()
     (broker,) = brokers
     for seq in range(MAX_CHANGES_PER_MESSAGE + 2):
-        publishing.add(change(seq, data))
+        add(publishing, change(seq, data))
         publishing.pump()
     first, *full = (decode_message(message).changes for message in broker.taken)
     assert len(first) == 1
@@ -177,19 +142,9 @@ def test_a_message_is_sent_with_the_change_that_fills_it(brokers: list[Broker]) 
     """It does not wait for another change, which may never be made."""
     publishing = publisher_of()
     for seq in range(1 + MAX_CHANGES_PER_MESSAGE):
-        publishing.add(change(seq))
+        add(publishing, change(seq))
         publishing.pump()
     assert (len(brokers[0].taken), publishing.waiting) == (2, 0)
-
-
-def test_closing_the_publisher_sends_the_last_changes(brokers: list[Broker]) -> None:
-    """No further change will fill their message."""
-    publishing = publisher_of()
-    for seq in range(3):
-        publishing.add(change(seq))
-        publishing.pump()
-    publishing.close(1.5)
-    assert sent(brokers[0]) == [0, 1, 2]
 
 
 def test_the_producer_is_idempotent_and_no_message_times_out(
@@ -214,30 +169,14 @@ def test_the_producer_is_idempotent_and_no_message_times_out(
     Producer(broker.properties)
 
 
-def test_a_change_that_is_too_large_is_sent_without_its_data(brokers: list[Broker]) -> None:
-    """It is counted, and the reader sees that data is missing. The largest change that fits keeps its data."""
-    publishing = publisher_of()
-    room = MAX_CHANGE_BYTES - len(encode_change(change(1, "")))
-    binary = msgspec.structs.replace(change(3), data=None, data_base64="x" * MAX_CHANGE_BYTES)
-    for each in (change(1, "x" * room), change(2, "x" * (room + 1)), binary):
-        publishing.add(each)
-    publishing.pump()
-    brokers[0].answer()  # the large one is sent alone
-    publishing.pump()
-    fits, *omitted = [c for message in brokers[0].taken for c in decode_message(message).changes]
-    assert (len(fits.data or ""), fits.data_omitted) == (room, False)
-    assert [(c.data, c.data_base64, c.data_omitted) for c in omitted] == [(None, None, True)] * 2
-    assert publishing.omitted == 2
-
-
 def test_a_message_is_filled_to_its_bound(brokers: list[Broker]) -> None:
     """Two changes that fill it exactly are sent together; with one byte more they are sent separately."""
     size = MAX_MESSAGE_BYTES // 2 - 1  # each has one byte of framing
     room = size - len(encode_change(change(1, "")))
     for more, together in ((0, [1, 2]), (1, [1])):
         publishing = publisher_of()
-        publishing.add(change(1, "x" * room))
-        publishing.add(change(2, "x" * (room + more)))
+        add(publishing, change(1, "x" * room))
+        add(publishing, change(2, "x" * (room + more)))
         publishing.pump()
         assert sent(brokers[-1]) == together
 
@@ -247,28 +186,14 @@ def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> 
     publishing = publisher_of(buffer_changes=4)
     assert brokers
     for seq in range(2):
-        publishing.add(change(seq))
+        add(publishing, change(seq))
     assert not publishing.has_room
     for seq in range(3):
         assert not publishing.overflowing()
-        publishing.add(change(seq))
+        add(publishing, change(seq))
     assert publishing.overflowing()
     assert publishing.drop_waiting() == 5
     assert (publishing.idle, publishing.bytes_held, publishing.has_room) == (True, 0, True)
-
-
-def test_the_producer_has_a_bounded_number_of_bytes_in_flight(brokers: list[Broker]) -> None:
-    """Large changes wait here, where they can be dropped, until those before them are acknowledged."""
-    publishing = publisher_of()
-    fits = 4
-    assert fits < MAX_MESSAGES_IN_FLIGHT
-    for seq in range(fits + 3):
-        publishing.add(change(seq, "x" * (MAX_BYTES_IN_FLIGHT // fits)))
-    publishing.pump()
-    assert sent(brokers[0]) == list(range(fits))
-    brokers[0].open.pop(0)(None, None)
-    publishing.pump()
-    assert sent(brokers[0]) == list(range(fits + 1))
 
 
 def test_bytes_in_flight_do_not_count_as_an_overflow(brokers: list[Broker]) -> None:
@@ -276,9 +201,9 @@ def test_bytes_in_flight_do_not_count_as_an_overflow(brokers: list[Broker]) -> N
     publishing = publisher_of(buffer_mib=2)
     size = len(encode_change(change(1, ""))) + 1
     for seq in (1, 2):
-        publishing.add(change(seq, "x" * (1024 * 1024 - size)))
+        add(publishing, change(seq, "x" * (1024 * 1024 - size)))
     assert not publishing.overflowing(), "it is exactly full"
-    publishing.add(change(3))
+    add(publishing, change(3))
     assert publishing.overflowing()
     publishing.pump()
     assert not publishing.overflowing()
@@ -289,7 +214,7 @@ def test_changes_that_kafka_refuses_are_counted(brokers: list[Broker]) -> None:
     """All changes of the refused messages count, with the newest reason; a fatal error counts as one."""
     publishing = publisher_of()
     for seq in range(3):
-        publishing.add(change(seq))
+        add(publishing, change(seq))
     publishing.pump()
     assert publishing.poll() is None
     brokers[0].answer(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
@@ -306,7 +231,7 @@ def test_a_change_that_the_producer_does_not_take_is_a_failure(brokers: list[Bro
     publishing = publisher_of()
     brokers[0].refuses = BufferError("the queue is full")
     for seq in range(MAX_CHANGES_PER_MESSAGE + 1):
-        publishing.add(change(seq))
+        add(publishing, change(seq))
     publishing.pump()
     assert publishing.poll() == Failure(MAX_CHANGES_PER_MESSAGE, "the queue is full")
     assert publishing.waiting == 1
@@ -319,14 +244,14 @@ def test_a_topic_that_is_missing_for_a_moment_loses_nothing(
     """A broker that has just started does not know its topics: another producer sends the rest, in order."""
     publishing = publisher_of()
     for seq in range(3 * MAX_CHANGES_PER_MESSAGE):
-        publishing.add(change(seq))
+        add(publishing, change(seq))
     publishing.pump()
     old = brokers[0]
     old.open.pop(0)(None, None)
     late, *refused = old.open
     refused[0](KafkaError(code), None)
     old.refuses = KafkaException(KafkaError(code))
-    publishing.add(change(3 * MAX_CHANGES_PER_MESSAGE))
+    add(publishing, change(3 * MAX_CHANGES_PER_MESSAGE))
     publishing.pump(to_the_end=True)
     assert publishing.poll() is None
     assert (old.purged, len(old.taken), len(brokers)) == (True, 3, 2)
@@ -342,22 +267,12 @@ def test_a_topic_that_is_missing_for_a_moment_loses_nothing(
     assert publishing.poll() is None
 
 
-def test_a_producer_that_reports_the_topic_as_missing_is_replaced(brokers: list[Broker]) -> None:
-    """Also when it says so before it takes a message, which the next one then takes."""
-    publishing = publisher_of()
-    brokers[0].refuses = KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
-    publishing.add(change(1))
-    publishing.pump()
-    assert publishing.poll() is None
-    assert sent(brokers[1]) == [1]
-
-
 def test_a_topic_that_stays_missing_is_a_failure(brokers: list[Broker]) -> None:
     """A new producer waits for it for `MISSING_S`; if that fails before anything is acknowledged, it was deleted."""
     publishing = publisher_of()
     missing = KafkaError(KafkaError._UNKNOWN_TOPIC, "unknown topic")
     for seq in range(2):
-        publishing.add(change(seq))
+        add(publishing, change(seq))
         publishing.pump()
         brokers[-1].answer(missing)
         assert publishing.poll() is None
@@ -372,18 +287,9 @@ def test_a_topic_that_stays_missing_is_a_failure(brokers: list[Broker]) -> None:
 def test_a_close_is_clean_if_kafka_acknowledges_everything_in_time(brokers: list[Broker]) -> None:
     """If Kafka has not acknowledged everything by then, the end is not clean, and the rest is forgotten."""
     publishing = publisher_of()
-    publishing.add(change(1))
+    add(publishing, change(1))
     assert not publishing.close(1.5)
     assert (sent(brokers[0]), brokers[0].purged) == ([1], True)
     assert brokers[0].flushed == [1.5, 0], "after the purge there is nothing to wait for"
     brokers[0].answer()
     assert publishing.close(1.5)
-
-
-def test_a_watcher_without_a_lease_sends_nothing_more(brokers: list[Broker]) -> None:
-    """What waits is dropped, not handed over."""
-    publishing = publisher_of()
-    publishing.add(change(1))
-    publishing.abandon()
-    assert (brokers[0].taken, brokers[0].purged, publishing.waiting) == ([], True, 0)
-    assert brokers[0].flushed == [0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import queue
 import threading
 from types import SimpleNamespace
 
@@ -16,14 +17,14 @@ from pipeline.runtime import Backoff
 from pipeline.settings import load
 from pipeline.topic_records import Place
 from pipeline.topics import EnsuredTopics, topic_names
-from tests.support.hostile import WIDE, spoiled, with_a_number
+from source_log import readback as readback_module
+from source_log.config import SourceSettings
+from source_log.generation_fencing import OtherWatcher
+from source_log.readback import FIRST_TAIL, MAX_TAIL, History, ReadBack, Readback, ViewsCut
+from tests.support.hostile import WIDE, with_a_number
 from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
 from tests.support.samples import beat, cluster_view
 from tests.support.waiting import DEADLINE_S, wait_until
-from zk_source.config import WatchSettings
-from source_log import readback as readback_module
-from source_log.readback import FIRST_LOOK_BACK, MAX_LOOK_BACK, History, Readback
-from zk_source.wire.inbox import Inbox, Item, OtherWatcher, ViewsCut
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -37,7 +38,7 @@ def readback(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
     """Return the readback of watcher `me` of cluster `prod`."""
     use_client(monkeypatch, client)
     topics = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
-    return Readback(load(WatchSettings, cluster="prod"), topics, "me")
+    return Readback(load(SourceSettings, cluster="prod"), topics, "me")
 
 
 def view(offset: int, generation: int) -> Message:
@@ -55,11 +56,12 @@ def change(offset: int, generation: int, watcher: str, cluster: str = "prod") ->
     return Message(LOG, offset, key=b"prod", value=value.encode())
 
 
-def take(inbox: Inbox) -> Item:
+Items = queue.SimpleQueue[ReadBack]
+
+
+def take(items: Items) -> ReadBack:
     """Return the next item."""
-    item = inbox.take(DEADLINE_S)
-    assert item is not None
-    return item
+    return items.get(timeout=DEADLINE_S)
 
 
 @pytest.mark.parametrize(("in_log", "highest"), [(6, 6), (4, 5)])
@@ -130,52 +132,20 @@ def test_the_readback_goes_back_in_growing_steps_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If a cluster is not among the newest records of a long topic, its older records do not matter."""
-    end = 10 * MAX_LOOK_BACK
+    end = 10 * MAX_TAIL
     nothing = [Message(VIEWS, end, EOF_CODE)]
     client = Client(*([nothing] * 3), ends=((0, end), (0, 0)))
     history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
     assert history == History(0, None)
     back = [end - each[VIEWS] for each in client.assigned if each]
-    assert back == [FIRST_LOOK_BACK, 10 * FIRST_LOOK_BACK, MAX_LOOK_BACK]
-
-
-def test_the_readback_stops_at_the_newest_view_of_its_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The newest view is found, however much the topic holds before it."""
-    end = 10 * FIRST_LOOK_BACK
-    client = Client([view(end - 1, 5)], ends=((0, end), (0, 0)))
-    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
-    assert history is not None
-    assert history.generation == 5
-    assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_LOOK_BACK]
-
-
-def test_a_view_of_another_cluster_under_the_same_key_does_not_count(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A view under our key may name another cluster; of several watchers, the newest one counts."""
-    other = encode_view(cluster_view("other", AsOf("l", 9, 4)))
-    two = b"[%b,%b]" % (
-        (change(0, 6, "he").value() or b"")[1:-1],
-        (change(0, 5, "she").value() or b"")[1:-1],
-    )
-    client = Client(
-        [view(0, 3), Message(VIEWS, 1, key=b"prod/cluster", value=other)],
-        [Message(LOG, 0, key=b"prod", value=two)],
-        ends=((0, 2), (0, 1)),
-    )
-    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
-    assert history is not None
-    assert history.view is not None
-    assert (history.generation, history.view.as_of.generation) == (6, 3)
+    assert back == [FIRST_TAIL, 10 * FIRST_TAIL, MAX_TAIL]
 
 
 def test_the_readback_goes_further_back_until_it_finds_its_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other clusters of the partition may have written the last records."""
-    end = 10 * FIRST_LOOK_BACK
+    end = 10 * FIRST_TAIL
     client = Client(
         [Message(VIEWS, end - 1, key=b"other/cluster")],
         [view(3, 5), Message(VIEWS, end, EOF_CODE)],
@@ -184,7 +154,7 @@ def test_the_readback_goes_further_back_until_it_finds_its_cluster(
     history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
     assert history is not None
     assert history.generation == 5
-    assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_LOOK_BACK, 0]
+    assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_TAIL, 0]
 
 
 def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
@@ -222,52 +192,16 @@ def test_a_missing_topic_is_looked_up_for_a_while(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("at_a_second_each")
-@pytest.mark.parametrize(
-    "answers",
-    [
-        pytest.param([MISSING] * 3, id="for a moment"),
-        pytest.param([*[MISSING] * 3, AWAY_CODE] * 4, id="around outages"),
-    ],
-)
-def test_a_topic_that_is_missing_for_a_moment_does_not_end_the_following(
-    monkeypatch: pytest.MonkeyPatch, answers: list[int]
-) -> None:
-    """A broker that has just started does not know its topics; a fetch or a question finds that."""
-    client = Client(ends=((0, 0), (0, 0), *answers, (0, 0)))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
-    client.polls += [[Message(LOG, 0, MISSING)]]
-    inbox = Inbox()
-    following.follow(inbox)
-    wait_until(lambda: len(client.ends) == 1)
-    client.polls += [[change(0, 1, "she")]]
-    assert isinstance(take(inbox), OtherWatcher)
-    following.check()
-    following.close()
-
-
-@pytest.mark.usefixtures("at_a_second_each")
-@pytest.mark.parametrize("place", [VIEWS, LOG])
-def test_a_topic_that_stays_missing_ends_the_following(
-    monkeypatch: pytest.MonkeyPatch, place: Place
-) -> None:
+def test_a_topic_that_stays_missing_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was deleted: a new term creates it, and fills it by a resync."""
     client = Client(ends=((0, 0), (0, 0), MISSING))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
-    client.polls += [[Message(place, 0, MISSING)]]
-    following.follow(Inbox())
+    client.polls += [[Message(LOG, 0, MISSING)]]
+    following.follow(Items().put)
     line = wait_until(lambda: _line(following))
     assert line.startswith("there is no topic kcm.")
     following.close()
-
-
-def test_a_history_that_may_not_be_read_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the user can grant the right, and nobody may lead without it."""
-    client = Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,))
-    waiting = readback(monkeypatch, client)
-    with pytest.raises(TopicReadError, match="allow READ and DESCRIBE"):
-        waiting.history(threading.Event(), while_=lambda: True)
 
 
 def test_a_revoked_read_permission_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +210,7 @@ def test_a_revoked_read_permission_ends_the_following(monkeypatch: pytest.Monkey
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
     client.polls += [[Message(LOG, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)]]
-    following.follow(Inbox())
+    following.follow(Items().put)
     line = wait_until(lambda: _line(following))
     assert line == (
         "the pipeline's Kafka at 127.0.0.1:9092 does not let the monitor read kcm.changes: "
@@ -293,7 +227,7 @@ def _line(following: Readback) -> str:
     return ""
 
 
-def test_records_that_arrive_later_go_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Views and other watchers' records; our own changes add nothing. A topic that was cut is read again.
 
     It continues from the ends that the history had; a null payload carries nothing.
@@ -314,28 +248,16 @@ def test_records_that_arrive_later_go_into_the_inbox(monkeypatch: pytest.MonkeyP
         ],
         [view(0, 3)],
     ]
-    inbox = Inbox()
-    following.follow(inbox)
-    assert take(inbox) == OtherWatcher("prod", "she", 2, 7)
-    assert take(inbox) == ViewsCut()
-    newest = take(inbox)
+    items = Items()
+    following.follow(items.put)
+    assert take(items) == OtherWatcher("prod", "she", 2, 7)
+    assert take(items) == ViewsCut()
+    newest = take(items)
     assert isinstance(newest, ClusterView)
     assert newest.as_of.generation == 3
     following.check()
     following.close()
     assert client.assigned[-2:] == [{VIEWS: 4, LOG: 7}, {VIEWS: -2, LOG: 11}]
-
-
-def test_credentials_that_are_refused_end_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This error concerns a broker, not a topic."""
-    client = Client(ends=((0, 0),))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
-    client.polls += [KafkaError(KafkaError._AUTHENTICATION, "wrong password")]
-    following.follow(Inbox())
-    line = wait_until(lambda: _line(following))
-    assert line.endswith("wrong password; check kafka_properties")
-    following.close()
 
 
 @pytest.mark.parametrize(
@@ -362,9 +284,9 @@ def test_records_of_other_clusters_show_that_the_fold_is_shared(
     later.history(threading.Event(), while_=lambda: True)
     assert not later.is_shared
     client.polls += [[message], [view(4, 9)]]
-    inbox = Inbox()
-    later.follow(inbox)
-    take(inbox)
+    items = Items()
+    later.follow(items.put)
+    take(items)
     assert later.is_shared is is_shared
     later.close()
 
@@ -373,19 +295,7 @@ def test_a_log_with_several_partitions_counts_as_shared(monkeypatch: pytest.Monk
     """The watcher does not read the other partitions."""
     use_client(monkeypatch, Client())
     topics = EnsuredTopics(NAMES, 2, dict.fromkeys(NAMES, "id"))
-    assert Readback(load(WatchSettings, cluster="prod"), topics, "me").is_shared
-
-
-def test_a_truncated_log_is_not_reported_as_lost_views(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fold detects the missing changes."""
-    client = Client(ends=((0, 0),))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
-    client.polls += [[Message(LOG, 0, CUT_CODE)], [change(0, 1, "she")]]
-    inbox = Inbox()
-    following.follow(inbox)
-    assert isinstance(take(inbox), OtherWatcher)
-    following.close()
+    assert Readback(load(SourceSettings, cluster="prod"), topics, "me").is_shared
 
 
 def test_a_new_start_offset_of_the_views_is_reported_once(
@@ -400,13 +310,13 @@ def test_a_new_start_offset_of_the_views_is_reported_once(
     )
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
-    inbox = Inbox()
-    following.follow(inbox)
+    items = Items()
+    following.follow(items.put)
     wait_until(lambda: len(client.ends) == 1)
     client.polls += [[change(0, 1, "she")]]
-    assert take(inbox) == ViewsCut()
-    assert take(inbox) == ViewsCut()
-    assert isinstance(take(inbox), OtherWatcher)
+    assert take(items) == ViewsCut()
+    assert take(items) == ViewsCut()
+    assert isinstance(take(items), OtherWatcher)
     following.check()
     following.close()
 
@@ -417,73 +327,9 @@ def test_the_start_offset_of_the_views_is_looked_up_rarely(monkeypatch: pytest.M
     client = Client([end], ends=((5, 9), (0, 0), (5, 9), (7, 9), (8, 9)))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
-    inbox = Inbox()
-    following.follow(inbox)
+    items = Items()
+    following.follow(items.put)
     client.polls += [[change(offset, 1, "she")] for offset in range(100)]
     wait_until(lambda: client.polls, lambda left: not left)
     following.close()
     assert client.ends == [(7, 9), (8, 9)]
-
-
-def test_a_denied_lookup_of_the_views_start_offset_ends_the_following(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Like a denied read of their end."""
-    client = Client(ends=((0, 0), (0, 0), KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
-    following.follow(Inbox())
-    line = wait_until(lambda: _line(following))
-    assert line.endswith("allow READ and DESCRIBE")
-    following.close()
-
-
-def test_check_raises_the_error_that_ended_the_following(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A watcher that can no longer see other watchers must not continue silently."""
-    client = Client(ends=((0, 0),))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
-    fatal = Message(VIEWS, 0, AWAY_CODE)
-    monkeypatch.setattr(
-        fatal, "_error", KafkaError(KafkaError._FATAL, "fenced", True)
-    )  # the library's own order
-    client.polls.append([fatal])
-    following.follow(Inbox())
-    wait_until(lambda: client.polls, lambda left: not left)
-
-    wait_until(lambda: _line(following), lambda line: "fenced" in line)
-    following.close()
-
-
-@pytest.mark.parametrize("harm", spoiled(b"{}"))
-def test_a_hostile_record_does_not_end_the_thread(
-    monkeypatch: pytest.MonkeyPatch, harm: str
-) -> None:
-    """Neither among the views nor in the log: what follows it is read back."""
-    origin = change(1, 8, "she").value() or b""
-    hostile_view = spoiled(view(0, 3).value() or b"")[harm]
-    hostile_log = b"[" + spoiled(origin[1:-1])[harm] + b"]"
-    client = Client(
-        [Message(VIEWS, 0, key=b"prod/cluster", value=hostile_view), view(1, 5)],
-        [Message(LOG, 0, key=b"prod", value=hostile_log), change(1, 9, "she")],
-        ends=((0, 0), (0, 0)),
-    )
-    back = readback(monkeypatch, client)
-    back.history(threading.Event(), while_=lambda: True)
-    inbox = Inbox()
-    back.follow(inbox)
-    seen: list[Item] = []
-    wait_until(lambda: _both(inbox, seen))
-    back.check()
-    back.close()
-
-
-def _both(inbox: Inbox, seen: list[Item]) -> bool:
-    item = inbox.take(0.1)
-    if item is not None:
-        seen.append(item)
-    views = {each.as_of.generation for each in seen if isinstance(each, ClusterView)}
-    others = {each.generation for each in seen if isinstance(each, OtherWatcher)}
-    return 5 in views and 9 in others

@@ -15,71 +15,17 @@ from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from pipeline.settings import load
+from source_log.lease import LeaseStatus
 from zk_source.config import WatchSettings
 from zk_source.election import candidacy
 from zk_source.election.candidacy import (
     MAX_RECONNECT_S,
     Candidacy,
-    LeaseStatus,
     Proof,
     _Contender,
-    lease_status,
-    now_s,
 )
 
 VALID, UNPROVEN, LOST = LeaseStatus.VALID, LeaseStatus.UNPROVEN, LeaseStatus.LOST
-
-
-@pytest.mark.parametrize(
-    ("proof", "invalidated_at", "now", "status"),
-    [
-        (Proof(asked_at=10.0, lease_s=4.0), 0.0, 10.0, VALID),
-        (Proof(asked_at=10.0, lease_s=4.0), 0.0, 13.99, VALID),
-        (
-            Proof(asked_at=10.0, lease_s=4.0),
-            0.0,
-            14.0,
-            UNPROVEN,
-        ),  # we were paused, or the server is silent
-        (Proof(asked_at=10.0, lease_s=4.0), 9.99, 11.0, VALID),  # asked after the invalidation
-        (Proof(asked_at=10.0, lease_s=4.0), 10.0, 11.0, UNPROVEN),
-        (
-            Proof(asked_at=10.0, lease_s=4.0),
-            10.5,
-            11.0,
-            UNPROVEN,
-        ),  # another watcher, or no connection
-        (None, 0.0, 0.0, LOST),
-    ],
-)
-def test_a_lease_is_valid_while_its_newest_proof_is(
-    proof: Proof | None, invalidated_at: float, now: float, status: LeaseStatus
-) -> None:
-    """A proof counts while it is younger than the lease time and was asked for after the last invalidation."""
-    assert lease_status(proof, invalidated_at=invalidated_at, now=now) is status
-
-
-class Overtaken(Candidacy):
-    """A candidacy whose lease is invalidated just after its proof was read."""
-
-    def __init__(self) -> None:
-        self._most_silent_s = 60.0
-        self._connected = threading.Event()
-        self._connected.set()
-        self._wake = threading.Event()
-        self._invalidated_at = 0.0
-
-    @property
-    def _proof(self) -> Proof:  # type: ignore[override]  # it acts when it is read
-        """Return a proof that was asked for a moment ago; the invalidation follows at once."""
-        proof = Proof(asked_at=now_s(), lease_s=60.0)
-        self.invalidate()
-        return proof
-
-
-def test_an_invalidation_during_the_lease_check_counts() -> None:
-    """The proof is older than the invalidation, so it proves nothing any more."""
-    assert Overtaken().status is UNPROVEN
 
 
 def test_a_blocked_main_loop_loses_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +39,7 @@ def test_a_blocked_main_loop_loses_the_lease(monkeypatch: pytest.MonkeyPatch) ->
         nonlocal proofs
         proofs += 1
         if proofs < 4:
-            standing.keep()
+            standing.report_alive()
         now[0] += 25.0
         return True
 
@@ -142,7 +88,7 @@ class AskingCandidacy(ElectedCandidacy):
         self.answer: Any = SimpleNamespace(ephemeralOwner=SESSION, czxid=42)
         self.asked: list[str] = []
         self.changes = 0
-        self.czxid = None
+        self.term = None
         self._down_since = self.now
         self._proof: Proof | None = None
         self._on_change = self._changed
@@ -176,30 +122,10 @@ def test_a_proof_counts_from_the_time_of_its_request(monkeypatch: pytest.MonkeyP
     assert asked._prove("/node")
     assert asked.asked == ["/election/prod", "/node"], "the server catches up before it answers"
     assert asked._proof == Proof(asked_at=100.0, lease_s=4.0)
-    assert (asked.czxid, asked.changes) == (42, 1)
+    assert (asked.term, asked.changes) == (42, 1)
     assert asked.status is VALID
     asked.now = 104.0
     assert asked.status is UNPROVEN
-
-
-@pytest.mark.parametrize(
-    "answer", [None, SimpleNamespace(ephemeralOwner=SESSION + 1, czxid=42)], ids=["gone", "another"]
-)
-def test_a_missing_or_foreign_election_znode_ends_the_lease(
-    monkeypatch: pytest.MonkeyPatch, answer: Any
-) -> None:
-    """It was deleted by hand, or belongs to another session."""
-    asked = AskingCandidacy(monkeypatch)
-    asked.answer = answer
-    assert not asked._prove("/node")
-    assert (asked._proof, asked.changes) == (None, 0)
-
-
-def test_a_candidate_without_a_session_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the election znode contains."""
-    asked = AskingCandidacy(monkeypatch)
-    asked._client.client_id = None
-    assert not asked._prove("/node")
 
 
 @pytest.mark.parametrize("trouble", ["late", "lost", "down"])
@@ -219,15 +145,6 @@ def test_without_an_answer_the_last_proof_is_kept(
     assert asked._prove("/node")
     assert (asked._proof, asked.changes) == (before, 0)
     assert asked.asked == [] if trouble == "down" else asked.asked
-
-
-def test_an_answer_after_the_end_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session ended while the answer was on its way."""
-    asked = AskingCandidacy(monkeypatch)
-    asked._ended.set()
-    assert asked._prove("/node")
-    assert asked._proof is None
-    assert asked.status is LOST
 
 
 def test_a_connection_that_breaks_invalidates_the_lease_until_it_is_proved_again(
@@ -263,22 +180,6 @@ def test_a_session_that_is_silent_for_too_long_is_lost(monkeypatch: pytest.Monke
     assert (asked.status, asked.is_silent_for_too_long) == (VALID, False)
     asked.now = 160.5
     assert (asked.status, asked.is_silent_for_too_long) == (LOST, True)
-
-
-def test_an_invalidation_holds_the_log_until_a_newer_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proof is requested at once."""
-    asked = AskingCandidacy(monkeypatch)
-    asked._prove("/node")
-    assert asked.status is VALID
-    asked.invalidate()
-    assert asked.status is UNPROVEN
-    assert asked._wake.is_set()
-
-
-def test_the_candidacy_clock_returns_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lease times and timeouts are given in seconds."""
-    monkeypatch.setattr(candidacy, "steady_ns", lambda: 2_500_000_000)
-    assert now_s() == 2.5
 
 
 class Waits(threading.Event):
@@ -392,16 +293,6 @@ def test_a_contender_retries_for_ever_with_short_pauses(
     assert 0 < sum(paused.slept_s) < losses * MAX_RECONNECT_S * jitter
 
 
-def test_a_contender_can_be_left_while_it_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that has ended is not tried again."""
-    paused, ensemble, left = Paused(monkeypatch), Ensemble(), threading.Event()
-    ensemble.lost = 100
-    paused.turn = left.set
-    assert not _Contender(ensemble, "/election/prod", "host", left).acquire()
-    assert (ensemble.lost, ensemble.made) == (99, {})
-    assert len(paused.slept_s) == 1
-
-
 def test_a_lease_lasts_for_two_thirds_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the timeout that the server has agreed to, as kazoo returns it."""
     asked: list[tuple[Any, ...]] = []
@@ -432,7 +323,7 @@ def test_a_new_candidacy_has_no_lease_and_no_refusal(
     now = [100.0]
     monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
     new = standing(session_timeout_s=20.0)
-    assert (new.status, new.ended, new.czxid, new.refused) == (LOST, False, None, "")
+    assert (new.status, new.ended, new.term, new.refused) == (LOST, False, None, "")
     assert new.path == "/kafka/election/prod"
     now[0] = 100.0 + new._most_silent_s
     assert new.silent_s == new._most_silent_s
@@ -440,14 +331,6 @@ def test_a_new_candidacy_has_no_lease_and_no_refusal(
     now[0] += 0.5
     assert new.is_silent_for_too_long
     assert new._thread.daemon, "a process that ends does not wait for it"
-
-
-@pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_the_session_is_given_up_after_the_time_in_the_settings() -> None:
-    """The settings give it in milliseconds."""
-    settings = load(WatchSettings, cluster="prod", zookeeper="zk:2181", session_timeout_s=20.0)
-    new = standing(session_timeout_s=20.0)
-    assert new._most_silent_s * 1_000 == settings.most_silent_ms
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -483,7 +366,7 @@ def test_closing_a_candidacy_closes_its_zookeeper_client() -> None:
 def test_an_elected_candidate_proves_its_lease_by_its_own_znode() -> None:
     """It proves that four times in the time of a lease, until another session owns the znode."""
     changes: list[int | None] = []
-    new = standing(lambda: changes.append(new.czxid))
+    new = standing(lambda: changes.append(new.term))
     ensemble = Ensemble("/kafka")
     new._client = ensemble
     new.connection.lease_s = 4.0
@@ -498,7 +381,7 @@ def test_an_elected_candidate_proves_its_lease_by_its_own_znode() -> None:
     assert ensemble.asked == ["/kafka/election/prod", node] * 2
     assert wake.waited_s == [1.0]
     assert changes == [42, 42]
-    assert (new.czxid, new.ended, new.status) == (42, True, LOST)
+    assert (new.term, new.ended, new.status) == (42, True, LOST)
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -555,15 +438,6 @@ def test_a_candidate_waits_for_a_connection_and_the_chroot() -> None:
     assert waiting.stood == [""]
     assert waiting.pauses.waited_s == [0.5] * 3
     assert waiting.connected.waited_s == [0.5] * 4
-
-
-def test_a_candidacy_that_ends_before_it_is_connected_stops_waiting() -> None:
-    """Another candidacy takes its place."""
-    waiting = Waiting()
-    waiting.turns = [waiting.pauses.set]
-    waiting._run()
-    assert waiting.ended
-    assert waiting.pauses.waited_s == [0.5]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from pipeline.runtime import UsageError, get_logger
 from pipeline.settings import load
 from zk_source.config import WatchSettings
-from zk_source.wire.inbox import Inbox, SessionChanged
 from zk_source.ensemble.watched_ensemble import WatchedEnsemble
+from zk_source.wire.inbox import Inbox, SessionChanged
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 

@@ -194,7 +194,7 @@ def test_one_check_is_under_way_at_a_time() -> None:
 def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: list[int]) -> None:
     """A cluster may never appear in a chroot, while a server catches up soon; each problem starts with a short pause again."""
     check = ReadinessCheck()
-    check.saw(5)
+    check.observe_zxid(5)
     now_ms = 0
     for _ in range(2):
         for pause_ms in pauses_ms:
@@ -207,7 +207,7 @@ def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: l
 def test_a_new_connection_need_not_wait_out_the_pause_of_the_old_one() -> None:
     """It may lead to another server."""
     check = ReadinessCheck()
-    check.saw(5)
+    check.observe_zxid(5)
     assert isinstance(tried(check, 4), Wait)
     check.stop()
     assert tried(check, 5) == READY
@@ -217,8 +217,8 @@ def test_a_new_connection_need_not_wait_out_the_pause_of_the_old_one() -> None:
 def test_a_wait_reports_its_reason() -> None:
     """The current zxid and the one that is needed, or that there are no brokers."""
     check = ReadinessCheck()
-    check.saw(7)
-    check.saw(5)
+    check.observe_zxid(7)
+    check.observe_zxid(5)
     why = "the server is at zxid 6, below 7 that was seen before"
     assert tried(check, 6) == Wait(why)
     check.stop()
@@ -228,7 +228,7 @@ def test_a_wait_reports_its_reason() -> None:
 def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> None:
     """The time counts from the first try; a server that caught up in between was only slow."""
     check = ReadinessCheck()
-    check.saw(7)
+    check.observe_zxid(7)
     assert isinstance(tried(check, 6, 1_000), Wait)
     assert isinstance(tried(check, 6, 10_999), Wait)
     assert tried(check, 7, 12_000) == READY
@@ -239,7 +239,7 @@ def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> N
 def test_a_server_that_reports_no_zxid_is_waited_for_without_a_limit() -> None:
     """A history that was never seen cannot be a different one."""
     check = ReadinessCheck()
-    check.saw(7)
+    check.observe_zxid(7)
     for now_ms in range(0, 60_000, 1_000):
         assert check.start(now_ms)
         assert isinstance(check.judge((BROKERS, NO_ID), now_ms), Wait)
@@ -249,7 +249,7 @@ def test_a_server_that_reports_no_zxid_is_waited_for_without_a_limit() -> None:
 def test_time_without_a_connection_does_not_count_as_a_lagging_server() -> None:
     """On a new connection a slow server may catch up, however long ago another one was slow."""
     check = ReadinessCheck()
-    check.saw(7)
+    check.observe_zxid(7)
     assert isinstance(tried(check, 6, 0), Wait)
     check.stop()
     assert isinstance(tried(check, 6, 3_600_000), Wait)

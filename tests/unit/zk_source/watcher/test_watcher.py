@@ -6,6 +6,7 @@ import pytest
 
 from controller_model.records.changes import ChangeKind, SessionState
 from controller_model.records.views import ResyncWanted
+from source_log.generation_fencing import OtherWatcher
 from tests.support.ensemble_in_memory import (
     PUBLISHED,
     STATE,
@@ -20,7 +21,6 @@ from zk_source.watcher.commands import GiveWay, ReplaceClient, Send, Warn
 from zk_source.watcher.readiness import PROBE
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
-from zk_source.wire.inbox import OtherWatcher
 from zk_source.wire.operations import Err, EventType, MultiRead, SingleRead, Sync
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
@@ -382,7 +382,7 @@ def test_recursive_watches_that_are_tried_again_begin_with_a_resync() -> None:
 def test_the_first_generation_of_an_elected_watcher_is_its_czxid() -> None:
     """Its generation is at least the czxid of its election znode."""
     play = Play()
-    play.watcher = Watcher("c", "aaaaaa", play.now_ms, elected=40)
+    play.watcher = Watcher("c", "aaaaaa", play.now_ms, term=40)
     fill(play.zk)
     play.connect()
     play.settle()

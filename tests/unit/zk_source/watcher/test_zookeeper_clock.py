@@ -18,7 +18,7 @@ def notice(
 ) -> int | None:
     """Let a change happen: a question before it, its notification, its value. Times are of the steady clock."""
     clock.on_notification(path, asked, noticed)
-    clock.on_carried_out()
+    clock.on_published()
     clock.on_value(path, mtime, read)
     return clock.ahead_ms(0)
 
@@ -92,7 +92,7 @@ def test_a_clock_difference_needs_a_notification_of_a_change() -> None:
     clock.on_value(SET, HOUR_MS, 0)
     assert clock.ahead_ms(0) is None
     clock.on_notification(SET, None, 0)
-    clock.on_carried_out()
+    clock.on_published()
     clock.on_value(SET, HOUR_MS, 0)
     assert clock.ahead_ms(0) is None
 
@@ -102,7 +102,7 @@ def test_a_value_requested_before_its_notification_does_not_count() -> None:
     clock = ZookeeperClock()
     clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS + 10)
     clock.on_value(SET, 5, 2 * HOUR_MS + 20)
-    clock.on_carried_out()
+    clock.on_published()
     assert clock.ahead_ms(0) is None
     clock.on_value(SET, 2 * HOUR_MS + 5, 2 * HOUR_MS + 30)
     now = 2 * HOUR_MS + 30 + APART_MS
@@ -114,7 +114,7 @@ def test_a_new_connection_discards_the_pending_measurement() -> None:
     clock = ZookeeperClock()
     clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS)
     clock.on_session()
-    clock.on_carried_out()
+    clock.on_published()
     clock.on_value(SET, 5, 2 * HOUR_MS + 20)
     assert clock.ahead_ms(0) is None
 
@@ -123,7 +123,7 @@ def test_one_change_is_measured_at_a_time_for_at_most_ten_seconds() -> None:
     """A change whose value does not arrive, such as of a znode that was deleted, is given up after 10 s."""
     clock = ZookeeperClock()
     clock.on_notification(SET, 0, 0)
-    clock.on_carried_out()
+    clock.on_published()
     for at in (0, 5_000, 10_000):
         assert notice(clock, asked=at, noticed=at, read=at, mtime=at, path="/b") is None
     for at in (10_001, 12_000):
@@ -137,7 +137,7 @@ def test_the_first_of_simultaneous_changes_is_measured() -> None:
     for at in (1, 1 + APART_MS):
         clock.on_notification(SET, at, at)
         clock.on_notification("/b", at, at)
-        clock.on_carried_out()
+        clock.on_published()
         clock.on_value("/b", 2 * HOUR_MS + at, at)
         clock.on_value(SET, HOUR_MS + at, at)
     assert clock.ahead_ms(0) == HOUR_MS

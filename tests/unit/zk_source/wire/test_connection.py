@@ -59,8 +59,8 @@ def test_notifications_and_replies_come_in_the_order_of_the_socket(
     event = struct.pack("!iii", EventType.CREATED, 3, len(path)) + path
     connection._read_watch_event(event, 0)
     connection._read_response(Header(1, 42, Err.OK), b"body", 0)
-    assert inbox.take(0) == Notification(EventType.CREATED, "/controller")
-    assert inbox.take(0) == Reply(7, 42, Err.OK, b"body", 0)
+    assert inbox.pop(0) == Notification(EventType.CREATED, "/controller")
+    assert inbox.pop(0) == Reply(7, 42, Err.OK, b"body", 0)
     assert connection.client.last_zxid == 42
 
 
@@ -70,7 +70,7 @@ def test_a_reply_to_another_request_ends_the_connection(
     """Its request has failed: no request takes another one's values for its own."""
     with pytest.raises(ConnectionDropped, match="expected 1, received 2"):
         connection._read_response(Header(2, 42, Err.OK), b"", 0)
-    assert inbox.take(0) == Reply(7, 0, Err.CONNECTION_LOSS, b"", 0)
+    assert inbox.pop(0) == Reply(7, 0, Err.CONNECTION_LOSS, b"", 0)
 
 
 def test_a_request_without_a_session_fails_at_once(
@@ -79,7 +79,7 @@ def test_a_request_without_a_session_fails_at_once(
     """Nobody waits for a reply that cannot arrive."""
     connection.client._state = KeeperState.CLOSED
     connection.send(9, Sync("/"))
-    assert inbox.take(0) == Reply(9, 0, Err.CONNECTION_LOSS, b"", 0)
+    assert inbox.pop(0) == Reply(9, 0, Err.CONNECTION_LOSS, b"", 0)
 
 
 # --- bytes received together ----------------------------------------------------------------

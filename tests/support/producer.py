@@ -1,0 +1,69 @@
+"""A producer of confluent-kafka in memory: while it is up, it acknowledges everything at the next poll."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from controller_model.records.changes import ZnodeChange, decode_message
+from controller_model.records.views import WatcherBeat, decode_view
+from pipeline.topics import TopicNames
+from source_log import beats, publisher
+
+
+class Kafka:
+    """The broker of the log's producer and of the beats' producer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: TopicNames) -> None:
+        self.up = True
+        self.accepts_changes = True
+        self.error: KafkaError | None = None
+        self.log: list[ZnodeChange] = []
+        self.beats: list[WatcherBeat] = []
+        self.flushes_s: list[float] = []
+        self._names = names
+        self._open: list[tuple[bytes, str, Callable[[KafkaError | None, None], None]]] = []
+        monkeypatch.setattr(publisher, "Producer", lambda _properties: self)
+        monkeypatch.setattr(beats, "Producer", lambda _properties: _Beats(self))
+
+    def produce(self, topic: str, *, value: bytes, on_delivery: Any, **_: Any) -> None:
+        """Accept a message."""
+        self._open.append((value, topic, on_delivery))
+
+    def poll(self, _timeout_s: float) -> None:
+        """Answer what is in flight."""
+        for message in list(self._open) if self.up else ():
+            value, topic, on_delivery = message
+            is_beat = topic == self._names.views
+            if not is_beat and not self.accepts_changes:
+                continue
+            self._open.remove(message)
+            if is_beat:
+                beat = decode_view(value)
+                assert isinstance(beat, WatcherBeat)
+                self.beats.append(beat)
+            elif self.error is None:
+                self.log += decode_message(value).changes
+            on_delivery(None if is_beat else self.error, None)
+
+    def flush(self, timeout_s: float) -> None:
+        """Answer what is in flight."""
+        self.flushes_s.append(timeout_s)
+        self.poll(timeout_s)
+
+    def purge(self) -> None:
+        """Forget what is in flight."""
+        self._open.clear()
+
+
+class _Beats:
+    """The producer of the beats, whose end leaves the log's messages alone."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.produce, self.poll, self.flush = kafka.produce, kafka.poll, kafka.flush
+
+    def purge(self) -> None:
+        """Do nothing: a beat in flight is sent."""
