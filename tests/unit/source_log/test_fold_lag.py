@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from controller_model.kafka.ids import NOWHERE, Position
+from controller_model.kafka.ids import Position
 from source_log.fold_lag import STEP, STEP_MS, STOPPED_MS, FoldLag
 
 NOW_MS = 1_000_000
@@ -57,14 +55,6 @@ def test_a_step_a_second_is_allowed_until_the_fold_has_shown_progress() -> None:
     assert not lag.allows_walk(ours(1 + 2 * STEP), NOW_MS + 2 * STEP_MS - 1)
 
 
-def test_a_new_generation_begins_with_a_step() -> None:
-    """The fold's progress in the generation before does not count."""
-    lag = following(5 * STEP)
-    assert lag.allows_walk(Position(4, 1), NOW_MS)
-    assert lag.allows_walk(Position(4, STEP), NOW_MS)
-    assert not lag.allows_walk(Position(4, 1 + STEP), NOW_MS)
-
-
 def test_a_walk_stops_waiting_for_a_fold_that_has_stopped() -> None:
     """The same view again does not count as progress; the next one does."""
     lag = following(100)
@@ -74,11 +64,3 @@ def test_a_walk_stops_waiting_for_a_fold_that_has_stopped() -> None:
     assert lag.allows_walk(far, NOW_MS + STOPPED_MS + 1)
     lag.on_view(ours(101), far, NOW_MS + STOPPED_MS + 1)
     assert not lag.allows_walk(far, NOW_MS + STOPPED_MS + 1)
-
-
-@pytest.mark.parametrize("began_again", [NOWHERE, Position(1, 5), ours(5)])
-def test_a_fold_that_restarts_must_catch_up_before_a_walk_goes_on(began_again: Position) -> None:
-    """A walk waits until the fold has come as far as before."""
-    lag = following(3 * STEP)
-    lag.on_view(began_again, ours(3 * STEP), NOW_MS + 1)
-    assert not lag.allows_walk(ours(3 * STEP), NOW_MS + 1)

@@ -59,13 +59,6 @@ def test_the_verdict_on_a_record(
     assert begun().judge_record(watcher, generation, now_ms) is verdict
 
 
-def test_records_of_a_contest_already_answered_are_ignored() -> None:
-    """The rest of a newcomer's resync, still in flight, is not a second contest."""
-    generations = begun()
-    assert generations.judge_record("a", 6, LATER) is NEW
-    assert generations.judge_record("a", 6, LATER) is IGNORE
-
-
 @pytest.mark.parametrize(("name", "verdict"), [("m", GIVE_WAY), ("A", NEW)])
 def test_two_long_running_watchers_compete_and_the_last_name_gives_way(
     name: str, verdict: FencingDecision
@@ -75,23 +68,6 @@ def test_two_long_running_watchers_compete_and_the_last_name_gives_way(
     assert generations.judge_record("a", 6, LATER) is NEW
     generations.begin_next(LATER)
     assert generations.judge_record("a", 8, LATER + 1) is verdict
-
-
-def test_a_contest_is_over_after_a_while() -> None:
-    """A second newcomer, much later, is answered like the first."""
-    generations = begun("z")
-    assert generations.judge_record("a", 6, LATER) is NEW
-    generations.begin_next(LATER)
-    assert generations.judge_record("b", 8, LATER + CONTEST_MS + 1) is NEW
-
-
-def test_before_its_first_change_a_watcher_does_not_compete() -> None:
-    """While ZooKeeper cannot be reached there is nothing to contest."""
-    generations = Generations("m")
-    assert generations.judge_record("z", 6, 0) is IGNORE
-    assert generations.judge_view("z", 7, 0) is IGNORE
-    generations.begin_next(0)
-    assert generations.generation == 8
 
 
 def test_a_view_that_follows_another_watcher_calls_for_a_new_generation() -> None:
@@ -151,15 +127,3 @@ def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election
     assert generations.judge_record("a", 903, CONTEST_MS) is NEW
     generations.begin_next(CONTEST_MS)
     assert generations.generation == 904
-
-
-@pytest.mark.parametrize(
-    ("watcher", "generation", "competes"),
-    [("m", 900, False), ("", 900, False), ("a", 899, False), ("a", 900, True), ("a", 901, True)],
-)
-def test_another_watcher_competes_from_the_same_generation_on(
-    watcher: str, generation: int, competes: bool
-) -> None:
-    """One with another name and our generation or a higher one; before our first generation there is none."""
-    assert elected(900).competes(watcher, generation) is competes
-    assert not Generations("m", term=900).competes(watcher, generation)

@@ -138,15 +138,6 @@ def test_a_full_message_is_sent_without_waiting_for_an_acknowledgement(
     assert 0 < publishing.waiting < min(MAX_CHANGES_PER_MESSAGE, fits)
 
 
-def test_a_message_is_sent_with_the_change_that_fills_it(brokers: list[Broker]) -> None:
-    """It does not wait for another change, which may never be made."""
-    publishing = publisher_of()
-    for seq in range(1 + MAX_CHANGES_PER_MESSAGE):
-        add(publishing, change(seq))
-        publishing.pump()
-    assert (len(brokers[0].taken), publishing.waiting) == (2, 0)
-
-
 def test_the_producer_is_idempotent_and_no_message_times_out(
     brokers: list[Broker],
 ) -> None:
@@ -169,18 +160,6 @@ def test_the_producer_is_idempotent_and_no_message_times_out(
     Producer(broker.properties)
 
 
-def test_a_message_is_filled_to_its_bound(brokers: list[Broker]) -> None:
-    """Two changes that fill it exactly are sent together; with one byte more they are sent separately."""
-    size = MAX_MESSAGE_BYTES // 2 - 1  # each has one byte of framing
-    room = size - len(encode_change(change(1, "")))
-    for more, together in ((0, [1, 2]), (1, [1])):
-        publishing = publisher_of()
-        add(publishing, change(1, "x" * room))
-        add(publishing, change(2, "x" * (room + more)))
-        publishing.pump()
-        assert sent(brokers[-1]) == together
-
-
 def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> None:
     """A walk stops at half of it. Beyond the bound, everything that waits is dropped and counted."""
     publishing = publisher_of(buffer_changes=4)
@@ -194,20 +173,6 @@ def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> 
     assert publishing.overflowing()
     assert publishing.drop_waiting() == 5
     assert (publishing.idle, publishing.bytes_held, publishing.has_room) == (True, 0, True)
-
-
-def test_bytes_in_flight_do_not_count_as_an_overflow(brokers: list[Broker]) -> None:
-    """It cannot be dropped, so counting it in a smaller bound would drop nothing again and again."""
-    publishing = publisher_of(buffer_mib=2)
-    size = len(encode_change(change(1, ""))) + 1
-    for seq in (1, 2):
-        add(publishing, change(seq, "x" * (1024 * 1024 - size)))
-    assert not publishing.overflowing(), "it is exactly full"
-    add(publishing, change(3))
-    assert publishing.overflowing()
-    publishing.pump()
-    assert not publishing.overflowing()
-    assert (sent(brokers[0]), publishing.waiting) == ([1, 2], 1)
 
 
 def test_changes_that_kafka_refuses_are_counted(brokers: list[Broker]) -> None:

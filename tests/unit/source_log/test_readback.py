@@ -291,13 +291,6 @@ def test_records_of_other_clusters_show_that_the_fold_is_shared(
     later.close()
 
 
-def test_a_log_with_several_partitions_counts_as_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watcher does not read the other partitions."""
-    use_client(monkeypatch, Client())
-    topics = EnsuredTopics(NAMES, 2, dict.fromkeys(NAMES, "id"))
-    assert Readback(load(SourceSettings, cluster="prod"), topics, "me").is_shared
-
-
 def test_a_new_start_offset_of_the_views_is_reported_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

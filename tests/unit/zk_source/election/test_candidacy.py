@@ -77,111 +77,6 @@ class ElectedCandidacy(Candidacy):
 SESSION = 7
 
 
-class AskingCandidacy(ElectedCandidacy):
-    """A candidacy that asks a simulated ensemble, by a clock that the test sets."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__()
-        self.now = 100.0
-        self.takes_s = 0.0
-        """How long the ensemble takes to answer."""
-        self.answer: Any = SimpleNamespace(ephemeralOwner=SESSION, czxid=42)
-        self.asked: list[str] = []
-        self.changes = 0
-        self.term = None
-        self._down_since = self.now
-        self._proof: Proof | None = None
-        self._on_change = self._changed
-        self.connection = SimpleNamespace(lease_s=4.0)
-        self._client = SimpleNamespace(
-            client_id=(SESSION, b""), sync_async=self.asked.append, exists_async=self._exists
-        )
-        monkeypatch.setattr(candidacy, "now_s", lambda: self.now)
-
-    def _changed(self) -> None:
-        self.changes += 1
-
-    def _exists(self, node: str) -> Any:
-        self.asked.append(node)
-        return self
-
-    def get(self, timeout: float) -> Any:
-        """Answer in time, or not at all."""
-        self.now += min(self.takes_s, timeout)
-        if self.takes_s > timeout:
-            raise KazooTimeoutError
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-def test_a_proof_counts_from_the_time_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another watcher may have been elected while the answer was on its way."""
-    asked = AskingCandidacy(monkeypatch)
-    asked.takes_s = 3.0
-    assert asked._prove("/node")
-    assert asked.asked == ["/election/prod", "/node"], "the server catches up before it answers"
-    assert asked._proof == Proof(asked_at=100.0, lease_s=4.0)
-    assert (asked.term, asked.changes) == (42, 1)
-    assert asked.status is VALID
-    asked.now = 104.0
-    assert asked.status is UNPROVEN
-
-
-@pytest.mark.parametrize("trouble", ["late", "lost", "down"])
-def test_without_an_answer_the_last_proof_is_kept(
-    monkeypatch: pytest.MonkeyPatch, trouble: str
-) -> None:
-    """The request is repeated; without a connection nothing is requested."""
-    asked = AskingCandidacy(monkeypatch)
-    asked._proof = before = Proof(asked_at=99.0, lease_s=4.0)
-    match trouble:
-        case "late":
-            asked.takes_s = 5.0
-        case "lost":
-            asked.answer = ConnectionLoss()
-        case _:
-            asked._connected.clear()
-    assert asked._prove("/node")
-    assert (asked._proof, asked.changes) == (before, 0)
-    assert asked.asked == [] if trouble == "down" else asked.asked
-
-
-def test_a_connection_that_breaks_invalidates_the_lease_until_it_is_proved_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """From then on another watcher may be elected at any time; the end of the session ends the lease."""
-    asked = AskingCandidacy(monkeypatch)
-    asked._prove("/node")
-    asked.now = 101.0
-    asked._on_state(KazooState.SUSPENDED)
-    assert (asked.status, asked.silent_s) == (UNPROVEN, 0.0)
-    asked.now = 103.0
-    asked._on_state(KazooState.SUSPENDED)
-    assert asked.silent_s == 2.0, "since the first time"
-    asked._on_state(KazooState.CONNECTED)
-    assert (asked.status, asked.silent_s) == (UNPROVEN, 0.0)
-    assert asked._wake.is_set(), "it is proved at once"
-    asked._prove("/node")
-    assert asked.status is UNPROVEN, "asked in the moment of the invalidation"
-    asked.now = 103.5
-    asked._prove("/node")
-    assert asked.status is VALID
-    asked._on_state(KazooState.LOST)
-    assert (asked.status, asked.ended) == (LOST, True)
-
-
-def test_a_session_that_is_silent_for_too_long_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even while a proof still counts: with an ensemble that was restored, kazoo waits for ever."""
-    asked = AskingCandidacy(monkeypatch)
-    asked._on_state(KazooState.SUSPENDED)
-    asked.now = 160.0
-    asked._proof = Proof(asked_at=159.0, lease_s=4.0)
-    assert (asked.status, asked.is_silent_for_too_long) == (VALID, False)
-    asked.now = 160.5
-    assert (asked.status, asked.is_silent_for_too_long) == (LOST, True)
-
-
 class Waits(threading.Event):
     """An event without real waits: the actions of a wait happen at once."""
 
@@ -351,15 +246,6 @@ def test_a_session_that_is_lost_ends_its_candidacy() -> None:
     assert (new.silent_s, new.ended, changes) == (0.0, False, [])
     listener(KazooState.LOST)
     assert (new.ended, changes) == (True, [True])
-
-
-@pytest.mark.usefixtures("no_settings_of_the_machine")
-def test_closing_a_candidacy_closes_its_zookeeper_client() -> None:
-    """Its session ends with it."""
-    new, ensemble = standing(), Ensemble()
-    new._client = ensemble
-    new.close()
-    assert (new.ended, ensemble.steps) == (True, ["stop", "close"])
 
 
 @pytest.mark.usefixtures("no_settings_of_the_machine")

@@ -44,19 +44,6 @@ def test_an_old_server_is_watched_by_one_shot_watches_and_logged_once() -> None:
     assert warning.about == {"zookeeper": SERVER, "reason": why, "next_try_s": 86_400}
 
 
-def test_an_error_reply_to_add_watch_leads_to_one_shot_watches() -> None:
-    """A server whose watch manager supports no recursive watches answers with an error, and continues to serve."""
-    play = Play()
-    play.zk.refusal = Err.MARSHALLING
-    play.zk.put("/brokers/ids/0")
-    play.connect()
-    play.settle()
-    play.zk.put("/brokers/ids/1")
-    play.settle()
-    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
-    assert play.zk.child_watches >= {"/brokers/ids"}
-
-
 @pytest.mark.parametrize(
     ("refusal", "first_ms"), [(Err.MARSHALLING, FIRST_PAUSE_MS), (Err.UNIMPLEMENTED, OLD_PAUSE_MS)]
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller_model.records.changes import ChangeKind
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.support.ensemble_in_memory import Play
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
@@ -105,29 +104,3 @@ def test_no_watch_is_left_of_a_topic_that_was_created_and_deleted() -> None:
     play.settle()
     assert play.zk.data_watches | play.zk.child_watches == before
     assert not [path for path in play.reader.mzxids if path.startswith("/brokers/topics/u")]
-
-
-def test_a_znode_created_again_after_a_reconnect_is_read() -> None:
-    """A znode that was deleted during an outage is seen when it is created again."""
-    play = one_shot()
-    play.disconnect()
-    play.zk.delete("/brokers/ids/0")
-    play.connect()
-    play.settle()
-    play.zk.put("/brokers/ids/0")
-    play.settle()
-    assert "/brokers/ids/0" in play.reader.mzxids
-    assert play.reader.last[ChangeKind.RESYNC_STARTED].resync == 2
-
-
-def test_a_change_whose_event_is_in_flight_is_no_reconciliation_difference() -> None:
-    """The event of the parent would have shown it."""
-    play = one_shot()
-    play.pass_time(30_000)  # a reconciliation's first reads are in flight
-    play.zk.put("/brokers/topics/t/partitions/1/state")
-    for _ in range(40):
-        play.zk.answer_one()  # the reconciliation's answers arrive one at a time, with the event among them
-        play.deliver_one()
-    play.settle()
-    assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
-    assert play.watcher.reader.reconciliation_differences == 0

@@ -97,18 +97,6 @@ def test_a_clock_difference_needs_a_notification_of_a_change() -> None:
     assert clock.ahead_ms(0) is None
 
 
-def test_a_value_requested_before_its_notification_does_not_count() -> None:
-    """It is published with all that arrived before. Only then is the value of the noticed change awaited."""
-    clock = ZookeeperClock()
-    clock.on_notification(SET, 2 * HOUR_MS, 2 * HOUR_MS + 10)
-    clock.on_value(SET, 5, 2 * HOUR_MS + 20)
-    clock.on_published()
-    assert clock.ahead_ms(0) is None
-    clock.on_value(SET, 2 * HOUR_MS + 5, 2 * HOUR_MS + 30)
-    now = 2 * HOUR_MS + 30 + APART_MS
-    assert notice(clock, asked=now, noticed=now, read=now, mtime=now) == 0
-
-
 def test_a_new_connection_discards_the_pending_measurement() -> None:
     """The new server may not be as far as the one that sent the notification."""
     clock = ZookeeperClock()
@@ -129,15 +117,3 @@ def test_one_change_is_measured_at_a_time_for_at_most_ten_seconds() -> None:
     for at in (10_001, 12_000):
         assert notice(clock, asked=at, noticed=at, read=at, mtime=at, path="/b") is None
     assert notice(clock, asked=12_001, noticed=12_001, read=12_001, mtime=12_001, path="/b") == 0
-
-
-def test_the_first_of_simultaneous_changes_is_measured() -> None:
-    """Until its value has arrived."""
-    clock = ZookeeperClock()
-    for at in (1, 1 + APART_MS):
-        clock.on_notification(SET, at, at)
-        clock.on_notification("/b", at, at)
-        clock.on_published()
-        clock.on_value("/b", 2 * HOUR_MS + at, at)
-        clock.on_value(SET, HOUR_MS + at, at)
-    assert clock.ahead_ms(0) == HOUR_MS
