@@ -1,6 +1,6 @@
-"""The log on Kafka as every source writes it: one writer at a time, in order, each record once, with signs of life.
+"""The log on Kafka as every source writes it: one writer at a time, in order, each record once.
 
-A source gives: records with a `Position` as bytes, what it knows of how far it has read, and a lease.
-The package knows no source: neither its records' content nor its connection. It may import
-`pipeline` and the model's `kafka` and `records`.
+A source gives its records as bytes with a position, completes the watcher's beats, and stands for
+election (`Elector`). It begins with `run_terms`; each term makes a `LogWriter`. Nothing here knows a
+source's records or its connection.
 """

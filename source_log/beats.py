@@ -8,7 +8,7 @@ cluster's connection.
 """
 
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -31,22 +31,8 @@ _NO_REFUSAL = {ReadTrouble.AWAY, ReadTrouble.MISSING}
 _MS = 1000
 
 
-class BeatHeader(TypedDict):
-    """What every beat carries, whatever its source is (`WatcherBeat` has the meanings)."""
-
-    v: int
-    cluster: str
-    watcher: str
-    generation: int
-    seq: int
-    number: int
-    log_complete_ms: int | None
-    sent_at: int
-    sent_steady: int
-
-
-CompleteBeat = Callable[[BeatHeader], WatcherBeat]
-"""Makes a beat that is due, from its header and what the source knows."""
+CompleteBeat = Callable[[dict[str, Any]], WatcherBeat]
+"""Makes a beat that is due, from the fields that every source's beats have and what the source knows."""
 
 
 class Beats:

@@ -4,21 +4,10 @@ A record gets its seq when it is made, and is published in that order. No clock:
 passes times.
 """
 
-from typing import TypedDict
+from typing import Any
 
 from controller_model.records.changes import VERSION
 from source_log.generation_fencing import Generations
-
-
-class RecordHeader(TypedDict):
-    """What every record of a watcher carries, whatever its source is."""
-
-    v: int
-    cluster: str
-    generation: int
-    watcher: str
-    seq: int
-    observed_at: int
 
 
 class LogRecorder:
@@ -35,8 +24,8 @@ class LogRecorder:
         self.sends_beats = False
         """Whether beats are sent, directly to the views; heartbeats carry this."""
 
-    def next_header(self, now_ms: int) -> RecordHeader:
-        """Return the header of the next record."""
+    def next_header(self, now_ms: int) -> dict[str, Any]:
+        """Return the fields that every record carries, whatever its source is, for the next one."""
         return {
             "v": VERSION,
             "cluster": self.cluster,

@@ -8,6 +8,7 @@ the beats are those of every source (`log_writer`); each poll of the loop checks
 
 import threading
 import time
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -16,7 +17,6 @@ from controller_model.records.views import ClusterView, WatcherBeat
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import ConflictError, EnvironmentProblemError, get_logger
 from pipeline.web import metrics_server
-from source_log.beats import BeatHeader
 from source_log.generation_fencing import OtherWatcher
 from source_log.log_writer import LogWriter
 from source_log.publisher import Publisher
@@ -190,8 +190,8 @@ class WatcherService:
         if token is not None:
             self._ensemble.send(token, Sync("/"))
 
-    def _complete_beat(self, header: BeatHeader) -> WatcherBeat:
-        now_ms = header["sent_steady"]
+    def _complete_beat(self, header: dict[str, Any]) -> WatcherBeat:
+        now_ms: int = header["sent_steady"]
         return WatcherBeat(
             **header,
             session=self._watcher.session.state,

@@ -338,7 +338,7 @@ class Watcher:
         if rebase:
             self._readiness.rebased_at(self.generations.position)
             self._out.warn("ZooKeeper's history was replaced: the resync is a rebase")
-        self.session.resync_began(now_ms)
+        self.session.report(SessionState.CONNECTED, now_ms)
         self._heartbeat(now_ms)
         self.reader.start_walk(Purpose.RESYNC, self._intervals.resync_reads_per_s)
 
