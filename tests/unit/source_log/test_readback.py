@@ -41,6 +41,20 @@ def readback(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
     return Readback(load(SourceSettings, cluster="prod"), topics, "me")
 
 
+def history_of(reading: Readback) -> History:
+    """Return what was written before the start."""
+    history = reading.history(threading.Event(), while_=lambda: True)
+    assert history is not None
+    return history
+
+
+def begun(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
+    """Return a readback that has read the history."""
+    reading = readback(monkeypatch, client)
+    history_of(reading)
+    return reading
+
+
 def view(offset: int, generation: int) -> Message:
     """Return the fold's view of the cluster."""
     value = encode_view(cluster_view("prod", AsOf("l", generation, 4)))
@@ -74,8 +88,7 @@ def test_the_history_is_the_last_view_and_the_highest_generation(
         [change(0, in_log, "she"), change(1, 9, "he", "other")],
         ends=((0, 3), (0, 2)),
     )
-    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
-    assert history is not None
+    history = history_of(readback(monkeypatch, client))
     assert history.view is not None
     assert history.generation == highest
     assert (history.view.as_of.generation, history.view.as_of.seq) == (5, 4)
@@ -99,8 +112,7 @@ def test_a_generation_that_only_beats_contain_counts(monkeypatch: pytest.MonkeyP
         ],
         ends=((0, 6), (0, 0)),
     )
-    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
-    assert history is not None
+    history = history_of(readback(monkeypatch, client))
     assert history.view is not None
     assert (history.generation, history.view.as_of.generation) == (7, 3)
 
@@ -123,8 +135,7 @@ def test_a_generation_that_no_record_can_hold_is_not_followed(
         [change(0, 4, "she"), change(1, number, "she")],
         ends=((0, 10), (0, 2)),
     )
-    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
-    assert history is not None
+    history = history_of(readback(monkeypatch, client))
     assert history.generation == 5
 
 
@@ -135,7 +146,7 @@ def test_the_readback_goes_back_in_growing_steps_up_to_a_limit(
     end = 10 * MAX_TAIL
     nothing = [Message(VIEWS, end, EOF_CODE)]
     client = Client(*([nothing] * 3), ends=((0, end), (0, 0)))
-    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
+    history = history_of(readback(monkeypatch, client))
     assert history == History(0, None)
     back = [end - each[VIEWS] for each in client.assigned if each]
     assert back == [FIRST_TAIL, 10 * FIRST_TAIL, MAX_TAIL]
@@ -151,8 +162,7 @@ def test_the_readback_goes_further_back_until_it_finds_its_cluster(
         [view(3, 5), Message(VIEWS, end, EOF_CODE)],
         ends=((0, end), (0, 0)),
     )
-    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
-    assert history is not None
+    history = history_of(readback(monkeypatch, client))
     assert history.generation == 5
     assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_TAIL, 0]
 
@@ -195,8 +205,7 @@ def test_a_missing_topic_is_looked_up_for_a_while(monkeypatch: pytest.MonkeyPatc
 def test_a_topic_that_stays_missing_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was deleted: a new term creates it, and fills it by a resync."""
     client = Client(ends=((0, 0), (0, 0), MISSING))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
+    following = begun(monkeypatch, client)
     client.polls += [[Message(LOG, 0, MISSING)]]
     following.follow(Items().put)
     line = wait_until(lambda: _line(following))
@@ -207,8 +216,7 @@ def test_a_topic_that_stays_missing_ends_the_following(monkeypatch: pytest.Monke
 def test_a_revoked_read_permission_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watcher that cannot see other watchers must not continue; the message names the topic."""
     client = Client(ends=((0, 0),))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
+    following = begun(monkeypatch, client)
     client.polls += [[Message(LOG, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)]]
     following.follow(Items().put)
     line = wait_until(lambda: _line(following))
@@ -233,8 +241,7 @@ def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch
     It continues from the ends that the history had; a null payload carries nothing.
     """
     client = Client([view(3, 2)], [change(6, 1, "me")], ends=((3, 4), (6, 7)))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
+    following = begun(monkeypatch, client)
     client.polls += [
         [change(7, 1, "me"), change(8, 2, "she")],
         KafkaError(AWAY_CODE, "down"),
@@ -301,8 +308,7 @@ def test_a_new_start_offset_of_the_views_is_reported_once(
     client = Client(
         [end], ends=((5, 9), (0, 0), *(b if b == AWAY_CODE else (b, 9) for b in begins))
     )
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
+    following = begun(monkeypatch, client)
     items = Items()
     following.follow(items.put)
     wait_until(lambda: len(client.ends) == 1)
@@ -318,8 +324,7 @@ def test_the_start_offset_of_the_views_is_looked_up_rarely(monkeypatch: pytest.M
     """Many times less often than the topics are polled."""
     end = Message(VIEWS, 9, EOF_CODE)
     client = Client([end], ends=((5, 9), (0, 0), (5, 9), (7, 9), (8, 9)))
-    following = readback(monkeypatch, client)
-    following.history(threading.Event(), while_=lambda: True)
+    following = begun(monkeypatch, client)
     items = Items()
     following.follow(items.put)
     client.polls += [[change(offset, 1, "she")] for offset in range(100)]

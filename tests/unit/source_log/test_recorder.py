@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from source_log.generation_fencing import Generations
 from source_log.recorder import LogRecorder
 
@@ -10,7 +12,7 @@ def test_headers_are_numbered_within_a_generation_and_dated_by_the_machines_cloc
     """Decisions run on the steady clock; records carry the machine's, which may be set."""
     generations = Generations("me")
     recorder = LogRecorder("prod", generations)
-    headers = []
+    headers: list[dict[str, Any]] = []
     for ahead_ms in (0, 0, 60_000):
         if ahead_ms or not headers:
             generations.begin_next(0)
