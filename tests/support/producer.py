@@ -1,4 +1,4 @@
-"""A producer of confluent-kafka in memory: while it is up, it acknowledges everything at the next poll."""
+"""Producers of confluent-kafka in memory: one that a test answers, and one that acknowledges at the next poll."""
 
 from __future__ import annotations
 
@@ -12,6 +12,49 @@ from controller_model.records.changes import ZnodeChange, decode_message
 from controller_model.records.views import WatcherBeat, decode_view
 from pipeline.topics import TopicNames
 from source_log import beats, publisher
+
+
+class AnsweredProducer:
+    """Keeps messages until the test acknowledges or refuses them."""
+
+    def __init__(self, properties: dict[str, Any]) -> None:
+        self.properties = properties
+        self.on_error = properties["error_cb"]
+        self.taken: list[bytes] = []
+        self.places: list[tuple[str, bytes, int]] = []
+        """Topic, key and partition of each message."""
+        self.refuses: Exception | None = None
+        self.open: list[Callable[[KafkaError | None, None], None]] = []
+        self.purged = False
+        self.flushed: list[float] = []
+
+    def produce(
+        self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: Any
+    ) -> None:
+        """Accept a message."""
+        if self.refuses is not None:
+            raise self.refuses
+        self.taken.append(value)
+        self.places.append((topic, key, partition))
+        self.open.append(on_delivery)
+
+    def answer(self, error: KafkaError | None = None) -> None:
+        """Acknowledge all messages, or refuse them."""
+        for on_delivery in self.open:
+            on_delivery(error, None)
+        self.open.clear()
+
+    def poll(self, timeout_s: float) -> None:
+        """Serve no callback: `answer` does. The main loop must not wait here."""
+        assert timeout_s == 0
+
+    def flush(self, timeout_s: float) -> None:
+        """Send nothing more."""
+        self.flushed.append(timeout_s)
+
+    def purge(self) -> None:
+        """Forget the accepted messages."""
+        self.purged = True
 
 
 class Kafka:

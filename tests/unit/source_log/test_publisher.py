@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from controller_model.kafka.ids import partition_of
 from controller_model.records.changes import (
     MAX_CHANGES_PER_MESSAGE,
     MAX_MESSAGE_BYTES,
@@ -29,6 +27,7 @@ from source_log.publisher import (
     Failure,
     Publisher,
 )
+from tests.support.producer import AnsweredProducer
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -36,54 +35,13 @@ NAMES = topic_names("kcm")
 TOPICS = EnsuredTopics(NAMES, 50, dict.fromkeys(NAMES, "id"))
 
 
-class Broker:
-    """A fake of confluent-kafka's Producer: keeps messages until the test acknowledges them."""
-
-    def __init__(self, properties: dict[str, Any]) -> None:
-        self.properties = properties
-        self.on_error = properties["error_cb"]
-        self.taken: list[bytes] = []
-        self.refuses: Exception | None = None
-        self.open: list[Callable[[KafkaError | None, None], None]] = []
-        self.purged = False
-        self.flushed: list[float] = []
-
-    def produce(
-        self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: Any
-    ) -> None:
-        """Accept a message."""
-        assert (topic, key, partition) == ("kcm.changes", b"prod", partition_of("prod", 50))
-        if self.refuses is not None:
-            raise self.refuses
-        self.taken.append(value)
-        self.open.append(on_delivery)
-
-    def answer(self, error: KafkaError | None = None) -> None:
-        """Acknowledge all messages, or refuse them."""
-        for on_delivery in self.open:
-            on_delivery(error, None)
-        self.open.clear()
-
-    def poll(self, timeout_s: float) -> None:
-        """Serve no callback: `answer` does. The main loop must not wait here."""
-        assert timeout_s == 0
-
-    def flush(self, timeout_s: float) -> None:
-        """Send nothing more."""
-        self.flushed.append(timeout_s)
-
-    def purge(self) -> None:
-        """Forget the accepted messages."""
-        self.purged = True
-
-
 @pytest.fixture
-def brokers(monkeypatch: pytest.MonkeyPatch) -> list[Broker]:
+def brokers(monkeypatch: pytest.MonkeyPatch) -> list[AnsweredProducer]:
     """The producers that were created."""
-    made: list[Broker] = []
+    made: list[AnsweredProducer] = []
 
-    def make(properties: dict[str, Any]) -> Broker:
-        made.append(Broker(properties))
+    def make(properties: dict[str, Any]) -> AnsweredProducer:
+        made.append(AnsweredProducer(properties))
         return made[-1]
 
     monkeypatch.setattr(publisher, "Producer", make)
@@ -115,14 +73,14 @@ def add(publishing: Publisher, change: ZnodeChange) -> None:
     publishing.add(encode_change(change), change.position)
 
 
-def sent(broker: Broker) -> list[int]:
+def sent(broker: AnsweredProducer) -> list[int]:
     """Return the seqs that the producer was given, in their order."""
     return [each.seq for message in broker.taken for each in decode_message(message).changes]
 
 
 @pytest.mark.parametrize("data", ["{}", "x" * 2_000], ids=["changes", "bytes"])
 def test_a_full_message_is_sent_without_waiting_for_an_acknowledgement(
-    brokers: list[Broker], data: str
+    brokers: list[AnsweredProducer], data: str
 ) -> None:
     """By the number of its changes, or by its bytes; the rest waits again."""
     publishing = publisher_of()
@@ -139,28 +97,29 @@ def test_a_full_message_is_sent_without_waiting_for_an_acknowledgement(
 
 
 def test_the_producer_is_idempotent_and_no_message_times_out(
-    brokers: list[Broker],
+    brokers: list[AnsweredProducer],
 ) -> None:
     """Only the watcher drops changes, and it counts them. The client knows each of these properties."""
-    publisher_of()
+    publishing = publisher_of()
     (broker,) = brokers
-    assert (
-        broker.properties.items()
-        >= {
-            "enable.idempotence": True,
-            "acks": "all",
-            "message.timeout.ms": 0,
-            "linger.ms": 0,
-            "socket.nagle.disable": True,
-            "message.max.bytes": LARGEST_MESSAGE_BYTES,
-            "topic.metadata.propagation.max.ms": 10_000,
-            "compression.type": "lz4",
-        }.items()
-    )
+    wanted = {
+        "enable.idempotence": True,
+        "acks": "all",
+        "message.timeout.ms": 0,
+        "linger.ms": 0,
+        "socket.nagle.disable": True,
+        "message.max.bytes": LARGEST_MESSAGE_BYTES,
+        "topic.metadata.propagation.max.ms": 10_000,
+        "compression.type": "lz4",
+    }
+    assert broker.properties.items() >= wanted.items()
     Producer(broker.properties)
+    add(publishing, change(1))
+    publishing.pump()
+    assert broker.places == [("kcm.changes", b"prod", partition_of("prod", 50))]
 
 
-def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> None:
+def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[AnsweredProducer]) -> None:
     """A walk stops at half of it. Beyond the bound, everything that waits is dropped and counted."""
     publishing = publisher_of(buffer_changes=4)
     assert brokers
@@ -175,7 +134,7 @@ def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> 
     assert (publishing.idle, publishing.bytes_held, publishing.has_room) == (True, 0, True)
 
 
-def test_changes_that_kafka_refuses_are_counted(brokers: list[Broker]) -> None:
+def test_changes_that_kafka_refuses_are_counted(brokers: list[AnsweredProducer]) -> None:
     """All changes of the refused messages count, with the newest reason; a fatal error counts as one."""
     publishing = publisher_of()
     for seq in range(3):
@@ -191,7 +150,9 @@ def test_changes_that_kafka_refuses_are_counted(brokers: list[Broker]) -> None:
     assert publishing.poll() == Failure(4, "fenced")
 
 
-def test_a_change_that_the_producer_does_not_take_is_a_failure(brokers: list[Broker]) -> None:
+def test_a_change_that_the_producer_does_not_take_is_a_failure(
+    brokers: list[AnsweredProducer],
+) -> None:
     """It has left the queue, so it is counted, and nothing is handed over right after it."""
     publishing = publisher_of()
     brokers[0].refuses = BufferError("the queue is full")
@@ -204,7 +165,7 @@ def test_a_change_that_the_producer_does_not_take_is_a_failure(brokers: list[Bro
 
 @pytest.mark.parametrize("code", [KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION])
 def test_a_topic_that_is_missing_for_a_moment_loses_nothing(
-    brokers: list[Broker], code: int
+    brokers: list[AnsweredProducer], code: int
 ) -> None:
     """A broker that has just started does not know its topics: another producer sends the rest, in order."""
     publishing = publisher_of()
@@ -232,7 +193,7 @@ def test_a_topic_that_is_missing_for_a_moment_loses_nothing(
     assert publishing.poll() is None
 
 
-def test_a_topic_that_stays_missing_is_a_failure(brokers: list[Broker]) -> None:
+def test_a_topic_that_stays_missing_is_a_failure(brokers: list[AnsweredProducer]) -> None:
     """A new producer waits for it for `MISSING_S`; if that fails before anything is acknowledged, it was deleted."""
     publishing = publisher_of()
     missing = KafkaError(KafkaError._UNKNOWN_TOPIC, "unknown topic")
@@ -249,7 +210,9 @@ def test_a_topic_that_stays_missing_is_a_failure(brokers: list[Broker]) -> None:
     assert len(brokers) == 3
 
 
-def test_a_close_is_clean_if_kafka_acknowledges_everything_in_time(brokers: list[Broker]) -> None:
+def test_a_close_is_clean_if_kafka_acknowledges_everything_in_time(
+    brokers: list[AnsweredProducer],
+) -> None:
     """If Kafka has not acknowledged everything by then, the end is not clean, and the rest is forgotten."""
     publishing = publisher_of()
     add(publishing, change(1))

@@ -407,14 +407,14 @@ def test_changes_that_do_not_fit_are_dropped_until_kafka_is_back(
     assert stage.kafka.log[-1].dropped in {None, dropped}
 
 
-def test_lost_notifications_are_counted(stage: Stage) -> None:
+def test_lost_notifications_are_counted(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
     """Metrics are updated twice a second, however often the loop polls."""
     stage.service._handle_item(Overflow(70), stage.now_ms)
     stage.polls(SECOND)
     assert stage.value("kcm_watcher_dropped_notifications_total") == 70
     assert stage.value("kcm_watcher_session_state", state="CONNECTED") == 1
     shown: list[int] = []
-    stage.service._metrics.show = lambda _: shown.append(stage.now_ms)  # type: ignore[method-assign]
+    monkeypatch.setattr(stage.service._metrics, "show", lambda _: shown.append(stage.now_ms))
     stage.polls(10 * SECOND)
     between = {later - earlier for earlier, later in itertools.pairwise(shown)}
     assert between == {METRICS_INTERVAL_S * 1000}

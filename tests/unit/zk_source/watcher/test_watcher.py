@@ -25,15 +25,6 @@ def reasons(play: Play) -> list[str | None]:
     return [change.reason for change in play.reader.changes if change.kind is STARTED]
 
 
-def test_heartbeats_come_every_ten_seconds(play: Play) -> None:
-    """There are six heartbeats in a quiet minute."""
-    before = len(play.reader.changes)
-    for _ in range(60):
-        play.pass_time(1_000)
-        play.settle()
-    assert [change.kind for change in play.reader.changes[before:]] == [ChangeKind.HEARTBEAT] * 6
-
-
 def test_a_full_resync_comes_daily(play: Play) -> None:
     """A day after a resync the next one begins without a request."""
     play.pass_time(86_400_000)
@@ -49,15 +40,6 @@ def test_views_lost_before_the_first_resync_cause_no_second_one() -> None:
     fresh.connect()
     fresh.settle()
     assert fresh.kinds().count(STARTED) == 1
-
-
-def test_a_newcomer_gives_way_to_a_live_watcher(play: Play) -> None:
-    """A record of a higher generation under another name ends a watcher that has just begun."""
-    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)
-    play.carry_out()
-    (command,) = play.other_commands
-    assert isinstance(command, GiveWay)
-    assert "bbbbbb" in command.message
 
 
 def test_resyncs_after_failed_reads_back_off() -> None:
@@ -197,13 +179,6 @@ def test_a_record_with_a_time_in_the_future_has_an_age_of_zero(play: Play) -> No
     (command,) = play.other_commands
     assert isinstance(command, GiveWay)
     assert "wrote to the log 0.0 s ago" in command.message
-
-
-def test_a_record_of_an_older_generation_is_ignored(play: Play) -> None:
-    """Readers do not follow it."""
-    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 0, play.now_ms), play.now_ms)
-    play.settle()
-    assert (play.other_commands, reasons(play)) == ([], ["start"])
 
 
 def test_a_due_resync_takes_a_new_generation_if_any_of_its_reasons_needs_one(
