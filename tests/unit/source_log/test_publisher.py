@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from controller_model.kafka.ids import partition_of
 from controller_model.records.changes import (
     MAX_CHANGES_PER_MESSAGE,
     MAX_MESSAGE_BYTES,
@@ -23,10 +24,7 @@ from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, topic_names
 from source_log import publisher
 from source_log.config import SourceSettings
-from source_log.publisher import (
-    Failure,
-    Publisher,
-)
+from source_log.publisher import MAX_BYTES_IN_FLIGHT, MAX_MESSAGES_IN_FLIGHT, Failure, Publisher
 from tests.support.producer import AnsweredProducer
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -76,6 +74,32 @@ def add(publishing: Publisher, change: ZnodeChange) -> None:
 def sent(broker: AnsweredProducer) -> list[int]:
     """Return the seqs that the producer was given, in their order."""
     return [each.seq for message in broker.taken for each in decode_message(message).changes]
+
+
+@pytest.mark.parametrize(
+    ("data", "each", "messages"),
+    [
+        ("{}", MAX_CHANGES_PER_MESSAGE, MAX_MESSAGES_IN_FLIGHT),
+        ("x" * (MAX_BYTES_IN_FLIGHT // 4), 1, 4),
+    ],
+    ids=["messages", "bytes"],
+)
+def test_the_producer_has_a_bounded_number_of_changes(
+    brokers: list[AnsweredProducer], data: str, each: int, messages: int
+) -> None:
+    """The rest waits here, where it can be dropped, and is sent in order."""
+    publishing = publisher_of()
+    end = each * (messages + 1)
+    for seq in range(end):
+        add(publishing, change(seq, data))
+    publishing.pump()
+    assert sent(brokers[0]) == list(range(each * messages))
+    brokers[0].answer()
+    publishing.pump(to_the_end=True)
+    brokers[0].answer()
+    assert sent(brokers[0]) == list(range(end))
+    assert (publishing.idle, publishing.acknowledged) == (True, (1, end - 1))
+    assert publishing.bytes_published == sum(map(len, brokers[0].taken))
 
 
 @pytest.mark.parametrize("data", ["{}", "x" * 2_000], ids=["changes", "bytes"])
