@@ -57,7 +57,7 @@ class WatchSettings(SourceSettings):
     )
     zk_watches: Literal["auto", "recursive", "one-shot"] = Field(
         "auto",
-        description="How the watcher learns of changes: auto takes recursive watches and, where "
+        description="How the watcher learns of changes: auto uses recursive watches and, where "
         "ZooKeeper refuses them (before 3.6), one-shot watches; recursive and one-shot "
         "allow only that kind.",
     )
