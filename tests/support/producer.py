@@ -1,4 +1,4 @@
-"""Producers of confluent-kafka in memory: one that a test answers, and one that acknowledges at the next poll."""
+"""Producers in memory, one that a test answers and one that acknowledges at the next poll, and a thread without one."""
 
 from __future__ import annotations
 
@@ -110,3 +110,16 @@ class _Beats:
 
     def purge(self) -> None:
         """Do nothing: a beat in flight is sent."""
+
+
+class Polled:
+    """A thread that works when it is checked."""
+
+    def __init__(self, _name: str, poll: Callable[[], None]) -> None:
+        self.check = poll
+
+    def start(self) -> None:
+        """Wait for the first check."""
+
+    def close(self, _timeout_s: float) -> None:
+        """Do nothing more."""

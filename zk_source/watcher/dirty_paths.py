@@ -75,9 +75,7 @@ class DirtyPaths:
 
     def answered(self, read: Read) -> int:
         """Note that a read is no longer in flight; return its round."""
-        round_ = self._reading.pop(read, None)
-        if round_ is None:
-            return self.round
+        round_ = self._reading.pop(read)
         self._drop(round_)
         return round_
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 import structlog
@@ -25,26 +24,13 @@ from source_log.log_writer import CLOSE_TIMEOUT_S, Dropped, LogLostError, LogWri
 from source_log.readback import ReadBack
 from source_log.recorder import LogRecorder
 from tests.support.kafka_client import Client, use_client
-from tests.support.producer import Kafka
+from tests.support.producer import Kafka, Polled
 from tests.support.samples import cluster_view, log_view
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 NAMES = topic_names("kcm")
 TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
-
-
-class Polled:
-    """A thread that works when it is checked."""
-
-    def __init__(self, _name: str, poll: Callable[[], None]) -> None:
-        self.check = poll
-
-    def start(self) -> None:
-        """Wait for the first check."""
-
-    def close(self, _timeout_s: float) -> None:
-        """Do nothing more."""
 
 
 class Lease(SoleWatcher):

@@ -189,13 +189,17 @@ def test_only_watchers_may_delete_an_election_znode_where_they_log_in() -> None:
     assert acl == CREATOR_ALL_ACL + READ_ACL_UNSAFE
 
 
-def test_a_session_that_is_lost_ends_its_candidacy() -> None:
-    """Through a listener of kazoo; a thread that waits for a change is woken."""
-    changes: list[bool] = []
+def test_a_session_that_is_lost_ends_its_candidacy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a listener of kazoo; a thread that waits for a change is woken. Silence counts from its start."""
+    now, changes = [100.0], list[bool]()
+    monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
     new = standing(lambda: changes.append(True))
     (listener,) = new._client.state_listeners
     listener(KazooState.CONNECTED)
     assert (new.silent_s, new.ended, changes) == (0.0, False, [])
+    for now[0] in (101.0, 103.0):
+        listener(KazooState.SUSPENDED)
+    assert (new.silent_s, new.ended) == (2.0, False)
     listener(KazooState.LOST)
     assert (new.ended, changes) == (True, [True])
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +26,7 @@ from source_log.lease import SoleWatcher
 from source_log.terms import Term
 from tests.support.ensemble_in_memory import SERVER, Ensemble, fill
 from tests.support.kafka_client import Client, Message, use_client
-from tests.support.producer import Kafka
+from tests.support.producer import Kafka, Polled
 from tests.support.samples import cluster_view
 from zk_source.config import WatchSettings
 from zk_source.service import service
@@ -116,19 +115,6 @@ class Watched:
 
     def close(self) -> None:
         """End the client."""
-
-
-class Polled:
-    """A thread that works when it is checked."""
-
-    def __init__(self, _name: str, poll: Callable[[], None]) -> None:
-        self.check = poll
-
-    def start(self) -> None:
-        """Wait for the first check."""
-
-    def close(self, _timeout_s: float) -> None:
-        """Do nothing more."""
 
 
 class Lease(SoleWatcher):

@@ -104,3 +104,18 @@ def test_a_server_that_times_out_is_not_taken_for_an_old_one() -> None:
         play.disconnect(SessionState.LOST)
     play.connect()
     assert isinstance(play.zk.requests[0].request, AddWatch)
+
+
+def test_connections_that_closed_before_an_answer_do_not_count() -> None:
+    """A server that answers knows the request."""
+    play = Play()
+    for _ in range(2):
+        play.connect()
+        play.disconnect()
+    play.connect()
+    play.settle()
+    play.disconnect()
+    play.connect()
+    play.disconnect()
+    play.connect()
+    assert isinstance(play.zk.requests[0].request, AddWatch)

@@ -97,16 +97,6 @@ def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: l
         assert tried(check, 5, now_ms) == READY
 
 
-def test_a_new_connection_need_not_wait_out_the_pause_of_the_old_one() -> None:
-    """It may lead to another server."""
-    check = ReadinessCheck()
-    check.observe_zxid(5)
-    assert isinstance(tried(check, 4), Wait)
-    check.stop()
-    assert tried(check, 5) == READY
-    assert tried(check, 5) == READY
-
-
 def test_a_wait_reports_its_reason() -> None:
     """The current zxid and the one that is needed, or that there are no brokers."""
     check = ReadinessCheck()
@@ -127,30 +117,6 @@ def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> N
     assert tried(check, 7, 12_000) == READY
     assert isinstance(tried(check, 6, 13_000), Wait)
     assert tried(check, 6, 23_000) == REBASE
-
-
-def test_time_without_a_connection_does_not_count_as_a_lagging_server() -> None:
-    """On a new connection a slow server may catch up, however long ago another one was slow."""
-    check = ReadinessCheck()
-    check.observe_zxid(7)
-    assert isinstance(tried(check, 6, 0), Wait)
-    check.stop()
-    assert isinstance(tried(check, 6, 3_600_000), Wait)
-    assert isinstance(tried(check, 6, 3_609_999), Wait)
-    assert tried(check, 6, 3_611_000) == REBASE
-
-
-def test_the_view_of_the_fold_gives_the_required_zxid_and_the_cluster_id() -> None:
-    """A watcher that has just started has seen nothing itself; what it has seen takes precedence over the view."""
-    check = ReadinessCheck()
-    check.on_view(view(read_zxid=9, cluster_id="one"))
-    assert isinstance(tried(check, 8, id_=cluster_id("one")), Wait)
-    assert tried(check, 9, 1_000, id_=cluster_id("one")) == READY
-    check.on_view(view(read_zxid=9, cluster_id="two"))
-    assert tried(check, 9, 2_000, id_=cluster_id("one")) == READY
-    other = ReadinessCheck()
-    other.on_view(view(read_zxid=9, cluster_id="one"))
-    assert tried(other, 1, id_=cluster_id("two")) == REBASE
 
 
 def test_views_count_again_from_the_position_of_the_rebase() -> None:

@@ -7,9 +7,11 @@ import pytest
 from controller_model.records.changes import ChangeKind, SessionState
 from source_log.generation_fencing import OtherWatcher
 from tests.support.ensemble_in_memory import (
+    PUBLISHED,
     STATE,
     Play,
     fill,
+    requests_in_flight,
 )
 from zk_source.watcher import dirty_paths
 from zk_source.watcher.commands import GiveWay, ReplaceClient, Warn
@@ -237,3 +239,16 @@ def test_fewer_denied_paths_cause_no_extra_heartbeat(play: Play) -> None:
     assert sum(change.kind is ChangeKind.HEARTBEAT for change in play.reader.changes) == sent
     play.pass_time(5_000)
     assert play.reader.last[ChangeKind.HEARTBEAT].denied == ("/brokers/ids/0",)
+
+
+def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play) -> None:
+    """Readers learn at once that nothing is seen any more; requests from before are forgotten."""
+    play.watcher.on_silence(15_000, play.now_ms)
+    play.carry_out()
+    assert play.other_commands[-1] == ReplaceClient("no answer for 15 s")
+    assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.LOST
+    assert (requests_in_flight(play.watcher), play.watcher.armed) == (0, False)
+    play.zk.put(STATE, b"unseen")
+    play.connect()
+    play.settle()
+    assert play.reader.mzxids == play.expected(PUBLISHED)
