@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from controller_model.kafka.ids import Position
 from controller_model.records.views import ClusterView
 from pipeline.clock import clock_ms
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
@@ -19,7 +18,6 @@ from pipeline.topics import EnsuredTopics
 from source_log.beats import Beats, CompleteBeat
 from source_log.config import SourceSettings
 from source_log.fold_lag import FoldLag
-from source_log.generation_fencing import OtherWatcher
 from source_log.lease import Lease, LeaseLostError, LeaseStatus
 from source_log.log_completeness import LogCompleteness
 from source_log.publisher import Publisher
@@ -59,9 +57,7 @@ class LogWriter:
     ) -> None:
         """Open the producers and the reader. `on_lead` is told whether this watcher may write."""
         name = recorder.generations.name
-        self._lease = lease
-        self._recorder = recorder
-        self._on_lead = on_lead
+        self._lease, self._recorder, self._on_lead = lease, recorder, on_lead
         self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=name)
         self.publisher = Publisher(settings, topics)
         self._beats = Beats(settings, topics, name)
@@ -115,24 +111,16 @@ class LogWriter:
 
     def on_view(self, view: ClusterView, now_ms: int) -> None:
         """Note how far the fold is, and whom it follows."""
-        self._observe_writer(view.log.watcher, view.as_of.generation)
+        self.observe_writer(view.log.watcher, view.as_of.generation)
         published = self._recorder.generations.position
         self._fold_lag.on_view(view.as_of.position, published, now_ms)
 
-    def on_other_watcher(self, other: OtherWatcher) -> None:
-        """Note a record that another watcher wrote."""
-        self._observe_writer(other.watcher, other.generation)
-
-    def _observe_writer(self, watcher: str, generation: int) -> None:
+    def observe_writer(self, watcher: str, generation: int) -> None:
         """Invalidate the lease when another watcher writes: it may be the leader that succeeded us."""
         competes = self._recorder.generations.competes(watcher, generation)
         if competes and generation > self._contested_generation:
             self._contested_generation = generation
             self._lease.invalidate()
-
-    def add(self, data: bytes, position: Position) -> None:
-        """Append an encoded record; the next `send` sends it."""
-        self.publisher.add(data, position)
 
     def send(self, *, may_drop: bool) -> Dropped | None:
         """Publish what waits, if the lease is valid; raise LeaseLostError when it has ended.

@@ -218,7 +218,7 @@ class WatcherService:
                 self._writer.on_view(item, now_ms)
                 self._watcher.on_view(item, now_ms)
             case OtherWatcher():
-                self._writer.on_other_watcher(item)
+                self._writer.observe_writer(item.watcher, item.generation)
                 self._watcher.on_other_watcher(item, now_ms)
             case ViewsCut():
                 self._watcher.on_views_cut()
@@ -286,7 +286,7 @@ class WatcherService:
                 self._log.warning(text, **about)
 
     def _publish(self, change: ZnodeChange) -> None:
-        self._writer.add(self._watcher.recorder.encode(change), change.position)
+        self._writer.publisher.add(self._watcher.recorder.encode(change), change.position)
         delay_ms = None  # a resync's values are not news
         if change.kind in {ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED}:
             self._in_resync = change.kind is ChangeKind.RESYNC_STARTED

@@ -18,7 +18,7 @@ from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
 from source_log import fold_lag, publisher, readback
 from source_log.config import SourceSettings
-from source_log.generation_fencing import Generations, OtherWatcher
+from source_log.generation_fencing import Generations
 from source_log.lease import LeaseLostError, LeaseStatus, SoleWatcher
 from source_log.log_writer import CLOSE_TIMEOUT_S, Dropped, LogLostError, LogWriter
 from source_log.readback import ReadBack
@@ -66,7 +66,7 @@ class Writing:
         """Append so many records of a source."""
         for _ in range(changes):
             change = ZnodeChange(**self.recorder.next_header(7), kind=ChangeKind.HEARTBEAT)
-            self.writer.add(encode_change(change), change.position)
+            self.writer.publisher.add(encode_change(change), change.position)
 
     def beat(self, now_ms: int) -> None:
         """Offer a beat."""
@@ -132,7 +132,7 @@ def test_what_exceeds_the_buffer_is_dropped_at_once_with_its_reason(
 def test_another_writer_invalidates_the_lease_once_per_generation(writing: Writing) -> None:
     """A stream of its records must not stop our log for ever. The fold's view names its writer."""
     for watcher, generation in (("she", 9), ("she", 9), ("me", 99), ("she", 10)):
-        writing.writer.on_other_watcher(OtherWatcher("prod", watcher, generation, 7))
+        writing.writer.observe_writer(watcher, generation)
     assert writing.lease.invalidated == 2
     for watcher in ("me", "he"):
         view = cluster_view("prod", AsOf("l", 11, 4), log=log_view(watcher=watcher))
