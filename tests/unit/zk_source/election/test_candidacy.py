@@ -41,7 +41,7 @@ def standing(on_change: Callable[[], None] = lambda: None, **settings: Any) -> C
 class Waits(threading.Event):
     """An event without real waits: the actions of a wait happen at once."""
 
-    def __init__(self, turn: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, turn: Callable[[], object] = lambda: None) -> None:
         super().__init__()
         self.turn = turn
         self.waited_s: list[float | None] = []
