@@ -18,11 +18,7 @@ from pipeline.settings import load
 from source_log.lease import LeaseStatus
 from zk_source.config import WatchSettings
 from zk_source.election import candidacy
-from zk_source.election.candidacy import (
-    MAX_RECONNECT_S,
-    Candidacy,
-    _Contender,
-)
+from zk_source.election.candidacy import MAX_RECONNECT_S, Candidacy, Proof, _Contender
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -179,6 +175,8 @@ def test_a_new_candidacy_has_no_lease_and_no_refusal(
     assert (new.is_silent_for_too_long, new.ended) == (False, False)
     now[0] += 0.5
     assert new.is_silent_for_too_long
+    new._proof = Proof(asked_at=now[0], lease_s=4.0)
+    assert new.status is LOST, "kazoo waits for ever for an ensemble that was restored"
     assert new._thread.daemon, "a process that ends does not wait for it"
 
 

@@ -139,3 +139,17 @@ def test_an_unreadable_cluster_id_causes_no_rebase() -> None:
     for unknown in (NO_ID, cluster_id("one")._replace(data=b"{")):
         assert tried(check, 5, id_=unknown) == READY
     assert tried(check, 5, id_=cluster_id("two")) == REBASE
+
+
+def test_after_a_rebase_a_view_of_the_old_history_is_ignored(play: Play) -> None:
+    """A view from before the rebase carries a zxid that the new history may never reach."""
+    play.disconnect()
+    play.zk.put("/cluster/id", b'{"version":"1","id":"two"}')
+    play.connect()
+    play.settle()
+    play.watcher.on_view(view(read_zxid=10**9, seq=2), play.now_ms)
+    play.disconnect()
+    play.connect()
+    play.settle()
+    assert play.reader.last[STARTED].resync == 3
+    assert not play.reader.last[STARTED].rebase
