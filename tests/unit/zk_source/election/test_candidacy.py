@@ -195,6 +195,10 @@ def test_a_session_that_is_lost_ends_its_candidacy(monkeypatch: pytest.MonkeyPat
     (listener,) = new._client.state_listeners
     listener(KazooState.CONNECTED)
     assert (new.silent_s, new.ended, changes) == (0.0, False, [])
+    for wake in (lambda: listener(KazooState.CONNECTED), new.invalidate):
+        new._wake.clear()
+        wake()
+        assert new._wake.is_set(), "the lease is proved at once"
     for now[0] in (101.0, 103.0):
         listener(KazooState.SUSPENDED)
     assert (new.silent_s, new.ended) == (2.0, False)

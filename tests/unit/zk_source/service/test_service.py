@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -354,6 +356,34 @@ def test_a_stop_before_the_first_poll_publishes_nothing(monkeypatch: pytest.Monk
     stop.set()
     stage.service.run(stop)
     assert (stage.kafka.log, stage.watched.clients, stage.value("kcm_watcher_leader")) == ([], 0, 0)
+
+
+def test_the_part_serves_its_metrics_while_it_leads_in_terms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of a standby before the first term; each term is that of a service."""
+    stage, stop = Stage(monkeypatch), threading.Event()
+    settings, served = load(WatchSettings, cluster="prod"), list[CollectorRegistry]()
+    stop.set()
+
+    @contextmanager
+    def serve(registry: CollectorRegistry, *given: object) -> Iterator[SimpleNamespace]:
+        assert given == (settings, settings.watcher_metrics_port)
+        served.append(registry)
+        yield SimpleNamespace(port=1)
+        served.clear()
+
+    def terms(*given: object, lead: Callable[[Term], None], on_standby: Any) -> None:
+        assert (given[0], type(given[1]), given[2]) == (settings, SoleWatcher, stop)
+        on_standby(3)
+        assert served[0].get_sample_value("kcm_watcher_leader", {"cluster": "prod"}) == 0
+        lead(Term(TOPICS, stage.lease, "me", 0))
+        stage.waits_s.append(1.0)
+
+    monkeypatch.setattr(service, "metrics_server", serve)
+    monkeypatch.setattr(service, "run_terms", terms)
+    service.run(settings, stop)
+    assert (stage.waits_s, served) == ([1.0], [])
 
 
 def test_a_lost_session_is_logged_as_a_warning(stage: Stage) -> None:
