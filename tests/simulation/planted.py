@@ -50,7 +50,7 @@ from streaming.failures import FailureKind
 from streaming.state_codec import ControlRow
 from streaming.topic_journal import Entries, PackedTopics
 from streaming.watchdog import BatchClock, Watchdog
-from tests.simulation import planted_edges
+from tests.simulation import planted_edges, planted_watcher
 from zk_source.election import candidacy
 from zk_source.election.candidacy import Candidacy, Proof, lease_status
 from zk_source.watcher.denied_paths import MAX_NAMED, DeniedPaths
@@ -697,6 +697,7 @@ PLANTED: Mapping[str, Plant] = {
     "null passed over": null_passed_over,
     "every election called ours": every_election_called_ours,
     **planted_edges.PLANTED,
+    **planted_watcher.PLANTED,
     "strikes never reset": strikes_never_reset,
     "waiting counts as a strike": waiting_counts_as_a_strike,
     "late worker not known": late_worker_not_known,
@@ -759,6 +760,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "null passed over": (13, 20),
     "every election called ours": (59, 104),
     **planted_edges.CAUGHT_BY,
+    **planted_watcher.CAUGHT_BY,
     "strikes never reset": (73, 201),
     "waiting counts as a strike": (206, 265),
     "late worker not known": (62, 222),

@@ -77,6 +77,13 @@ def test_recursive_watches_are_tried_again_after_a_refusal(refusal: Err, first_m
     play.pass_time(2 * OLD_PAUSE_MS)
     play.settle()
     assert play.watcher.resyncs == resyncs
+    play.zk.refusal = Err.MARSHALLING
+    play.disconnect()
+    play.connect()
+    play.settle()
+    refused = play.other_commands[-1]
+    assert isinstance(refused, Warn)
+    assert refused.about["next_try_s"] == FIRST_PAUSE_MS // 1000, "the pauses are short again"
 
 
 def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
