@@ -70,3 +70,20 @@ def test_check_raises_the_error_that_ended_the_polling_thread(
     monkeypatch.setattr(server_health, "ask_server", ask)
     with watched_health(lambda: SERVER, ServerMetrics(CollectorRegistry(), "prod")) as check:
         wait_until(raised, deadline_s=10)
+
+
+def test_a_command_that_is_refused_is_not_asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server logs each refusal; `srvr` is asked in its place."""
+    asked: list[str] = []
+
+    def answer(_host: str, _port: int, word: str) -> str:
+        asked.append(word)
+        return "Mode: leader" if word == "srvr" else "mntr is not executed"
+
+    monkeypatch.setattr(server_health, "four_letter_word", answer)
+    refused: dict[str, float] = {}
+    for _ in range(2):
+        figures = server_health.ask_server(SERVER, refused)
+        assert figures is not None
+        assert (figures.role, figures.answer_seconds is None) == ("leader", False)
+    assert asked == ["mntr", "srvr", "srvr"]

@@ -252,3 +252,16 @@ def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play)
     play.connect()
     play.settle()
     assert play.reader.mzxids == play.expected(PUBLISHED)
+
+
+def test_nothing_is_published_between_a_contest_and_the_resync_that_answers_it(play: Play) -> None:
+    """Readers may follow the other watcher; the reads in flight belong to the old generation."""
+    play.pass_time(60_000)
+    play.settle()
+    play.zk.put(STATE, b"news")
+    play.deliver_one()
+    before = len(play.reader.changes)
+    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)
+    play.settle()
+    answered = play.reader.changes[before]
+    assert (answered.kind, answered.generation, answered.seq) == (STARTED, 3, 1)
