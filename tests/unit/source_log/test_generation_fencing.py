@@ -127,3 +127,12 @@ def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election
     assert generations.judge_record("a", 903, CONTEST_MS) is NEW
     generations.begin_next(CONTEST_MS)
     assert generations.generation == 904
+
+
+def test_before_its_first_change_a_watcher_does_not_compete() -> None:
+    """While the source cannot be reached there is nothing to contest; but what was seen counts."""
+    for judge, name in ((Generations.judge_record, "z"), (Generations.judge_view, "")):
+        generations = Generations("m")
+        assert judge(generations, name, 7, 0) is IGNORE
+        generations.begin_next(0)
+        assert generations.generation == 8
