@@ -24,12 +24,13 @@ from pipeline.runtime import ConflictError, EnvironmentProblemError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
 from source_log import log_writer, readback
+from source_log.generation_fencing import OtherWatcher
 from source_log.lease import SoleWatcher
 from source_log.terms import Term
 from tests.support.ensemble_in_memory import SERVER, Ensemble, fill
 from tests.support.kafka_client import Client, Message, use_client
 from tests.support.producer import Kafka, Polled
-from tests.support.samples import cluster_view
+from tests.support.samples import cluster_view, log_view
 from zk_source.config import WatchSettings
 from zk_source.service import service
 from zk_source.service.metrics import GAUGES, TOTALS, WatcherMetrics
@@ -120,9 +121,14 @@ class Watched:
 
 
 class Lease(SoleWatcher):
-    """A lease that counts the reports of the main loop."""
+    """A lease that counts the reports of the main loop, and what invalidates it."""
 
     reports = 0
+    invalidated = 0
+
+    def invalidate(self) -> None:
+        """Count it."""
+        self.invalidated += 1
 
     def report_alive(self) -> None:
         """Count it."""
@@ -244,6 +250,19 @@ def test_a_silent_ensemble_leads_to_a_new_client(stage: Stage) -> None:
     assert set(stage.watched.checks) == {True}
     assert sent[-1].session is SessionState.LOST
     assert stage.service._server() == ""
+
+
+def test_records_of_another_watcher_and_of_the_fold_that_follows_it_reach_the_writer(
+    stage: Stage,
+) -> None:
+    """Either may show that another watcher leads; both ask for a new generation."""
+    stage.polls(40 * SECOND)  # it is no newcomer any more
+    view = cluster_view("prod", AsOf("l", 9, 4), log=log_view(watcher="he"))
+    for item in (view, OtherWatcher("prod", "he", 10, stage.now_ms)):
+        stage.inbox.put(item)
+    stage.polls(SECOND)
+    assert stage.lease.invalidated == 2
+    assert stage.kafka.log[-1].generation == 11
 
 
 def test_waits_end_when_something_is_due(stage: Stage) -> None:
