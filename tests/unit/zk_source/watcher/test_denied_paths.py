@@ -11,7 +11,6 @@ from tests.support.ensemble_in_memory import Play, fill
 from tests.support.histories import Fold, small_cluster
 from zk_source.watcher.denied_paths import MAX_CHARACTERS, MAX_NAMED, DeniedPaths, covering
 from zk_source.watcher.subscriptions import Watches
-from zk_source.watcher.watcher import Intervals
 
 NAMES = st.sampled_from([f"n{number}" for number in range(20)])
 PATHS = st.lists(NAMES, min_size=1, max_size=5).map(lambda names: "/" + "/".join(names))
@@ -88,14 +87,11 @@ def test_discarding_a_path_discards_the_paths_below_it(steps: list[tuple[str, st
         assert (len(denied), denied.named) == (len(plain), covering(plain))
 
 
-RECONCILED = Intervals(reconciliation_ms=1_000)
-
-
 def test_a_path_denied_in_the_old_history_accepts_a_lower_zxid_after_a_rebase() -> None:
     """Its zxids mean nothing in an ensemble that was recreated with smaller ones."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
-    stats = fold.state.control.stats
+    stats = fold.state.control.source.stats
     held = stats["/controller"].mzxid
     history.zxid = 10
     for znode in history.znodes.values():
@@ -107,12 +103,12 @@ def test_a_path_denied_in_the_old_history_accepts_a_lower_zxid_after_a_rebase() 
     history.finish_resync(denied=("/controller",), denied_more=0)
     fold.follow(history)
     log = fold.state.control.log
-    assert log.unreadable_znodes == {"/controller": 0}
+    assert fold.state.control.source.unreadable_znodes == {"/controller": 0}
     history.report("/controller")
     history.reconciled(denied=(), denied_more=0)
     fold.follow(history)
     assert stats["/controller"].mzxid == 10 < held
-    assert log.divergent_since is None
+    assert log.view.divergent_since is None
     assert log.wanted is None
 
 
