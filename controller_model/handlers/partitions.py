@@ -142,7 +142,7 @@ def _report_isr(
     fact: PartitionIs,
     events: list[AnyEvent],
 ) -> None:
-    before, after = old.isr, fact.isr
+    before, after, stamp = old.isr, fact.isr, fact.stamp
     left = tuple([broker for broker in before if broker not in after])
     joined = tuple([broker for broker in after if broker not in before])
     if left:
@@ -151,11 +151,13 @@ def _report_isr(
             _count_leave(control, topic, old, fact, broker)
         events.append(
             IsrShrunk(
-                **where(fact.stamp),
                 who=left,
                 leader=fact.leader,
                 by_controller=fact.by_controller,
                 partitions=fact.named,
+                at=stamp.at,
+                position=stamp.position,
+                source_number=stamp.number,
             )
         )
     if joined:

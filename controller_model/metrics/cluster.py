@@ -97,7 +97,7 @@ CONTROLLER: Table[ClusterView] = {
     ),
     "kafka_controller_failover_since_timestamp_seconds": figure(
         "Unix time in seconds when the current failover work, or else the last finished one, "
-        "became due; absent before the first.",
+        "began; absent before the first.",
         lambda view: seconds(view.controller.failover_since),
     ),
     "kafka_controller_last_failover_seconds": figure(
@@ -115,19 +115,19 @@ CONTROLLER: Table[ClusterView] = {
         ("kind",),
         lambda view: each_of(PendingWriteKind, view.pending_writes.counts),
     ),
-    "kafka_controller_oldest_write_due_timestamp_seconds": figure(
+    "kafka_controller_oldest_pending_write_timestamp_seconds": figure(
         "Unix time in seconds when the oldest loss of a broker was seen to which the controller "
         "has not reacted yet; absent when there is none.",
         lambda view: seconds(view.pending_writes.oldest_at),
     ),
     "kafka_controller_pending_writes_since_timestamp_seconds": figure(
-        "Unix time in seconds since when at least one write has been due without a pause; absent "
-        "when none is due or when that is not known.",
+        "Unix time in seconds since when at least one write has been pending without a pause; absent "
+        "when none is pending or when that is not known.",
         lambda view: seconds(view.pending_writes.pending_since),
     ),
     "kafka_controller_health": Samples(
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
-        "others; a zombie has pending writes and has written nothing for 45 s plus 1 ms per partition.",
+        "others; zombie: it has pending writes and has written nothing for 45 s plus 1 ms per partition.",
         ("health",),
         lambda view: state_of(ControllerHealth, view.pending_writes.health),
     ),
@@ -248,7 +248,7 @@ CLUSTER: Table[ClusterView] = {
         lambda view: int(view.pending.reassign_partitions),
     ),
     "kafka_cluster_pending_notifications": figure(
-        "Number of notification znodes that the controller has not taken yet; it grows while the "
+        "Number of notification znodes that the controller has not processed yet; it grows while the "
         "controller is slow or gone.",
         lambda view: view.pending.notifications,
     ),

@@ -107,11 +107,11 @@ class _Case(NamedTuple):
         )
 
     def _state(self, threshold: Threshold, since: int | None) -> AlertState | None:
-        if threshold.hold_s == 0:
+        if threshold.for_s == 0:
             return AlertState.FIRING
         if since is None:
             return None
-        is_held = self.now - since >= threshold.hold_s * _SECOND_MS
+        is_held = self.now - since >= threshold.for_s * _SECOND_MS
         return AlertState.FIRING if is_held else AlertState.PENDING
 
 

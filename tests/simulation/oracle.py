@@ -316,7 +316,7 @@ class Oracle:
         if skew and not any(self.world.hits[fault] for fault in _SETS_CLOCKS):
             raise BrokenError("clocks that agree are not said to disagree", f"{skew}")
         if Stage.ZOOKEEPER in skew:
-            self.world.hit("ZooKeeper's clock was said to disagree")
+            self.world.hit("ZooKeeper's clock was reported to disagree")
         if completeness.status in _LIVE:
             view = snapshot.view
             self.on_live(view.as_of, view.log.digest)

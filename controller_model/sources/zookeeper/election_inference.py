@@ -30,7 +30,10 @@ def partition_fact(
 ) -> PartitionIs:
     """Return a partition's new leader and ISR, with what is inferred about the step to them."""
     control, change, znode = read.state.control, read.change, read.znode
-    is_first = old.leader is None or is_another(old.origin, change)
+    stat = old.origin
+    is_first = old.leader is None or (
+        stat is not None and stat.created != change.czxid and is_another(stat, change)
+    )
     election, asked_by, stale_under = _UNKNOWN, None, None
     by_controller = False
     drained: tuple[int, ...] = ()

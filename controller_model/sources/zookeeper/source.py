@@ -97,8 +97,16 @@ class ZooKeeperSource(Source):
         else:
             applied = CONTROL_RECORDS[kind](state, record, handle)
         read_zxid = record.read_zxid
-        if read_zxid is not None and read_zxid != state.control.log.view.read_zxid:
-            _note_read(state.control, read_zxid)
+        view = state.control.log.view
+        if read_zxid is not None and read_zxid != view.read_zxid:
+            # No resync of older reads is trusted. A generation's first resync starts when its server has
+            # reached all that was read before. Its messages may still arrive late, behind newer ones of the
+            # watcher that it deposed: then a znode that it does not name may have been created since.
+            resync = state.control.source.resync
+            if read_zxid > view.read_zxid:
+                view.read_zxid = read_zxid
+            elif resync is not None and resync.began.seq == 1 and not resync.rebase:
+                resync.whole = False
         return applied
 
     def finish_batch(self, state: ClusterState, handle: Handle) -> list[AnyEvent]:
@@ -134,27 +142,13 @@ ZOOKEEPER: Final[Source] = ZooKeeperSource()
 """The source of all clusters that keep their metadata in ZooKeeper; it holds nothing itself."""
 
 
-def _note_read(control: ControlPlane, read_zxid: int) -> None:
-    """Store the newest zxid at which a read was answered; no resync of older reads is trusted.
-
-    A generation's first resync starts when its server has reached all that was read before. Its
-    messages may still arrive late, behind newer ones of the watcher that it deposed: then a znode
-    that it does not name may have been created since.
-    """
-    view, resync = control.log.view, zookeeper_of(control).resync
-    if read_zxid > view.read_zxid:
-        view.read_zxid = read_zxid
-    elif resync is not None and resync.began.seq == 1 and not resync.rebase:
-        resync.whole = False
-
-
 def _apply_znode(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
     path = change.path
     znode = classify(path)
     if znode.kind is _OTHER:
         reason = "not a znode that a watcher publishes"
         return [count_anomaly(state, at=change.observed_at, path=path, reason=reason)], False
-    zookeeper = zookeeper_of(state.control)
+    zookeeper: ZooKeeperState = state.control.source
     if zookeeper.unreadable_znodes:
         zookeeper.unreadable_znodes.pop(path, None)
     stat = find_stat(state, znode, path)
@@ -170,8 +164,9 @@ def _set(
     state: ClusterState, znode: Znode, change: ZnodeChange, old: Origin | None, handle: Handle
 ) -> Applied:
     """Apply a value that is new; if it cannot be read, the last good one is kept."""
-    log, zookeeper = state.control.log.view, zookeeper_of(state.control)
-    path, kind = change.path, znode.kind
+    control = state.control
+    zookeeper: ZooKeeperState = control.source
+    log, path, kind = control.log.view, change.path, znode.kind
     log.last_change_at = change.observed_at
     if change.mtime is not None:
         log.last_change_mtime = change.mtime
@@ -187,8 +182,10 @@ def _set(
     )
     is_sampled = False
     try:
-        read = ZnodeRead(state, znode, change, stamp_of(change), handle, new)
-        events = READERS[kind](read)
+        mzxid = change.mzxid
+        number = change.read_zxid if mzxid is None else mzxid
+        stamp = Stamp(change.observed_at, control.log.position, number, path)
+        events = READERS[kind](ZnodeRead(state, znode, change, stamp, handle, new))
     except (UnreadableZnodeError, UnreadableRecordError) as error:
         new.unreadable = True
         store_stat(state, znode, path, new)

@@ -1,7 +1,5 @@
 """What the state of a cluster holds for ZooKeeper as its source, and nobody else reads."""
 
-from typing import cast
-
 import msgspec
 
 from controller_model.facts.origin import Origin
@@ -118,4 +116,5 @@ class ZooKeeperState(msgspec.Struct, array_like=True):
 
 def zookeeper_of(control: ControlPlane) -> ZooKeeperState:
     """Return what the state of a cluster holds for ZooKeeper."""
-    return cast("ZooKeeperState", control.source)
+    source: ZooKeeperState = control.source
+    return source

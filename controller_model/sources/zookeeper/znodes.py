@@ -33,7 +33,6 @@ from controller_model.sources.zookeeper.election_inference import partition_fact
 from controller_model.sources.zookeeper.failover import count_writes, finish_failover
 from controller_model.sources.zookeeper.freshness import is_another
 from controller_model.sources.zookeeper.payloads import (
-    PartitionStateZnode,
     decode_cluster_id,
     decode_feature,
     decode_migration,
@@ -58,18 +57,24 @@ _NUMBER = re.compile(r"\+?[0-9]{1,10}")
 
 
 def _partition_state(read: ZnodeRead) -> list[AnyEvent]:
-    new = decode_partition_state(read.change.payload())
-    state, znode, handle = read.state, read.znode, read.handle
+    change = read.change
+    new = decode_partition_state(change.payload())
+    state, znode = read.state, read.znode
+    view, writes = state.control.controller.view, zookeeper_of(state.control).writes
     topic = state.topic(znode.name)
     old = topic.partitions.get(znode.partition, _NOTHING)
     # Pending writes are counted only during failover work, and a partition's state does not begin it.
-    is_counting = state.control.controller.view.failover is _UNDER_WAY
+    is_counting = view.failover is _UNDER_WAY
     was_pending = is_counting and _needs_leader(read, old.replicas, old.leader)
-    events = handle(state, partition_fact(read, topic, old, new))
-    _note_work(read, new)
+    events = read.handle(state, partition_fact(read, topic, old, new))
+    # For the pending writes: a state was written under the epoch, or without a leader.
+    if view.epoch is not None and new.controller_epoch >= view.epoch:
+        writes.written = True
+    if new.leader < 0:
+        writes.leaderless_zxid = max(writes.leaderless_zxid, change.mzxid or 0)
     if is_counting:
         by = _needs_leader(read, old.replicas, new.leader) - was_pending
-        events += count_writes(state, read.stamp, by, handle)
+        events += count_writes(state, read.stamp, by, read.handle)
     return events
 
 
@@ -80,16 +85,6 @@ def _needs_leader(read: ZnodeRead, replicas: tuple[int, ...] | None, leader: int
     held = read.control.brokers.get(leader)
     is_gone = held is None or not held.record.live
     return is_gone and read.znode.name not in read.control.deleting
-
-
-def _note_work(read: ZnodeRead, new: PartitionStateZnode) -> None:
-    """Note for the pending writes that a state was written under the epoch, or without a leader."""
-    writes = zookeeper_of(read.control).writes
-    epoch = read.control.controller.view.epoch
-    if epoch is not None and new.controller_epoch >= epoch:
-        writes.written = True
-    if new.leader < 0:
-        writes.leaderless_zxid = max(writes.leaderless_zxid, read.change.mzxid or 0)
 
 
 def _partition_state_end(read: ZnodeRead) -> list[AnyEvent]:

@@ -34,7 +34,7 @@ _SMALL = """
     under_replicated_reassigning under_replicated_before under_replicated_last under_replicated_peak unreadable unreadable_count watched
     without_state znodes at_earliest
     controller_before controller_candidates count from_step until_step isr_before leader_and_isr
-    leader_and_isr_partitions leader_before owed replicas_before stop_replica stop_replica_partitions
+    leader_and_isr_partitions leader_before pending_writes replicas_before stop_replica stop_replica_partitions
     update_metadata update_metadata_after_isr_changes zookeeper_writes
     """
 SMALL = frozenset(_SMALL.split())
