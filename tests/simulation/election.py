@@ -179,9 +179,9 @@ class SimulatedCandidacy(Candidacy):
             self._asked_ms = self._world.clock.now
             asked_ms = self._asked_ms
             wait = self._world.rng.choice((1, 5, 40, 700))
-            self._world.clock.after(wait, lambda: self._turn(asked_ms))
+            self._world.clock.after(wait, lambda: self._poll(asked_ms))
 
-    def _turn(self, asked_ms: int) -> None:
+    def _poll(self, asked_ms: int) -> None:
         """Do one round of `_lead`, whose request was sent some time ago."""
         if asked_ms != self._asked_ms or self.ended or self.is_stopped:
             return

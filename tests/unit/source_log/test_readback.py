@@ -73,7 +73,7 @@ def change(offset: int, generation: int, watcher: str, cluster: str = "prod") ->
 Items = queue.SimpleQueue[ReadBack]
 
 
-def take(items: Items) -> ReadBack:
+def next_item(items: Items) -> ReadBack:
     """Return the next item."""
     return items.get(timeout=DEADLINE_S)
 
@@ -257,9 +257,9 @@ def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch
     ]
     items = Items()
     following.follow(items.put)
-    assert take(items) == OtherWatcher("prod", "she", 2, 7)
-    assert take(items) == ViewsCut()
-    newest = take(items)
+    assert next_item(items) == OtherWatcher("prod", "she", 2, 7)
+    assert next_item(items) == ViewsCut()
+    newest = next_item(items)
     assert isinstance(newest, ClusterView)
     assert newest.as_of.generation == 3
     following.check()
@@ -293,7 +293,7 @@ def test_records_of_other_clusters_show_that_the_fold_is_shared(
     client.polls += [[message], [view(4, 9)]]
     items = Items()
     later.follow(items.put)
-    take(items)
+    next_item(items)
     assert later.is_shared is is_shared
     later.close()
 
@@ -313,9 +313,9 @@ def test_a_new_start_offset_of_the_views_is_reported_once(
     following.follow(items.put)
     wait_until(lambda: len(client.ends) == 1)
     client.polls += [[change(0, 1, "she")]]
-    assert take(items) == ViewsCut()
-    assert take(items) == ViewsCut()
-    assert isinstance(take(items), OtherWatcher)
+    assert next_item(items) == ViewsCut()
+    assert next_item(items) == ViewsCut()
+    assert isinstance(next_item(items), OtherWatcher)
     following.check()
     following.close()
 
