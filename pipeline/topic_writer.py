@@ -1,7 +1,7 @@
 """Writes the command line's records to the pipeline's topics: a few, each acknowledged.
 
 The rule: a record that Kafka has not acknowledged is an error, and the caller says what that means.
-The watcher publishes its stream itself (`zk_source/log`), and the fold does through Spark.
+The watcher publishes its stream itself (`source_log`), and the fold does through Spark.
 """
 
 from collections.abc import Iterable

@@ -58,10 +58,10 @@ from pipeline.clock import clock_ms, steady_ms
 from pipeline.settings import load
 from pipeline.topic_records import Record
 from pipeline.topics import EnsuredTopics, topic_names
+from source_log.publisher import Publisher
 from streaming.processor import FoldParameters, FoldProcessor
 from tools.words import PRODUCT
 from zk_source.config import WatchSettings
-from zk_source.log.publisher import Publisher
 from zk_source.watcher.commands import Send
 from zk_source.watcher.watcher import Watcher
 from zk_source.wire.operations import (
@@ -302,7 +302,7 @@ class Pipeline:
         while commands := self._watcher.commands():
             for command in commands:
                 if isinstance(command, ZnodeChange):
-                    self._publisher.add(command)
+                    self._publisher.add(self._watcher.recorder.encode(command), command.position)
                 elif isinstance(command, Send):
                     zxid, results = self.znodes.answer(command.request)
                     self._watcher.on_reply(command.token, zxid, Err.OK, results, steady_ms())

@@ -1,6 +1,6 @@
 """The watcher's settings.
 
-The rule: every setting is checked before anything starts, has a description, and keeps its unit
+Every setting is checked before anything starts, has a description, and keeps its unit
 in its name. Secrets are `SecretStr`, so that nothing prints them.
 """
 
@@ -10,10 +10,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from controller_model.kafka.errors import ModelError
-from controller_model.kafka.ids import check_cluster_name
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
-from pipeline.settings import PipelineSettings, check_hosts
+from pipeline.settings import check_hosts
+from source_log.config import SourceSettings
 
 _AUTH_FORM = (
     "<scheme>:<user>:<password> with scheme digest or sasl, or gssapi:<service>:<principal>"
@@ -25,12 +24,9 @@ _SILENT_SESSIONS = 2.5
 _LEAST_NEW_CLIENT_S = 5.0
 
 
-class WatchSettings(PipelineSettings):
-    """The settings of `kcm watch`, in addition to those of the pipeline's Kafka."""
+class WatchSettings(SourceSettings):
+    """The settings of `kcm watch`, in addition to those of every source."""
 
-    cluster: str = Field(
-        "kafka", description="The name of the watched cluster, unique in the pipeline."
-    )
     zookeeper: str = Field(
         "127.0.0.1:2181",
         description="The watched cluster's ZooKeeper: host:port,host:port, and its chroot if it "
@@ -61,7 +57,7 @@ class WatchSettings(PipelineSettings):
     )
     zk_watches: Literal["auto", "recursive", "one-shot"] = Field(
         "auto",
-        description="How the watcher learns of changes: auto takes recursive watches and, where "
+        description="How the watcher learns of changes: auto uses recursive watches and, where "
         "ZooKeeper refuses them (before 3.6), one-shot watches; recursive and one-shot "
         "allow only that kind.",
     )
@@ -85,16 +81,6 @@ class WatchSettings(PipelineSettings):
         default=False,
         description="Connect to election_zookeeper's TLS port, with zk_tls's certificates.",
     )
-    heartbeat_s: float = Field(
-        10.0, gt=0, le=20, description="Seconds between heartbeats in the log."
-    )
-    beat_s: float = Field(
-        1.0,
-        gt=0,
-        le=2,
-        description="Seconds between the watcher's beats (signs of life), which the exporter "
-        "reads; without one for 2.9 s, the status of the figures is behind.",
-    )
     reconciliation_interval_s: float = Field(
         300.0,
         gt=0,
@@ -109,28 +95,9 @@ class WatchSettings(PipelineSettings):
     reconciliation_reads_per_s: float = Field(
         5_000.0, gt=0, description="Maximum number of znodes read per second in a reconciliation."
     )
-    buffer_mib: float = Field(
-        64.0,
-        gt=0,
-        description="Buffer for changes while the pipeline's Kafka is unavailable, in MiB; changes "
-        "that do not fit are dropped and counted, and a resync follows.",
-    )
-    buffer_changes: int = Field(
-        200_000,
-        gt=0,
-        description="Maximum number of changes buffered while the pipeline's Kafka is unavailable.",
-    )
     watcher_metrics_port: int = Field(
         9641, ge=0, le=65535, description="Port of the watcher's own /metrics; 0 takes a free one."
     )
-
-    @field_validator("cluster")
-    @classmethod
-    def _check_cluster(cls, value: str) -> str:
-        try:
-            return check_cluster_name(value)
-        except ModelError as error:
-            raise ValueError(str(error)) from None
 
     @field_validator("zookeeper", "election_zookeeper")
     @classmethod

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from kcm.processes.ports import HOST
-from zk_source.zookeeper.four_letter_words import four_letter_word
+from zk_source.ensemble.four_letter_words import four_letter_word
 
 _PATH = "/controller"
 _POLL_S = 0.005  # as fast as brokers are, so that deletions follow each other closely

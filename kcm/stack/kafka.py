@@ -21,7 +21,7 @@ from kcm.processes.supervisor import Supervisor
 from kcm.stack.server import Server, jvm_command
 from pipeline.kafka_errors import reason_of
 from pipeline.runtime import EnvironmentProblemError
-from zk_source.zookeeper.four_letter_words import four_letter_word, host_and_port
+from zk_source.ensemble.four_letter_words import four_letter_word, host_and_port
 
 MAIN_CLASS = "kafka.Kafka"
 MIB = 1 << 20

@@ -11,7 +11,7 @@ from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.server import Server, jvm_command
-from zk_source.zookeeper.four_letter_words import four_letter_word
+from zk_source.ensemble.four_letter_words import four_letter_word
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 ANSWER_DEADLINE_S = 1.0  # it is local, and answers in a millisecond

@@ -33,7 +33,7 @@ from pipeline.runtime import ENV_PREFIX
 from tests.faults.sides import Sides
 from tests.support.tcp_proxy import Network, TcpProxy
 from tests.support.waiting import wait_until
-from zk_source.zookeeper.four_letter_words import four_letter_word
+from zk_source.ensemble.four_letter_words import four_letter_word
 
 CLUSTER = "faults"
 MEMBERS = (1, 2, 3)

@@ -14,15 +14,16 @@ from prometheus_client import CollectorRegistry
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.views import ClusterView
 from pipeline.runtime import ConflictError, EnvironmentProblemError
+from source_log.lease import LeaseLostError, SoleWatcher
+from source_log.terms import Term
 from tests.simulation.election import SimulatedCandidacy
 from tests.simulation.kafka_clients import Producer, Thread
 from tests.simulation.sockets import SESSION_MS, Sockets
 from tests.simulation.stage import CLUSTER
 from tests.simulation.zookeeper import Connection
 from zk_source.config import WatchSettings
-from zk_source.election.leader_elector import SoleWatcher
 from zk_source.service.metrics import WatcherMetrics
-from zk_source.service.service import LeaseLostError, WatcherService
+from zk_source.service.service import WatcherService
 from zk_source.watcher.subscriptions import OneShotWatches
 from zk_source.wire.inbox import Inbox, Item, Notification
 from zk_source.wire.operations import Request, Sync
@@ -73,14 +74,14 @@ class Edge:
         self._rebased_at = (0, 0)
         world.stage.edge = self
         metrics = WatcherMetrics(CollectorRegistry(), CLUSTER)
-        self.service = WatcherService(
-            settings, world.stage.topics, metrics, lease or SoleWatcher(), name=name, dropped=0
-        )
+        term = Term(world.stage.topics, lease or SoleWatcher(), name, 0)
+        self.service = WatcherService(settings, metrics, term)
         self.watcher = self.service._watcher
         self.inbox = self.service._inbox
         self.sockets = cast("Sockets", self.service._ensemble)
-        self.publisher = self.service._publisher
-        vars(self.inbox)["take"] = self._take
+        self.writer = self.service._writer
+        self.publisher = self.writer.publisher
+        vars(self.inbox)["pop"] = self._pop
         if world.kafka_starts is not None:
             world.kafka_starts.rest()  # reading the topics' ends waits for that
         self._do(lambda: self.service._begin(threading.Event()))
@@ -126,7 +127,7 @@ class Edge:
 
     @property
     def _producers(self) -> list[Producer]:
-        return [cast("Producer", each._producer) for each in (self.publisher, self.service._beats)]
+        return [cast("Producer", each._producer) for each in (self.publisher, self.writer._beats)]
 
     def send_what_waits(self) -> None:
         """Let the producers send their queued messages."""
@@ -156,7 +157,7 @@ class Edge:
         if when == self._wake_at and self.alive and not self.paused:
             self._wake_at = 0
             self._fires_once = self._watches_fire_once
-            self._do(self.service._turn)
+            self._do(self.service._poll)
             if self.alive:
                 self._noticed.difference_update(self._reported)
                 self._reported.clear()
@@ -184,22 +185,22 @@ class Edge:
             self.world.clock.at(self._reads_back_at, self._read_back)
 
     def _read_back(self) -> None:
-        thread = cast("Thread | None", self.service._readback._thread)
+        thread = cast("Thread | None", self.writer._readback._thread)
         if thread is None or not self.alive or self.paused:
             return
         before = len(self.inbox)
         thread.turn()
         if len(self.inbox) > before:
             self.wake(0)
-        reader = self.service._readback._reader
+        reader = self.writer._readback._reader
         if any(self.world.at(place).end > at for place, at in reader.next_offset.items()):
             self._reads_back_at = 0
             self.plan_reading_back()
 
     # --- what is noted for the oracle -------------------------------------------------------
 
-    def _take(self, _wait_s: float, **_: float) -> Item | None:
-        item = Inbox.take(self.inbox, 0)
+    def _pop(self, _wait_s: float, **_: float) -> Item | None:
+        item = Inbox.pop(self.inbox, 0)
         if isinstance(item, Notification):
             self._noticed.add(item.path)
             self._noticed_last.append(item.path)

@@ -77,7 +77,7 @@ class SimulatedCandidacy(Candidacy):
         self._identifier = ""
         self._most_silent_s = 15.0
         self._on_change = lambda: None
-        self._kept_at = self._down_since = world.clock.now / 1000
+        self._alive_at = self._down_since = world.clock.now / 1000
         self._connected, self._ended = threading.Event(), threading.Event()
         self._connected.set()
         self._wake: Any = SimpleNamespace(set=self._prove_soon)
@@ -171,7 +171,7 @@ class SimulatedCandidacy(Candidacy):
     def on_first(self) -> None:
         """Note that no candidate is ahead of it."""
         if self.edge is None and not self.ended:
-            self.keep()
+            self.report_alive()
             self._prove_soon()
 
     def _prove_soon(self) -> None:
@@ -179,9 +179,9 @@ class SimulatedCandidacy(Candidacy):
             self._asked_ms = self._world.clock.now
             asked_ms = self._asked_ms
             wait = self._world.rng.choice((1, 5, 40, 700))
-            self._world.clock.after(wait, lambda: self._turn(asked_ms))
+            self._world.clock.after(wait, lambda: self._poll(asked_ms))
 
-    def _turn(self, asked_ms: int) -> None:
+    def _poll(self, asked_ms: int) -> None:
         """Do one round of `_lead`, whose request was sent some time ago."""
         if asked_ms != self._asked_ms or self.ended or self.is_stopped:
             return

@@ -42,21 +42,22 @@ from pipeline.runtime import Backoff
 from pipeline.settings import PipelineSettings
 from pipeline.topic_records import Record
 from pipeline.topics import EnsuredTopics, TopicNames
+from source_log import readback
+from source_log.generation_fencing import Generations
+from source_log.lease import LeaseStatus
+from source_log.log_completeness import LogCompleteness
+from source_log.publisher import Publisher
+from source_log.readback import Readback
 from streaming import failures, service
 from streaming import processor as processor_module
 from streaming.failures import FailureKind
 from streaming.state_codec import ControlRow
 from streaming.topic_journal import Entries, PackedTopics
 from streaming.watchdog import BatchClock, Watchdog
-from tests.simulation import planted_edges
+from tests.simulation import planted_edges, planted_watcher
 from zk_source.election import candidacy
-from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_status
-from zk_source.log import readback
-from zk_source.log.publisher import Publisher
-from zk_source.log.readback import Readback
+from zk_source.election.candidacy import Candidacy, Proof, lease_status
 from zk_source.watcher.denied_paths import MAX_NAMED, DeniedPaths
-from zk_source.watcher.generation_fencing import Generations
-from zk_source.watcher.log_completeness import LogCompleteness
 from zk_source.watcher.pulse import Pulse
 from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
@@ -142,9 +143,9 @@ _TURNS_LATE = 3
 
 def reply_before_event() -> AbstractContextManager[None]:
     """Replies overtake the notifications that came before them: kazoo's two threads."""
-    real = Inbox.take
+    real = Inbox.pop
 
-    def take(self: Inbox, timeout_s: float) -> Item | None:
+    def pop(self: Inbox, timeout_s: float) -> Item | None:
         kept: deque[Item] = self.__dict__.setdefault("kept", deque())
         while (item := real(self, timeout_s)) is not None:
             if not isinstance(item, Notification):
@@ -156,19 +157,19 @@ def reply_before_event() -> AbstractContextManager[None]:
             return kept.popleft()
         return None
 
-    return _patched(Inbox, "take", take)
+    return _patched(Inbox, "pop", pop)
 
 
 def generation_reused() -> AbstractContextManager[None]:
     """A new watcher continues in the highest generation that it saw."""
 
-    def take_new(self: Generations, now_ms: int) -> None:
+    def begin_next(self: Generations, now_ms: int) -> None:
         if not self.generation:
             self._began_ms = now_ms
         self.generation = max(self._highest, self.generation, 1)
         self.seq = 0
 
-    return _patched(Generations, "take_new", take_new)
+    return _patched(Generations, "begin_next", begin_next)
 
 
 def digest_of_the_scan() -> AbstractContextManager[None]:
@@ -335,7 +336,7 @@ def lost_views_not_asked_for() -> AbstractContextManager[None]:
 
 def lost_head_unnoticed() -> AbstractContextManager[None]:
     """A watcher reads the end of the views, and never checks their beginning."""
-    return _patched(Readback, "_look_at_beginning", lambda *_: None)
+    return _patched(Readback, "_check_beginning", lambda *_: None)
 
 
 def old_value_proves_a_clock() -> AbstractContextManager[None]:
@@ -700,6 +701,7 @@ PLANTED: Mapping[str, Plant] = {
     "null passed over": null_passed_over,
     "every election called ours": every_election_called_ours,
     **planted_edges.PLANTED,
+    **planted_watcher.PLANTED,
     "strikes never reset": strikes_never_reset,
     "waiting counts as a strike": waiting_counts_as_a_strike,
     "late worker not known": late_worker_not_known,
@@ -762,6 +764,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "null passed over": (13, 20),
     "every election called ours": (59, 104),
     **planted_edges.CAUGHT_BY,
+    **planted_watcher.CAUGHT_BY,
     "strikes never reset": (73, 201),
     "waiting counts as a strike": (206, 265),
     "late worker not known": (62, 222),

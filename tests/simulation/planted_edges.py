@@ -111,12 +111,12 @@ def throttled_reads_taken_for_missing() -> AbstractContextManager[Any]:
 
 def throttled_answers_believed() -> AbstractContextManager[Any]:
     """An error in place of an answer counts as proof that the server is in contact with its leader."""
-    real = WatcherService._take_in_answer
+    real = WatcherService._handle_pulse
 
-    def take_in(self: WatcherService, reply: Reply) -> None:
+    def handle_pulse(self: WatcherService, reply: Reply) -> None:
         real(self, reply._replace(err=Err.OK) if reply.err == THROTTLED else reply)
 
-    return mock.patch.object(WatcherService, "_take_in_answer", take_in)
+    return mock.patch.object(WatcherService, "_handle_pulse", handle_pulse)
 
 
 def elections_checked_before_the_pause() -> AbstractContextManager[Any]:

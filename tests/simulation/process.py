@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tests.simulation.clock import Clock
 
-_WITHIN_S = 60.0
+_TIMEOUT_S = 60.0
 """In real time: what runs between two waits takes milliseconds."""
 
 
@@ -65,7 +65,7 @@ class Process:
 
     def _let_run(self) -> None:
         self._given.release()
-        if not self._back.acquire(timeout=_WITHIN_S):
+        if not self._back.acquire(timeout=_TIMEOUT_S):
             raise TimeoutError("a played process waits for something else than the clock")
         if self.has_ended:
             self._on_end(self._error)

@@ -13,7 +13,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import msgspec
+
 from controller_model.fold import projection
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import ZnodeChange
 from exporter.api import worker
 from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
@@ -25,20 +29,18 @@ from kcm.elect import run
 from pipeline import topic_probe, topic_reader
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
+from source_log import beats, fold_lag, log_writer, publisher, readback
+from source_log.publisher import Publisher
 from tests.simulation.kafka_clients import Admin, Consumer, Producer, Thread
 from tests.simulation.neighbour import EVERY, PARTITIONS
 from tests.simulation.sockets import Sockets
 from zk_source.config import WatchSettings
 from zk_source.election import candidacy
-from zk_source.log import beats, publisher, readback
-from zk_source.log.publisher import Publisher
 from zk_source.service import service
-from zk_source.watcher import fold_lag
 from zk_source.watcher.subscriptions import RecursiveWatches
 from zk_source.wire.inbox import Inbox
 
 if TYPE_CHECKING:
-    from controller_model.records.changes import ZnodeChange
     from tests.simulation.edge import Edge
     from tests.simulation.world import World
 
@@ -61,15 +63,18 @@ MESSAGES = (10, 60, 500)
 """The most changes of a message; seeds use one of these each."""
 
 
+_decoded = msgspec.json.Decoder(ZnodeChange).decode
+
+
 class NotedPublisher(Publisher):
     """The publisher, which reports each change to the oracle."""
 
     edge: Edge
 
-    def add(self, change: ZnodeChange) -> None:
+    def add(self, data: bytes, position: Position) -> None:
         """Append a change."""
-        self.edge.on_published(change)
-        super().add(change)
+        self.edge.on_published(_decoded(data))
+        super().add(data, position)
 
     def pump(self, *, to_the_end: bool = False) -> None:
         """Pass changes on to Kafka."""
@@ -190,7 +195,9 @@ def played(seed: int) -> Iterator[Stage]:
         (candidacy, "get_logger", logger),
         (run, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000, sleep=sleep)),
         (service, "WatchedEnsemble", sockets),
-        (service, "Publisher", noted),
+        (log_writer, "Publisher", noted),
+        (log_writer, "clock_ms", lambda: stage.wall),
+        (log_writer, "get_logger", logger),
         (service, "decode", lambda _request, body, _offset: body),
         (service, "steady_ms", lambda: stage.now),
         (service, "clock_ms", lambda: stage.wall),

@@ -36,7 +36,7 @@ class ZnodeTruth:
         self._controller, self._epoch = -1, -1
         if self.era:  # what a backup restored is not a transaction
             for path, znode in self._zk.tree.nodes.items():
-                self._take(path, znode.data, znode.czxid)
+                self._apply(path, znode.data, znode.czxid)
             self._applied = len(self._zk.history)
         self._note(0)
 
@@ -78,9 +78,9 @@ class ZnodeTruth:
         if step.znode is None:
             self._forget(step.path)
         else:
-            self._take(step.path, step.znode.data, step.znode.czxid)
+            self._apply(step.path, step.znode.data, step.znode.czxid)
 
-    def _take(self, path: str, data: bytes, czxid: int) -> None:
+    def _apply(self, path: str, data: bytes, czxid: int) -> None:
         if path.startswith(_IDS):
             self._live[int(path.removeprefix(_IDS))] = str(czxid)
         elif path.startswith(_DELETING):

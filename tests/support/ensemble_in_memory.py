@@ -19,7 +19,7 @@ from controller_model.records.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.records.views import ClusterView, LogView, ResyncWanted
+from controller_model.records.views import ClusterConfig, ClusterView, LogView, ResyncWanted
 from tests.support.samples import cluster_view
 from zk_source.watcher.commands import Command, Send
 from zk_source.watcher.subscriptions import Watches
@@ -219,7 +219,7 @@ def view(
     return cluster_view(
         at=AsOf("l", generation, seq),
         log=LogView(watcher=watcher, read_zxid=read_zxid),
-        cluster_id=cluster_id,
+        config=ClusterConfig(cluster_id=cluster_id),
         resync_wanted=wanted,
     )
 

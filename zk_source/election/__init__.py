@@ -1,4 +1,1 @@
-"""Decides which watcher of a cluster leads, and until when it can prove that.
-
-It may import `wire`.
-"""
+"""Decides which watcher of a cluster leads, and until when it can prove that."""

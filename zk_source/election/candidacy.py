@@ -1,7 +1,7 @@
 """Enters one watcher in the election of its cluster's leader: kazoo's lock in one session.
 
 The rule: a watcher that has won proves its lead again and again, as long as the main loop reports
-that it works (`keep`). A proof is one round trip, sync and then exists, that finds our election
+that it works (`report_alive`). A proof is one round trip, sync and then exists, that finds our election
 znode under our session. A proof counts from the moment at which it was requested. So a process that
 was paused holds an expired proof, and its next one fails. A lease is valid while its newest proof
 is.
@@ -11,7 +11,6 @@ would continue in its next session, where a znode that it failed to delete could
 for ever. The lock is fair, so each leader has a larger czxid than the one before it.
 """
 
-import enum
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from pipeline.clock import steady_ns
 from pipeline.runtime import get_logger
+from source_log.lease import LeaseStatus
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
 
@@ -55,16 +55,6 @@ class Proof(NamedTuple):
     asked_at: float
     lease_s: float
     """For how many seconds after `asked_at` the session lives, whatever happens to this process."""
-
-
-class LeaseStatus(enum.Enum):
-    """Whether the log may be written."""
-
-    VALID = "valid"
-    UNPROVEN = "unproven"
-    """This watcher leads, but cannot prove it now. Changes wait."""
-    LOST = "lost"
-    """Another watcher leads, or soon will. Changes that wait are dropped."""
 
 
 def lease_status(proof: Proof | None, *, invalidated_at: float, now: float) -> LeaseStatus:
@@ -119,8 +109,8 @@ class Candidacy:
         self.path = f"{there.chroot}{settings.election_path}/{settings.cluster}"
         self._proof: Proof | None = None
         """The newest proof; None while this watcher does not lead."""
-        self.czxid: int | None = None
-        """The czxid of the election znode: every generation of this term is at least this. None before the election is won."""
+        self.term: int | None = None
+        """The czxid of the election znode; None before the election is won."""
         self.refused = ""
         """What the ensemble lacks or does not allow; empty while there is no such problem."""
         self._chroot = there.chroot
@@ -129,7 +119,7 @@ class Candidacy:
         # With an ensemble that was restored from a backup, kazoo stays SUSPENDED for ever.
         self._most_silent_s = settings.most_silent_ms / _MS
         self._invalidated_at = 0.0
-        self._kept_at = now_s()
+        self._alive_at = now_s()
         self._down_since = now_s()
         self._connected = threading.Event()
         self._ended = threading.Event()
@@ -174,9 +164,9 @@ class Candidacy:
         self._client.start_async()
         self._thread.start()
 
-    def keep(self) -> None:
+    def report_alive(self) -> None:
         """Note that the main loop works, so that the lease is proved again."""
-        self._kept_at = now_s()
+        self._alive_at = now_s()
 
     def invalidate(self) -> None:
         """Stop publishing until there is a proof newer than now: another watcher may lead."""
@@ -240,13 +230,13 @@ class Candidacy:
 
     def _lead(self, node: str) -> None:
         """Prove that this watcher leads, until the session ends or the main loop stops working."""
-        self.keep()
+        self.report_alive()
         while not self._ended.is_set() and not self._stands_still() and self._prove(node):
             self._wake.wait(self.connection.lease_s / PROOFS_PER_LEASE)
             self._wake.clear()
 
     def _stands_still(self) -> bool:
-        still = now_s() - self._kept_at > STANDSTILL_S
+        still = now_s() - self._alive_at > STANDSTILL_S
         if still:
             get_logger("election").error(
                 "the watcher's main loop hangs: it gives up its lead", silent_s=STANDSTILL_S
@@ -268,7 +258,7 @@ class Candidacy:
             return False
         with self._mutex:
             if not self._ended.is_set():
-                self.czxid = stat.czxid
+                self.term = stat.czxid
                 self._proof = Proof(asked_at, self.connection.lease_s)
         self._on_change()
         return True

@@ -1,6 +1,6 @@
 """Selects which of a cluster's watchers writes the log: the elected one, while its lease is valid.
 
-The rule: a watcher publishes nothing without a valid lease. A lease is valid while its newest proof
+A watcher publishes nothing without a valid lease. A lease is valid while its newest proof
 is younger than the lease time, which is shorter than the session, and was requested after the lease
 was last invalidated. A lost connection invalidates the lease, and so does a record of another
 watcher. Without a valid lease, changes wait. When the session is gone, the waiting changes are
@@ -8,54 +8,25 @@ dropped and the watcher is a standby again. What it published before does no har
 old generation, and the new leader's generation is larger (`generation_fencing`).
 """
 
-from __future__ import annotations
-
 import socket
 import threading
-from typing import Self
 
 from pipeline.runtime import EnvironmentProblemError, KcmError, UsageError, get_logger
+from source_log.lease import Elector, LeaseStatus, SoleWatcher
 from zk_source.config import WatchSettings
-from zk_source.election.candidacy import Candidacy, LeaseStatus, now_s
+from zk_source.election.candidacy import Candidacy, now_s
 from zk_source.wire.kazoo_client import Outage
 
 _POLL_S = 0.2
 
 
-def make_elector(settings: WatchSettings) -> SoleWatcher | LeaderElector:
+def make_elector(settings: WatchSettings) -> Elector:
     """Return the elector that the settings name; without an election, the watcher runs alone."""
     log = get_logger("election").bind(cluster=settings.cluster)
     if settings.election_path:
         return LeaderElector(settings)
     log.info("no election_path is set: this watcher runs alone, without another to take over")
     return SoleWatcher()
-
-
-class SoleWatcher:
-    """The elector, and the lease, of a watcher that runs alone."""
-
-    czxid: int | None = None
-    status = LeaseStatus.VALID
-
-    def wait(self, stop: threading.Event) -> Self | None:
-        """Return at once; None when `stop` is set."""
-        return None if stop.is_set() else self
-
-    def keep(self) -> None:
-        """Do nothing: no other watcher can take over."""
-
-    def invalidate(self) -> None:
-        """Do nothing: there is no election to ask."""
-
-    def resign(self) -> None:
-        """Do nothing: no other watcher could lead."""
-
-    def close(self) -> None:
-        """Do nothing: no other watcher waits."""
-
-
-Lease = SoleWatcher | Candidacy
-"""The right to write the log for one term."""
 
 
 class LeaderElector:
@@ -78,8 +49,8 @@ class LeaderElector:
         while not stop.is_set():
             self._news.clear()
             if self._candidacy.status is LeaseStatus.VALID:
-                self._candidacy.keep()
-                self._log.info("elected: this watcher leads", czxid=self._candidacy.czxid)
+                self._candidacy.report_alive()
+                self._log.info("elected: this watcher leads", czxid=self._candidacy.term)
                 return self._candidacy
             self._replace_if_ended(stop)
             self._news.wait(_POLL_S)

@@ -1,4 +1,1 @@
-"""The running watcher: carries out commands, and serves its own metrics.
-
-It may import every subpackage of the watcher.
-"""
+"""The running watcher: carries out commands, and serves its own metrics."""

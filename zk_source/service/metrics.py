@@ -1,6 +1,6 @@
 """Serves the watcher's own metrics.
 
-The rule: instruments live on the registry that is passed in, all with a `cluster` label. Their
+Instruments live on the registry that is passed in, all with a `cluster` label. Their
 values come from the counts that the decisions and the publisher keep: each count is kept in one
 place.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from controller_model.records.changes import ChangeKind, SessionState
-from zk_source.zookeeper.server_health import ServerMetrics
+from zk_source.ensemble.server_health import ServerMetrics
 
 _DELAY_BUCKETS_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
@@ -39,8 +39,8 @@ TOTALS = {
     "normally 0.",
     "dropped_notifications": "Notifications dropped because too many waited; a resync follows each "
     "time.",
-    "dropped_changes": "Changes dropped because the pipeline's Kafka did not take them in time; a "
-    "resync follows.",
+    "dropped_changes": "Changes dropped because the pipeline's Kafka did not acknowledge them in time; "
+    "a resync follows.",
     "omitted_data": "Changes published without their data because they were too large for the log.",
     "published_bytes": "Bytes of changes that the pipeline's Kafka acknowledged.",
 }
@@ -99,13 +99,13 @@ class WatcherMetrics:
         for name, gauge in self._states.items():
             gauge.set(name is state)
 
-    def leads(self, *, leads: bool) -> None:
+    def leads(self, leads: bool) -> None:
         """Show whether this watcher may write the log."""
         self._leader.set(leads)
 
     def standby(self, dropped: int) -> None:
         """Show a watcher without a session. Its next counts begin at 0, with these dropped changes."""
-        self.leads(leads=False)
+        self.leads(False)
         self.session(SessionState.LOST)
         self.show({name: 0 for name in GAUGES if name in self._shown})
         self._shown = {"dropped_changes": dropped}

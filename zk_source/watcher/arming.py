@@ -1,6 +1,6 @@
 """Chooses how a connection watches, recursively or one-shot, and sets its watches on the server.
 
-The rule: recursive watches are tried first, one request at a time. After a refusal one-shot watches
+Recursive watches are tried first, one request at a time. After a refusal one-shot watches
 are used, and recursive ones are tried again later: after a day if the server does not know them,
 after a minute and then ever longer if it gave another error. A server before 3.6 answers that it
 does not know the request, and then closes the connection. The session survives, and the next
@@ -17,7 +17,7 @@ MAX_CLOSINGS = 3
 """Connections in a row that close at the request before that counts as a refusal."""
 
 CLOSED_AT_ONCE_MS = 1_000
-"""An old server closes the connection within milliseconds; a sick one is left after most of a session timeout."""
+"""An old server closes the connection within milliseconds; from one that does not answer, the client disconnects after most of a session timeout."""
 
 
 FIRST_PAUSE_MS = 60_000

@@ -1,6 +1,6 @@
 """The commands that the watcher decides on, in order, and the requests that wait for a reply.
 
-The rule: a decision is data that the service carries out. Nothing here acts, so decisions can be
+A decision is data that the service carries out. Nothing here acts, so decisions can be
 driven and checked without ZooKeeper, Kafka or a clock. A `ZnodeChange` is the command to publish
 it. A token is used once. A reply counts only while its request is known here: replies of an earlier
 connection, or to a walk that was given up, are dropped.
@@ -81,7 +81,7 @@ class Outbox:
         self._in_flight[self._token] = Sent(request, walk)
         self._commands.append(Send(self._token, request))
 
-    def take(self) -> list[Command]:
+    def pop_commands(self) -> list[Command]:
         """Return the commands and forget them."""
         commands, self._commands = self._commands, []
         return commands
@@ -91,7 +91,7 @@ class Outbox:
         sent = self._in_flight.get(token)
         return None if sent is None else sent.request
 
-    def answered(self, token: int) -> Sent | None:
+    def pop_request(self, token: int) -> Sent | None:
         """Remove and return the request that a reply belongs to; None when the reply no longer matters."""
         return self._in_flight.pop(token, None)
 

@@ -1,7 +1,7 @@
 """Tracks the znodes that ZooKeeper's ACLs deny to the watcher, and the bounded list of them in the log.
 
 The rule: the list covers every denied znode. When there are too many to name, the list has a path
-above them instead, so that no reader takes a denied znode for a deleted one. The heartbeat also
+above them instead, so that no reader counts a denied znode as deleted. The heartbeat also
 carries how many there are in all. This set is complete. It is bounded as `published` is, since a
 znode is either denied or published.
 """
@@ -83,13 +83,12 @@ def covering(paths: Collection[str], most: int = MAX_NAMED) -> tuple[str, ...]:
     ('/brokers/topics', '/controller')
     """
     named = set(paths)
-    while _are_too_many(named, most) and (deepest := max(map(_depth, named))) > 1:
+    while len(named) > most or sum(map(len, named)) > MAX_CHARACTERS:
+        deepest = max(map(_depth, named))
+        if deepest == 1:
+            break
         named = {_above(path) if _depth(path) == deepest else path for path in named}
     return tuple(sorted(path for path in named if named.isdisjoint(_all_above(path))))
-
-
-def _are_too_many(paths: Collection[str], most: int) -> bool:
-    return len(paths) > most or sum(map(len, paths)) > MAX_CHARACTERS
 
 
 def _all_above(path: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from before it are done.
 from collections import Counter
 from itertools import islice
 
-from zk_source.watcher.tree_walk import take_reads
+from zk_source.watcher.tree_walk import pop_reads
 from zk_source.wire.operations import Op, Read
 
 MAX_WAITING = 200_000
@@ -65,19 +65,17 @@ class DirtyPaths:
         self._waiting[read] = round_
         self._of_round[round_] += 1
 
-    def take(self, most: int) -> tuple[Read, ...]:
-        """Return at most `most` reads for one request, none of which is in flight already."""
+    def start_reads(self, most: int) -> tuple[Read, ...]:
+        """Return at most `most` reads for one request, which are in flight from now on; none was before."""
         free = (read for read in self._waiting if read not in self._reading)
-        reads = take_reads(list(islice(free, most))[::-1], most)
+        reads = pop_reads(list(islice(free, most))[::-1], most)
         for read in reads:
             self._reading[read] = self._waiting.pop(read)
         return reads
 
     def answered(self, read: Read) -> int:
         """Note that a read is no longer in flight; return its round."""
-        round_ = self._reading.pop(read, None)
-        if round_ is None:
-            return self.round
+        round_ = self._reading.pop(read)
         self._drop(round_)
         return round_
 

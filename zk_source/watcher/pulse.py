@@ -1,7 +1,7 @@
 """Tracks when the newest question that ZooKeeper has answered was asked.
 
-The rule: an answer counts from the moment of its question, as a proof of the lease does, so a
-process that was paused does not take an old answer for a new one. The question is a sync, which a
+The rule: an answer counts from the moment of its question, as a proof of the lease does, so to a
+process that was paused an old answer does not look new. The question is a sync, which a
 server answers only after it has heard from its leader. So a server that lags or is cut off is
 noticed, as well as a silent one. An error instead of an answer, such as from a server that
 throttles its clients, shows nothing about the leader.

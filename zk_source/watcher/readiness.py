@@ -62,7 +62,7 @@ class ReadinessCheck:
         self._retry_at_ms = 0
         self._retry_ms = FIRST_RETRY_MS
 
-    def saw(self, zxid: int) -> None:
+    def observe_zxid(self, zxid: int) -> None:
         """Note the zxid of a reply."""
         self._highest_zxid = max(self._highest_zxid, zxid)
 

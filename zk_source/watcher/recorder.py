@@ -9,18 +9,22 @@ was published. No clock: the caller passes times.
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from controller_model.records.changes import (
-    VERSION,
+    MAX_CHANGE_BYTES,
     ChangeKind,
     SessionState,
     ZnodeChange,
     data_fields,
     digest_text,
+    encode_change,
     znode_digest,
 )
 from controller_model.sources.zookeeper.znode_kinds import published_data
+from source_log.generation_fencing import Generations
+from source_log.recorder import LogRecorder
 from zk_source.watcher.denied_paths import MAX_NAMED, DeniedPaths
-from zk_source.watcher.generation_fencing import Generations
 from zk_source.wire.operations import ZnodeData
 
 _REDUCED = "/config/"
@@ -68,22 +72,16 @@ class Published:
             self._digest ^= znode_digest(path, mzxid)
 
 
-class Recorder:
+class Recorder(LogRecorder):
     """Makes the changes of one cluster's watcher, in order."""
 
     def __init__(self, cluster: str, generations: Generations) -> None:
-        self._cluster = cluster
-        self._generations = generations
+        super().__init__(cluster, generations)
         self._resync = 0
         self.published = Published()
         self.denied = DeniedPaths()
-        self.dropped = 0
-        """Changes dropped since the watcher started, because they could not be buffered."""
-        self.clock_ahead_ms = 0
-        """How far this machine's clock was set forward since the watcher started, in ms. Decisions
-        run on the steady clock, the log carries the machine's."""
-        self.sends_beats = False
-        """Whether beats are sent, directly to the views; heartbeats carry this."""
+        self.omitted = 0
+        """Changes that were too large for the log and were encoded without their data."""
 
     def value(self, path: str, znode: ZnodeData, zxid: int, now_ms: int) -> ZnodeChange | None:
         """Return a `set`; None when readers know the value already."""
@@ -131,7 +129,7 @@ class Recorder:
     def resync_started(
         self, now_ms: int, *, reason: str, answers: int | None, rebase: bool
     ) -> ZnodeChange:
-        """Return the start of a resync. From here on, readers take nothing for certain."""
+        """Return the start of a resync. From here on, readers count nothing as proved."""
         self._resync += 1
         self.published = Published()
         self.denied.clear()
@@ -178,16 +176,17 @@ class Recorder:
 
     def _denied(self) -> dict[str, Any]:
         named = self.denied.named
-        return {"denied": named, "denied_more": len(self.denied) - len(named)} if named else {}
+        return {"denied": named, "denied_more": len(self.denied) - len(named)}
+
+    def encode(self, change: ZnodeChange) -> bytes:
+        """Return a change as the log carries it: without its data if that is too large."""
+        data = encode_change(change)
+        if len(data) <= MAX_CHANGE_BYTES:
+            return data
+        self.omitted += 1
+        return encode_change(
+            msgspec.structs.replace(change, data=None, data_base64=None, data_omitted=True)
+        )
 
     def _change(self, kind: ChangeKind, now_ms: int, **fields: Any) -> ZnodeChange:
-        return ZnodeChange(
-            v=VERSION,
-            cluster=self._cluster,
-            generation=self._generations.generation,
-            watcher=self._generations.name,
-            seq=self._generations.next_seq(),
-            kind=kind,
-            observed_at=now_ms + self.clock_ahead_ms,
-            **fields,
-        )
+        return ZnodeChange(**self.next_header(now_ms), kind=kind, **fields)

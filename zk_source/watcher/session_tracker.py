@@ -33,16 +33,12 @@ class SessionTracker:
         if self.connected:
             self._down_since_ms = now_ms
         self.connected = False
-        self._set(state, now_ms)
+        self.report(state, now_ms)
 
     def watches_lost(self, now_ms: int) -> None:
         """Note that events were missed on a live connection."""
         if self.watching:
-            self._set(SessionState.SUSPENDED, now_ms)
-
-    def resync_began(self, now_ms: int) -> None:
-        """Note that a resync has begun."""
-        self._set(SessionState.CONNECTED, now_ms)
+            self.report(SessionState.SUSPENDED, now_ms)
 
     def down_ms(self, now_ms: int) -> int:
         """Return for how many ms there has been no connection; 0 while there is one."""
@@ -52,7 +48,8 @@ class SessionTracker:
         """Count again from now: a new client tries to connect."""
         self._down_since_ms = now_ms
 
-    def _set(self, state: SessionState, now_ms: int) -> None:
+    def report(self, state: SessionState, now_ms: int) -> None:
+        """Report this state from now on: CONNECTED when a resync begins."""
         if state is not self.state:
             self.state = state
             self.since_ms = now_ms

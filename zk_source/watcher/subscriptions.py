@@ -1,6 +1,6 @@
 """Defines how the watcher learns of changes: what to ask for, what an event means, what to read.
 
-The rule: a way of subscribing knows no socket and no clock. It decides which requests arm it on a
+A way of subscribing knows no socket and no clock. It decides which requests arm it on a
 new connection, which reads follow from an event, and which from an answer. There are two ways. With
 both, every change that lasts leads to a read that was sent after it:
 
@@ -88,7 +88,7 @@ class RecursiveWatches:
         """Return the reads of the subtrees' roots."""
         return [_first_read(root) for root in WATCHED_SUBTREES]
 
-    def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:  # noqa: ARG002 - every walk is alike
+    def reads_after_walk(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:  # noqa: ARG002 - every walk is alike
         """Return reads of a container's children; of a published znode's children only if it has any."""
         path = read[1]
         if isinstance(result, ZnodeData):
@@ -97,7 +97,7 @@ class RecursiveWatches:
             return [_first_read(f"{path}/{name}") for name in sorted(result.names)]
         return ()
 
-    def live_on(self, read: Read, result: Result) -> Sequence[Read]:  # noqa: ARG002 - see below
+    def reads_after_change(self, read: Read, result: Result) -> Sequence[Read]:  # noqa: ARG002 - see below
         """Return nothing: each znode below has its own event."""
         return ()
 
@@ -145,7 +145,7 @@ class OneShotWatches:
             self._note(reads)
         return reads
 
-    def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:
+    def reads_after_walk(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:
         """Return the reads that follow, known or not.
 
         A reconciliation notes nothing as known. What it meets first must still be found by events;
@@ -157,12 +157,14 @@ class OneShotWatches:
             self._note(more)
         return more
 
-    def live_on(self, read: Read, result: Result) -> Sequence[Read]:
+    def reads_after_change(self, read: Read, result: Result) -> Sequence[Read]:
         """Return the reads that follow and are not known yet, and note them as known."""
         self._forget_absent(read, result)
         if not isinstance(result, Refused):
             self._note([read])
-        more = [(op, path) for op, path in self._next(read, result) if not self._knows(op, path)]
+        more = [
+            each for each in self._next(read, result) if each[1] not in self._known.get(each[0], ())
+        ]
         self._note(more)
         return more
 
@@ -180,9 +182,6 @@ class OneShotWatches:
                 if op is Op.GET_DATA and is_partition_directory(directory):
                     return ((Op.GET_CHILDREN, directory),)
         return ()
-
-    def _knows(self, op: Op, path: str) -> bool:
-        return op in self._known and path in self._known[op]
 
     def _note(self, reads: Iterable[Read]) -> None:
         for op, path in reads:
@@ -214,15 +213,12 @@ def is_container(path: str) -> bool:
     return _CONTAINER.fullmatch(path) is not None
 
 
-def _container() -> re.Pattern[str]:
-    """Return the pattern of the paths above those that are published."""
-    above = {
-        kind.value[: slash.start()] for kind in ZnodeKind for slash in re.finditer("/", kind.value)
-    }
-    return re.compile("|".join(re.sub("<.*?>", "[^/]+", path) for path in sorted(above - {""})))
-
-
-_CONTAINER = _container()
+_ABOVE_PUBLISHED = {
+    kind.value[: slash.start()] for kind in ZnodeKind for slash in re.finditer("/", kind.value)
+}
+_CONTAINER = re.compile(
+    "|".join(re.sub("<.*?>", "[^/]+", path) for path in sorted(_ABOVE_PUBLISHED - {""}))
+)
 
 
 def read_of(path: str) -> Read:

@@ -1,6 +1,6 @@
 """Reads changed paths at once and the whole tree in walks, and turns values into changes.
 
-The rule: everything is read on one connection and handled in the order of the replies, so the
+Everything is read on one connection and handled in the order of the replies, so the
 newest reply about a path is right, whatever asked for it. Changed paths are read before a walk
 continues. Bounds: the requests in flight that the way of watching allows, and the changed paths
 that may wait. A reconciliation remembers the paths that it has met.
@@ -52,23 +52,23 @@ class TreeReader:
         first = self._arming.subscription.start_walk(resync=purpose is Purpose.RESYNC)
         self.walk = TreeWalk(purpose, first, reads_per_s)
 
-    def forget(self) -> None:
+    def abandon_reads(self) -> None:
         """Give up all reads: values or events were missed, and a resync follows."""
         self._outbox.forget(lambda sent: not isinstance(sent.request, AddWatch))
         self.walk = None
         self.dirty.clear()
 
-    def ask_for_changed(self) -> None:
+    def read_changed(self) -> None:
         """Send reads of changed paths while few are in flight."""
         if not len(self.dirty):
             return
         way = self._arming.subscription
         in_flight = self._outbox.count(_is_live)
-        while in_flight < way.live_window and (reads := self.dirty.take(way.most_reads)):
+        while in_flight < way.live_window and (reads := self.dirty.start_reads(way.most_reads)):
             self._outbox.send(way.request(reads))
             in_flight += 1
 
-    def walk_on(self, now_ms: int) -> Purpose | None:
+    def continue_walk(self, now_ms: int) -> Purpose | None:
         """Send the next reads of the walk; return its purpose when it has just ended."""
         walk = self.walk
         if walk is None:
@@ -78,7 +78,7 @@ class TreeReader:
         while (
             in_flight < way.walk_window
             and self.room
-            and (reads := walk.take(way.most_reads, now_ms))
+            and (reads := walk.start_reads(way.most_reads, now_ms))
         ):
             self._outbox.send(way.request(reads), walk=walk)
             in_flight += 1
@@ -117,19 +117,17 @@ class TreeReader:
             if live:
                 problem = self._after_live_value(read, result, round_) or problem
             elif isinstance(sent.walk, TreeWalk):
-                self._after_walk_value(sent.walk, read, result)
+                resync = sent.walk.purpose is Purpose.RESYNC
+                more = self._arming.subscription.reads_after_walk(read, result, resync=resync)
+                sent.walk.on_answer(more)
+                if not resync:
+                    sent.walk.met.add(read[1])
         return problem
-
-    def _after_walk_value(self, walk: TreeWalk, read: Read, result: Result) -> None:
-        resync = walk.purpose is Purpose.RESYNC
-        walk.learn(self._arming.subscription.walk_on(read, result, resync=resync))
-        if not resync:
-            walk.met.add(read[1])
 
     def _after_live_value(self, read: Read, result: Result, round_: int | None) -> str | None:
         if self.walk is not None and self.walk.unmet:
             self.walk.unmet.discard(read)
-        for more in self._arming.subscription.live_on(read, result):
+        for more in self._arming.subscription.reads_after_change(read, result):
             if self.dirty.full:
                 return "more changed paths than the memory allows"
             self.dirty.mark(more, round_)

@@ -1,6 +1,6 @@
 """Walks the whole tree: which reads, in which order, how fast.
 
-The rule: a walk only keeps what is to be read next. The way of watching decides what that is, and
+A walk has only the list of what is to be read next. The way of watching decides what that is, and
 `tree_reader` publishes. The walk is depth first, so it is bounded by the widest level that it has
 listed and not yet read. Watches are armed before a walk begins, or by its own reads, so a znode
 that appears in a part already read brings an event.
@@ -49,21 +49,21 @@ class TreeWalk:
         """Whether everything was read and answered."""
         return not self._frontier and not self._unanswered
 
-    def take(self, most: int, now_ms: int) -> tuple[Read, ...]:
+    def start_reads(self, most: int, now_ms: int) -> tuple[Read, ...]:
         """Return the next reads for one request, at most `most`; empty when none may be sent now."""
-        reads = take_reads(self._frontier, min(self._pace.allowed(now_ms), most))
+        reads = pop_reads(self._frontier, min(self._pace.allowed(now_ms), most))
         self._pace.spend(len(reads))
         self._unanswered += len(reads)
         return reads
 
-    def learn(self, more: Sequence[Read]) -> None:
+    def on_answer(self, more: Sequence[Read]) -> None:
         """Note that one read was answered, and what is to be read after it."""
         self._unanswered -= 1
         self._frontier.extend(reversed(more))
 
 
 class ReadPace:
-    """A cap on reads per second; at most a moment's unused allowance is kept.
+    """A cap on reads per second; at most `burst` unused reads are saved up.
 
     >>> pace = ReadPace(reads_per_s=1000, burst=100)
     >>> pace.allowed(0), pace.spend(100), pace.allowed(0), pace.allowed(50)
@@ -88,13 +88,13 @@ class ReadPace:
         self._left -= reads
 
 
-def take_reads(frontier: list[Read], most: int) -> tuple[Read, ...]:
+def pop_reads(frontier: list[Read], most: int) -> tuple[Read, ...]:
     """Remove from the frontier's end what fits into one request, and return it."""
     size = 0
-    taken: list[Read] = []
-    while frontier and len(taken) < most:
+    reads: list[Read] = []
+    while frontier and len(reads) < most:
         size += len(frontier[-1][1].encode()) + _READ_OVERHEAD_BYTES
-        if taken and size > MAX_REQUEST_BYTES:
+        if reads and size > MAX_REQUEST_BYTES:
             break
-        taken.append(frontier.pop())
-    return tuple(taken)
+        reads.append(frontier.pop())
+    return tuple(reads)

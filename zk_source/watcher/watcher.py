@@ -1,6 +1,6 @@
 """Makes the watcher's decisions: when to read, to resync, to publish, to give up.
 
-The rule: no socket, no thread, no clock. The `on_...` methods report what happened, each with the
+No socket, no thread, no clock. The `on_...` methods report what happened, each with the
 time; `commands()` returns what to do, in order. So a simulation drives the same decisions as a real
 ensemble.
 
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from controller_model.records.changes import SessionState
 from controller_model.records.views import ClusterView
+from source_log.generation_fencing import FencingDecision, Generations, OtherWatcher
 from zk_source.watcher.arming import Arming
 from zk_source.watcher.commands import (
     Command,
@@ -24,14 +25,12 @@ from zk_source.watcher.commands import (
     ReplaceClient,
     Sent,
 )
-from zk_source.watcher.generation_fencing import FencingDecision, Generations
 from zk_source.watcher.readiness import PROBE, ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.session_tracker import SessionTracker
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.tree_reader import TreeReader
 from zk_source.watcher.tree_walk import Purpose
-from zk_source.wire.inbox import OtherWatcher
 from zk_source.wire.operations import (
     AddWatch,
     Err,
@@ -55,7 +54,7 @@ _POLL_MS = 200
 """The longest wait between two checks of what is due."""
 
 _DENIED_INTERVAL_MS = 1_000
-"""The shortest time between heartbeats that name newly denied paths: until then, what those paths hold counts as live."""
+"""The shortest time between heartbeats that name newly denied paths: until then, what is below those paths counts as live."""
 
 _WALK_POLL_MS = 5
 """The longest wait while a walk's allowance of reads is used up."""
@@ -94,14 +93,14 @@ class Watcher:
         *,
         intervals: Intervals | None = None,
         watches: Watches = Watches.AUTO,
-        elected: int | None = None,
+        term: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._intervals = intervals or Intervals()
         self._out = Outbox()
         self._arming = Arming(watches, self._out)
         self._readiness = ReadinessCheck()
-        self.generations = Generations(name, elected=elected)
+        self.generations = Generations(name, term=term)
         self.recorder = Recorder(cluster, self.generations)
         self.reader = TreeReader(self.recorder, self._out, self._arming)
         self.session = SessionTracker(now_ms)
@@ -126,7 +125,7 @@ class Watcher:
 
     def commands(self) -> list[Command]:
         """Return the commands in order and forget them."""
-        return self._out.take()
+        return self._out.pop_commands()
 
     def request(self, token: int) -> Request | None:
         """Return a request that waits for its reply; None when the reply no longer matters."""
@@ -172,7 +171,7 @@ class Watcher:
         self, token: int, zxid: int, err: int, results: Sequence[Result], now_ms: int
     ) -> None:
         """Handle the answer to a request; an answer from an earlier connection is ignored."""
-        sent = self._out.answered(token)
+        sent = self._out.pop_request(token)
         if sent is None or err == Err.CONNECTION_LOSS:
             return  # a change of the session's state follows
         match sent.request:
@@ -185,14 +184,14 @@ class Watcher:
             case SingleRead():
                 found = results if err == Err.OK else (Refused(err),)
                 self._on_reads(sent, zxid, Err.OK, found, now_ms)
-        self._readiness.saw(zxid)
+        self._readiness.observe_zxid(zxid)
 
     def on_tick(self, now_ms: int) -> None:
         """Do what is due. Called after everything else that happened, and when time passes."""
         self._check_connection(now_ms)
         self._start_what_is_due(now_ms)
-        self.reader.ask_for_changed()
-        ended = self.reader.walk_on(now_ms)
+        self.reader.read_changed()
+        ended = self.reader.continue_walk(now_ms)
         if ended is not None:
             self._on_walk_ended(ended, now_ms)
         if now_ms >= self._heartbeat_at or self._is_denied_news(now_ms):
@@ -204,7 +203,7 @@ class Watcher:
         watcher, generation = view.log.watcher, view.as_of.generation
         decision = self.generations.judge_view(watcher, generation, now_ms)
         if decision is not FencingDecision.IGNORE:
-            self._take_new_generation(watcher, generation, now_ms)
+            self._request_new_generation(watcher, generation, now_ms)
         wanted = self._readiness.unanswered
         if wanted is not None and self.generations.generation:
             self._request_resync(f"asked for: {wanted.reason}")
@@ -213,7 +212,7 @@ class Watcher:
         """Handle a record that another watcher wrote under our cluster's name."""
         match self.generations.judge_record(other.watcher, other.generation, now_ms):
             case FencingDecision.TAKE_NEW_GENERATION:
-                self._take_new_generation(other.watcher, other.generation, now_ms)
+                self._request_new_generation(other.watcher, other.generation, now_ms)
             case FencingDecision.GIVE_WAY:
                 clock_ms = now_ms + self.recorder.clock_ahead_ms
                 age_s = max(0, clock_ms - other.observed_at) / 1000
@@ -227,7 +226,7 @@ class Watcher:
                 pass
 
     def on_views_cut(self) -> None:
-        """Note that Kafka has lost views: the fold takes them for published, and a resync makes it publish all."""
+        """Note that Kafka has lost views, which the fold counts as published: a resync makes it publish all."""
         if self.generations.generation:
             self._request_resync("the pipeline's Kafka has lost views")
 
@@ -328,7 +327,7 @@ class Watcher:
     def _start_resync(self, request: _ResyncRequest, now_ms: int, *, rebase: bool) -> None:
         self._requested = None
         if request.new_generation or not self.generations.generation:
-            self.generations.take_new(now_ms)
+            self.generations.begin_next(now_ms)
         self.resyncs += 1
         answers = self._readiness.answer()
         self._out.add(
@@ -339,7 +338,7 @@ class Watcher:
         if rebase:
             self._readiness.rebased_at(self.generations.position)
             self._out.warn("ZooKeeper's history was replaced: the resync is a rebase")
-        self.session.resync_began(now_ms)
+        self.session.report(SessionState.CONNECTED, now_ms)
         self._heartbeat(now_ms)
         self.reader.start_walk(Purpose.RESYNC, self._intervals.resync_reads_per_s)
 
@@ -382,7 +381,7 @@ class Watcher:
         self._request_resync(reason, not_before_ms=now_ms + pause_ms)
         self._out.warn("a resync is needed", reason=reason)
 
-    def _take_new_generation(self, other: str, generation: int, now_ms: int) -> None:
+    def _request_new_generation(self, other: str, generation: int, now_ms: int) -> None:
         if self._requested is not None and self._requested.new_generation:
             return  # that resync is due already
         self._stop_reading()
@@ -395,7 +394,7 @@ class Watcher:
         )
 
     def _stop_reading(self) -> None:
-        self.reader.forget()
+        self.reader.abandon_reads()
         self._readiness.stop()
 
     def _is_denied_news(self, now_ms: int) -> bool:

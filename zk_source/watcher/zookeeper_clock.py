@@ -13,7 +13,7 @@ shift ZooKeeper's.
 
 from typing import NamedTuple
 
-_HELD_MS = 10_000
+_FOLLOW_TIMEOUT_MS = 10_000
 """How long to wait for the value of a change before another change is followed."""
 
 _APART_MS = 2_000
@@ -47,12 +47,14 @@ class ZookeeperClock:
 
     def on_notification(self, path: str, complete_as_of_ms: int | None, now_ms: int) -> None:
         """Note that a znode was created or set, and as of when the log held all that ZooKeeper had."""
-        held = self._noticed
-        if complete_as_of_ms is None or (held and now_ms - held.at_ms <= _HELD_MS):
+        followed = self._noticed
+        if complete_as_of_ms is None or (
+            followed and now_ms - followed.at_ms <= _FOLLOW_TIMEOUT_MS
+        ):
             return
         self._new = self._new or _Noticed(path, complete_as_of_ms, now_ms)
 
-    def on_carried_out(self) -> None:
+    def on_published(self) -> None:
         """Note that every value from before the newest notification has been published."""
         if self._new is not None:
             self._noticed, self._new = self._new, None
@@ -63,14 +65,14 @@ class ZookeeperClock:
 
     def on_value(self, path: str, mtime: int, now_ms: int) -> None:
         """Note a value that is published now, and when it was set by ZooKeeper's clock."""
-        held = self._noticed
-        if held is None or path != held.path:
+        followed = self._noticed
+        if followed is None or path != followed.path:
             return
         self._noticed = None
-        new = _Moment(now_ms, mtime - now_ms, mtime - held.after_ms)
+        new = _Moment(now_ms, mtime - now_ms, mtime - followed.after_ms)
         *_, last = self._moments or (None,)
         if last is not None and now_ms - last.at_ms < _APART_MS:
-            new = _Moment(last.at_ms, *_leaves_open(last, new))
+            new = _Moment(last.at_ms, *_bounds_of(last, new))
             self._moments = (*self._moments[:-1], new)
         else:
             self._moments = (*self._moments, new)[-2:]
@@ -83,9 +85,9 @@ class ZookeeperClock:
         """
         if len(self._moments) < 2:  # noqa: PLR2004  # two moments must agree
             return None
-        least, most = (bound - clock_ahead_ms for bound in _leaves_open(*self._moments))
+        least, most = (bound - clock_ahead_ms for bound in _bounds_of(*self._moments))
         return max(0, least) + min(0, most)
 
 
-def _leaves_open(*moments: _Moment) -> tuple[int, int]:
+def _bounds_of(*moments: _Moment) -> tuple[int, int]:
     return min(each.least_ms for each in moments), max(each.most_ms for each in moments)

@@ -1,7 +1,7 @@
 # ruff: noqa: SLF001 -- kazoo has no public hook for its connection handler, its queue, its socket or its state
 """Provides kazoo's client with a connection handler that keeps socket order and sends many reads at once.
 
-The rule: kazoo connects, authenticates, pings, and keeps the session. What the socket brings for us
+Kazoo connects, authenticates, pings, and keeps the session. What the socket brings for us
 goes into one inbox, in the order of its arrival, on the thread that read it. kazoo's own callbacks
 run on two threads, which loses the order, so none is used. kazoo's session states are put into the
 inbox on that same thread.

@@ -1,6 +1,6 @@
 """Holds the watcher's one queue: notifications, replies and session states in socket order.
 
-The rule: one thread puts what the socket brings, in the order of its arrival, and one thread takes
+The rule: one thread puts what the socket brings, in the order of its arrival, and one thread pops
 it. Bounded: at most `most_events` notifications wait. Further ones are dropped and counted, with
 one `Overflow` in their place; the watcher then resyncs. Replies are bounded by the reads that the
 watcher has in flight.
@@ -11,10 +11,7 @@ import threading
 import time
 from typing import NamedTuple
 
-import msgspec
-
-from controller_model.records.changes import Int64
-from controller_model.records.views import ClusterView
+from source_log.readback import ReadBack
 
 MAX_EVENTS = 200_000
 """Notifications that may wait: about 30 MB, and more than any burst that the watcher keeps up with."""
@@ -46,27 +43,13 @@ class SessionChanged(NamedTuple):
 
 
 class Overflow(NamedTuple):
-    """Notifications were dropped here; their number is known when this is taken."""
+    """Notifications were dropped here; their number is known when it is popped."""
 
     dropped: int
 
 
-class OtherWatcher(msgspec.Struct, frozen=True):
-    """A change that another watcher wrote after our start, reduced to who wrote it and when."""
-
-    cluster: str
-    watcher: str
-    generation: Int64
-    """A generation that no record can hold must not be followed: none of ours could be above it."""
-    observed_at: Int64
-
-
-class ViewsCut(NamedTuple):
-    """Kafka no longer holds views that were read back, or were next to be read."""
-
-
-Item = Notification | Reply | SessionChanged | Overflow | ClusterView | OtherWatcher | ViewsCut
-"""What the queue holds; a ClusterView is the fold's view of our cluster."""
+Item = Notification | Reply | SessionChanged | Overflow | ReadBack
+"""What the queue holds."""
 
 
 class Inbox:
@@ -95,8 +78,8 @@ class Inbox:
             if self._dropped == 1:
                 self._queue.put(Overflow(0))
 
-    def take(self, timeout_s: float, *, pause_s: float = 0.0) -> Item | None:
-        """Return the next item, None when none arrives in time. `pause_s`: wait that long before taking any."""
+    def pop(self, timeout_s: float, *, pause_s: float = 0.0) -> Item | None:
+        """Return the next item, None when none arrives in time. `pause_s`: wait that long before."""
         if pause_s:
             time.sleep(pause_s)
         try:

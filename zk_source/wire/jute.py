@@ -1,6 +1,6 @@
 """Encodes requests in ZooKeeper's serialization (jute), and decodes their replies.
 
-The rule: encode and decode only; what a value means is decided elsewhere. The chroot is added to
+Encode and decode only; what a value means is decided elsewhere. The chroot is added to
 each path here and removed again; no other part of the watcher knows it. Sources:
 org.apache.zookeeper.{ZooDefs, MultiOperationRecord, MultiResponse} (ZooKeeper 3.8), and
 zookeeper.jute, whose single reads are the same in 3.4.

@@ -1,7 +1,7 @@
 # ruff: noqa: SLF001 -- kazoo has no public hook for its connection handler
 """Makes every kazoo client of kcm: with our connection handler, and without kazoo's own log.
 
-The rule: every client takes hosts, credentials and certificates from the settings, verifies host
+Every client takes hosts, credentials and certificates from the settings, verifies host
 names, and reconnects by itself. A kazoo client here knows no chroot.
 """
 
@@ -102,8 +102,8 @@ def make_client(
 ) -> tuple[KazooClient, HandlerT]:
     """Return a client that is not started, and its connection handler, which is made with `options`.
 
-    Pauses between attempts to reach all hosts double up to `most_reconnect_s`, so that a sick
-    ensemble is not flooded with them.
+    Pauses between attempts to reach all hosts double up to `most_reconnect_s`, so that an
+    overloaded ensemble is not flooded with them.
     """
     retry = KazooRetry(
         max_tries=-1,

@@ -1,6 +1,6 @@
 """Defines what the watcher asks ZooKeeper for, and what ZooKeeper answers.
 
-The rule: values only. `jute` knows their bytes and `connection` sends them; the decisions of
+Values only. `jute` knows their bytes and `connection` sends them; the decisions of
 `watcher` need neither. Every path here is without the chroot.
 """
 

@@ -1,6 +1,6 @@
 """Says what to correct when a ZooKeeper cannot be reached over TLS.
 
-The rule: the advice depends on who refused whom, and on which settings exist. It does not depend on
+The advice depends on who refused whom, and on which settings exist. It does not depend on
 the text of a refusal, which is OpenSSL's or Java's and may change with each of their releases.
 """
 

@@ -66,7 +66,7 @@ from tests.support.scripted_operations import (
     StallBroker,
 )
 from tests.support.waiting import wait_until
-from zk_source.zookeeper.four_letter_words import four_letter_word
+from zk_source.ensemble.four_letter_words import four_letter_word
 
 BROKER_IDS = (0, 1, 2)
 SESSION_TIMEOUT_MS = 9000  # what each kill and each bounce waits for

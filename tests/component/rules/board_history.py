@@ -46,7 +46,7 @@ from tests.support.samples import (
     topic_view,
 )
 from zk_source.service.metrics import WatcherMetrics
-from zk_source.zookeeper.server_figures import ServerFigures
+from zk_source.ensemble.server_figures import ServerFigures
 
 INTERVAL_S = 15
 WELL_S = 1800

@@ -13,7 +13,7 @@ from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from tests.support.waiting import wait_until
-from zk_source.zookeeper.server_health import ServerMetrics, ask_server, watched_health
+from zk_source.ensemble.server_health import ServerMetrics, ask_server, watched_health
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from kcm.stack.prometheus import Prometheus
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 from tests.support.waiting import wait_until
-from zk_source.zookeeper.four_letter_words import four_letter_word
+from zk_source.ensemble.four_letter_words import four_letter_word
 
 SESSION_TIMEOUT_MS = 2000
 

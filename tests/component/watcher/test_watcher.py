@@ -46,7 +46,7 @@ from tests.component.watcher.watching import (
 )
 from tests.support.topic_changes import alter_topic
 from tests.support.waiting import DEADLINE_S, wait_until
-from zk_source.log import readback
+from source_log import readback
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 

@@ -31,7 +31,7 @@ from tests.component.watcher.watching import (
 from tests.support.release_jars import jars_of
 from tests.support.releases import ZOOKEEPER_3_4
 from tests.support.waiting import wait_until
-from zk_source.zookeeper.four_letter_words import four_letter_word
+from zk_source.ensemble.four_letter_words import four_letter_word
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 

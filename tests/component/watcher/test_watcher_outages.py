@@ -25,7 +25,7 @@ from tests.component.watcher.watching import (
     watching,
 )
 from tests.support.waiting import wait_until
-from zk_source.log.readback import _BEGINNING_INTERVAL_S
+from source_log.readback import _BEGINNING_INTERVAL_S
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 

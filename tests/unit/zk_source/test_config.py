@@ -11,7 +11,6 @@ import pytest
 from puresasl import mechanisms  # type: ignore[import-untyped]  # it has no types
 from puresasl.client import SASLClient  # type: ignore[import-untyped]  # it has no types
 
-from controller_model.records.completeness import LATE_BEATS_MS
 from pipeline.runtime import UsageError
 from pipeline.settings import describe, load
 from zk_source.config import WatchSettings
@@ -38,10 +37,8 @@ def test_a_connect_string_is_hosts_and_a_chroot(connect: str, hosts: str, chroot
         {"zookeeper": "zk"},
         {"zookeeper": "zk:2181//x"},
         {"zookeeper": ""},
-        {"cluster": "a b"},
         {"zk_auth": "kafka:secret"},
         {"zk_auth": "digest:kafka"},
-        {"heartbeat_s": 0},
         {"reconciliation_interval_s": -1},
         {"zk_tls_ca": "/somewhere.pem"},
         {"zk_tls": True, "zk_tls_ca": "/nowhere/ca.pem"},
@@ -123,9 +120,3 @@ def test_kerberos_settings_reach_the_sasl_library(monkeypatch: pytest.MonkeyPatc
     ]
     with pytest.raises(UsageError, match="needs the service's name"):
         load(WatchSettings, zk_auth="gssapi::kcm@EXAMPLE.COM")
-
-
-def test_the_description_of_beats_gives_the_limit_of_the_status() -> None:
-    """The setting does not load the model's views for one number, so the text repeats it."""
-    description = WatchSettings.model_fields["beat_s"].description or ""
-    assert f"{LATE_BEATS_MS / 1000} s" in description

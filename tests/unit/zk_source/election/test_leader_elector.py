@@ -12,10 +12,10 @@ import structlog
 
 from pipeline.runtime import EnvironmentProblemError, UnreachableError
 from pipeline.settings import load
+from source_log.lease import LeaseStatus, SoleWatcher
 from zk_source.config import WatchSettings
 from zk_source.election import leader_elector
-from zk_source.election.candidacy import LeaseStatus
-from zk_source.election.leader_elector import LeaderElector, SoleWatcher, make_elector
+from zk_source.election.leader_elector import LeaderElector, make_elector
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -30,7 +30,7 @@ class FakeCandidacy:
         assert (settings.cluster, bool(identifier)) == ("prod", True)
         self.on_change = on_change
         self.path = "/election/prod"
-        self.czxid = 7
+        self.term = 7
         self.won = self.ended = self.is_silent_for_too_long = False
         self.silent_s = 0.0
         self.refused = ""
@@ -46,9 +46,9 @@ class FakeCandidacy:
         """Note it."""
         self.steps.append("start")
 
-    def keep(self) -> None:
+    def report_alive(self) -> None:
         """Note it."""
-        self.steps.append("keep")
+        self.steps.append("alive")
 
     def close(self) -> None:
         """Note it."""
@@ -119,17 +119,6 @@ def events(logged: list[Any]) -> list[str]:
     return [entry["event"] for entry in logged]
 
 
-def test_a_watcher_that_runs_alone_always_leads() -> None:
-    """Without an election there is nothing to wait for, to prove or to invalidate."""
-    stop = threading.Event()
-    lease = SoleWatcher().wait(stop)
-    assert lease is not None
-    lease.invalidate()
-    assert (lease.status, lease.czxid) == (LeaseStatus.VALID, None)
-    stop.set()
-    assert SoleWatcher().wait(stop) is None
-
-
 def test_without_an_election_path_no_candidacy_is_started() -> None:
     """The watcher runs alone, and connects to no election."""
     assert isinstance(make_elector(load(WatchSettings)), SoleWatcher)
@@ -148,8 +137,8 @@ def test_a_standby_logs_once_and_leads_as_soon_as_it_is_elected(
     with structlog.testing.capture_logs() as logged:
         assert standby.lead(nothing, nothing, win) is term
     assert events(logged) == ["standing by for election", "elected: this watcher leads"]
-    assert (logged[0]["path"], logged[1]["czxid"]) == (term.path, term.czxid)
-    assert (term.steps, standby.turns) == (["start", "keep"], 3)
+    assert (logged[0]["path"], logged[1]["czxid"]) == (term.path, term.term)
+    assert (term.steps, standby.turns) == (["start", "alive"], 3)
     term.won = False
     with structlog.testing.capture_logs() as logged:
         assert standby.lead(nothing) is None
@@ -195,7 +184,7 @@ def test_a_candidacy_that_ended_or_is_silent_for_too_long_is_replaced(
     assert standby.lead(end, nothing, fall_silent, win) is standby.term
     assert [term.steps for term in standby.terms] == [
         *[["start", "close"]] * 2,
-        ["start", "keep"],
+        ["start", "alive"],
     ]
     assert standby.pauses_s == [TURN_S, TURN_S]
 
@@ -232,17 +221,6 @@ def test_an_election_that_never_answered_ends_a_watcher_that_fails_fast(
     assert len(logged) == 1
 
 
-def test_the_duration_of_an_outage_counts_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither an earlier time nor the last term counts."""
-    standby = Standby(monkeypatch, fail_fast=True)
-    standby.term.silent_s = 1.0
-    standby.lead(*[nothing] * 8)
-    standby.now_s += 60.0
-    with structlog.testing.capture_logs() as logged:
-        standby.lead(*[nothing] * 8)
-    assert logged == []
-
-
 def test_a_refusal_by_the_election_ensemble_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing credentials and rights end the watcher; the chroot may be created while it waits."""
     standby = Standby(monkeypatch)
@@ -272,13 +250,5 @@ def test_resigning_starts_a_new_candidacy_and_closing_does_not(
     second.won = True
     assert standby.lead() is second
     standby.elector.close()
-    assert second.steps == ["start", "keep", "close"]
+    assert second.steps == ["start", "alive", "close"]
     assert len(standby.terms) == 2
-
-
-def test_a_stop_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even when the watcher could lead by then."""
-    standby = Standby(monkeypatch)
-    standby.term.won = True
-    standby.set()
-    assert standby.elector.wait(standby) is None

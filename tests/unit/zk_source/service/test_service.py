@@ -1,25 +1,466 @@
-"""The metrics that the watcher serves, and the intervals that it derives from the settings."""
+"""The main loop with Kafka, ZooKeeper and a clock in memory: what the simulation does not play.
+
+The simulation plays the loop under faults; here are its waits, its logs, its metrics, its errors.
+"""
 
 from __future__ import annotations
 
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+import structlog
+from prometheus_client import CollectorRegistry
 
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import ChangeKind, SessionState
+from controller_model.records.views import ResyncWanted, WatcherBeat, encode_view
+from pipeline.runtime import ConflictError, EnvironmentProblemError
 from pipeline.settings import load
+from pipeline.topics import EnsuredTopics, topic_names
+from source_log import log_writer, readback
+from source_log.generation_fencing import OtherWatcher
+from source_log.lease import SoleWatcher
+from source_log.terms import Term
+from tests.support.ensemble_in_memory import SERVER, Ensemble, fill
+from tests.support.kafka_client import Client, Message, use_client
+from tests.support.producer import Kafka, Polled
+from tests.support.samples import cluster_view, log_view
 from zk_source.config import WatchSettings
-from zk_source.service.metrics import GAUGES, TOTALS
-from zk_source.service.service import figures, intervals
+from zk_source.service import service
+from zk_source.service.metrics import GAUGES, TOTALS, WatcherMetrics
+from zk_source.service.service import (
+    DELIVERY_WAIT_S,
+    MAX_ITEMS_AT_ONCE,
+    METRICS_INTERVAL_S,
+    STORM_PAUSE_S,
+    WatcherService,
+    figures,
+    intervals,
+)
+from zk_source.watcher.commands import GiveUp, GiveWay, NoBrokers, Send
 from zk_source.watcher.watcher import Intervals, Watcher
+from zk_source.wire.inbox import Inbox, Notification, Overflow, Reply, SessionChanged
+from zk_source.wire.jute import BadReplyError
+from zk_source.wire.operations import Err, Request, Sync
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
+POLL_MS = 100
+HOUR_MS = 3_600_000
+SECOND = 10
+"""Polls of a second."""
+BAD: Any = object()
+"""The body of a reply that cannot be read."""
+
+
+class Watched:
+    """The watched ensemble in memory, which may fall silent."""
+
+    def __init__(self, _settings: WatchSettings, inbox: Inbox, _log: object) -> None:
+        self.inbox = inbox
+        self.zk = Ensemble()
+        self.silent = False
+        self.clients = 0
+        self.checks: list[bool] = []
+        self.has_no_brokers = False
+        fill(self.zk)
+
+    def connect(self) -> None:
+        """Connect at once, unless it is silent."""
+        self.clients += 1
+        if not self.silent:
+            self.zk.connect()
+            self.inbox.put(SessionChanged(self.clients, SessionState.CONNECTED.value, SERVER))
+
+    def send(self, token: int, request: Request) -> None:
+        """Answer a request, in order; notifications go first."""
+        assert token > 0 or request == Sync("/")
+        if not self.silent:
+            self.zk.requests.append(Send(token, request))
+            self.zk.answer_one()
+            self.deliver()
+
+    def put(self, *paths: str) -> None:
+        """Set znodes, and notify the watcher."""
+        for path in paths:
+            self.zk.put(path)
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Deliver everything to the watcher."""
+        while self.zk.to_client:
+            match self.zk.to_client.popleft():
+                case (token, zxid, err, results):
+                    body: Any = results
+                    self.inbox.put(Reply(token, zxid, err, body, 0))
+                case (type_, path):
+                    self.inbox.put(Notification(type_, path))
+
+    def is_own(self, change: SessionChanged) -> bool:
+        """Return whether the change is of the newest client."""
+        return change.client == self.clients
+
+    def check(self, *, resynced: bool) -> None:
+        """Find no problem."""
+        self.checks.append(resynced)
+
+    def report_no_brokers(self) -> None:
+        """Note it."""
+        self.has_no_brokers = True
+
+    def close(self) -> None:
+        """End the client."""
+
+
+class Lease(SoleWatcher):
+    """A lease that counts the reports of the main loop, and what invalidates it."""
+
+    reports = 0
+    invalidated = 0
+
+    def invalidate(self) -> None:
+        """Count it."""
+        self.invalidated += 1
+
+    def report_alive(self) -> None:
+        """Count it."""
+        self.reports += 1
+
+
+class Stage:
+    """A watcher's service and all that it talks to."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, dropped: int = 0, **settings: Any
+    ) -> None:
+        self.now_ms = 1_000_000
+        self.ahead_ms = 0
+        """How far the machine's clock is ahead of the steady clock."""
+        self.kafka, self.client = Kafka(monkeypatch, NAMES), Client(ends=((0, 0),))
+        self.lease, self.registry = Lease(), CollectorRegistry()
+        use_client(monkeypatch, self.client)
+        monkeypatch.setattr(service, "WatchedEnsemble", Watched)
+        monkeypatch.setattr(service, "decode", _decode)
+        monkeypatch.setattr(service, "steady_ms", lambda: self.now_ms)
+        for module in (service, log_writer):
+            monkeypatch.setattr(module, "clock_ms", lambda: self.now_ms + self.ahead_ms)
+        clock = SimpleNamespace(monotonic=lambda: self.now_ms / 1000)
+        monkeypatch.setattr(service, "time", clock)
+        monkeypatch.setattr(readback, "SupervisedThread", Polled)
+        self.service = WatcherService(
+            load(WatchSettings, cluster="prod", **settings),
+            WatcherMetrics(self.registry, "prod"),
+            Term(TOPICS, self.lease, "me", dropped),
+        )
+        self.watcher, self.inbox = self.service._watcher, self.service._inbox
+        self.watched: Any = self.service._ensemble
+        self.waits_s: list[float] = []
+        self.pauses_s: list[float] = []
+        monkeypatch.setattr(self.inbox, "pop", self._pop)
+
+    def _pop(self, wait_s: float, *, pause_s: float = 0.0) -> Any:
+        """Return an item without waiting: the clock is simulated."""
+        self.waits_s.append(wait_s)
+        if pause_s:
+            self.pauses_s.append(pause_s)
+        return Inbox.pop(self.inbox, 0)
+
+    def polls(self, polls: int) -> list[WatcherBeat]:
+        """Let the loop run; return the beats that were sent."""
+        before = len(self.kafka.beats)
+        for _ in range(polls):
+            self.now_ms += POLL_MS
+            self.service._poll()
+        return self.kafka.beats[before:]
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Return a served value."""
+        return self.registry.get_sample_value(name, {"cluster": "prod", **labels})
+
+    @property
+    def kinds(self) -> list[ChangeKind]:
+        """What the log has."""
+        return [change.kind for change in self.kafka.log]
+
+
+def _decode(_request: Request, body: Any, _offset: int) -> Any:
+    if body is BAD:
+        raise BadReplyError("it ends too soon")
+    return body
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A watcher that has resynced."""
+    stage = Stage(monkeypatch)
+    stage.watched.connect()
+    stage.polls(2 * SECOND)
+    assert ChangeKind.RESYNC_FINISHED in stage.kinds
+    return stage
+
+
+def test_a_healthy_watcher_sends_a_beat_each_second_and_a_heartbeat_every_ten(stage: Stage) -> None:
+    """Beats carry the session, ZooKeeper's newest answer and the completeness of the log. Nothing is logged."""
+    before, reports = len(stage.kafka.log), stage.lease.reports
+    with structlog.testing.capture_logs() as logged:
+        sent = stage.polls(60 * SECOND)
+    assert stage.kinds[before:] == [ChangeKind.HEARTBEAT] * 6
+    assert (stage.kafka.log[-1].zookeeper, logged) == (SERVER, [])
+    assert 59 <= len(sent) <= 60
+    assert sent[-1].position in [change.position for change in stage.kafka.log[-2:]]
+    assert {beat.session for beat in sent} == {SessionState.CONNECTED}
+    ages = [(beat.zookeeper_answered_ms, beat.log_complete_ms) for beat in sent]
+    assert all((age or 0) <= 1_000 + POLL_MS for each in ages for age in each)
+    assert stage.lease.reports == reports + 60 * SECOND, "the loop reports that it works"
+
+
+@pytest.mark.parametrize("zookeeper_ahead_ms", [HOUR_MS, -HOUR_MS])
+def test_a_beat_carries_the_clock_difference_to_zookeeper(
+    stage: Stage, zookeeper_ahead_ms: int
+) -> None:
+    """After two changes, as exactly as a poll and a request allow, and not from a resync."""
+    stage.ahead_ms = 77 * HOUR_MS
+    (*_, before) = stage.polls(2 * SECOND)
+    assert before.zookeeper_ahead_ms is None
+    for _ in range(2):
+        # The clock that gives new values their time.
+        stage.watched.zk.zxid = stage.now_ms + stage.ahead_ms + zookeeper_ahead_ms
+        stage.watched.put("/controller_epoch")
+        (*_, last) = stage.polls(3 * SECOND)
+    assert last.zookeeper_ahead_ms is not None
+    assert abs(zookeeper_ahead_ms - last.zookeeper_ahead_ms) <= SECOND * POLL_MS + 3 * POLL_MS
+
+
+def test_a_silent_ensemble_leads_to_a_new_client(stage: Stage) -> None:
+    """The ensemble is checked while there is no session, and told whether there was one before."""
+    clients = stage.watched.clients
+    assert stage.watched.checks == []
+    stage.watched.silent = True
+    sent = stage.polls(17 * SECOND)
+    assert (sent[5].zookeeper_answered_ms or 0) >= 4_000
+    assert stage.watched.clients > clients
+    assert set(stage.watched.checks) == {True}
+    assert sent[-1].session is SessionState.LOST
+    assert stage.service._server() == ""
+
+
+def test_records_of_another_watcher_and_of_the_fold_that_follows_it_reach_the_writer(
+    stage: Stage,
+) -> None:
+    """Either may show that another watcher leads; both ask for a new generation."""
+    stage.polls(40 * SECOND)  # it is no newcomer any more
+    view = cluster_view("prod", AsOf("l", 9, 4), log=log_view(watcher="he"))
+    for item in (view, OtherWatcher("prod", "he", 10, stage.now_ms)):
+        stage.inbox.put(item)
+    stage.polls(SECOND)
+    assert stage.lease.invalidated == 2
+    assert stage.kafka.log[-1].generation == 11
+
+
+def test_waits_end_when_something_is_due(stage: Stage) -> None:
+    """Or when Kafka may have acknowledged what is in flight. In a storm, the next poll waits for more at first."""
+    stage.waits_s.clear()
+    idle_s = stage.watcher.wait_ms(stage.now_ms) / 1000
+    stage.service._poll()
+    assert stage.waits_s[0] == idle_s > DELIVERY_WAIT_S
+    stage.kafka.up = False
+    stage.watched.put("/brokers/topics/a")
+    stage.polls(3)
+    assert (stage.waits_s[-1], stage.pauses_s) == (DELIVERY_WAIT_S, [])
+    stage.watched.put("/brokers/topics/b", "/brokers/topics/c")
+    stage.polls(3)
+    assert stage.pauses_s == [STORM_PAUSE_S]
+
+
+def test_a_poll_handles_a_limited_number_of_items(stage: Stage) -> None:
+    """A storm of notifications does not keep the lease and the threads from being checked."""
+    for _ in range(MAX_ITEMS_AT_ONCE + 50):
+        stage.inbox.put(Notification(3, "/brokers/ids/1"))
+    stage.waits_s.clear()
+    stage.service._poll()
+    assert len(stage.inbox) >= 50
+    assert stage.waits_s[1:] == [0] * (MAX_ITEMS_AT_ONCE - 1), "it waits for the first alone"
+
+
+def test_a_reply_that_cannot_be_decoded_is_requested_again(stage: Stage) -> None:
+    """It ends neither the loop nor what is known about the znode."""
+    answer, spoils = stage.watched.zk.answer_one, [True]
+
+    def spoil() -> None:
+        answer()
+        for at, item in enumerate(stage.watched.zk.to_client):
+            if len(item) == 4 and item[0] > 0 and item[2] == Err.OK and spoils:
+                spoils.clear()
+                stage.watched.zk.to_client[at] = (*item[:3], BAD)
+
+    stage.watched.zk.answer_one = spoil
+    stage.watched.put("/brokers/ids/9")
+    with structlog.testing.capture_logs() as logged:
+        stage.polls(60 * SECOND)
+    reasons = [entry["reason"] for entry in logged if entry["event"] == "a resync is needed"]
+    assert reasons == [f"reading /brokers/ids/9 failed with error {int(Err.MARSHALLING)}"]
+    assert "/brokers/ids/9" in [change.path for change in stage.kafka.log]
+
+
+def test_commands_for_the_user_end_the_watcher_with_their_own_errors(stage: Stage) -> None:
+    """A conflict and a broken environment have different exit codes."""
+    with pytest.raises(ConflictError, match="another watcher"):
+        stage.service._carry_out(GiveWay("another watcher"))
+    with pytest.raises(EnvironmentProblemError, match="no znode"):
+        stage.service._carry_out(GiveUp("no znode"))
+    stage.service._carry_out(NoBrokers())
+    assert stage.watched.has_no_brokers
+
+
+def test_the_change_delay_is_observed_for_set_changes_only(stage: Stage) -> None:
+    """A resync publishes old values, and a deletion has no time of its change."""
+    name = "kcm_watcher_change_delay_seconds"
+    assert stage.value(f"{name}_count") == 0
+    for kind in (ChangeKind.SET, ChangeKind.DELETED, ChangeKind.HEARTBEAT):
+        change = msgspec.structs.replace(stage.kafka.log[-1], kind=kind, mtime=stage.now_ms - 2_000)
+        stage.service._publish(change)
+    assert (stage.value(f"{name}_count"), stage.value(f"{name}_sum")) == (1, 2)
+
+
+def test_the_health_of_a_server_is_never_asked_for_with_tls(stage: Stage) -> None:
+    """Four-letter words are plain text."""
+    assert stage.service._server() == SERVER
+    stage.service._settings = load(WatchSettings, cluster="prod", zk_tls=True)
+    assert stage.service._server() == ""
+
+
+def test_a_term_continues_from_the_log_and_ends_with_a_heartbeat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Above every generation in the log, with the request that is still open and the number of dropped changes."""
+    stage = Stage(monkeypatch, dropped=7)
+    wanted = ResyncWanted(number=4, reason="a hole")
+    value = encode_view(cluster_view("prod", AsOf("l", 5, 4), resync_wanted=wanted))
+    newest = b'[{"cluster":"prod","generation":8,"watcher":"he","observed_at":7}]'
+    stage.client.polls = [
+        [Message((NAMES.views, 0), 0, key=b"prod/cluster", value=value)],
+        [Message((NAMES.changes, 0), 0, key=b"prod", value=newest)],
+    ]
+    stage.client.ends = [(0, 1), (0, 1)]
+    stage.ahead_ms = HOUR_MS
+    stop, poll = threading.Event(), stage.service._poll
+
+    def poll_until_resynced() -> None:
+        stage.now_ms += POLL_MS
+        poll()
+        if ChangeKind.RESYNC_FINISHED in stage.kinds:
+            assert stage.value("kcm_watcher_leader") == 1
+            stop.set()
+
+    monkeypatch.setattr(stage.service, "_poll", poll_until_resynced)
+    stage.service.run(stop)
+    first, *_, last = stage.kafka.log
+    assert (first.kind, first.generation, first.answers) == (ChangeKind.RESYNC_STARTED, 9, 4)
+    assert 0 <= stage.now_ms + HOUR_MS - first.observed_at <= 2_000
+    assert (last.kind, last.session) == (ChangeKind.HEARTBEAT, SessionState.LOST)
+    assert last.dropped == 7
+
+
+def test_a_stop_before_the_first_poll_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does the watcher connect: there was no term."""
+    stage, stop = Stage(monkeypatch), threading.Event()
+    stop.set()
+    stage.service.run(stop)
+    assert (stage.kafka.log, stage.watched.clients, stage.value("kcm_watcher_leader")) == ([], 0, 0)
+
+
+def test_the_part_serves_its_metrics_while_it_leads_in_terms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of a standby before the first term; each term is that of a service."""
+    stage, stop = Stage(monkeypatch), threading.Event()
+    settings, served = load(WatchSettings, cluster="prod"), list[CollectorRegistry]()
+    stop.set()
+
+    @contextmanager
+    def serve(registry: CollectorRegistry, *given: object) -> Iterator[SimpleNamespace]:
+        assert given == (settings, settings.watcher_metrics_port)
+        served.append(registry)
+        yield SimpleNamespace(port=1)
+        served.clear()
+
+    def terms(*given: object, lead: Callable[[Term], None], on_standby: Any) -> None:
+        assert (given[0], type(given[1]), given[2]) == (settings, SoleWatcher, stop)
+        on_standby(3)
+        assert served[0].get_sample_value("kcm_watcher_leader", {"cluster": "prod"}) == 0
+        lead(Term(TOPICS, stage.lease, "me", 0))
+        stage.waits_s.append(1.0)
+
+    monkeypatch.setattr(service, "metrics_server", serve)
+    monkeypatch.setattr(service, "run_terms", terms)
+    service.run(settings, stop)
+    assert (stage.waits_s, served) == ([1.0], [])
+
+
+def test_a_lost_session_is_logged_as_a_warning(stage: Stage) -> None:
+    """A connected session is logged as information; a client that was given up has none."""
+    for state in (SessionState.SUSPENDED, SessionState.CONNECTED, SessionState.LOST):
+        stage.inbox.put(SessionChanged(stage.watched.clients, state.value, SERVER))
+        stage.inbox.put(SessionChanged(stage.watched.clients - 1, state.value, SERVER))
+    with structlog.testing.capture_logs() as logged:
+        stage.polls(1)
+    said = [(line["log_level"], line["state"]) for line in logged if "session" in line["event"]]
+    assert said == [("warning", "SUSPENDED"), ("info", "CONNECTED"), ("warning", "LOST")]
+
+
+def test_changes_that_do_not_fit_are_dropped_until_kafka_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once; the resync that follows is logged with the reason, and the end of the outage."""
+    stage = Stage(monkeypatch, buffer_changes=3)
+    stage.watched.connect()
+    stage.polls(2 * SECOND)
+    stage.kafka.up = False
+    with structlog.testing.capture_logs() as logged:
+        for number in range(200):
+            stage.watched.put(f"/brokers/topics/t{number}")
+            stage.polls(1)
+        stage.kafka.up = True
+        stage.polls(5 * SECOND)
+    dropped = stage.watcher.recorder.dropped
+    assert 0 < dropped < 200
+    said = [line.get("reason", line["event"]) for line in logged]
+    cause = "the pipeline's Kafka did not accept changes in time"
+    assert said == [
+        f"{cause}: {dropped} changes dropped",
+        "the pipeline's Kafka accepts changes again",
+    ]
+    assert stage.kinds.count(ChangeKind.RESYNC_FINISHED) == 2
+    assert stage.kafka.log[-1].dropped in {None, dropped}
+
+
+def test_lost_notifications_are_counted(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
+    """Metrics are updated twice a second, however often the loop polls."""
+    stage.service._handle_item(Overflow(70), stage.now_ms)
+    stage.polls(SECOND)
+    assert stage.value("kcm_watcher_dropped_notifications_total") == 70
+    assert stage.value("kcm_watcher_session_state", state="CONNECTED") == 1
+    shown: list[int] = []
+    monkeypatch.setattr(stage.service._metrics, "show", lambda _: shown.append(stage.now_ms))
+    stage.polls(10 * SECOND)
+    between = {later - earlier for earlier, later in itertools.pairwise(shown)}
+    assert between == {METRICS_INTERVAL_S * 1000}
 
 
 def test_every_figure_has_a_metric_and_every_metric_a_figure() -> None:
     """A name that only one of the two has would be served without a value, or end the watcher."""
-    publisher: Any = SimpleNamespace(waiting=3, bytes_held=4, omitted=5, bytes_published=6)
-    read = figures(Watcher("prod", "a", 0), publisher, queue_length=2)
+    publisher: Any = SimpleNamespace(waiting=3, bytes_held=4, bytes_published=6)
+    watcher = Watcher("prod", "a", 0)
+    watcher.recorder.omitted = 5
+    read = figures(watcher, publisher, queue_length=2)
     assert set(read) == {*GAUGES, *TOTALS}
     assert {name: value for name, value in read.items() if value} == {
         "queue_length": 2,
@@ -30,13 +471,9 @@ def test_every_figure_has_a_metric_and_every_metric_a_figure() -> None:
     }
 
 
-def test_the_settings_as_shipped_are_the_intervals_as_shipped() -> None:
-    """Seconds become milliseconds, and simulations use the shipped values."""
-    assert intervals(load(WatchSettings)) == Intervals()
-
-
 def test_each_interval_follows_its_setting() -> None:
-    """None of them is left as shipped where an operator has set it."""
+    """None of them is left as shipped where an operator has set it; simulations use the shipped values."""
+    assert intervals(load(WatchSettings)) == Intervals()
     settings = load(
         WatchSettings,
         heartbeat_s=7,

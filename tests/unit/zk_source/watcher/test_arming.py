@@ -44,19 +44,6 @@ def test_an_old_server_is_watched_by_one_shot_watches_and_logged_once() -> None:
     assert warning.about == {"zookeeper": SERVER, "reason": why, "next_try_s": 86_400}
 
 
-def test_an_error_reply_to_add_watch_leads_to_one_shot_watches() -> None:
-    """A server whose watch manager supports no recursive watches answers with an error, and continues to serve."""
-    play = Play()
-    play.zk.refusal = Err.MARSHALLING
-    play.zk.put("/brokers/ids/0")
-    play.connect()
-    play.settle()
-    play.zk.put("/brokers/ids/1")
-    play.settle()
-    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
-    assert play.zk.child_watches >= {"/brokers/ids"}
-
-
 @pytest.mark.parametrize(
     ("refusal", "first_ms"), [(Err.MARSHALLING, FIRST_PAUSE_MS), (Err.UNIMPLEMENTED, OLD_PAUSE_MS)]
 )
@@ -90,6 +77,13 @@ def test_recursive_watches_are_tried_again_after_a_refusal(refusal: Err, first_m
     play.pass_time(2 * OLD_PAUSE_MS)
     play.settle()
     assert play.watcher.resyncs == resyncs
+    play.zk.refusal = Err.MARSHALLING
+    play.disconnect()
+    play.connect()
+    play.settle()
+    refused = play.other_commands[-1]
+    assert isinstance(refused, Warn)
+    assert refused.about["next_try_s"] == FIRST_PAUSE_MS // 1000, "the pauses are short again"
 
 
 def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
@@ -115,5 +109,20 @@ def test_a_server_that_times_out_is_not_taken_for_an_old_one() -> None:
         play.pass_time(2_000)
         play.disconnect()
         play.disconnect(SessionState.LOST)
+    play.connect()
+    assert isinstance(play.zk.requests[0].request, AddWatch)
+
+
+def test_connections_that_closed_before_an_answer_do_not_count() -> None:
+    """A server that answers knows the request."""
+    play = Play()
+    for _ in range(2):
+        play.connect()
+        play.disconnect()
+    play.connect()
+    play.settle()
+    play.disconnect()
+    play.connect()
+    play.disconnect()
     play.connect()
     assert isinstance(play.zk.requests[0].request, AddWatch)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import ChangeKind
-from tests.support.ensemble_in_memory import PUBLISHED, START_MS, Play, digest_of, fill
+from tests.support.ensemble_in_memory import START_MS, Play, digest_of, fill
 from zk_source.watcher.recorder import Published
 from zk_source.watcher.watcher import Intervals
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
 SET, DELETED, RECONCILED = ChangeKind.SET, ChangeKind.DELETED, ChangeKind.RECONCILED
-
-
-def test_a_resync_publishes_every_znode_once_between_its_marks(play: Play) -> None:
-    """A resync consists of its two marks, with one set for each published znode in between."""
-    assert play.kinds() == [STARTED, *[SET] * len(PUBLISHED), FINISHED]
-    assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
 def test_a_delete_during_a_resync_is_published_for_unread_znodes_too() -> None:
@@ -34,17 +28,6 @@ def test_a_delete_during_a_resync_is_published_for_unread_znodes_too() -> None:
     while play.kinds()[-1] is not DELETED:
         assert play.deliver_one() or play.zk.answer_one()
     assert play.reader.changes[-1].path == "/brokers/ids/0"
-
-
-def test_an_unreadable_path_is_named_and_the_others_are_published() -> None:
-    """With NoAuth on one znode, `denied` names it and everything else is published."""
-    play = Play()
-    fill(play.zk)
-    play.zk.closed.add("/brokers/ids/0")
-    play.connect()
-    play.settle()
-    assert play.reader.last[FINISHED].denied == ("/brokers/ids/0",)
-    assert set(play.reader.mzxids) == set(PUBLISHED) - {"/brokers/ids/0"}
 
 
 HOUR_MS = 3_600_000
@@ -79,11 +62,3 @@ def test_the_digest_is_that_of_the_znodes_held() -> None:
     published.remove("/b")
     assert published.digest == digest_of({"/a": 3})
     assert (len(published), published.mzxid("/a"), published.mzxid("/b")) == (1, 3, None)
-
-
-def test_published_paths_are_listed_once() -> None:
-    """They come in the order in which they were last published."""
-    published = Published()
-    for mzxid, path in enumerate(("/a", "/c", "/b", "/c")):
-        published.add(path, mzxid)
-    assert list(published) == ["/a", "/b", "/c"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller_model.records.changes import ChangeKind
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.support.ensemble_in_memory import Play
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
@@ -41,10 +40,10 @@ def test_a_recursive_walk_lists_a_published_znode_only_if_it_has_children() -> N
     first = [data(root) if is_published(root) else names(root) for root in WATCHED_SUBTREES]
     assert watches.start_walk(resync=True) == first
     topic = data("/brokers/topics/t")
-    assert watches.walk_on(topic, LEAF, resync=True) == ()
+    assert watches.reads_after_walk(topic, LEAF, resync=True) == ()
     grown = LEAF._replace(num_children=1)
-    assert watches.walk_on(topic, grown, resync=True) == (names(topic[1]),)
-    assert watches.walk_on(names(topic[1]), ABSENT, resync=True) == ()
+    assert watches.reads_after_walk(topic, grown, resync=True) == (names(topic[1]),)
+    assert watches.reads_after_walk(names(topic[1]), ABSENT, resync=True) == ()
 
 
 def test_a_partitions_state_is_read_without_listing_its_directory() -> None:
@@ -52,33 +51,33 @@ def test_a_partitions_state_is_read_without_listing_its_directory() -> None:
     found = Children(("0", "10"))
     reads = [data(STATE), data(f"{PARTITIONS}/10/state")]
     for watches in (RecursiveWatches(), OneShotWatches()):
-        assert watches.walk_on(names(PARTITIONS), found, resync=True) == reads
+        assert watches.reads_after_walk(names(PARTITIONS), found, resync=True) == reads
 
 
 def test_one_shot_watches_are_set_where_a_znode_may_be_created() -> None:
     """A topic's children are watched before it has any; nothing is listed below a leaf."""
     watches = OneShotWatches()
-    assert watches.walk_on(names("/brokers/topics"), Children(("t",)), resync=True) == [
+    assert watches.reads_after_walk(names("/brokers/topics"), Children(("t",)), resync=True) == [
         data("/brokers/topics/t"),
         names("/brokers/topics/t"),
     ]
-    assert watches.walk_on(names("/brokers/ids"), Children(("0",)), resync=True) == [
+    assert watches.reads_after_walk(names("/brokers/ids"), Children(("0",)), resync=True) == [
         data("/brokers/ids/0")
     ]
-    assert watches.walk_on(data("/controller"), ABSENT, resync=True) == (
+    assert watches.reads_after_walk(data("/controller"), ABSENT, resync=True) == (
         (Op.EXISTS, "/controller"),
     )
-    assert watches.walk_on(data(STATE), ABSENT, resync=True) == (names(f"{PARTITIONS}/0"),)
+    assert watches.reads_after_walk(data(STATE), ABSENT, resync=True) == (names(f"{PARTITIONS}/0"),)
 
 
 def test_a_list_of_children_leads_to_reads_of_the_new_ones_only() -> None:
     """One topic more among many is two reads, not two for each of them."""
     watches = OneShotWatches()
     topics = names("/brokers/topics")
-    watches.walk_on(topics, Children(("a", "b")), resync=True)
+    watches.reads_after_walk(topics, Children(("a", "b")), resync=True)
     new = [data("/brokers/topics/c"), names("/brokers/topics/c")]
-    assert watches.live_on(topics, Children(("a", "b", "c"))) == new
-    assert watches.live_on(topics, Children(("a", "b", "c"))) == []
+    assert watches.reads_after_change(topics, Children(("a", "b", "c"))) == new
+    assert watches.reads_after_change(topics, Children(("a", "b", "c"))) == []
 
 
 def test_a_quiet_one_shot_cluster_has_a_watch_for_each_read() -> None:
@@ -105,29 +104,3 @@ def test_no_watch_is_left_of_a_topic_that_was_created_and_deleted() -> None:
     play.settle()
     assert play.zk.data_watches | play.zk.child_watches == before
     assert not [path for path in play.reader.mzxids if path.startswith("/brokers/topics/u")]
-
-
-def test_a_znode_created_again_after_a_reconnect_is_read() -> None:
-    """A znode that was deleted during an outage is seen when it is created again."""
-    play = one_shot()
-    play.disconnect()
-    play.zk.delete("/brokers/ids/0")
-    play.connect()
-    play.settle()
-    play.zk.put("/brokers/ids/0")
-    play.settle()
-    assert "/brokers/ids/0" in play.reader.mzxids
-    assert play.reader.last[ChangeKind.RESYNC_STARTED].resync == 2
-
-
-def test_a_change_whose_event_is_in_flight_is_no_reconciliation_difference() -> None:
-    """The event of the parent would have shown it."""
-    play = one_shot()
-    play.pass_time(30_000)  # a reconciliation's first reads are in flight
-    play.zk.put("/brokers/topics/t/partitions/1/state")
-    for _ in range(40):
-        play.zk.answer_one()  # the reconciliation's answers arrive one at a time, with the event among them
-        play.deliver_one()
-    play.settle()
-    assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
-    assert play.watcher.reader.reconciliation_differences == 0

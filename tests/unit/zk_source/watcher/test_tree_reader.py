@@ -5,19 +5,9 @@ from __future__ import annotations
 from controller_model.records.changes import ChangeKind
 from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill
 from zk_source.watcher.watcher import Intervals
-from zk_source.wire.operations import Err, ReadRequest, Refused
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
 SET, DELETED, RECONCILED = ChangeKind.SET, ChangeKind.DELETED, ChangeKind.RECONCILED
-
-
-def test_a_changed_znode_is_read_once_and_published(play: Play) -> None:
-    """One event causes one read and one set."""
-    play.zk.put(STATE, b"new")
-    play.settle()
-    assert play.kinds()[-1] is SET
-    assert play.reader.changes[-1].data == "new"
-    assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
 def test_a_burst_on_one_path_is_coalesced_and_its_last_value_published(play: Play) -> None:
@@ -32,43 +22,6 @@ def test_a_burst_on_one_path_is_coalesced_and_its_last_value_published(play: Pla
     assert [change.data for change in play.reader.changes[-1:]] == ["3"]
 
 
-def test_a_read_sent_before_a_delete_does_not_bring_the_znode_back(play: Play) -> None:
-    """Whatever is read first, for the reader the znode does not exist in the end."""
-    play.zk.put("/controller", b"x")
-    play.deliver_one()
-    play.zk.delete("/controller")
-    play.settle()
-    assert play.kinds()[-1] is DELETED
-    assert "/controller" not in play.reader.mzxids
-
-
-def test_a_value_read_before_the_event_came_is_read_again(play: Play) -> None:
-    """An event that arrives while its path is being read may be about a later value."""
-    play.zk.put(STATE, b"first")
-    play.deliver_one()
-    play.zk.execute_one()
-    play.zk.put(STATE, b"second")
-    play.settle()
-    assert [c.data for c in play.reader.changes[-2:]] == ["first", "second"]
-
-
-def test_a_znode_deleted_before_it_was_read_is_not_published(play: Play) -> None:
-    """Created and deleted before it could be read: nothing to publish."""
-    before = len(play.reader.changes)
-    play.zk.put("/brokers/ids/9")
-    play.zk.delete("/brokers/ids/9")
-    play.settle()
-    assert len(play.reader.changes) == before
-
-
-def test_a_reconciliation_without_differences_only_confirms(play: Play) -> None:
-    """A reconciliation of an unchanged tree publishes one `reconciled`."""
-    play.pass_time(300_000)
-    play.settle()
-    assert play.kinds()[-2:] == [FINISHED, RECONCILED]
-    assert play.watcher.reader.reconciliation_differences == 0
-
-
 def test_a_reconciliation_finds_changes_without_an_event(play: Play) -> None:
     """A changed, a new and a deleted znode without events are published before `reconciled`."""
     play.zk.put(STATE, b"unseen")
@@ -81,21 +34,6 @@ def test_a_reconciliation_finds_changes_without_an_event(play: Play) -> None:
     assert play.kinds()[-1] is RECONCILED
     assert play.reader.mzxids == play.expected((*PUBLISHED, "/brokers/ids/5"))
     assert play.watcher.reader.reconciliation_differences == 4
-
-
-def test_a_failed_read_leads_to_a_resync_after_a_pause(play: Play) -> None:
-    """A server that answers with an error is not flooded with reads."""
-    play.zk.put(STATE, b"unseen")
-    play.deliver_one()
-    send = play.zk.requests.popleft()
-    assert isinstance(send.request, ReadRequest)
-    play.watcher.on_reply(send.token, play.zk.zxid, Err.OK, (Refused(-1),), play.now_ms)
-    play.carry_out()
-    assert not play.zk.requests
-    play.pass_time(1_000)
-    play.settle()
-    assert play.reader.last[STARTED].resync == 2
-    assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
 def test_the_walk_waits_while_the_publisher_has_no_room() -> None:

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from zk_source.watcher.subscriptions import MAX_READS
-from zk_source.watcher.tree_walk import MAX_REQUEST_BYTES, Purpose, ReadPace, TreeWalk, take_reads
+from zk_source.watcher.tree_walk import MAX_REQUEST_BYTES, Purpose, ReadPace, TreeWalk, pop_reads
 from zk_source.wire.operations import Op
 
 
 def test_a_request_keeps_to_its_limits() -> None:
     """Neither more reads nor more bytes than one request may have; an overlong path is sent alone."""
     frontier = [(Op.GET_DATA, "/" + "x" * 1_000)] * 100
-    reads = take_reads(frontier, MAX_READS)
+    reads = pop_reads(frontier, MAX_READS)
     assert sum(len(path) for _, path in reads) <= MAX_REQUEST_BYTES
     assert len(reads) + len(frontier) == 100
     frontier = [(Op.GET_DATA, "/x")] * 600
-    assert len(take_reads(frontier, MAX_READS)) == MAX_READS
+    assert len(pop_reads(frontier, MAX_READS)) == MAX_READS
     frontier = [(Op.GET_DATA, "/" + "x" * MAX_REQUEST_BYTES)] * 2
-    assert len(take_reads(frontier, MAX_READS)) == 1
+    assert len(pop_reads(frontier, MAX_READS)) == 1
 
 
 def test_a_walk_is_over_when_every_read_is_answered() -> None:
     """Reads that follow from an answer are sent before those that wait already; the last answer ends the walk."""
     root, other, child = ((Op.GET_DATA, path) for path in ("/a", "/b", "/a/c"))
     walk = TreeWalk(Purpose.RESYNC, [root, other], reads_per_s=1000)
-    assert walk.take(1, 0) == (root,)
-    walk.learn([child])
-    assert walk.take(9, 0) == (child, other)
-    assert walk.take(9, 0) == ()
-    walk.learn([])
+    assert walk.start_reads(1, 0) == (root,)
+    walk.on_answer([child])
+    assert walk.start_reads(9, 0) == (child, other)
+    assert walk.start_reads(9, 0) == ()
+    walk.on_answer([])
     assert not walk.finished
-    walk.learn([])
+    walk.on_answer([])
     assert walk.finished
 
 

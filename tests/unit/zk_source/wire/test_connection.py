@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from kazoo.exceptions import ConnectionDropped
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KeeperState
 
 from pipeline.settings import load
@@ -59,8 +61,8 @@ def test_notifications_and_replies_come_in_the_order_of_the_socket(
     event = struct.pack("!iii", EventType.CREATED, 3, len(path)) + path
     connection._read_watch_event(event, 0)
     connection._read_response(Header(1, 42, Err.OK), b"body", 0)
-    assert inbox.take(0) == Notification(EventType.CREATED, "/controller")
-    assert inbox.take(0) == Reply(7, 42, Err.OK, b"body", 0)
+    assert inbox.pop(0) == Notification(EventType.CREATED, "/controller")
+    assert inbox.pop(0) == Reply(7, 42, Err.OK, b"body", 0)
     assert connection.client.last_zxid == 42
 
 
@@ -70,7 +72,7 @@ def test_a_reply_to_another_request_ends_the_connection(
     """Its request has failed: no request takes another one's values for its own."""
     with pytest.raises(ConnectionDropped, match="expected 1, received 2"):
         connection._read_response(Header(2, 42, Err.OK), b"", 0)
-    assert inbox.take(0) == Reply(7, 0, Err.CONNECTION_LOSS, b"", 0)
+    assert inbox.pop(0) == Reply(7, 0, Err.CONNECTION_LOSS, b"", 0)
 
 
 def test_a_request_without_a_session_fails_at_once(
@@ -79,7 +81,30 @@ def test_a_request_without_a_session_fails_at_once(
     """Nobody waits for a reply that cannot arrive."""
     connection.client._state = KeeperState.CLOSED
     connection.send(9, Sync("/"))
-    assert inbox.take(0) == Reply(9, 0, Err.CONNECTION_LOSS, b"", 0)
+    assert inbox.pop(0) == Reply(9, 0, Err.CONNECTION_LOSS, b"", 0)
+
+
+def test_failed_attempts_to_connect_are_counted_until_one_succeeds(
+    monkeypatch: pytest.MonkeyPatch, connection: OrderedConnection
+) -> None:
+    """The user is told when all hosts have failed; the server of the session is named."""
+    outcomes: list[Exception | None] = [ConnectionDropped(), KazooTimeoutError(), None]
+
+    def connect(*_: object) -> tuple[int, int]:
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+        return 4_000, 2_000
+
+    monkeypatch.setattr(ConnectionHandler, "_connect", connect)
+    for failures, error in ((1, ConnectionDropped), (2, KazooTimeoutError)):
+        with pytest.raises(error):
+            connection._connect("zk1", "10.0.0.1", 2181)
+        assert connection.failures == failures
+    connection._received += b"of the connection before"
+    assert connection._connect("zk2", "10.0.0.2", 2181) == (4_000, 2_000)
+    assert (connection.failures, connection.server) == (0, "zk2:2181")
+    assert not connection._received
 
 
 # --- bytes received together ----------------------------------------------------------------

@@ -12,10 +12,10 @@ def test_an_inbox_overflow_marks_its_place_and_the_dropped_count() -> None:
     inbox = Inbox(most_events=2)
     for number in range(5):
         inbox.put_notification(1, f"/{number}")
-    taken = [inbox.take(0) for _ in range(4)]
+    taken = [inbox.pop(0) for _ in range(4)]
     assert taken == [Notification(1, "/0"), Notification(1, "/1"), Overflow(3), None]
     inbox.put_notification(1, "/again")
-    assert inbox.take(0) == Notification(1, "/again")
+    assert inbox.pop(0) == Notification(1, "/again")
 
 
 def test_a_notification_is_taken_only_after_the_pause() -> None:
@@ -23,5 +23,5 @@ def test_a_notification_is_taken_only_after_the_pause() -> None:
     inbox = Inbox()
     inbox.put_notification(1, "/a")
     began = time.monotonic()
-    assert inbox.take(0, pause_s=0.02) == Notification(1, "/a")
+    assert inbox.pop(0, pause_s=0.02) == Notification(1, "/a")
     assert time.monotonic() - began >= 0.02

@@ -1,0 +1,203 @@
+"""Writes one watcher's log for one term: what is read back, published and acknowledged, under its lease.
+
+The rule: nothing is published without a valid lease, and a record of another watcher makes the lease
+unproven before anything else is published. The source's main loop calls `check` before it decides,
+`send` after it decided, and `beat` at the end.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from controller_model.records.views import ClusterView
+from pipeline.clock import clock_ms
+from pipeline.kafka_errors import ReadTrouble, TopicReadError
+from pipeline.runtime import get_logger
+from pipeline.topics import EnsuredTopics
+from source_log.beats import Beats, CompleteBeat
+from source_log.config import SourceSettings
+from source_log.fold_lag import FoldLag
+from source_log.lease import Lease, LeaseLostError, LeaseStatus
+from source_log.log_completeness import LogCompleteness
+from source_log.publisher import Publisher
+from source_log.readback import History, ReadBack, Readback
+from source_log.recorder import LogRecorder
+
+CLOSE_TIMEOUT_S = 2.0
+"""How long the end waits for Kafka to acknowledge the last changes."""
+
+
+class LogLostError(Exception):
+    """The log accepts no more changes from this producer: topics gone, fenced, or not authorized."""
+
+    def __init__(self, reason: str, dropped: int) -> None:
+        super().__init__(reason)
+        self.dropped = dropped
+
+
+class Dropped(NamedTuple):
+    """Changes that did not fit into the buffer, and why they waited."""
+
+    changes: int
+    reason: str
+
+
+class LogWriter:
+    """The log of one cluster, as the leading watcher writes it."""
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        topics: EnsuredTopics,
+        lease: Lease,
+        recorder: LogRecorder,
+        *,
+        on_lead: Callable[[bool], None],
+    ) -> None:
+        """Open the producers and the reader. `on_lead` is told whether this watcher may write."""
+        name = recorder.generations.name
+        self._lease, self._recorder, self._on_lead = lease, recorder, on_lead
+        self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=name)
+        self.publisher = Publisher(settings, topics)
+        self._beats = Beats(settings, topics, name)
+        self._readback = Readback(settings, topics, name)
+        self._fold_lag = FoldLag()
+        self.completeness = LogCompleteness()
+        self._unproven = False
+        self._contested_generation = 0
+
+    def begin(self, stop: threading.Event, put: Callable[[ReadBack], None]) -> History | None:
+        """Read what was written before the start, then pass what others write to `put`, in a thread.
+
+        Return None when `stop` is set first. Raise LeaseLostError when another watcher leads.
+        """
+        with self._without_topics():
+            history = self._readback.history(
+                stop, while_=lambda: self._lease.status is not LeaseStatus.LOST
+            )
+        if stop.is_set():
+            return None
+        if history is None:
+            raise LeaseLostError  # everything that follows needs the lead
+        self._lease.report_alive()
+        self._on_lead(True)
+        self._recorder.generations.observe_generation(history.generation)
+        self._readback.follow(put)
+        return history
+
+    def check(self, now_ms: int) -> None:
+        """Serve the producer; raise LogLostError or the error that ended the reading of the topics."""
+        failure = self.publisher.poll()
+        if failure is not None:
+            reason = f"the pipeline's Kafka refused changes: {failure.reason}"
+            raise self._lost(reason, failure.changes)
+        with self._without_topics():
+            self._readback.check()
+        self._recorder.clock_ahead_ms = clock_ms() - now_ms
+        self._recorder.sends_beats = not self._beats.refused
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether Kafka has acknowledged all changes, and the next ones may be published."""
+        return self.publisher.idle and not self._unproven
+
+    def has_room(self, now_ms: int) -> bool:
+        """Return whether what is not news may be published now: the buffer has room and the fold follows."""
+        return self.publisher.has_room and (
+            not self._readback.is_shared
+            or self._fold_lag.allows_walk(self._recorder.generations.position, now_ms)
+        )
+
+    def on_view(self, view: ClusterView, now_ms: int) -> None:
+        """Note how far the fold is, and whom it follows."""
+        self.observe_writer(view.log.watcher, view.as_of.generation)
+        published = self._recorder.generations.position
+        self._fold_lag.on_view(view.as_of.position, published, now_ms)
+
+    def observe_writer(self, watcher: str, generation: int) -> None:
+        """Invalidate the lease when another watcher writes: it may be the leader that succeeded us."""
+        competes = self._recorder.generations.competes(watcher, generation)
+        if competes and generation > self._contested_generation:
+            self._contested_generation = generation
+            self._lease.invalidate()
+
+    def send(self, *, may_drop: bool) -> Dropped | None:
+        """Publish what waits, if the lease is valid; raise LeaseLostError when it has ended.
+
+        With `may_drop`, drop and return what exceeds the buffer. It is checked after publishing:
+        changes that the producer accepts at once do not wait, so a resync's replies alone do not
+        exceed it.
+        """
+        if self._may_publish():
+            self.publisher.pump()
+        if not may_drop or not self.publisher.overflowing():
+            return None
+        reason = (
+            "the lease could not be proved"
+            if self._unproven
+            else "the pipeline's Kafka did not accept changes"
+        )
+        return Dropped(self.publisher.drop_waiting(), f"{reason} in time")
+
+    def _may_publish(self) -> bool:
+        status = self._lease.status
+        if status is LeaseStatus.LOST:
+            raise LeaseLostError
+        unproven = status is LeaseStatus.UNPROVEN
+        if unproven is not self._unproven:
+            self._unproven = unproven
+            self._on_lead(not unproven)
+            self._log.warning(
+                "the lease is unproven: changes wait"
+                if unproven
+                else "the lease is proved again: changes are published"
+            )
+        return not unproven
+
+    def beat(self, now_ms: int, *, oldest_round: int, complete: CompleteBeat) -> None:
+        """Send a beat if one is due and the lease is valid. `oldest_round`: see `LogCompleteness`."""
+        self.completeness.advance(
+            oldest_round=oldest_round,
+            published=self._recorder.generations.position,
+            acknowledged=self.publisher.acknowledged,
+        )
+        if self._unproven:
+            return
+        self._beats.beat(
+            now_ms,
+            generation=self._recorder.generations.generation,
+            acknowledged=self.publisher.acknowledged,
+            log_complete_ms=self.completeness.complete_ms(now_ms),
+            complete=complete,
+        )
+        refusal = self._beats.pop_refusal()
+        if refusal is not None:
+            self._log.warning("the pipeline's Kafka refuses the watcher's beats", reason=refusal)
+
+    def close(self) -> None:
+        """Publish what waits while the lease is valid, drop it otherwise, and leave Kafka."""
+        self._readback.close()
+        self._beats.close()
+        if self._lease.status is not LeaseStatus.VALID:
+            self.publisher.abandon()
+        elif not self.publisher.close(CLOSE_TIMEOUT_S):
+            self._log.warning(
+                "the pipeline's Kafka did not acknowledge the last changes in time",
+                bytes_held=self.publisher.bytes_held,
+            )
+
+    @contextmanager
+    def _without_topics(self) -> Iterator[None]:
+        """Report topics that were deleted as a lost log."""
+        try:
+            yield
+        except TopicReadError as error:
+            if error.trouble is not ReadTrouble.MISSING:
+                raise
+            raise self._lost(str(error)) from None
+
+    def _lost(self, reason: str, changes: int = 0) -> LogLostError:
+        """Return the error that the log is lost; count these changes and those that wait as dropped."""
+        changes += self.publisher.drop_waiting()
+        return LogLostError(reason, self._recorder.dropped + changes)

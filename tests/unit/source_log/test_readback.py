@@ -1,0 +1,333 @@
+"""What the watcher reads back about its cluster, and what it does when that fails."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError
+
+from controller_model.kafka.ids import AsOf
+from controller_model.records.views import ClusterView, encode_view
+from pipeline.kafka_errors import MISSING_S, TopicReadError
+from pipeline.runtime import Backoff
+from pipeline.settings import load
+from pipeline.topic_records import Place
+from pipeline.topics import EnsuredTopics, topic_names
+from source_log import readback as readback_module
+from source_log.config import SourceSettings
+from source_log.generation_fencing import OtherWatcher
+from source_log.readback import FIRST_TAIL, MAX_TAIL, History, ReadBack, Readback, ViewsCut
+from tests.support.hostile import WIDE, with_a_number
+from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
+from tests.support.samples import beat, cluster_view
+from tests.support.waiting import DEADLINE_S, wait_until
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+NAMES = topic_names("kcm")
+VIEWS: Place = (NAMES.views, 0)
+LOG: Place = (NAMES.changes, 0)
+MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def readback(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
+    """Return the readback of watcher `me` of cluster `prod`."""
+    use_client(monkeypatch, client)
+    topics = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
+    return Readback(load(SourceSettings, cluster="prod"), topics, "me")
+
+
+def history_of(reading: Readback) -> History:
+    """Return what was written before the start."""
+    history = reading.history(threading.Event(), while_=lambda: True)
+    assert history is not None
+    return history
+
+
+def begun(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
+    """Return a readback that has read the history."""
+    reading = readback(monkeypatch, client)
+    history_of(reading)
+    return reading
+
+
+def view(offset: int, generation: int) -> Message:
+    """Return the fold's view of the cluster."""
+    value = encode_view(cluster_view("prod", AsOf("l", generation, 4)))
+    return Message(VIEWS, offset, key=b"prod/cluster", value=value)
+
+
+def change(offset: int, generation: int, watcher: str, cluster: str = "prod") -> Message:
+    """Return a change of the log, with only the fields that are read back."""
+    value = (
+        f'[{{"cluster":"{cluster}","generation":{generation},'
+        f'"watcher":"{watcher}","observed_at":7}}]'
+    )
+    return Message(LOG, offset, key=b"prod", value=value.encode())
+
+
+Items = queue.SimpleQueue[ReadBack]
+
+
+def next_item(items: Items) -> ReadBack:
+    """Return the next item."""
+    return items.get(timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize(("in_log", "highest"), [(6, 6), (4, 5)])
+def test_the_history_is_the_last_view_and_the_highest_generation(
+    monkeypatch: pytest.MonkeyPatch, in_log: int, highest: int
+) -> None:
+    """Wherever that generation is: the end of the log may not be folded yet, or may be lost."""
+    client = Client(
+        [view(0, 3), view(1, 5), Message(VIEWS, 2, key=b"prod/cluster", value=b"garbage")],
+        [change(0, in_log, "she"), change(1, 9, "he", "other")],
+        ends=((0, 3), (0, 2)),
+    )
+    history = history_of(readback(monkeypatch, client))
+    assert history.view is not None
+    assert history.generation == highest
+    assert (history.view.as_of.generation, history.view.as_of.seq) == (5, 4)
+
+
+def test_a_generation_that_only_beats_contain_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log was created again before the fold had shown it. The beats of a lower generation would not count."""
+
+    def beat_of(offset: int, generation: int, cluster: str = "prod") -> Message:
+        value = encode_view(beat(1, generation=generation, cluster=cluster))
+        return Message(VIEWS, offset, key=b"prod/watcher", value=value)
+
+    client = Client(
+        [
+            beat_of(0, 6),
+            view(1, 3),
+            beat_of(2, 7),
+            beat_of(3, 99, "other"),
+            Message(VIEWS, 4, key=b"prod/watcher", value=b"garbage"),
+            Message(VIEWS, 5, key=b"prod/watcher", value=None),
+        ],
+        ends=((0, 6), (0, 0)),
+    )
+    history = history_of(readback(monkeypatch, client))
+    assert history.view is not None
+    assert (history.generation, history.view.as_of.generation) == (7, 3)
+
+
+@pytest.mark.parametrize("number", WIDE.values(), ids=WIDE)
+def test_a_generation_that_no_record_can_hold_is_not_followed(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Neither in the log, nor in a view or a beat: the fold could not decode any generation above it."""
+    value = encode_view(beat(1, generation=6))
+    client = Client(
+        [
+            view(0, 5),
+            *[
+                Message(VIEWS, 1 + at, key=b"prod/watcher", value=harmful)
+                for at, harmful in enumerate(with_a_number(value, number))
+            ],
+            view(9, number),
+        ],
+        [change(0, 4, "she"), change(1, number, "she")],
+        ends=((0, 10), (0, 2)),
+    )
+    history = history_of(readback(monkeypatch, client))
+    assert history.generation == 5
+
+
+def test_the_readback_goes_back_in_growing_steps_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If a cluster is not among the newest records of a long topic, its older records do not matter."""
+    end = 10 * MAX_TAIL
+    nothing = [Message(VIEWS, end, EOF_CODE)]
+    client = Client(*([nothing] * 3), ends=((0, end), (0, 0)))
+    history = history_of(readback(monkeypatch, client))
+    assert history == History(0, None)
+    back = [end - each[VIEWS] for each in client.assigned if each]
+    assert back == [FIRST_TAIL, 10 * FIRST_TAIL, MAX_TAIL]
+
+
+def test_the_readback_goes_further_back_until_it_finds_its_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other clusters of the partition may have written the last records."""
+    end = 10 * FIRST_TAIL
+    client = Client(
+        [Message(VIEWS, end - 1, key=b"other/cluster")],
+        [view(3, 5), Message(VIEWS, end, EOF_CODE)],
+        ends=((0, end), (0, 0)),
+    )
+    history = history_of(readback(monkeypatch, client))
+    assert history.generation == 5
+    assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_TAIL, 0]
+
+
+def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or until the lease is lost: a broker that is down may come back."""
+    client = Client(ends=(AWAY_CODE,))
+    waiting = readback(monkeypatch, client)
+    stop = threading.Event()
+    threading.Timer(1.0, stop.set).start()
+    assert waiting.history(stop, while_=lambda: True) is None
+    assert "cannot be read back" in capsys.readouterr().out
+    leads = iter((True, False))
+    assert waiting.history(threading.Event(), while_=lambda: next(leads)) is None
+
+
+@pytest.fixture
+def at_a_second_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the readback's clock go on by a second with each time that it is read."""
+    seconds = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
+    monkeypatch.setattr(readback_module, "time", clock)
+
+
+@pytest.mark.usefixtures("at_a_second_each")
+def test_a_missing_topic_is_looked_up_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was created a moment ago, or a broker has just started: not every broker knows it at once."""
+    monkeypatch.setattr(readback_module, "Backoff", lambda **_: Backoff(first_s=0.001))
+    there = Client(ends=(*[MISSING] * int(MISSING_S), (0, 0)))
+    history = readback(monkeypatch, there).history(threading.Event(), while_=lambda: True)
+    assert history == History(0, None)
+    gone = Client(ends=(*[MISSING] * (int(MISSING_S) + 1), (0, 0)))
+    with pytest.raises(TopicReadError, match="there is no topic"):
+        readback(monkeypatch, gone).history(threading.Event(), while_=lambda: True)
+
+
+@pytest.mark.usefixtures("at_a_second_each")
+def test_a_topic_that_stays_missing_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was deleted: a new term creates it, and fills it by a resync."""
+    client = Client(ends=((0, 0), (0, 0), MISSING))
+    following = begun(monkeypatch, client)
+    client.polls += [[Message(LOG, 0, MISSING)]]
+    following.follow(Items().put)
+    line = wait_until(lambda: _line(following))
+    assert line.startswith("there is no topic kcm.")
+    following.close()
+
+
+def test_a_revoked_read_permission_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watcher that cannot see other watchers must not continue; the message names the topic."""
+    client = Client(ends=((0, 0),))
+    following = begun(monkeypatch, client)
+    client.polls += [[Message(LOG, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)]]
+    following.follow(Items().put)
+    line = wait_until(lambda: _line(following))
+    assert line == (
+        "the pipeline's Kafka at 127.0.0.1:9092 does not let the monitor read kcm.changes: "
+        f"error {KafkaError.TOPIC_AUTHORIZATION_FAILED}; allow READ and DESCRIBE"
+    )
+    following.close()
+
+
+def _line(following: Readback) -> str:
+    try:
+        following.check()
+    except TopicReadError as error:
+        return str(error)
+    return ""
+
+
+def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views and other watchers' records; our own changes add nothing. A topic that was cut is read again.
+
+    It continues from the ends that the history had; a null payload carries nothing.
+    """
+    client = Client([view(3, 2)], [change(6, 1, "me")], ends=((3, 4), (6, 7)))
+    following = begun(monkeypatch, client)
+    client.polls += [
+        [change(7, 1, "me"), change(8, 2, "she")],
+        KafkaError(AWAY_CODE, "down"),
+        [
+            Message(LOG, 9, key=b"prod", value=None),
+            Message(VIEWS, 4, key=b"prod/cluster", value=None),
+            Message(VIEWS, 5, key=b"prod/broker/1", value=view(5, 9).value()),
+            Message(LOG, 10, key=b"other", value=change(10, 9, "she").value()),
+            Message(LOG, 11, AWAY_CODE),
+            Message(VIEWS, 6, CUT_CODE),
+        ],
+        [view(0, 3)],
+    ]
+    items = Items()
+    following.follow(items.put)
+    assert next_item(items) == OtherWatcher("prod", "she", 2, 7)
+    assert next_item(items) == ViewsCut()
+    newest = next_item(items)
+    assert isinstance(newest, ClusterView)
+    assert newest.as_of.generation == 3
+    following.check()
+    following.close()
+    assert client.assigned[-2:] == [{VIEWS: 4, LOG: 7}, {VIEWS: -2, LOG: 11}]
+
+
+@pytest.mark.parametrize(
+    ("key", "is_shared"),
+    [
+        (b"prod", False),
+        (b"prod/broker/1", False),
+        (None, False),
+        (b"other", True),
+        (b"production", True),
+        (b"other/cluster", True),
+    ],
+)
+def test_records_of_other_clusters_show_that_the_fold_is_shared(
+    monkeypatch: pytest.MonkeyPatch, key: bytes | None, *, is_shared: bool
+) -> None:
+    """Whether they are there at the start, or arrive later."""
+    message = Message(VIEWS, 3, key=key, value=b"")
+    before = readback(monkeypatch, Client([message], [], ends=((3, 4), (0, 0))))
+    before.history(threading.Event(), while_=lambda: True)
+    assert before.is_shared is is_shared
+    client = Client([], [], ends=((3, 3), (0, 0)))
+    later = readback(monkeypatch, client)
+    later.history(threading.Event(), while_=lambda: True)
+    assert not later.is_shared
+    client.polls += [[message], [view(4, 9)]]
+    items = Items()
+    later.follow(items.put)
+    next_item(items)
+    assert later.is_shared is is_shared
+    later.close()
+
+
+def test_a_new_start_offset_of_the_views_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A consumer at the end does not see it. An outage or an empty topic is not a loss."""
+    monkeypatch.setattr(readback_module, "_BEGINNING_INTERVAL_S", 0.0)
+    begins = (7, 8, 8, 0, AWAY_CODE, 3, 3)
+    end = Message(VIEWS, 9, EOF_CODE)
+    client = Client(
+        [end], ends=((5, 9), (0, 0), *(b if b == AWAY_CODE else (b, 9) for b in begins))
+    )
+    following = begun(monkeypatch, client)
+    items = Items()
+    following.follow(items.put)
+    wait_until(lambda: len(client.ends) == 1)
+    client.polls += [[change(0, 1, "she")]]
+    assert next_item(items) == ViewsCut()
+    assert next_item(items) == ViewsCut()
+    assert isinstance(next_item(items), OtherWatcher)
+    following.check()
+    following.close()
+
+
+def test_the_start_offset_of_the_views_is_looked_up_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many times less often than the topics are polled."""
+    end = Message(VIEWS, 9, EOF_CODE)
+    client = Client([end], ends=((5, 9), (0, 0), (5, 9), (7, 9), (8, 9)))
+    following = begun(monkeypatch, client)
+    items = Items()
+    following.follow(items.put)
+    client.polls += [[change(offset, 1, "she")] for offset in range(100)]
+    wait_until(lambda: client.polls, lambda left: not left)
+    following.close()
+    assert client.ends == [(7, 9), (8, 9)]

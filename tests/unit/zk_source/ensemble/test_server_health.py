@@ -1,0 +1,89 @@
+"""A server's figures become metrics while they are fresh."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from tests.support.waiting import wait_until
+from zk_source.ensemble import server_health
+from zk_source.ensemble.server_figures import ServerFigures
+from zk_source.ensemble.server_health import STALE_S, ServerMetrics, watched_health
+
+SERVER = "zk1:2181"
+
+
+FIGURES = ServerFigures(
+    server=SERVER, role="standalone", version="3.4.14", latency_highest_seconds=0.02
+)
+
+
+def _shown(registry: CollectorRegistry) -> str:
+    lines = generate_latest(registry).decode().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("#"))
+
+
+def test_server_metrics_disappear_when_the_last_answer_is_stale() -> None:
+    """It is shown with the server's role; after three missed answers there are no samples."""
+    now = [1000.0]
+    registry = CollectorRegistry()
+    metrics = ServerMetrics(registry, "prod", lambda: now[0])
+    assert _shown(registry) == ""
+    metrics.show(FIGURES)
+    assert 'role="standalone",version="3.4.14",zookeeper="zk1:2181"} 1.0' in _shown(registry)
+    assert 'kcm_watcher_zookeeper_latency_highest_seconds{cluster="prod"} 0.02' in _shown(registry)
+    assert "kcm_watcher_zookeeper_sessions" not in _shown(registry)
+    now[0] += STALE_S
+    assert _shown(registry)
+    now[0] += 1
+    assert _shown(registry) == ""
+
+
+def test_a_server_that_reports_nothing_any_more_has_no_figures() -> None:
+    """A refusal removes the figures at once."""
+    registry = CollectorRegistry()
+    metrics = ServerMetrics(registry, "prod")
+    metrics.show(dataclasses.replace(FIGURES, sessions=5))
+    assert 'kcm_watcher_zookeeper_sessions{cluster="prod"} 5.0' in _shown(registry)
+    metrics.show(None)
+    assert _shown(registry) == ""
+
+
+def test_check_raises_the_error_that_ended_the_polling_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise a thread that died silently would leave the figures missing for ever."""
+
+    def ask(_server: str, _refused: object) -> None:
+        raise LookupError(SERVER)
+
+    def raised() -> bool:
+        try:
+            check()
+        except LookupError:
+            return True
+        return False
+
+    monkeypatch.setattr(server_health, "ask_server", ask)
+    with watched_health(lambda: SERVER, ServerMetrics(CollectorRegistry(), "prod")) as check:
+        wait_until(raised, deadline_s=10)
+
+
+def test_a_command_that_is_refused_is_not_asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server logs each refusal; `srvr` is asked in its place."""
+    asked: list[str] = []
+
+    def answer(_host: str, _port: int, word: str) -> str:
+        asked.append(word)
+        return "Mode: leader" if word == "srvr" else "mntr is not executed"
+
+    monkeypatch.setattr(server_health, "four_letter_word", answer)
+    refused: dict[str, float] = {}
+    for _ in range(2):
+        figures = server_health.ask_server(SERVER, refused)
+        assert figures is not None
+        assert (figures.role, figures.answer_seconds is None) == ("leader", False)
+    assert asked == ["mntr", "srvr", "srvr"]

@@ -1,4 +1,0 @@
-"""The watched ensemble: its sessions, one client after the other, and the health of its servers.
-
-It may import `wire`.
-"""
