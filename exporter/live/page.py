@@ -19,7 +19,7 @@ from exporter.api.responses import kept_response
 from exporter.core.parameters import Parameter, Query
 from exporter.live.feed import LiveFeed
 from exporter.live.stream import EventStream
-from pipeline.web_connections import client_network
+from web.connections import client_network
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

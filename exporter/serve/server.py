@@ -1,6 +1,6 @@
 """The exporter's application (routes, request counters and errors), and the server that runs it.
 
-The rule: GET and HEAD only; errors are problem+json (RFC 9457). `pipeline.web` decides before that which
+The rule: GET and HEAD only; errors are problem+json (RFC 9457). `web.server` decides before that which
 clients may ask, and how much.
 """
 
@@ -18,7 +18,7 @@ from exporter.api.responses import problem_response
 from exporter.core.metrics import ExporterMetrics
 from exporter.serve.pages import Pages
 from pipeline.runtime import API_HEADER, API_VERSION
-from pipeline.web import UNGUARDED, WebOptions, WebServer
+from web.server import UNGUARDED, WebOptions, WebServer
 
 NO_ROUTE = "none"
 """The label under which requests are counted whose path or method is not served."""

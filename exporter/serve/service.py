@@ -20,7 +20,7 @@ from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, get_logger
-from pipeline.web import WebOptions
+from web.server import WebOptions
 
 _CHECK_INTERVAL_S = 0.2
 """How soon the end of a thread is noticed."""

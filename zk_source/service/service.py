@@ -25,7 +25,7 @@ from pipeline.runtime import (
     get_logger,
 )
 from pipeline.topics import EnsuredTopics, check_writable, ensure_topics
-from pipeline.web import metrics_server
+from web.server import metrics_server
 from zk_source.config import WatchSettings
 from zk_source.election.candidacy import LeaseStatus
 from zk_source.election.leader_elector import Lease, make_elector

@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, Route, expect
 
 from controller_model.records.views import ControllerView, Counts
 from exporter.serve.server import HttpServer
-from pipeline import web
 from tests.component.page.chromium import SHOWN_TIMEOUT_S, WAIT_MS, watched
 from tests.component.page.live_desk import Desk
 from tests.support.api_server import Served
@@ -24,6 +23,7 @@ from tests.support.samples import (
     cluster_view,
 )
 from tests.support.waiting import DEADLINE_S
+from web import server as web_server
 
 
 def test_a_change_is_seen_within_a_second(desk: Desk) -> None:
@@ -65,7 +65,7 @@ def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(
     browser: Browser, bad: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not live since when; the figures are grey; and live again without anybody's doing."""
-    monkeypatch.setattr(web, "_SHUTDOWN_TIMEOUT_S", 2 * DEADLINE_S)
+    monkeypatch.setattr(web_server, "_SHUTDOWN_TIMEOUT_S", 2 * DEADLINE_S)
     with ExitStack() as stack:
         page_of = stack.enter_context(watched(browser, ""))
         with HttpServer(bad.app, "127.0.0.1", 0) as server:

@@ -27,7 +27,7 @@ PLACEHOLDERS = {"N": "3", "TIME": "1h"}
 OF_THE_WHOLE = {"--help", "--version", "--install-completion", "--show-completion"}
 """Options that may come before any verb."""
 RULES = ROOT / "helm/kafka-controller-monitor/files/rules/kafka-controller-monitor.yaml"
-PACKAGES = ("controller_model", "exporter", "kcm", "pipeline", "streaming", "zk_source")
+PACKAGES = ("controller_model", "exporter", "kcm", "pipeline", "streaming", "web", "zk_source")
 _METRIC = re.compile(
     r"\b(?:kafka_(?:cluster|controller|broker)|kcm_(?:cluster|broker|watcher|fold|exporter))"
     r"_[a-z0-9_]*[a-z0-9]\b(?!_|\*|…)"

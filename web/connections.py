@@ -20,7 +20,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipeline.runtime import ConflictError, get_logger
-from pipeline.web_config import WebSecurity
+from web.config import WebSecurity
 
 MAX_CONNECTIONS = 512
 """Connections of all clients: by default a process may open 1024 files."""

@@ -23,8 +23,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.runtime import get_logger
-from pipeline.web_config import WebSecurity
-from pipeline.web_connections import CERTIFICATE
+from web.config import WebSecurity
+from web.connections import CERTIFICATE
 
 TAKEN_TIMEOUT_S = 30.0
 """How long a client may take to read each piece of an answer."""

@@ -25,9 +25,9 @@ from starlette.types import ASGIApp
 
 from pipeline.runtime import get_logger
 from pipeline.settings import PipelineSettings
-from pipeline.web_config import WebSecurity
-from pipeline.web_connections import listen, mapped, protocol_class
-from pipeline.web_guard import RequestGuard
+from web.config import WebSecurity
+from web.connections import listen, mapped, protocol_class
+from web.guard import RequestGuard
 
 _MAX_HEAD = 32 * 1024
 _IDLE_S = 5

@@ -12,11 +12,11 @@ import pytest
 import structlog
 
 from pipeline.runtime import UsageError
-from pipeline.web import WebOptions, WebServer
-from pipeline.web_config import WebSecurity
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 from tests.support.waiting import wait_until
 from tests.support.web import connected, exchange, request, serving, status, write_config
+from web.config import WebSecurity
+from web.server import WebOptions, WebServer
 
 PAIR = "cert_file: server.pem, key_file: server.key"
 
@@ -141,7 +141,7 @@ def test_a_renewed_certificate_is_served_without_a_restart(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A certificate whose key is missing is not served; until the key exists, the old one is."""
-    monkeypatch.setattr("pipeline.web._CHECK_FILES_INTERVAL_S", 0)
+    monkeypatch.setattr("web.server._CHECK_FILES_INTERVAL_S", 0)
     renewed = ssl.PEM_cert_to_DER_cert(
         (folder / "next.pem").read_text()[(folder / "next.pem").read_text().index("-----BEGIN") :]
     )
