@@ -92,6 +92,11 @@ class ReadingState:
         self.status = status
         self.still_ms = 0
         """For how long the reading thread has stood still, in ms: written by the thread that watches it."""
+        self.delays_ms: dict[str, int | None] = {}
+        """How long the newest change of each cluster took from the watcher to the exporter.
+
+        None: it is not known, because the watcher's clock is ahead.
+        """
         self.steady = steady
         self._wall = wall
         self._newest_signs: dict[int, int] = {}
@@ -118,6 +123,7 @@ class ReadingState:
         for name in changed:
             if name not in clusters:
                 self._signs.pop(name, None)
+                self.delays_ms.pop(name, None)
                 continue
             held = self._signs.get(name, LifeSigns())
             self._signs[name] = held.with_view(

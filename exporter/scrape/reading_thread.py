@@ -206,6 +206,7 @@ class ReadingThread:
             seen_at = new.view.log.last_change_at
             if seen_at is not None and old is not None and old.view.log.last_change_at != seen_at:
                 self._metrics.change_delay.observe(max(0, now - seen_at) / 1000)
+                self._state.delays_ms[cluster] = now - seen_at if now >= seen_at else None
 
     def _note(self, batch: ReadBatch, consumer: RecordReader) -> None:
         self._at_end -= {(record.topic, record.partition) for record in batch.records}

@@ -25,7 +25,7 @@ export function trustText(trust, picture, reasons) {
   const delay =
     picture.delay_ms === null
       ? ""
-      : `, and the newest change took ${duration(picture.delay_ms)} to get here`;
+      : `, and the newest change took ${duration(picture.delay_ms)} to get to the exporter`;
   if (trust.status === "live") return `The figures follow ZooKeeper, ${proven}${delay}.${doubts}`;
   const meaning = (MEANS[trust.status] ?? (() => trust.status))(trust.stage, trust, picture);
   const why =
@@ -66,7 +66,7 @@ export function showPipeline(picture, trust) {
       "Delay",
       picture.delay_ms === null
         ? "not measured yet"
-        : `${duration(picture.delay_ms)} from the watcher to this page`,
+        : `${duration(picture.delay_ms)} from the watcher to the exporter`,
     ),
     fact(
       "Held",
