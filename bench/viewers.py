@@ -34,7 +34,9 @@ def measure() -> dict[str, Any]:
         rows = []
         for changes_per_s in (0, 1):
             ours.send(changes_per_s)
-            rows.append(asyncio.run(_watched(port, child.pid or 0)) | {"changes_per_s": changes_per_s})
+            rows.append(
+                asyncio.run(_watched(port, child.pid or 0)) | {"changes_per_s": changes_per_s}
+            )
     finally:
         child.kill()
         child.join()
