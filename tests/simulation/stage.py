@@ -19,8 +19,9 @@ from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
 from exporter.live import page, page_answers
 from exporter.live.problems import ClusterProblem, problems_of
-from exporter.scrape import collector, reading_thread
+from exporter.scrape import collector
 from exporter.scrape.collector import RenderedCluster
+from exporter.serve import main_loop
 from kcm.elect import run
 from pipeline import topic_probe, topic_reader
 from pipeline.settings import load
@@ -167,8 +168,8 @@ def played(seed: int) -> Iterator[Stage]:
         (topic_reader, "Consumer", lambda properties: Consumer(stage.world, properties)),
         (topic_probe, "AdminClient", lambda _properties, logger: Admin(stage.world)),  # noqa: ARG005  # its name
         (topic_probe, "SupervisedThread", Thread),
-        (reading_thread, "get_logger", logger),
-        (reading_thread, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
+        (main_loop, "get_logger", logger),
+        (main_loop, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
         (collector, "render_cluster", _unrendered),
         (page_answers, "get_logger", logger),
         (page_answers, "problems_of", judge),
