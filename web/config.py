@@ -5,11 +5,11 @@ starts, never ignored. A changed certificate or password takes effect without a 
 file becomes bad, what was read before stays in effect.
 """
 
-import enum
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -23,37 +23,14 @@ _HEADERS = {
     "X-XSS-Protection",
     "Strict-Transport-Security",
 }
-_VERSIONS = {
-    "TLS10": ssl.TLSVersion.TLSv1,
-    "TLS11": ssl.TLSVersion.TLSv1_1,
-    "TLS12": ssl.TLSVersion.TLSv1_2,
-    "TLS13": ssl.TLSVersion.TLSv1_3,
-}
-_CIPHERS = {
-    f"TLS_ECDHE_{key}_WITH_{theirs}": f"ECDHE-{key}-{ours}"
-    for key in ("ECDSA", "RSA")
-    for theirs, ours in (
-        ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
-        ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
-        ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
-    )
-}
-"""The TLS 1.2 cipher suites that Go considers secure, by Go's and by OpenSSL's names."""
-
-
-class ClientAuth(enum.Enum):
-    """Which certificate a client must present. Go's two other values request one and accept any: they are refused."""
-
-    NONE = "NoClientCert"
-    IF_GIVEN = "VerifyClientCertIfGiven"
-    REQUIRED = "RequireAndVerifyClientCert"
-
-
+_VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+_Version = Literal["TLS12", "TLS13"]
 _VERIFY = {
-    ClientAuth.NONE: ssl.CERT_NONE,
-    ClientAuth.IF_GIVEN: ssl.CERT_OPTIONAL,
-    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
+_BCRYPT = re.compile(r"\$2[abxy]?\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
 
 
 class TlsServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,13 +38,15 @@ class TlsServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     cert_file: str
     key_file: str
-    client_auth_type: ClientAuth = ClientAuth.NONE
+    client_auth_type: Literal[
+        "NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"
+    ] = "NoClientCert"
+    """Go's two other values request a certificate and accept any: they are refused."""
     client_ca_file: str | None = None
     client_allowed_sans: tuple[str, ...] = ()
-    min_version: str = "TLS12"
-    max_version: str = "TLS13"
-    cipher_suites: tuple[str, ...] = ()
-    prefer_server_cipher_suites: bool = True
+    """Names of which a client's certificate must hold one; empty: any will do."""
+    min_version: _Version = "TLS12"
+    max_version: _Version = "TLS13"
 
 
 class HttpServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,120 +76,77 @@ class WebSecurity:
         self.config = WebConfig() if path is None else _read(path)
         tls = self.config.tls_server_config
         self.context = None if tls is None or path is None else _context(tls, path)
-        self._seen = self._signature()
+        self._seen = self._files()
 
     @property
     def users(self) -> Mapping[str, str]:
-        """The hashes of passwords by user; if empty, no password is required."""
+        """The hashes of passwords by user; empty: no password is required."""
         return self.config.basic_auth_users
-
-    @property
-    def allowed_names(self) -> tuple[str, ...]:
-        """Names of which a client's certificate must hold one; if empty, any name will do."""
-        tls = self.config.tls_server_config
-        return () if tls is None else tls.client_allowed_sans
 
     def refresh(self) -> None:
         """Apply what has changed in the files; log what cannot be applied."""
-        seen = self._signature()
+        seen = self._files()
         if self._path is None or seen == self._seen:
             return
         self._seen = seen
-        log = get_logger("web")
         try:
-            config = _read(self._path)
-            self._load_certificate(config.tls_server_config, self._path)
+            self._apply(_read(self._path), self._path)
         except UsageError as error:
-            log.warning(
+            get_logger("web").warning(
                 "the changed web configuration cannot be used, the old one stays in effect",
                 reason=str(error),
             )
-            return
-        self.config = config
-        log.info("the web configuration was read again", file=str(self._path))
+        else:
+            get_logger("web").info("the web configuration was read again", file=str(self._path))
 
-    def _load_certificate(self, tls: TlsServerConfig | None, path: Path) -> None:
-        before = self.config.tls_server_config
-        if tls is None or self.context is None or before is None:
-            if tls is not before:
-                raise UsageError("TLS is switched on and off by a restart")
-            return
-        # A pair that does not match must not replace one that does.
-        _context(tls, path)
-        if msgspec.structs.replace(tls, cert_file="", key_file="") != msgspec.structs.replace(
-            before, cert_file="", key_file=""
-        ):
+    def _apply(self, config: WebConfig, path: Path) -> None:
+        tls = config.tls_server_config
+        if _without_pair(config) != _without_pair(self.config):
             raise UsageError("of tls_server_config a restart takes all but cert_file and key_file")
-        self.context.load_cert_chain(*_pair(tls, path), password=_no_password)
+        if self.context is not None and tls is not None:
+            _context(tls, path)  # a pair that does not match must not replace one that does
+            _load_pair(self.context, tls, path)
+        self.config = config
 
-    def _signature(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def _files(self) -> list[bytes]:
+        """Return what the file and those that it names hold; empty where there is none."""
         if self._path is None:
-            return ()
+            return []
         tls = self.config.tls_server_config
         names = () if tls is None else (tls.cert_file, tls.key_file)
-        return tuple(map(_stat, (self._path, *(self._path.parent / name for name in names))))
-
-
-def _stat(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+        paths = (self._path, *(self._path.parent / name for name in names))
+        return [path.read_bytes() if path.is_file() else b"" for path in paths]
 
 
 def _read(path: Path) -> WebConfig:
-    config = read_yaml(path, WebConfig, f"web_config_file {path}")
-    unknown = sorted(set(config.http_server_config.headers) - _HEADERS)
-    if unknown:
-        raise UsageError(f"web_config_file {path}: headers: {', '.join(unknown)} cannot be set")
+    where = f"web_config_file {path}"
+    config = read_yaml(path, WebConfig, where)
+    if unknown := sorted(set(config.http_server_config.headers) - _HEADERS):
+        raise UsageError(f"{where}: headers: {', '.join(unknown)} cannot be set")
     for user, hashed in config.basic_auth_users.items():
-        if not _is_bcrypt(hashed):
+        if not _BCRYPT.fullmatch(hashed):
             raise UsageError(
-                f"web_config_file {path}: basic_auth_users: {user}: this is no bcrypt hash; "
-                "make one with htpasswd -nBC 10"
+                f"{where}: basic_auth_users: {user}: this is no bcrypt hash; make one with htpasswd -nBC 10"
             )
     return config
 
 
-def _is_bcrypt(hashed: str) -> bool:
-    import bcrypt  # noqa: PLC0415  # only where passwords are required
-
-    try:
-        bcrypt.checkpw(b"", _at_least_cost(hashed).encode())
-    except ValueError:
-        return False
-    return hashed.isascii()
-
-
-def _at_least_cost(hashed: str) -> str:
-    """Return the hash with the lowest cost, to check its form quickly.
-
-    >>> _at_least_cost("$2y$18$abc")
-    '$2y$04$abc'
-    """
-    kind, dollar, rest = hashed[1:].partition("$")
-    return f"{hashed[:1]}{kind}{dollar}04{rest[2:]}" if rest[:2].isdecimal() else ""
+def _without_pair(config: WebConfig) -> TlsServerConfig | None:
+    tls = config.tls_server_config
+    return None if tls is None else msgspec.structs.replace(tls, cert_file="", key_file="")
 
 
 def _context(tls: TlsServerConfig, path: Path) -> ssl.SSLContext:
     where = f"web_config_file {path}: tls_server_config"
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.minimum_version = _VERSIONS[tls.min_version]
-        context.maximum_version = _VERSIONS[tls.max_version]
-        if tls.cipher_suites:
-            context.set_ciphers(":".join(_CIPHERS[name] for name in tls.cipher_suites))
-    except KeyError as error:
-        raise UsageError(f"{where}: {error} is not known") from None
-    if not tls.prefer_server_cipher_suites:
-        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    if (tls.client_auth_type is ClientAuth.NONE) is not (tls.client_ca_file is None):
+    if (tls.client_auth_type == "NoClientCert") is not (tls.client_ca_file is None):
         raise UsageError(f"{where}: client_auth_type and client_ca_file need each other")
-    if tls.client_allowed_sans and tls.client_auth_type is not ClientAuth.REQUIRED:
-        raise UsageError(f"{where}: client_allowed_sans needs {ClientAuth.REQUIRED.value}")
+    if tls.client_allowed_sans and _VERIFY[tls.client_auth_type] is not ssl.CERT_REQUIRED:
+        raise UsageError(f"{where}: client_allowed_sans needs RequireAndVerifyClientCert")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[tls.min_version]
+    context.maximum_version = _VERSIONS[tls.max_version]
     try:
-        context.load_cert_chain(*_pair(tls, path), password=_no_password)
+        _load_pair(context, tls, path)
         if tls.client_ca_file is not None:
             context.load_verify_locations(path.parent / tls.client_ca_file)
     except (OSError, ValueError) as error:
@@ -219,10 +155,10 @@ def _context(tls: TlsServerConfig, path: Path) -> ssl.SSLContext:
     return context
 
 
-def _pair(tls: TlsServerConfig, path: Path) -> tuple[Path, Path]:
-    return path.parent / tls.cert_file, path.parent / tls.key_file
+def _load_pair(context: ssl.SSLContext, tls: TlsServerConfig, path: Path) -> None:
+    def refuse() -> NoReturn:  # OpenSSL would ask for it on the terminal
+        raise ValueError("the key has a password, which nobody can type here")
 
-
-def _no_password() -> NoReturn:
-    """Refuse a key with a password: OpenSSL would ask for it on the terminal."""
-    raise ValueError("the key has a password, which nobody can type here")
+    context.load_cert_chain(
+        path.parent / tls.cert_file, path.parent / tls.key_file, password=refuse
+    )

@@ -1,19 +1,19 @@
 """Limits connections of HTTP clients: how many there may be, and how long a request may take to arrive.
 
 The rule: a client costs little until it has sent its request. Connections are counted from when
-they are accepted, before TLS, until they are closed.
+they are accepted, before TLS, until they are closed. uvicorn's own limit (limit_concurrency) is one
+for all clients together and refuses only complete requests, so one client could lock out all others.
 """
 
 import asyncio
 import ipaddress
 import logging
-import re
 import socket
 import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import h11
@@ -25,11 +25,11 @@ from web.config import WebSecurity
 MAX_CONNECTIONS = 512
 """Connections of all clients: by default a process may open 1024 files."""
 REQUEST_TIMEOUT_S = 10.0
-"""How long a request may take to arrive, head and body."""
+"""How long a request may take to arrive, head and body; uvicorn has no such limit."""
 _UNACKNOWLEDGED_MS = 30_000
 """How long sent data may wait for the client's acknowledgement, such as of a phone in a tunnel."""
 CERTIFICATE = "kcm.certificate"
-"""The key in a request's state of the subject of the client's certificate; empty if it presented none."""
+"""The key in a request's state of the subject of the client's certificate, or its first alternative name; empty: none."""
 _WARN_INTERVAL_S = 60.0
 
 
@@ -39,10 +39,7 @@ def client_network(host: str) -> str:
     >>> client_network("10.0.0.7"), client_network("2001:db8::7"), client_network("::ffff:10.0.0.7")
     ('10.0.0.7', '2001:db8::/64', '10.0.0.7')
     """
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
+    address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv4Address):
         return host
     if address.ipv4_mapped is not None:
@@ -50,93 +47,73 @@ def client_network(host: str) -> str:
     return str(ipaddress.ip_network((address, 64), strict=False))
 
 
-def is_in(host: str, networks: Iterable[str]) -> bool:
-    """Return whether an address is one of these addresses, or in one of these networks.
+def with_mapped(networks: Iterable[str]) -> list[str]:
+    """Return addresses and networks, those of IPv4 also as a socket that listens on IPv6 sees them.
 
-    >>> is_in("10.0.0.7", ["10.0.0.0/8"]), is_in("10.0.0.7", ["::1"])
-    (True, False)
+    >>> with_mapped(["10.0.0.0/8", "2001:db8::/32"])
+    ['10.0.0.0/8', '2001:db8::/32', '::ffff:10.0.0.0/104']
     """
-    address = ipaddress.ip_address(host.partition("%")[0])
-    listed = tuple(networks)
-    known = (ipaddress.ip_network(each, strict=False) for each in (*listed, *mapped(listed)))
-    return any(address in each for each in known)
-
-
-def mapped(networks: Iterable[str]) -> list[str]:
-    """Return IPv4 networks in the form in which a socket that also listens on IPv6 sees them.
-
-    >>> mapped(["10.0.0.0/8", "10.1.2.3", "2001:db8::/32"])
-    ['::ffff:10.0.0.0/104', '::ffff:10.1.2.3/128']
-    """
-    found = (ipaddress.ip_network(each, strict=False) for each in networks)
-    return [
-        f"::ffff:{each.network_address}/{96 + each.prefixlen}"
-        for each in found
-        if each.version == 4  # noqa: PLR2004  # IPv4
-    ]
+    given = list(networks)
+    found = (ipaddress.ip_network(each, strict=False) for each in given)
+    v4 = (each for each in found if isinstance(each, ipaddress.IPv4Network))
+    return given + [f"::ffff:{each.network_address}/{96 + each.prefixlen}" for each in v4]
 
 
 class _Connection(socket.socket):
     """A client's socket, counted from its acceptance until it is closed."""
 
-    on_close: Callable[[], None] | None = None
+    client: str | None = None
+    clients: Counter[str]
 
     def close(self) -> None:
-        on_close, self.on_close = self.on_close, None
-        if on_close is not None:
-            on_close()
+        if self.client is not None:
+            self.clients -= Counter([self.client])  # in place, without what is 0
+            self.client = None
         super().close()
 
 
 class _Listener(socket.socket):
     """A listening socket that closes excess connections at once."""
 
-    most = 0
-    proxies: tuple[str, ...] = ()
+    limit = 0
+    proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
     clients: Counter[str]
     warned_at_s = -_WARN_INTERVAL_S
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return the next connection; raise ConnectionAbortedError if it was one too many and is closed."""
         accepted, address = super().accept()
-        client = client_network(address[0])
-        is_over_its_own = self.clients[client] >= self.most and not is_in(address[0], self.proxies)
-        if is_over_its_own or self.clients.total() >= MAX_CONNECTIONS:
+        client, clients = client_network(address[0]), self.clients
+        is_over_its_own = clients[client] >= self.limit and not any(
+            ipaddress.ip_address(address[0]) in each for each in self.proxies
+        )
+        if is_over_its_own or clients.total() >= MAX_CONNECTIONS:
             accepted.close()
-            self._warn(client)
+            now_s = time.monotonic()
+            if now_s - self.warned_at_s >= _WARN_INTERVAL_S:
+                self.warned_at_s = now_s
+                open_ = {"of_client": clients[client], "of_all": clients.total()}
+                get_logger("web").warning(
+                    "a connection was refused: too many are open", client=client, **open_
+                )
             raise ConnectionAbortedError
         connection = _Connection(fileno=accepted.detach())
-        self.clients[client] += 1
-        connection.on_close = lambda: self._forget(client)
+        connection.client, connection.clients = client, clients
+        clients[client] += 1
         return connection, address
 
-    def _forget(self, client: str) -> None:
-        self.clients[client] -= 1
-        if not self.clients[client]:
-            del self.clients[client]
 
-    def _warn(self, client: str) -> None:
-        now_s = time.monotonic()
-        if now_s - self.warned_at_s >= _WARN_INTERVAL_S:
-            self.warned_at_s = now_s
-            get_logger("web").warning(
-                "a connection was refused: too many are open",
-                client=client,
-                of_client=self.clients[client],
-                of_all=self.clients.total(),
-            )
-
-
-def listen(host: str, port: int, most: int, proxies: tuple[str, ...]) -> socket.socket:
+def listen(host: str, port: int, limit: int, proxies: Iterable[str]) -> socket.socket:
     """Return a listening socket; raise ConflictError, naming the port, when it is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is given because asyncio sets TCP_NODELAY only then. Without it, each answer on a
     # persistent connection waits 40 ms for the scraper's delayed acknowledgement.
     listening = _Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.most, listening.proxies, listening.clients = most, proxies, Counter()
+    listening.limit, listening.clients = limit, Counter()
+    listening.proxies = tuple(ipaddress.ip_network(each, strict=False) for each in proxies)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if sys.platform == "linux":
-        # This detects a viewer whose machine has vanished, sooner than after a quarter of an hour.
+        # This detects a client whose machine has vanished, sooner than after a quarter of an hour.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
     try:
         listening.bind((host, port))
@@ -150,10 +127,6 @@ def listen(host: str, port: int, most: int, proxies: tuple[str, ...]) -> socket.
     return listening
 
 
-_PROTOCOL_LOG = logging.getLogger("kcm.http")
-"""Receives what uvicorn logs about a connection: unexpected exceptions, but not each client's bad request."""
-
-
 def _is_unexpected(entry: logging.LogRecord) -> bool:
     """Return whether more than a client that left, or the server's end, broke off an answer."""
     error = entry.exc_info[1] if entry.exc_info else None
@@ -161,6 +134,8 @@ def _is_unexpected(entry: logging.LogRecord) -> bool:
     return not is_cancelled and "without completing" not in entry.getMessage()
 
 
+# It receives what uvicorn logs about a connection, except for each client's bad request.
+_PROTOCOL_LOG = logging.getLogger("kcm.http")
 _PROTOCOL_LOG.setLevel(logging.ERROR)
 _PROTOCOL_LOG.addFilter(_is_unexpected)
 
@@ -176,11 +151,17 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
             self.logger = _PROTOCOL_LOG
             super().connection_made(transport)
-            tls = transport.get_extra_info("ssl_object")
-            if not _has_name(tls, security.allowed_names):
+            tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+            certificate: dict[str, Any] = (None if tls is None else tls.getpeercert()) or {}
+            others = [name for _kind, name in certificate.get("subjectAltName", ())]
+            settings = security.config.tls_server_config
+            allowed = () if settings is None else settings.client_allowed_sans
+            if allowed and not any(name in allowed for name in others):
                 transport.abort()
                 return
-            self.app_state = {**self.app_state, CERTIFICATE: subject_text(_certificate(tls))}
+            subject = [name for group in certificate.get("subject", ()) for name in group]
+            text = ", ".join(f"{kind}={name}" for kind, name in reversed(subject))
+            self.app_state = {**self.app_state, CERTIFICATE: text or next(iter(others), "")}
             self._watch()
 
         def handle_events(self) -> None:
@@ -204,50 +185,3 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
                 self._deadline = None
 
     return Protocol
-
-
-_SHORT = {
-    "commonName": "CN",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "localityName": "L",
-    "stateOrProvinceName": "ST",
-    "countryName": "C",
-    "domainComponent": "DC",
-    "userId": "UID",
-}
-"""The names of RFC 4514, section 3."""
-
-
-def subject_text(certificate: Mapping[str, Any]) -> str:
-    r"""Return a verified certificate's subject in the form of RFC 4514, or its first alternative name.
-
-    Empty if there is no certificate.
-
-    >>> subject_text({"subject": ((("countryName", "DE"),), (("commonName", "ann, ops"),))})
-    'CN=ann\\, ops,C=DE'
-    >>> subject_text({"subject": (), "subjectAltName": (("URI", "spiffe://prod/prometheus"),)})
-    'URI:spiffe://prod/prometheus'
-    """
-    parts = [
-        "+".join(f"{_SHORT.get(kind, kind)}={_escaped(text)}" for kind, text in names)
-        for names in reversed(certificate.get("subject", ()))
-    ]
-    others = [f"{kind}:{name}" for kind, name in certificate.get("subjectAltName", ())]
-    return ",".join(parts) or next(iter(others), "")
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r'([,+"\\<>;=])', r"\\\1", text)
-
-
-def _certificate(tls: ssl.SSLObject | None) -> Mapping[str, Any]:
-    """Return a client's certificate if it was verified, else an empty one."""
-    return (None if tls is None else tls.getpeercert()) or {}
-
-
-def _has_name(tls: ssl.SSLObject | None, allowed: Collection[str]) -> bool:
-    """Return whether a client's certificate holds an allowed name; true when there is no list."""
-    return not allowed or any(
-        name in allowed for _kind, name in _certificate(tls).get("subjectAltName", ())
-    )
