@@ -127,12 +127,12 @@ class ReadingState:
                 continue
             held = self._signs.get(name, LifeSigns())
             self._signs[name] = held.with_view(
-                clusters[name].view, self.steady(), wall=self._wall(), is_live=is_live
+                clusters[name].view, wall=self._wall(), is_live=is_live
             )
 
     def forget_signs(self) -> None:
         """Begin again after the topic was created again: the signs noted so far were of the old one."""
-        self._signs = {name: signs.without_topic() for name, signs in self._signs.items()}
+        self._signs = {}
 
     def of_cluster(self, snapshot: ClusterSnapshot) -> ReaderProgress:
         """Return how far the records of a cluster are read, for its completeness.

@@ -113,17 +113,17 @@ class Collector:
         controller = view.controller
         is_hidden = view.log.is_denied("/controller")
         elected_at = controller.elected_at
-        elections = None if is_hidden else controller.recent_elections
         return Moment(
             completeness=assess(view, reading, now),
             behind_ms=behind_ms(reading),
             clock_skew_ms=reading.clock_skew_ms,
             vacant_ms=None if is_hidden else max(0, now - (controller.vacant_since or now)),
-            recent_elections={} if elections is None else within_windows(elections, now),
+            recent_elections={}
+            if is_hidden
+            else within_windows(controller.recent_elections or (), now),
             isr_leave_minutes={
-                id_: within_window(broker.isr_leave_minutes, now)
+                id_: within_window(broker.isr_leave_minutes or (), now)
                 for id_, broker in snapshot.brokers.items()
-                if broker.isr_leave_minutes is not None
             },
             worst=self.worst_topics.of(snapshot.name),
             next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
