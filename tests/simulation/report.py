@@ -16,7 +16,7 @@ Written by `python -m tests.simulation {seeds} --report docs/simulation.md`; do 
 
 One integer, the seed, gives a Kafka cluster that changes its znodes, everything that goes wrong, and every delay. The
 watcher's service with its publisher, beats and reading back, its candidacy, the model, the processor, the exporter's
-reading thread, its server with the API and the live page's feed, and the run of `kcm elect` are the real ones;
+reading thread, its server with the API and what the live page polls, and the run of `kcm elect` are the real ones;
 sockets, Kafka's clients, threads, Spark, browsers and time are played, so a seed always plays the same. One seed of
 seven has two more clusters, one in the same partition of the topics and one in another, whose logs are lost,
 repeated, damaged and forged as well, and the second of which loses beginnings, stretches and ends of its partition:
