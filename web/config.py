@@ -1,6 +1,6 @@
 """Reads the web configuration file of Prometheus' exporter-toolkit: TLS, headers, passwords.
 
-The rule: a setting that the file may hold but kcm does not support is refused by name when a part
+A setting that the file may hold but kcm does not support is refused by name when a part
 starts, never ignored. A changed certificate or password takes effect without a restart. When the
 file becomes bad, what was read before stays in effect.
 """

@@ -1,6 +1,6 @@
 """Runs the HTTP server of every part: uvicorn in a thread, with one set of limits.
 
-The rule: the socket is opened before anything runs, so that a port in use is one clear line; so is
+The socket is opened before anything runs, so that a port in use is one clear line; so is
 a bad web configuration.
 """
 

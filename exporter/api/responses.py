@@ -1,6 +1,6 @@
 """Make HTTP responses in JSON: plain ones, those that a client may keep and revalidate by ETag, and problems.
 
-The rule: an answer's ETag is the digest of its bytes, so it changes exactly when the answer does,
+An answer's ETag is the digest of its bytes, so it changes exactly when the answer does,
 its completeness included, and nothing has to be remembered for it. An answer that is older than the
 current snapshot has no ETag: a 304 would not mean that nothing has changed.
 """

@@ -1,6 +1,6 @@
 """Serve the live page at /: its files, and what it polls; and at /runbooks what alerts link to.
 
-The rule: all are plain files, served unchanged, and may load from and ask this exporter only. A topic or host
+All are plain files, served unchanged, and may load from and ask this exporter only. A topic or host
 with markup in its name stays text: the policy forbids scripts that are not the page's own, styles in the markup,
 and making markup from text. The runbooks are made from docs/runbooks beforehand (`python -m docs`). A runbook's
 name is looked up among the known ones and never used as a path.

@@ -1,6 +1,6 @@
 """Make the answers to the live page, which polls: one for each cluster that is asked about, shared by all its pages.
 
-The rule: an answer is made at most once in `MAKE_INTERVAL_S`, however many pages poll, and not at all while none
+An answer is made at most once in `MAKE_INTERVAL_S`, however many pages poll, and not at all while none
 does. It is encoded again, and so has another ETag, only when what it shows has changed, be it by the time alone.
 What moves with every second is in a header, which an answer without a body has as well. An unexpected exception
 about one cluster affects that cluster's pages alone: they are refused, so that they say so, and the list of

@@ -180,7 +180,7 @@ class MainLoop:
                     changed[cluster] = record.timestamp
             except UnreadableRecordError:
                 self._metrics.unreadable.labels(record.topic).inc()
-        for beat in self._views.take_beats():
+        for beat in self._views.pop_beats():
             self._state.note_beat(beat, is_live=not self._reads_history)
         if not changed:
             return

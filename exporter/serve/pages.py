@@ -1,6 +1,6 @@
 """Answer requests: the live page, /metrics, /healthz, /readyz and /api/v1.
 
-The rule: no request waits for Kafka or for the reading thread. It is answered from memory, and the answer
+No request waits for Kafka or for the reading thread. It is answered from memory, and the answer
 says how old that is. The thread that serves all requests does no work that grows with a cluster.
 """
 

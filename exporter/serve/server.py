@@ -1,6 +1,6 @@
 """The exporter's application (routes, request counters and errors), and the server that runs it.
 
-The rule: GET and HEAD only; errors are problem+json (RFC 9457). `web.server` decides before that which
+GET and HEAD only; errors are problem+json (RFC 9457). `web.server` decides before that which
 clients may ask, and how much.
 """
 

@@ -1,6 +1,6 @@
 """Run the exporter as a part of the pipeline: start, serve until asked to stop, end cleanly.
 
-The rule: the port is bound first, so that a conflict is reported before anything else happens, and /readyz
+The port is bound first, so that a conflict is reported before anything else happens, and /readyz
 answers, with the reason, while Kafka is not available yet.
 """
 

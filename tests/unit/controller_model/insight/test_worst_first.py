@@ -38,7 +38,7 @@ def test_a_worse_problem_outweighs_all_lesser_ones_together() -> None:
 
 def test_the_dashboard_orders_clusters_alike() -> None:
     """Its weights fall in the same order, after clusters that are no longer served at all."""
-    weights = dict((expr, weight) for weight, expr in _WEIGHTS)
+    weights = {expr: weight for weight, expr in _WEIGHTS}
     of_signals = [
         max(weight for expr, weight in weights.items() if f"({signal.expr}) " in expr)
         for _, signal in TROUBLES

@@ -100,11 +100,11 @@ def test_the_newer_of_two_views_that_wait_wins() -> None:
 def test_beats_are_handed_over_once_and_in_order() -> None:
     """They belong to no batch, and wait for no commit marker."""
     store = ViewStore()
-    assert store.take_beats() == []
+    assert store.pop_beats() == []
     for number in (1, 2):
         assert store.apply(record(beat(number))) is None
-    assert [each.number for each in store.take_beats()] == [1, 2]
-    assert store.take_beats() == []
+    assert [each.number for each in store.pop_beats()] == [1, 2]
+    assert store.pop_beats() == []
     assert not store.clusters
 
 
