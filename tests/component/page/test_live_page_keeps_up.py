@@ -126,9 +126,8 @@ def test_a_page_of_an_older_exporter_loads_itself_anew(desk: Desk, bad: Served) 
     one.open()
     one.page.evaluate("window.isOld = true")
     bad.now += 60_000  # what is shown changes with the time
-    one.page.route(f"**{PATH}*", answer)
+    one.page.route(f"**{PATH}*", answer, times=1)
     one.page.wait_for_function("() => window.isOld === undefined")
-    one.page.unroute(f"**{PATH}*")
     expect(one.page.locator("#controller-who")).to_contain_text("Broker 1")
 
 
