@@ -9,6 +9,7 @@ from dashboards.signals.controller import CONTROLLER_ID
 from dashboards.signals.fleet import _WEIGHTS
 from dashboards.signals.partitions import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
 from dashboards.signals.pipeline import FOLLOWED
+from dashboards.signals.signal import Signal
 
 WELL: dict[str, Any] = {
     "is_followed": True,
@@ -17,7 +18,7 @@ WELL: dict[str, Any] = {
     "under_min_isr": 0,
     "under_replicated": 0,
 }
-TROUBLES = (
+TROUBLES: tuple[tuple[dict[str, Any], Signal], ...] = (
     ({"is_followed": False}, FOLLOWED),
     ({"controller": -1}, CONTROLLER_ID),
     ({"offline": 1}, OFFLINE),
