@@ -26,7 +26,7 @@ def _active(view: ClusterView) -> list[Sample]:
 
 
 def _cluster_info(view: ClusterView) -> list[Sample]:
-    return [((view.cluster_id,), 1)] if view.cluster_id is not None else []
+    return [((view.config.cluster_id,), 1)] if view.config.cluster_id is not None else []
 
 
 CONTROLLER: Table[ClusterView] = {
@@ -127,8 +127,7 @@ CONTROLLER: Table[ClusterView] = {
     ),
     "kafka_controller_health": Samples(
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
-        "others; zombie is a zombie controller, which has pending writes and has written nothing for 45 s "
-        "plus 1 ms per partition.",
+        "others; a zombie has pending writes and has written nothing for 45 s plus 1 ms per partition.",
         ("health",),
         lambda view: state_of(ControllerHealth, view.pending_writes.health),
     ),
@@ -140,12 +139,12 @@ CONTROLLER: Table[ClusterView] = {
     "kafka_controller_leader_elections_total": Samples(
         "Partitions that got a leader, by the kind of election, which is inferred from the znodes.",
         ("election",),
-        lambda view: each_of(LeaderElectionKind, view.leader_elections),
+        lambda view: each_of(LeaderElectionKind, view.counters.leader_elections),
     ),
     "kafka_controller_unclean_leader_elections_total": figure(
         "Leaders elected from outside the ISR, each of which may have lost records (JMX "
         "UncleanLeaderElectionsPerSec).",
-        lambda view: view.unclean_elections,
+        lambda view: view.counters.unclean_elections,
     ),
     "kafka_controller_migrating_to_kraft": figure(
         "Whether the cluster is migrating to KRaft (1) or not (0); during a migration, vacancy and "
@@ -209,8 +208,7 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.under_replicated_at_min_isr,
     ),
     "kafka_cluster_under_replicated_reassigning_partitions": figure(
-        "Number of under-replicated partitions to which a reassignment adds replicas now; absent with an "
-        "older release of the fold.",
+        "Number of under-replicated partitions to which a reassignment adds replicas now.",
         lambda view: view.counts.under_replicated_reassigning,
     ),
     "kafka_cluster_preferred_replica_imbalance": figure(
@@ -276,11 +274,11 @@ CLUSTER: Table[ClusterView] = {
     ),
     "kafka_cluster_isr_shrinks_total": figure(
         "Replicas that left an ISR (JMX IsrShrinksPerSec); flat in a healthy cluster.",
-        lambda view: view.isr_shrinks,
+        lambda view: view.counters.isr_shrinks,
     ),
     "kafka_cluster_isr_expands_total": figure(
         "Replicas that joined an ISR (JMX IsrExpandsPerSec); flat in a healthy cluster.",
-        lambda view: view.isr_expands,
+        lambda view: view.counters.isr_expands,
     ),
 }
 """The metrics of registrations, assignments and states."""

@@ -82,10 +82,8 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         if not is_live:
             return msgspec.structs.replace(self, beat=beat)
         transits = self._with_transit(beat, now)
-        sent_at = now
-        if beat.sent_steady is not None:
-            # As if the fastest beat of its watcher had taken no time.
-            sent_at = beat.sent_steady + min(transit.ms for transit in transits)
+        # As if the fastest beat of its watcher had taken no time.
+        sent_at = beat.sent_steady + min(transit.ms for transit in transits)
         complete_ms = beat.log_complete_ms
         complete_at = None if complete_ms is None else sent_at - max(0, complete_ms)
         # While beats prove nothing yet, what they report may be stale: they may have been delayed.
@@ -110,9 +108,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _with_transit(self, beat: WatcherBeat, now: int) -> tuple[_Transit, ...]:
-        """Return the newest transits with this beat's added; none where the watcher does not report its sending time."""
-        if beat.sent_steady is None:
-            return ()
+        """Return the newest transits with this beat's added."""
         is_same = self.beat is not None and self.beat.watcher == beat.watcher
         held = self.transits if is_same else ()
         new = _Transit(now, now - beat.sent_steady)

@@ -17,7 +17,7 @@ from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.pending_writes import ControllerHealth
 from controller_model.records.recent_leaves import WINDOW_MINUTES
-from controller_model.records.views import BrokerView, ClusterView, Failover
+from controller_model.records.views import BrokerView, Capability, ClusterView, Failover
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.conditions import Condition
 
@@ -139,7 +139,7 @@ def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> P
 
 def _controller(case: _Case) -> Iterator[ClusterProblem]:
     controller, due = case.view.controller, case.view.pending_writes
-    if case.view.log.is_denied("/controller"):
+    if not case.view.can_see(Capability.CONTROLLER):
         return  # there are no figures, and so no alerts
     who = controller.id
     is_zombie = due.health is ControllerHealth.ZOMBIE
@@ -194,7 +194,7 @@ def _flapping(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _partitions(case: _Case) -> Iterator[ClusterProblem]:
-    if case.view.log.is_denied("/brokers"):
+    if not case.view.can_see(Capability.TOPICS):
         return
     counts = case.view.counts
     text = _are(counts.offline, "offline: no writes, no reads")
@@ -212,7 +212,7 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
     text = _are(counts.under_replicated, "under-replicated")
     yield from case.judged(
         "KafkaPartitionsUnderReplicated",
-        counts.under_replicated - (counts.under_replicated_reassigning or 0),
+        counts.under_replicated - counts.under_replicated_reassigning,
         text,
         filter_=Condition.UNDER_REPLICATED,
     )
@@ -230,17 +230,16 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _brokers(case: _Case) -> Iterator[ClusterProblem]:
-    gone = [b for b in case.snapshot.brokers.values() if not b.live and b.replicas]
+    gone = [b for b in case.snapshot.brokers.values() if not b.record.live and b.replicas]
     if not gone:
         return
     replicas = sum(broker.replicas for broker in gone)
     # An outage of several brokers began with the first of them, if that is known for all.
-    times = [broker.since for broker in gone if broker.since is not None]
+    times = [broker.record.since for broker in gone if broker.record.since is not None]
     since = min(times) if len(times) == len(gone) else None
     text = f"{_named(gone)} not registered; {_number(replicas, 'replica')} there"
     yield from case.judged("KafkaBrokerGone", replicas, text, since=since)
-    is_hidden = case.view.log.is_denied("/brokers")
-    if case.view.counts.under_replicated_at_min_isr and not is_hidden:
+    if case.view.counts.under_replicated_at_min_isr and case.view.can_see(Capability.TOPICS):
         text = f"{_named(gone)} gone, while partitions can lose no further replica"
         for problem in case.judged("KafkaBrokerGoneAtMinIsr", replicas, text, since=since):
             # Since when partitions are at min ISR is not known, only that it cannot be longer than the broker is gone.
@@ -319,7 +318,7 @@ def _doubtful(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _setting(case: _Case) -> Iterator[ClusterProblem]:
-    counts, is_hidden = case.view.counts, case.view.log.is_denied("/brokers")
+    counts, is_hidden = case.view.counts, not case.view.can_see(Capability.TOPICS)
     if counts.under_min_isr is None and not is_hidden:
         text = f"min.insync.replicas is not known: {_number(counts.partitions, 'partition')} not checked against it"
         yield from case.judged("KcmMinIsrNotKnown", counts.partitions, text)

@@ -341,7 +341,7 @@ def test_a_message_read_twice_changes_nothing(bench: Bench) -> None:
     before = bench.cluster
     bench.send(message)
     assert bench.cluster.counts == before.counts
-    assert bench.cluster.isr_shrinks == before.isr_shrinks
+    assert bench.cluster.counters.isr_shrinks == before.counters.isr_shrinks
     assert bench.cluster.log.not_newer == len(history.changes)
     assert bench.events == []
 
@@ -629,7 +629,7 @@ def test_an_exception_while_folding_skips_one_change(
     bench.follow(history)
     assert bench.tally.errors == 1
     assert bench.cluster.log.errors == 1
-    assert bench.cluster.isr_shrinks == 1
+    assert bench.cluster.counters.isr_shrinks == 1
     assert bench.cluster.log.incomplete_since is not None
 
 

@@ -205,7 +205,7 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
     """A cluster with all figures known has every metric of the catalogue."""
     lost = topic_view("lost", leader=(-1, -1), isr=((1,), (1,)))
     full = cluster_view(
-        cluster_id="abc",
+        config=msgspec.structs.replace(cluster_view().config, cluster_id="abc"),
         counts=Counts(
             topics=1,
             partitions=2,
