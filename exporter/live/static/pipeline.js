@@ -9,7 +9,7 @@ const MEANS = {
   behind: (stage) =>
     `Behind: no sign of life of the ${stage}. The figures show the state before that`,
   incomplete: (stage, trust, picture) =>
-    isControllerUnreadable(picture)
+    picture.unreadable_controller
       ? "Incomplete: the controller's znode cannot be read, so its last good value is shown"
       : stage === "watcher"
       ? "Incomplete: the watcher may not read some of the znodes that the figures need"
@@ -34,10 +34,6 @@ export function trustText(trust, picture, reasons) {
       : "";
   const from = trust.since === null ? "" : ` since ${clock(trust.since)}`;
   return `${meaning}${why}${from}; ${proven}.${doubts}`;
-}
-
-function isControllerUnreadable(picture) {
-  return picture.unreadable_controller;
 }
 
 function skewText(skew) {
