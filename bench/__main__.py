@@ -32,6 +32,7 @@ from bench import (
     scrape,
     storm,
     sweep,
+    viewers,
 )
 from bench.compare import comparison
 from bench.merge import merged
@@ -66,6 +67,7 @@ SCENARIOS = {
     "scrape": Scenario(scrape.SUMMARY, scrape.measure),
     "storm": Scenario(storm.SUMMARY, storm.measure, storm.add_options),
     "sweep": Scenario(sweep.SUMMARY, sweep.measure),
+    "viewers": Scenario(viewers.SUMMARY, viewers.measure),
 }
 FAILURES = (KcmError, OSError, KafkaException, KazooException, KazooTimeoutError)
 """Errors of a server that did not do its part; a bug in the benchmark ends a run of all."""

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
 
 from bench import machine, page
 from bench.load import LogLoad, messages
@@ -48,7 +49,7 @@ SCRAPES = 200
 LARGE_SCRAPES = 5  # of /metrics/partitions: tens of megabytes each
 
 
-class _Shown:
+class Shown:
     """The state of a reader of the topics."""
 
     def __init__(self) -> None:
@@ -74,8 +75,21 @@ def measure() -> dict[str, Any]:
 
 
 def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
-    shown = _Shown()
-    _fill(shown, LogLoad(CLUSTER, topics=topics, partitions=partitions, brokers=brokers))
+    _shown, app = served(CLUSTER, topics=topics, partitions=partitions, brokers=brokers)
+    with HttpServer(app, "127.0.0.1", 0) as server:
+        return {
+            "partitions": topics * partitions,
+            "brokers": brokers,
+            "/metrics": _scrape(server, "/metrics", SCRAPES),
+            "/metrics/partitions": _scrape(server, "/metrics/partitions", LARGE_SCRAPES),
+            "live page": page.measure(server, CLUSTER, topic=f"topic-{topics - 1}"),
+        }
+
+
+def served(cluster: str, *, topics: int, partitions: int, brokers: int) -> tuple[Shown, Starlette]:
+    """Return a reader that has read the views of a cluster, and the exporter's application over it."""
+    shown = Shown()
+    _fill(shown, LogLoad(cluster, topics=topics, partitions=partitions, brokers=brokers))
     metrics = ExporterMetrics(CollectorRegistry())
     pages = Pages(
         shown.collector,
@@ -87,17 +101,10 @@ def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
         kafka_gone_s=15,
         partition_metrics=True,
     )
-    with HttpServer(make_app(pages, metrics), "127.0.0.1", 0) as server:
-        return {
-            "partitions": topics * partitions,
-            "brokers": brokers,
-            "/metrics": _scrape(server, "/metrics", SCRAPES),
-            "/metrics/partitions": _scrape(server, "/metrics/partitions", LARGE_SCRAPES),
-            "live page": page.measure(server, CLUSTER, topic=f"topic-{topics - 1}"),
-        }
+    return shown, make_app(pages, metrics)
 
 
-def _fill(shown: _Shown, load: LogLoad) -> None:
+def _fill(shown: Shown, load: LogLoad) -> None:
     """Fold a resync as the fold does, and pass the views on."""
     control = ControlPlane(CLUSTER, assumed=Assumed(), counters_since=0)
     state = ClusterState(control, TopicsInMemory().batch(), ZOOKEEPER)

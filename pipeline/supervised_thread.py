@@ -63,6 +63,16 @@ class SupervisedThread:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def still_s(self) -> float:
+        """For how long no turn has ended, as of the last check."""
+        return self._standstill.seconds
+
     def start(self) -> None:
         """Begin the first turn."""
         self._thread.start()

@@ -32,7 +32,6 @@ from pipeline.runtime import (
 )
 from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, ensure_topics
-from pipeline.web import metrics_server
 from streaming import failures
 from streaming.config import StreamSettings
 from streaming.failures import FailureKind, QueryFailure
@@ -45,6 +44,7 @@ from streaming.session import Session, check_wire
 from streaming.truncated_log import truncated_log
 from streaming.watchdog import ANSWER_S, START_S, BatchClock, Watchdog
 from streaming.workspace import Workspace, disk_problems
+from web.server import metrics_server
 
 POLL_S = 0.5
 """How often the query is checked: a check costs two processes a few milliseconds."""

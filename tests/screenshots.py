@@ -51,7 +51,7 @@ def take(browser: Browser, name: str, folder: Path) -> int:
         watched(browser, server.url, **context) as one,
     ):
         page = one.open()
-        # What is asked for beside the stream has come.
+        # What is asked for beside the polls has come.
         expect(page.locator("#partition-note")).not_to_be_empty()
         expect(page.locator("#advice-lead")).not_to_be_empty()
         expect(page.locator("#incidents-lead")).not_to_be_empty()

@@ -1,6 +1,6 @@
 """Answer what flaps, and which controller writes are due, in the API's terms.
 
-The rule: both are read from what the exporter keeps in memory. Flapping is judged by the kept events, so
+Both are read from what the exporter keeps in memory. Flapping is judged by the kept events, so
 the answer says from when on events are kept. Pending writes are read from every partition's state.
 """
 

@@ -1,6 +1,6 @@
 """Define the answers of /api/v1 as records: the name of each field, and what it may hold.
 
-The rule: an answer is made from its record, and so is its schema in the OpenAPI document; the two
+An answer is made from its record, and so is its schema in the OpenAPI document; the two
 cannot differ. The model's own records (a cluster, a broker, an event) are referred to by the name of
 their schema, because the API writes parts of them differently: numbers of 64 bits as text, partitions
 by name. Within v1 fields may be added; none is renamed or removed.

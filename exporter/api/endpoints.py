@@ -1,6 +1,6 @@
 """Answer the requests to /api/v1, by the table of operations.
 
-The rule: every answer about a cluster says up to which change of the log it holds (`as_of`) and how far
+Every answer about a cluster says up to which change of the log it holds (`as_of`) and how far
 it can be trusted (`completeness`). It has an ETag unless it is older than the current snapshot. Whatever
 takes more than a moment runs in the `Worker`; whatever grows with a cluster is answered in pages.
 """

@@ -1,6 +1,6 @@
 """Answer recommendations and what-ifs in the API's terms, from the model's insights.
 
-The rule: partitions are counted, and a bounded number of them is named. Only the elections of a
+Partitions are counted, and a bounded number of them is named. Only the elections of a
 recommendation are all listed, because they are there to be run; those are answered in pages.
 """
 

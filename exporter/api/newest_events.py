@@ -1,6 +1,6 @@
 """Keep the newest events and controller changes of a cluster as the API's JSON.
 
-The rule: an event is read and converted once. The first question searches all kept events; later ones
+An event is read and converted once. The first question searches all kept events; later ones
 search only those that arrived since.
 """
 

@@ -1,6 +1,6 @@
 """Make the OpenAPI 3.1 document of /api/v1.
 
-The rule: schemas are made from the records of the answers and of the model, so a new field is documented
+Schemas are made from the records of the answers and of the model, so a new field is documented
 at once. Only what the API writes differently from the model (64-bit numbers as text, partitions by name)
 is defined here.
 """

@@ -1,6 +1,6 @@
 """The table of the HTTP API's operations: each path, its parameters, and the schema of its answer.
 
-The rule: routes, checks of parameters and the OpenAPI document are all made from this table, so they
+Routes, checks of parameters and the OpenAPI document are all made from this table, so they
 cannot differ.
 """
 

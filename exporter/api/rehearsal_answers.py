@@ -1,6 +1,6 @@
 """Answer rehearsals in the API's terms: read the steps, refuse too much work, run the rehearsal.
 
-The rule: a rehearsal takes memory and time in proportion to the cluster's size, so both are bounded before
+A rehearsal takes memory and time in proportion to the cluster's size, so both are bounded before
 it begins, memory by what is left. The refusal says how to run the rehearsal without the exporter.
 """
 

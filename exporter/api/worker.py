@@ -1,6 +1,6 @@
 """Run the long work of requests in a thread next to the server's, one piece at a time, and keep its results.
 
-The rule: whatever clients ask, the reading thread keeps at least half of the interpreter, and no more
+Whatever clients ask, the reading thread keeps at least half of the interpreter, and no more
 requests wait than can be answered soon; the others are refused with 503. A result is not computed again
 from the same facts. Where a cluster changes faster than a result can be computed, the last result is
 served, with its own `as_of`, until `REST` times its computing time has passed, except to a client that
@@ -112,7 +112,7 @@ class Worker:
                 insight = insight._replace(as_of=max(insight.as_of, snapshot.view.as_of))
             elif fresh or now_s >= kept.stands_until_s:
                 return None
-            self._keep(key, kept._replace(asked_at_s=now_s))
+            self._store(key, kept._replace(asked_at_s=now_s))
         return insight
 
     def _compute(
@@ -123,10 +123,10 @@ class Worker:
         ended_s = self._clock_s()
         until_s = ended_s + REST * (ended_s - began_s)
         with self._keeping:
-            self._keep(key, _Kept(snapshot.topics_version, facts, insight, until_s, ended_s))
+            self._store(key, _Kept(snapshot.topics_version, facts, insight, until_s, ended_s))
         return insight
 
-    def _keep(self, key: Hashable, kept: _Kept) -> None:
+    def _store(self, key: Hashable, kept: _Kept) -> None:
         self._kept[key] = kept
         self._kept.move_to_end(key)
         while len(self._kept) > KEPT:

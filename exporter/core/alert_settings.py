@@ -1,6 +1,6 @@
 """The changes that an installation makes to alerts, so that the page judges as its alert rules do.
 
-The rule: the keys are those of the chart's `prometheusRule.alerts`, from which the chart makes both the
+The keys are those of the chart's `prometheusRule.alerts`, from which the chart makes both the
 rules and these settings. A change that would have no effect is refused, as the chart refuses it.
 """
 

@@ -1,6 +1,6 @@
 """The exporter's settings.
 
-The rule: every setting is defined here with its bounds and its reason; the reference of all settings
+Every setting is defined here with its bounds and its reason; the reference of all settings
 is generated from these descriptions.
 """
 

@@ -15,12 +15,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from controller_model.kafka.ids import NOWHERE, Position
-from controller_model.records.completeness import (
-    LATE_BEATS_MS,
-    LATE_MS,
-    ReaderProgress,
-    Stage,
-)
+from controller_model.records.completeness import LATE_BEATS_MS, ReaderProgress, Stage
 from controller_model.records.views import ClusterView, WatcherBeat
 
 _APART_MS = 500
@@ -62,14 +57,10 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
     """The signs of life of one cluster; times are in milliseconds of the steady clock, which nobody sets."""
 
     beat: WatcherBeat | None = None
-    beats_until: int = 0
-    """The generation of the newest beat that arrived before the topic was created again."""
     beat_at: int | None = None
     """When the newest beat was sent; None: it was read before the end of the topic was reached."""
     transits: tuple[_Transit, ...] = ()
     """The transits of the newest beats of the watcher that sent the last one."""
-    beats_expected: bool = False
-    """The view says that its watcher sends beats, whether any are known or not."""
     log_complete_at: int | None = None
     """Up to when the log holds everything that ZooKeeper had, according to the beats."""
     unproven_since: int | None = None
@@ -79,8 +70,6 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
     due: tuple[_Due, ...] = ()
     position: Position = NOWHERE
     """The view's position in the log."""
-    advanced_at: int | None = None
-    """When the position advanced; None: not since the topic was read to its end."""
     watcher_delays: tuple[int, ...] = ()
     """The newest differences between this machine's wall clock and the watcher's, in milliseconds."""
     fold_delays: tuple[int, ...] = ()
@@ -93,10 +82,8 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         if not is_live:
             return msgspec.structs.replace(self, beat=beat)
         transits = self._with_transit(beat, now)
-        sent_at = now
-        if beat.sent_steady is not None:
-            # As if the fastest beat of its watcher had taken no time.
-            sent_at = beat.sent_steady + min(transit.ms for transit in transits)
+        # As if the fastest beat of its watcher had taken no time.
+        sent_at = beat.sent_steady + min(transit.ms for transit in transits)
         complete_ms = beat.log_complete_ms
         complete_at = None if complete_ms is None else sent_at - max(0, complete_ms)
         # While beats prove nothing yet, what they report may be stale: they may have been delayed.
@@ -121,9 +108,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _with_transit(self, beat: WatcherBeat, now: int) -> tuple[_Transit, ...]:
-        """Return the newest transits with this beat's added; none where the watcher does not report its sending time."""
-        if beat.sent_steady is None:
-            return ()
+        """Return the newest transits with this beat's added."""
         is_same = self.beat is not None and self.beat.watcher == beat.watcher
         held = self.transits if is_same else ()
         new = _Transit(now, now - beat.sent_steady)
@@ -164,10 +149,9 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             return (*self.due[:-1], _Due(new.position, self.due[-1].since))
         return self.due
 
-    def with_view(self, view: ClusterView, now: int, *, wall: int, is_live: bool) -> Self:
+    def with_view(self, view: ClusterView, *, wall: int, is_live: bool) -> Self:
         """Return the signs with the cluster's current view added; not `is_live`: it was read before the topic's end."""
         position = view.as_of.position
-        advanced = is_live and position != self.position
         due = tuple(due for due in self.due if due.position > position)
         is_behind_all = bool(due) and due[0].since is None
         if position < self.position and not is_behind_all:
@@ -177,20 +161,9 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self,
             position=position,
-            advanced_at=now if advanced else self.advanced_at,
             due=due,
             fold_delays=delays if is_live else self.fold_delays,
-            beats_expected=view.log.beats,
         )
-
-    def without_topic(self) -> Self:
-        """Return the signs to begin with after the topic was created again: a watcher that sent beats still sends them."""
-        return type(self)(beats_until=self._newest_with_beats)
-
-    @property
-    def _newest_with_beats(self) -> int:
-        """The newest generation whose watcher is known to have sent beats."""
-        return self.beats_until if self.beat is None else self.beat.generation
 
     def progress(self, now: int, *, read_at: int | None) -> ReaderProgress:
         """Return the age of each sign at `now`; `read_at`: when the reader had last read everything there was."""
@@ -206,14 +179,6 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         if zookeeper_ahead_ms is not None and Stage.WATCHER in skew:
             skew[Stage.ZOOKEEPER] = skew[Stage.WATCHER] + zookeeper_ahead_ms
         read_ms = _age(now, read_at)
-        if self.position.generation > self._newest_with_beats and not self.beats_expected:
-            # The watcher sends no beats: only what arrives through the fold shows that it lives.
-            return ReaderProgress(
-                read_ms=read_ms,
-                watcher_ms=_age(now, self.advanced_at),
-                late_ms=LATE_MS,
-                clock_skew_ms=skew,
-            )
         proven_at = self.log_complete_at if self.unproven_since is None else self.proven_at
         return ReaderProgress(
             read_ms=read_ms,

@@ -1,6 +1,6 @@
 """How much memory this process may still take: its container's limit, or what the machine has left.
 
-The rule: exceeding the limit kills the whole process, and with it every other request; so large work asks
+Exceeding the limit kills the whole process, and with it every other request; so large work asks
 first. Memory that can be freed at once, such as the page cache, counts as left.
 """
 

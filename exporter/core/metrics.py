@@ -1,6 +1,6 @@
 """The exporter's metrics about itself.
 
-The rule: the number of series stays small however many clusters are watched, and the registry is
+The number of series stays small however many clusters are watched, and the registry is
 passed in. The metrics of clusters are in the model's catalogue and are not defined again here.
 """
 

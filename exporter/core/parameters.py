@@ -1,6 +1,6 @@
 """The query parameters of a request: defined once, for the OpenAPI document and for the check.
 
-The rule: a parameter that is not understood is refused, with its name and what it may be. If a mistyped
+A parameter that is not understood is refused, with its name and what it may be. If a mistyped
 filter were ignored, the answer would be to another question than the client asked.
 """
 

@@ -1,6 +1,6 @@
 """Render views as lines of Prometheus's two formats: text 0.0.4 and OpenMetrics 1.0.0.
 
-The rule: pure functions from facts to bytes. The sample lines of both formats are the same except for
+Pure functions from facts to bytes. The sample lines of both formats are the same except for
 counters: in OpenMetrics each is followed by the time at which it started. A figure that is None has no
 sample before it gets here; NaN and infinity are left out, too.
 """

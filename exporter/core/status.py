@@ -92,6 +92,11 @@ class ReadingState:
         self.status = status
         self.still_ms = 0
         """For how long the reading thread has stood still, in ms: written by the thread that watches it."""
+        self.delays_ms: dict[str, int | None] = {}
+        """How long the newest change of each cluster took from the watcher to the exporter.
+
+        None: it is not known, because the watcher's clock is ahead.
+        """
         self.steady = steady
         self._wall = wall
         self._newest_signs: dict[int, int] = {}
@@ -118,15 +123,16 @@ class ReadingState:
         for name in changed:
             if name not in clusters:
                 self._signs.pop(name, None)
+                self.delays_ms.pop(name, None)
                 continue
             held = self._signs.get(name, LifeSigns())
             self._signs[name] = held.with_view(
-                clusters[name].view, self.steady(), wall=self._wall(), is_live=is_live
+                clusters[name].view, wall=self._wall(), is_live=is_live
             )
 
     def forget_signs(self) -> None:
         """Begin again after the topic was created again: the signs noted so far were of the old one."""
-        self._signs = {name: signs.without_topic() for name, signs in self._signs.items()}
+        self._signs = {}
 
     def of_cluster(self, snapshot: ClusterSnapshot) -> ReaderProgress:
         """Return how far the records of a cluster are read, for its completeness.

@@ -85,7 +85,7 @@ class ViewStore:
                 self._wait(cluster, key, _Pending(view.as_of, TopicEntry.of(view, record.value)))
         return None
 
-    def take_beats(self) -> list[WatcherBeat]:
+    def pop_beats(self) -> list[WatcherBeat]:
         """Return the beats that arrived since the last call, in order."""
         taken, self._beats = self._beats, []
         return taken
@@ -148,7 +148,7 @@ class ViewStore:
             return None
         self._unconfirmed.discard(view.cluster)
         self._last_offset[view.cluster] = record.offset
-        ready = self._take_ready(view)
+        ready = self._pop_ready(view)
         snapshot = next_snapshot(
             held,
             view,
@@ -170,7 +170,7 @@ class ViewStore:
         self.clusters = MappingProxyType({**self.clusters, cluster: snapshot})
         return cluster
 
-    def _take_ready(self, view: ClusterView) -> dict[str, _Pending]:
+    def _pop_ready(self, view: ClusterView) -> dict[str, _Pending]:
         """Return the views that this commit marker completes; drop those of other lineages, keep those of later batches."""
         waiting = self._pending.pop(view.cluster, {})
         later = {key: pending for key, pending in waiting.items() if pending.as_of > view.as_of}

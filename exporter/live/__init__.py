@@ -1,4 +1,4 @@
-"""The live page: its files, its feed and its event stream.
+"""The live page: its files, and the answers that it polls.
 
 It may use `api` and the folders below that.
 """

@@ -1,6 +1,6 @@
-"""Serve the live page at /: its files and its stream; and at /runbooks what alerts link to.
+"""Serve the live page at /: its files, and what it polls; and at /runbooks what alerts link to.
 
-The rule: all are plain files, served unchanged, and may load from and ask this exporter only. A topic or host
+All are plain files, served unchanged, and may load from and ask this exporter only. A topic or host
 with markup in its name stays text: the policy forbids scripts that are not the page's own, styles in the markup,
 and making markup from text. The runbooks are made from docs/runbooks beforehand (`python -m tools.docs`). A runbook's
 name is looked up among the known ones and never used as a path.
@@ -15,11 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from exporter.api.endpoints import Handler
-from exporter.api.responses import kept_response
-from exporter.core.parameters import Parameter, Query
-from exporter.live.feed import LiveFeed
-from exporter.live.stream import EventStream
-from pipeline.web_connections import client_network
+from exporter.api.responses import KeptBody
+from exporter.live.page_answers import PATH, PageAnswers
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -41,33 +38,25 @@ _RUNBOOK_STYLE = "style.css"
 _PARTITION_METRICS = b"<!-- here stands the link to /metrics/partitions where it is served -->"
 _LINK = b'<li><a href="metrics/partitions">Metrics of every partition</a></li>'
 
-_CLUSTER = Parameter("cluster", "The cluster to show; without it, all of them.")
-
 
 class LivePage:
-    """The handlers of the page, its `files`, its stream and the runbooks."""
+    """The handlers of the page, its `files`, what it polls and the runbooks."""
 
-    def __init__(self, feed: LiveFeed, files: Mapping[str, bytes]) -> None:
-        self._feed = feed
+    def __init__(self, answers: PageAnswers, files: Mapping[str, bytes]) -> None:
+        self._answers = answers
         self._files = files
-        self._runbooks = _files_in("runbooks")
+        self._runbooks = {name: _file(name, text) for name, text in _files_in("runbooks").items()}
 
     def routes(self) -> dict[str, Handler]:
-        """Return the handlers by path."""
+        """Return the handlers by path; what is asked for most often is first."""
         files = {f"/page/{name}": _file(name, content) for name, content in self._files.items()}
-        return files | {
+        return {
+            PATH: self._answers.answer,
             "/": files.pop(f"/page/{_INDEX}"),
-            "/live": self.live,
-            "/runbooks": _file(_INDEX, self._runbooks[_INDEX]),
+            **files,
+            "/runbooks": self._runbooks[_INDEX],
             "/runbooks/{name}": self.runbook,
         }
-
-    async def live(self, request: Request) -> Response:
-        """Send a viewer the state and each change of it, as server-sent events."""
-        cluster = Query(request, (_CLUSTER,)).one("cluster") or None
-        client = None if request.client is None else client_network(request.client.host)
-        is_packed = "gzip" in request.headers.get("accept-encoding", "")
-        return EventStream(self._feed, self._feed.join(cluster, client, is_packed=is_packed))
 
     async def runbook(self, request: Request) -> Response:
         """Serve the runbook of an alert; `.md` may follow its name, as in the repository."""
@@ -75,15 +64,15 @@ class LivePage:
         file = name if name == _RUNBOOK_STYLE else f"{name.removesuffix('.md')}.html"
         if file not in self._runbooks:
             raise HTTPException(404, f"there is no runbook {name!r}; /runbooks lists them all")
-        return await _file(file, self._runbooks[file])(request)
+        return await self._runbooks[file](request)
 
 
 def _file(name: str, content: bytes) -> Handler:
     """Return the handler that serves a file."""
-    media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
+    kept = KeptBody(content, _MEDIA_TYPES[name.rpartition(".")[2]])
 
     async def serve(request: Request) -> Response:
-        return kept_response(request, content, media_type, _HEADERS)
+        return kept.response(request, _HEADERS)
 
     return serve
 

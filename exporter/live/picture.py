@@ -1,18 +1,13 @@
-"""Make the content of the live page's messages: a row of the fleet, a cluster's picture, and the trust in a beat.
+"""Make what the live page shows: a row for each cluster, and one cluster's picture.
 
-The rule: the field names are those of /api/v1, so that a reader of one knows the other. What changes with the
-time alone (the completeness of the figures, signs of life) is in the beat. What changes with the cluster is in
-its picture; the brokers, of which there may be hundreds, are sent only when they change. So a quiet cluster costs
-a few bytes a second.
+The field names are those of /api/v1, so that a reader of one knows the other.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
-from controller_model.metrics.metric import Moment
-from controller_model.records.completeness import Completeness, Stage
+from controller_model.insight.worst_first import trouble
+from controller_model.records.completeness import Completeness, Status
 from controller_model.records.views import Counts
 from exporter.api import cluster_answers
 from exporter.api.answers import Json
@@ -77,17 +72,20 @@ def failed_row(name: str) -> Json:
 
 
 def badness(row: Json) -> tuple[Any, ...]:
-    """Return the sort key that puts the worst row first; among warnings, rows without figures are first."""
+    """Return the sort key that puts the worst row first; a row without figures is before all others."""
     severity = list(ProblemSeverity).index(row["severity"])
     if row["status"] is None:
-        return (severity,)
+        return ()
     counts: Counts = row["counts"]
     return (
+        trouble(
+            is_followed=row["status"] not in {Status.BEHIND, Status.BLIND},
+            controller=row["controller"]["id"],
+            offline=counts.offline,
+            under_min_isr=counts.under_min_isr,
+            under_replicated=counts.under_replicated,
+        ),
         severity,
-        row["controller"]["id"] >= 0,
-        -counts.offline,
-        -(counts.under_min_isr or 0),
-        -counts.under_replicated,
         row["name"],
     )
 
@@ -98,35 +96,19 @@ def cluster_picture(
     events: Iterable[Json],
     elections: Iterable[Json],
 ) -> Json:
-    """Return what the page shows of one cluster except its brokers; events newest first."""
+    """Return what the page shows of one cluster; of its brokers some of the API's fields; events newest first."""
     return cluster_answers.cluster_answer(snapshot.view) | {
         "name": snapshot.name,
         "problems": problems,
-        "events": [_event(event) for event in events],
-        "elections": [_event(event) for event in elections],
-    }
-
-
-def brokers_picture(snapshot: ClusterSnapshot) -> Json:
-    """Return what the page shows of the brokers: some of the API's fields, because it is sent often."""
-    return {
         "brokers": [
             {name: getattr(broker, name) for name in _OF_BROKERS}
             | {name: getattr(broker.record, name) for name in _OF_RECORDS}
             | {"safe_to_stop": safe_to_stop(broker)}
             for broker in snapshot.brokers.values()
-        ]
+        ],
+        "events": [_event(event) for event in events],
+        "elections": [_event(event) for event in elections],
     }
-
-
-_HEARD = (Stage.WATCHER, Stage.FOLD, Stage.EXPORTER)
-
-
-def trust(moment: Moment, now: int) -> Json:
-    """Return how far the figures can be trusted now, and when each stage was last on time."""
-    ages = moment.behind_ms
-    heard_at = {stage: now - ages[stage] if stage in ages else None for stage in _HEARD}
-    return {**msgspec.structs.asdict(moment.completeness), "heard_at": heard_at}
 
 
 def _event(event: Json) -> Json:

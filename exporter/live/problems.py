@@ -197,8 +197,6 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
     if not case.view.can_see(Capability.TOPICS):
         return
     counts = case.view.counts
-    reassigning = counts.under_replicated_reassigning
-    explained = counts.reassigning if reassigning is None else reassigning
     text = _are(counts.offline, "offline: no writes, no reads")
     yield from case.judged(
         "KafkaPartitionsOffline", counts.offline, text, filter_=Condition.OFFLINE
@@ -208,13 +206,13 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
     yield from case.judged(
         "KafkaPartitionsUnderMinIsr", under, text, filter_=Condition.UNDER_MIN_ISR
     )
-    at_min_isr = _at_min_isr(case)
+    at_min_isr = counts.under_replicated_at_min_isr
     text = _are(at_min_isr or 0, "at min ISR: no further replica may be lost")
     yield from case.judged("KafkaPartitionsAtMinIsr", at_min_isr, text)
     text = _are(counts.under_replicated, "under-replicated")
     yield from case.judged(
         "KafkaPartitionsUnderReplicated",
-        counts.under_replicated - explained,
+        counts.under_replicated - counts.under_replicated_reassigning,
         text,
         filter_=Condition.UNDER_REPLICATED,
     )
@@ -231,14 +229,6 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
         )
 
 
-def _at_min_isr(case: _Case) -> int | None:
-    """Return how many partitions are at min ISR because of a loss; from an older fold, for any reason."""
-    counts = case.view.counts
-    by_loss = counts.under_replicated_at_min_isr
-    found = counts.at_min_isr if by_loss is None else by_loss
-    return found if case.view.can_see(Capability.TOPICS) else None
-
-
 def _brokers(case: _Case) -> Iterator[ClusterProblem]:
     gone = [b for b in case.snapshot.brokers.values() if not b.record.live and b.replicas]
     if not gone:
@@ -249,7 +239,7 @@ def _brokers(case: _Case) -> Iterator[ClusterProblem]:
     since = min(times) if len(times) == len(gone) else None
     text = f"{_named(gone)} not registered; {_number(replicas, 'replica')} there"
     yield from case.judged("KafkaBrokerGone", replicas, text, since=since)
-    if _at_min_isr(case):
+    if case.view.counts.under_replicated_at_min_isr and case.view.can_see(Capability.TOPICS):
         text = f"{_named(gone)} gone, while partitions can lose no further replica"
         for problem in case.judged("KafkaBrokerGoneAtMinIsr", replicas, text, since=since):
             # Since when partitions are at min ISR is not known, only that it cannot be longer than the broker is gone.

@@ -1,6 +1,6 @@
 """Make pages of partitions and of topics, filtered, in order of topic and partition.
 
-The rule: a request reads a bounded number of partitions, however large the cluster is and however
+A request reads a bounded number of partitions, however large the cluster is and however
 few partitions fit the filter. So a page may be short or empty and still have a next one: `next` says
 where to continue, and only its absence means the end. The order is by name, so that a page does not shift
 when other topics are created or deleted.

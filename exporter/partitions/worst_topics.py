@@ -1,6 +1,6 @@
 """Find the worst topics of each cluster for the dashboards: those with partitions offline, under min ISR, under-replicated.
 
-The rule: at most `MAX_TOPICS` for each cluster, so that the series stay few, and no other figure is delayed. A
+At most `MAX_TOPICS` for each cluster, so that the series stay few, and no other figure is delayed. A
 separate thread reads the partitions of the topics that changed, only while the cluster's totals are not zero, and
 pauses in proportion to how long a search took. So these figures may be older than the others, and carry their own
 time. The thread also counts the partitions that have all their replicas in one rack.

@@ -1,6 +1,6 @@
 """Make the bytes of /metrics: rendered when a cluster changes, joined when scraped.
 
-The rule: a scrape does no work that grows with a cluster. The reading thread renders a broker again only when its
+A scrape does no work that grows with a cluster. The reading thread renders a broker again only when its
 view has changed, and a cluster only when its batch is complete. A scrape renders only the few figures of each
 cluster that depend on the time; the rest is one join of cached bytes, itself cached until something changes.
 """

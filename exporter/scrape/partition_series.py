@@ -1,6 +1,6 @@
 """Make the opt-in /metrics/partitions: brokers, topics and every partition under kafka_exporter's names.
 
-The rule: names and values are kafka_exporter's, so that existing dashboards work, with an additional `cluster`
+Names and values are kafka_exporter's, so that existing dashboards work, with an additional `cluster`
 label. A topic is rendered at a scrape if its view has changed; the rest of a scrape sends cached bytes. Both are
 done in steps, because a large cluster takes seconds and makes tens of megabytes. A value that is not known has no
 sample.

@@ -1,6 +1,6 @@
 """Answer requests: the live page, /metrics, /healthz, /readyz and /api/v1.
 
-The rule: no request waits for Kafka or for the reading thread. It is answered from memory, and the answer
+No request waits for Kafka or for the reading thread. It is answered from memory, and the answer
 says how old that is. The thread that serves all requests does no work that grows with a cluster.
 """
 
@@ -19,8 +19,8 @@ from exporter.core.metrics import ExporterMetrics
 from exporter.core.render import choose_format
 from exporter.core.status import ReadingState, reasons_not_ready
 from exporter.intake.event_store import EventStore
-from exporter.live.feed import LiveFeed
 from exporter.live.page import LivePage, read_files, version_of
+from exporter.live.page_answers import PageAnswers
 from exporter.scrape.collector import Collector
 from exporter.scrape.partition_series import PartitionCollector
 
@@ -53,15 +53,16 @@ class Pages:
         self._serves_partitions = partition_metrics
         self._rendering = asyncio.Lock()
         files = read_files(partition_metrics=partition_metrics)
-        self.feed = LiveFeed(
+        answers = PageAnswers(
             collector,
             events,
+            state,
             clock=clock,
             reasons=self._reasons,
             page=version_of(files),
             thresholds=thresholds,
         )
-        self._live = LivePage(self.feed, files)
+        self._live = LivePage(answers, files)
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""

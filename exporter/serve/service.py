@@ -1,6 +1,6 @@
 """Run the exporter as a part of the pipeline: start, serve until asked to stop, end cleanly.
 
-The rule: the port is bound first, so that a conflict is reported before anything else happens, and /readyz
+The port is bound first, so that a conflict is reported before anything else happens, and /readyz
 answers, with the reason, while Kafka is not available yet.
 """
 
@@ -15,12 +15,12 @@ from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.partitions.worst_topics import WorstTopicsThread
 from exporter.scrape.collector import Collector
-from exporter.scrape.reading_thread import ReadingThread
+from exporter.serve.main_loop import MainLoop
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, get_logger
-from pipeline.web import WebOptions
+from web.server import WebOptions
 
 _CHECK_INTERVAL_S = 0.2
 """How soon the end of a thread is noticed."""
@@ -33,7 +33,7 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
     events = EventStore(kept=settings.events_kept)
     state = ReadingState(ReadingStatus(bootstrap_servers=settings.bootstrap_servers))
     collector = Collector(state.of_cluster)
-    reader = ReadingThread(
+    reader = MainLoop(
         settings, events=events, collector=collector, state=state, metrics=metrics, clock=clock_ms
     )
     pages = Pages(
@@ -60,12 +60,8 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
     log.info("stopped")
 
 
-def _check(reader: ReadingThread, server: HttpServer, worst: WorstTopicsThread) -> None:
-    if reader.failure is not None:
-        raise reader.failure
-    if not reader.alive:
-        raise KcmError("exporter: the reading thread has ended without a reason; restart it")
-    reader.watch()
+def _check(reader: MainLoop, server: HttpServer, worst: WorstTopicsThread) -> None:
+    reader.check()
     if not server.alive:
         raise KcmError("exporter: the HTTP server has ended; see the log above, then restart it")
     if not worst.alive:

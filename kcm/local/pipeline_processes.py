@@ -21,7 +21,7 @@ from kcm.queries.http_config import OPTION
 from kcm.stack.kafka import KraftBroker
 from pipeline.java import find_java
 from pipeline.runtime import ENV_PREFIX, UsageError
-from pipeline.web_config import WebSecurity
+from web.config import WebSecurity
 
 
 class _Part(NamedTuple):

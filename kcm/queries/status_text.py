@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from controller_model.insight.worst_first import trouble
+from controller_model.records.completeness import Status
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
@@ -88,14 +90,18 @@ def _partition_line(partition: Json) -> Text:
 
 
 _TROUBLE = ("offline", "under_replicated", "under_min_isr")
+_NOT_FOLLOWED = {Status.BEHIND, Status.BLIND}
 
 
 def _badness(cluster: Json) -> tuple[Any, ...]:
     counts = cluster["counts"]
     return (
-        cluster["controller"]["id"] >= 0,
-        *(-(counts[name] or 0) for name in _TROUBLE),
-        cluster["completeness"]["status"] == "live",
+        trouble(
+            is_followed=cluster["completeness"]["status"] not in _NOT_FOLLOWED,
+            controller=cluster["controller"]["id"],
+            **{name: counts[name] for name in _TROUBLE},
+        ),
+        cluster["completeness"]["status"] != "live",
         cluster["name"],
     )
 

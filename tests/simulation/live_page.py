@@ -1,9 +1,9 @@
-"""The exporter's server, and browsers with its live page open: prompt ones, slow ones, sleeping ones.
+"""The exporter's server, and browsers with its live page open: prompt ones, slow ones, hidden ones.
 
 The rule: this module draws from its own random numbers, and only the viewers see its effects, so
-that a seed without it stays the same. A page is live as defined in `static/stream.js`: while
-something arrived within `SILENT_MS`. What it shows with a beat is compared with what the exporter
-held when the beat was made, and with ZooKeeper.
+that a seed without it stays the same. A page is live as defined in `static/poll.js`: while it was
+answered within `SILENT_MS`. What it shows is compared with what the exporter held when the answer
+was made, and with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ import enum
 import json
 import random
 import sys
-import zlib
-from collections.abc import Callable, Mapping, MutableMapping
-from itertools import takewhile
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import httpx
 import msgspec
@@ -25,11 +23,11 @@ from prometheus_client import CollectorRegistry
 
 from controller_model.kafka.ids import AsOf
 from controller_model.records.completeness import Status
-from exporter.api.cluster_answers import cluster_answer
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
-from exporter.live.picture import brokers_picture
+from exporter.live.page_answers import MAKE_INTERVAL_S, PATH
+from exporter.live.picture import cluster_picture
 from exporter.serve.pages import Pages
 from exporter.serve.server import make_app
 from tests.simulation.event_loop import SimulatedLoop
@@ -41,13 +39,19 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 SILENT_MS = 4_000
-"""As in `static/stream.js`: a page that has received nothing for so long is not live."""
+"""As in `static/poll.js`: a page that has had no answer for so long is not live."""
+
+GIVE_UP_MS = 10_000
+"""As in `static/poll.js`: an answer that takes longer is not waited for."""
+
+POLL_MS = 1_000
+"""As in `static/poll.js`: from one poll to the next."""
 
 LOOKED_MS = 1_000
 """How often a page checks for silence."""
 
-BEAT_WITHIN_MS = 2_000
-"""Within this time a page that reads promptly gets a message of a running server, at least its beat."""
+ANSWERED_WITHIN_MS = 2_000
+"""Within this time a prompt page has a new answer of a running server."""
 
 BROWSERS = 3
 _RETRY_MS = (500, 10_000)
@@ -56,37 +60,33 @@ _CLOSED_MS = (200, 5_000)
 _BEFALLS_MS = (5_000, 40_000)
 _STANDS_MS = (300, 3_000, 8_000)
 _MISTAKEN_MS = (400, 3_000, 12_000)
-_SHOWN_WITHIN_MS = 500
-"""After a rest: an update is sent every 200 ms, and takes a moment to arrive."""
+_MAKE_MS = round(MAKE_INTERVAL_S * 1000)
+_SHOWN_WITHIN_MS = POLL_MS + _MAKE_MS + 200
+"""After a rest: an answer takes a moment to arrive."""
 _STRANGER = "later"
 """The name of a cluster without a watcher."""
 _SEEN_LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
+
+_WITH_TIME = {"problems", "events", "elections"}
+"""What a picture shows beside the views."""
 
 _Message = MutableMapping[str, Any]
 
 
 class Manner(enum.Enum):
-    """How long a browser takes to read what it is sent, in milliseconds."""
+    """How long an answer takes to a browser, in milliseconds."""
 
     PROMPT = (0, 5, 50)
     SLOW = (0, 300, 2_000, 3_500, 15_000)
-    ASLEEP = (15_000,)
-    """Nobody looks at it, and the page does nothing: it keeps the connection and reads nothing."""
+    HIDDEN = (0, 5, 60)
+    """Nobody looks at it, and it polls rarely."""
 
 
-NOTICED_MS = {
-    Manner.PROMPT: SILENT_MS + 2 * LOOKED_MS + 500,
-    Manner.SLOW: 2 * SILENT_MS + 3 * LOOKED_MS,
-}
-"""How old the newest beat of a live page may be if its server has not been blocked since.
-
-Other messages count as signs of life until the next beat is due, a second later; and a message whose
-delivery took longer than `SILENT_MS` finds the page closed.
-"""
+_HIDDEN_POLL_MS = 10_000
 
 
 class Made:
-    """The content of an update of the feed: what the exporter holds of each cluster at that moment."""
+    """What the exporter holds of each cluster when a poll arrives, and so when an answer may be made."""
 
     def __init__(self, exporter: Exporter) -> None:
         snapshots = exporter.collector.clusters
@@ -112,7 +112,7 @@ class Server:
         self.loop = SimulatedLoop(exporter.world.clock)
         self.updates: list[Made] = []
         self.made: dict[int, Made] = {}
-        """The exporter's time, as beats name it; after it was set back, the newest."""
+        """By the exporter's time, as answers name it; after it was set back, the newest."""
         metrics = ExporterMetrics(CollectorRegistry())
         pages = Pages(
             exporter.collector,
@@ -124,41 +124,18 @@ class Server:
             kafka_gone_s=15,
             partition_metrics=False,
         )
-        self.feed = pages.feed
         self.app = make_app(pages, metrics)
-        self.connections: list[asyncio.Event] = []
-        """Each is set once its client has disconnected."""
 
     def _read_clock(self) -> int:
-        """Return the exporter's time; the feed reads it as each update begins."""
+        """Return the exporter's time, which each poll reads."""
         made = Made(self._exporter)
         self.updates.append(made)
         self.made[self._exporter.wall] = made
         self._exporter.world.viewers.on_update(made)
         return self._exporter.wall
 
-    def connect(self, scope: _Message, take: Callable[[bytes], Any]) -> asyncio.Event:
-        """Request the stream; `take` is awaited with what is sent. Return the event to set at the end."""
-        gone = asyncio.Event()
-
-        async def receive() -> _Message:
-            await gone.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: _Message) -> None:
-            if not gone.is_set() and (body := message.get("body", b"")):
-                await take(body)
-
-        async def serve() -> None:
-            await self.app(scope, receive, send)
-            self.connections.remove(gone)
-
-        self.connections.append(gone)
-        self.loop.run(serve())
-        return gone
-
     def ask(self, path: str, headers: Mapping[str, str]) -> asyncio.Future[httpx.Response]:
-        """Request something that is not a stream; the answer is there after the process's next turn."""
+        """Request something; the answer is there after the process's next turn."""
         answered: asyncio.Future[httpx.Response] = self.loop.create_future()
         given = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
         path, _, query = path.partition("?")
@@ -180,11 +157,7 @@ class Server:
         return answered
 
     def end(self) -> None:
-        """End the process, its connections first."""
-        for gone in self.connections:
-            gone.set()
-        self.feed.end()
-        self.feed._wake.set()
+        """End the process."""
         self.loop.end()
 
 
@@ -195,20 +168,17 @@ class Browser:
         self._viewers = viewers
         self._world = viewers.world
         self._rng = random.Random(f"{viewers.world.seed} looks {number}")  # noqa: S311  # a play, not a secret
-        self._server: Server | None = None
-        self._gone: asyncio.Event | None = None
-        self._tries = 0
-        self._pages = 0
+        self._pages = self._polls = self._failures = 0
         self._begin()
 
     def _begin(self) -> None:
         rng, clock = self._rng, self._world.clock
         self.asked = rng.choice((None, CLUSTER, CLUSTER, *self._viewers.others))
-        self.is_packed = rng.random() < 0.5
         self.manner = rng.choices(list(Manner), (6, 3, 1))[0]
-        self.seen: dict[str, Any] = {}
-        self.is_live = False
-        self.opened_at = self.heard_at = self.beat_at = clock.now
+        self.shown: dict[str, Any] = {}
+        self.etag: str | None = None
+        self.is_live = self.is_open = False
+        self.opened_at = self.answered_at = clock.now
         self._pages += 1
         page = self._pages
         closed = rng.randint(*_CLOSED_MS)
@@ -222,104 +192,129 @@ class Browser:
             self.close()
             self._begin()
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether it has a connection that it believes to be open."""
-        return self._server is not None
-
     def _open(self, page: int) -> None:
-        if self._server is not None or page != self._pages:
-            return
-        server = self._server = self._viewers.server
-        self.opened_at = self.heard_at = self._world.clock.now
-        unpack = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress if self.is_packed else bytes
-
-        async def take(body: bytes) -> None:
-            await asyncio.sleep(self._rng.choice(self.manner.value) / 1000)
-            if self._gone is gone:
-                self._take(server, unpack(body))
-
-        query = b"" if self.asked is None else b"cluster=" + self.asked.encode()
-        headers = [(b"accept-encoding", b"gzip")] * self.is_packed
-        gone = self._gone = server.connect(_scope("/live", query, headers), take)
+        if page == self._pages:
+            self.is_open = True
+            self.opened_at = self.answered_at = self._world.clock.now
+            self.poll()
 
     def close(self) -> None:
-        """End the connection."""
-        if self._gone is not None:
-            self._gone.set()
-        self._server = self._gone = None
+        """Close the page: what still arrives is not shown."""
+        self._pages += 1
+        self._polls += 1
+        self.is_open = self.is_live = False
 
-    def lose(self) -> None:
-        """Lose the connection, and reconnect."""
-        self.close()
+    def poll(self) -> None:
+        """Ask the server now, whatever was planned or asked before."""
+        self._polls += 1
+        number, server, clock = self._polls, self._viewers.server, self._world.clock
+        began = clock.now
+        query = "" if self.asked is None else f"?cluster={quote(self.asked)}"
+        headers = {} if self.etag is None else {"if-none-match": self.etag}
+        answer = server.ask(f"{PATH}{query}", headers)
+
+        def arrive() -> None:
+            if number == self._polls:
+                self._show(server, answer.result(), clock.now - began)
+
+        def give_up() -> None:
+            if number == self._polls:
+                self._fail()
+
+        delay = self._rng.choice(self.manner.value)
+        answer.add_done_callback(lambda _answer: clock.after(delay, arrive))
+        clock.after(GIVE_UP_MS, give_up)
+
+    def _plan(self, wait_ms: int) -> None:
+        number = self._polls = self._polls + 1
+        self._world.clock.after(wait_ms, lambda: self.poll() if number == self._polls else None)
+
+    def _fail(self) -> None:
         self.is_live = False
         first, longest = _RETRY_MS
-        wait, page = min(longest, first * 2**self._tries), self._pages
-        self._tries += 1
-        self._world.clock.after(0 if self._viewers.is_quiet else wait, lambda: self._open(page))
+        wait = min(longest, first * 2**self._failures)
+        self._failures += 1
+        self._plan(0 if self._viewers.is_quiet else wait)
+
+    def lose(self) -> None:
+        """Lose the connection."""
+        if self.is_open:
+            self._fail()
 
     def rest(self) -> None:
-        """Become prompt, on a new connection."""
+        """Become prompt."""
         self.manner = Manner.PROMPT
-        self.lose()
+        if self.is_open:
+            self.poll()
 
     def look(self) -> None:
-        """Detect that nothing has arrived for a while, or that the server has closed the connection."""
-        silent = self._world.clock.now - self.heard_at > SILENT_MS
-        if self._server is None:
-            return
-        if self._gone not in self._server.connections:
-            self._world.hit("a viewer that took nothing was dropped")
-            self.lose()
-        elif silent and self.manner is not Manner.ASLEEP:
-            self.lose()
+        """Detect that there was no answer for a while."""
+        if (
+            self._world.clock.now - self.answered_at > SILENT_MS
+            and self.manner is not Manner.HIDDEN
+        ):
+            self.is_live = False
 
-    def _take(self, server: Server, body: bytes) -> None:
-        """Read what has arrived."""
-        if not body:
+    def _show(self, server: Server, answer: httpx.Response, took_ms: int) -> None:
+        """Show an answer, and judge what is shown: what the exporter held when it was made."""
+        if answer.status_code == 500:
+            name = self.cluster_of(server.updates[-1].held)
+            if not self._viewers.is_mistaken(name):
+                raise BrokenError("a mistake refuses its cluster's pages alone", f"{name}")
+            self._world.hit("a page was refused for a mistake")
+            self._fail()
             return
-        kinds = []
-        for block in body.decode().split("\n\n")[:-1]:
-            kind, _, data = block.removeprefix("event: ").partition("\ndata: ")
-            self.seen[kind] = json.loads(data)
-            kinds.append(kind)
-        self.heard_at, self._tries, self.is_live = self._world.clock.now, 0, True
-        if "beat" in kinds:
-            self.beat_at = self.heard_at
-            self._judge(server)
+        if answer.status_code == 200:
+            self.shown = answer.json()
+        elif answer.status_code != 304 or self.etag is None:
+            raise BrokenError("a poll is answered", f"{answer.status_code} {answer.text}")
+        else:
+            self._world.hit("a page shows already what it polls for")
+        self.etag = answer.headers["etag"]
+        self.answered_at, self._failures, self.is_live = self._world.clock.now, 0, True
+        self._judge(server, json.loads(answer.headers["kcm-now"])["now"])
+        every_ms = _HIDDEN_POLL_MS if self.manner is Manner.HIDDEN else POLL_MS
+        self._plan(max(every_ms - took_ms, took_ms))
 
     def cluster_of(self, held: Mapping[str, object]) -> str | None:
         """Return the cluster whose figures it is sent, if it is among those held."""
         only = next(iter(held)) if len(held) == 1 else None
         return self.asked or only
 
-    def _judge(self, server: Server) -> None:
-        """Judge what it shows with a beat: what the exporter held then, or later."""
-        beat, made = self.seen["beat"], server.made[self.seen["beat"]["now"]]
-        since = list(takewhile(lambda each: each.at >= made.at, reversed(server.updates)))
-        rows = {row["name"]: _figures(row) for row in self.seen["fleet"]["clusters"]}
-        if all(self._viewers.forgiven(rows, each.rows()) != rows for each in since):
-            raise BrokenError("the fleet's rows are what is held", f"{rows}, not {made.rows()}")
-        name = self.cluster_of(made.held)
-        if name is None or name not in made.held:
-            if beat["trust"] is not None:
-                raise BrokenError("a beat vouches for what is held alone", f"{name}")
+    def _judge(self, server: Server, now: int) -> None:
+        polled_at = server.made[now].at
+        lately = [each for each in server.updates if 0 <= polled_at - each.at <= _MAKE_MS]
+        rows = {row["name"]: row for row in self.shown["clusters"]}
+        names = [name for each in lately for name in (self.cluster_of(each.held),)]
+        trust, picture = self.shown["trust"], self.shown["cluster"]
+        if picture is None:
+            if self.asked is None and all(
+                self._viewers.forgiven(rows, each) != _figures(rows) for each in lately
+            ):
+                raise BrokenError(
+                    "the fleet's rows are what is held", f"{rows}, not {lately[-1].rows()}"
+                )
+            if trust is not None or all(
+                name in each.held for name, each in zip(names, lately, strict=True)
+            ):
+                raise BrokenError("what is held is shown", f"{self.asked}: {trust}")
             return
-        if name == made.mistaken:
-            raise BrokenError("what cannot be judged has no beat", name)
-        if beat["trust"]["status"] != made.held[name][1].status:
-            raise BrokenError("a beat's trust is the exporter's", f"{name}: {beat['trust']}")
-        picture = self.seen["cluster"]
-        as_of = _as_of(picture) if picture is not None else None
-        snapshots = [each.held[name][0] for each in since if name in each.held]
+        name = picture["name"]
+        as_of = _as_of(picture)
+        shown = [
+            each
+            for each in lately
+            if name in each.held and self.cluster_of(each.held) == name and each.mistaken != name
+        ]
         # A batch that runs again publishes the same position in the log once more, folded at
         # another time.
-        shown = [each for each in snapshots if each.view.as_of == as_of]
-        if not any(self._viewers.is_shown(each, picture, self.seen["brokers"]) for each in shown):
-            raise BrokenError("a page shows what is held", f"{name} at {as_of} with {made.at}")
-        is_vouched = beat["trust"]["status"] in _SEEN_LIVE and not beat["reasons"]
-        if as_of is not None and name == CLUSTER and is_vouched:
-            age_ms = self._world.clock.now - made.at
+        shown = [each for each in shown if each.held[name][0].view.as_of == as_of]
+        if not any(self._viewers.is_shown(each.held[name][0], picture) for each in shown):
+            raise BrokenError("a page shows what is held", f"{name} at {as_of} with {polled_at}")
+        if all(trust["status"] != each.held[name][1].status for each in shown):
+            raise BrokenError("a page's trust is the exporter's", f"{name}: {trust}")
+        if name == CLUSTER and trust["status"] in _SEEN_LIVE and not self.shown["reasons"]:
+            age_ms = self._world.clock.now - polled_at + _MAKE_MS
             self._world.oracle.on_live(as_of, picture["log"]["digest"], age_ms=age_ms)
 
 
@@ -335,7 +330,7 @@ class Viewers:
         self.is_quiet = False
         self._logged = 0
         self._mended_at: dict[str, int] = {}
-        self._rendered: tuple[ClusterSnapshot | None, Any, Any] = (None, None, None)
+        self._rendered: tuple[ClusterSnapshot | None, Any] = (None, None)
         self.failure: BrokenError | None = None
         self.browsers = [Browser(self, number) for number in range(BROWSERS)]
         self._plan()
@@ -350,8 +345,7 @@ class Viewers:
         """Lose the connections to an exporter that has died."""
         self._logged = 0
         for browser in self.browsers:
-            if browser.is_connected:
-                browser.lose()
+            browser.lose()
 
     # --- what goes wrong --------------------------------------------------------------------
 
@@ -389,7 +383,7 @@ class Viewers:
             self._logged = 0
 
     def on_exception(self) -> None:
-        """Record an exception that the feed logs: each planted one once."""
+        """Record an exception that the page logs: each planted one once."""
         error = sys.exc_info()[1]
         self._logged += 1
         if not isinstance(error, PlantedMistakeError):
@@ -404,40 +398,47 @@ class Viewers:
             raise self.failure
         for browser in self.browsers:
             browser.look()
-            if browser.manner is not Manner.ASLEEP:
-                self._check_beats(browser)
+            if browser.is_open and browser.manner is Manner.PROMPT:
+                self._check_answers(browser)
         self.world.clock.after(LOOKED_MS, self._look)
 
-    def _check_beats(self, browser: Browser) -> None:
-        """Check that a page is live only while beats arrive, and that beats arrive while the server runs."""
-        now, manner = self.world.clock.now, browser.manner
+    def _check_answers(self, browser: Browser) -> None:
+        """Check that a prompt page is answered while the server runs."""
+        now = self.world.clock.now
         cluster = browser.cluster_of(self.world.exporter.collector.clusters)
-        stood_until = min(now, self.server.loop.stands_until)
-        silent_ms = now - max(browser.beat_at, stood_until)
-        if browser.is_live and silent_ms > NOTICED_MS[manner]:
-            raise BrokenError(
-                "a page without beats is not live", f"{cluster}: none for {silent_ms} ms"
-            )
         held_up = self._mended_at.get(cluster or "", 0) if cluster != self.mistaken else now
-        since = max(browser.opened_at, browser.beat_at, held_up, stood_until)
-        if browser.is_connected and manner is Manner.PROMPT and now - since > BEAT_WITHIN_MS:
-            raise BrokenError("a beat comes each second", f"{cluster}: none for {now - since} ms")
+        retried = max(held_up, min(now, self.server.loop.stands_until)) + max(_RETRY_MS)
+        if now > retried and now - browser.answered_at > ANSWERED_WITHIN_MS + max(_RETRY_MS):
+            raise BrokenError(
+                "a poll is answered", f"{cluster}: not for {now - browser.answered_at} ms"
+            )
 
-    def forgiven(self, rows: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
-        """Return the rows that are due, leaving out figures that a recent planted exception prevented."""
-        lately = self.world.clock.now - BEAT_WITHIN_MS
+    def is_mistaken(self, cluster: str | None) -> bool:
+        """Return whether an exception is planted for a cluster, or was when an answer may have been made."""
+        mended_at = self._mended_at.get(cluster or "")
+        lately = self.world.clock.now - GIVE_UP_MS
+        return cluster is not None and (
+            cluster == self.mistaken or (mended_at is not None and mended_at > lately)
+        )
+
+    def forgiven(self, rows: dict[str, Any], made: Made) -> dict[str, Any]:
+        """Return the rows that are due, leaving out figures that a planted exception prevents."""
+        lately = self.world.clock.now - ANSWERED_WITHIN_MS
         return {
-            name: None if rows.get(name) is None and self._mended_at.get(name, 0) > lately else row
-            for name, row in held.items()
+            name: None
+            if name in rows
+            and rows[name]["status"] is None
+            and self._mended_at.get(name, 0) > lately
+            else row
+            for name, row in made.rows().items()
         }
 
-    def is_shown(self, snapshot: ClusterSnapshot, picture: Any, brokers: Any) -> bool:
+    def is_shown(self, snapshot: ClusterSnapshot, picture: Any) -> bool:
         """Return whether a page shows a snapshot."""
         if self._rendered[0] is not snapshot:
-            answer = _as_json(cluster_answer(snapshot.view))
-            self._rendered = (snapshot, answer, _as_json(brokers_picture(snapshot)))
-        _, answer, of_brokers = self._rendered
-        return brokers == of_brokers and all(picture.get(name) == answer[name] for name in answer)
+            made = json.loads(msgspec.json.encode(cluster_picture(snapshot, [], (), ())))
+            self._rendered = (snapshot, {n: f for n, f in made.items() if n not in _WITH_TIME})
+        return all(picture.get(name) == field for name, field in self._rendered[1].items())
 
     # --- rest -------------------------------------------------------------------------------
 
@@ -453,8 +454,11 @@ class Viewers:
     def check(self) -> None:
         """Raise BrokenError unless each page that was open for a moment shows what the exporter holds now."""
         now = self.world.clock.now
-        open_ = [each for each in self.browsers if each.is_connected]
-        settled = [each for each in open_ if now - each.opened_at > BEAT_WITHIN_MS]
+        settled = [
+            each
+            for each in self.browsers
+            if each.is_open and now - each.opened_at > _SHOWN_WITHIN_MS
+        ]
         held = next(
             (
                 each.held
@@ -465,18 +469,14 @@ class Viewers:
         )
         for browser in settled:
             name = browser.cluster_of(held)
-            if not browser.is_live or now - browser.beat_at > BEAT_WITHIN_MS:
-                raise BrokenError("at rest a page is live", f"{name}: {browser.beat_at}")
+            if not browser.is_live or now - browser.answered_at > ANSWERED_WITHIN_MS:
+                raise BrokenError("at rest a page is live", f"{name}: {browser.answered_at}")
             if name not in held:
                 continue
-            picture = browser.seen["cluster"]
+            picture = browser.shown["cluster"]
             if picture is None or _as_of(picture) < held[name][0].view.as_of:
                 raise BrokenError("at rest a page shows what is held", f"{name} of before")
             self.world.hit("a page was compared at rest")
-        if len(settled) == len(open_) and len(self.server.feed._viewers) != len(open_):
-            raise BrokenError(
-                "who has gone is forgotten", f"{len(self.server.feed._viewers)} viewers"
-            )
 
     def go_on(self) -> None:
         """Continue after a rest."""
@@ -505,14 +505,13 @@ def _scope(path: str, query: bytes, headers: list[tuple[bytes, bytes]]) -> _Mess
     }
 
 
-def _figures(row: dict[str, Any]) -> tuple[str, Any] | None:
-    return None if row["status"] is None else (row["status"], row["counts"])
+def _figures(rows: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if row["status"] is None else (row["status"], row["counts"])
+        for name, row in rows.items()
+    }
 
 
 def _as_of(picture: dict[str, Any]) -> AsOf:
     place = picture["as_of"]
     return AsOf(place["lineage"], int(place["generation"]), place["seq"])
-
-
-def _as_json(body: object) -> Any:
-    return json.loads(msgspec.json.encode(body))

@@ -11,9 +11,8 @@ from typing import Any
 from unittest import mock
 
 from exporter.core.records import ClusterSnapshot
-from exporter.live import feed
-from exporter.live.feed import LiveFeed
-from exporter.live.messages import ClusterMessages, Message, Viewer
+from exporter.live import page_answers
+from exporter.live.page_answers import PageAnswers, _ClusterAnswer
 from kcm.elect import run
 from kcm.elect.run import ElectionRun
 from kcm.elect.watch import ClusterSample, ClusterWatch
@@ -27,71 +26,53 @@ from zk_source.wire.operations import Err, MultiRead, Refused, SingleRead
 Plant = Callable[[], AbstractContextManager[Any]]
 
 
-def beat_for_new_viewers_alone() -> AbstractContextManager[Any]:
-    """A page gets a beat when it is opened, and no other."""
-    return mock.patch.object(feed, "UPDATES_PER_BEAT", 10**9)
+def page_kept() -> AbstractContextManager[Any]:
+    """The answer to the page's polls is made once."""
+    return mock.patch.object(page_answers, "MAKE_INTERVAL_S", 10.0**9)
 
 
-def fleet_kept() -> AbstractContextManager[Any]:
+def rows_kept() -> AbstractContextManager[Any]:
     """The list of clusters is made once."""
-    real = LiveFeed._update_fleet
+    real = PageAnswers._make_rows
 
-    def update(self: LiveFeed, *about: Any) -> None:
-        if self._fleet is None:
-            real(self, *about)
+    def make_rows(self: PageAnswers, *at: Any) -> Any:
+        return self._rows or real(self, *at)
 
-    return mock.patch.object(LiveFeed, "_update_fleet", update)
+    return mock.patch.object(PageAnswers, "_make_rows", make_rows)
 
 
 def one_mistake_for_all() -> AbstractContextManager[Any]:
-    """An exception about one cluster ends the update for the viewers of all."""
+    """An exception about one cluster refuses the pages of all."""
+    real = PageAnswers._judge
 
-    async def try_cluster(
-        self: LiveFeed, update: Any, snapshot: ClusterSnapshot, *, is_watched: bool, **_: bool
-    ) -> None:
-        await self._update_cluster(update, snapshot, is_watched=is_watched)
+    def judge(self: PageAnswers, snapshot: ClusterSnapshot, now: int) -> Any:
+        judged = real(self, snapshot, now)
+        if judged is None:
+            raise self._failure("figures", snapshot.name)
+        return judged
 
-    return mock.patch.object(LiveFeed, "_try_cluster", try_cluster)
-
-
-def fleet_without_a_beat() -> AbstractContextManager[Any]:
-    """Viewers of a cluster that cannot be judged still get the list of clusters."""
-    real = LiveFeed._messages_of
-
-    def messages_of(self: LiveFeed, cluster: str | None, update: Any) -> list[Message]:
-        only = [] if self._fleet is None else [self._fleet]
-        return only if cluster in self._failed else real(self, cluster, update)
-
-    return mock.patch.object(LiveFeed, "_messages_of", messages_of)
+    return mock.patch.object(PageAnswers, "_judge", judge)
 
 
-def brokers_kept() -> AbstractContextManager[Any]:
-    """The brokers of a cluster are sent only once."""
-    real = ClusterMessages._show_brokers
+def picture_kept() -> AbstractContextManager[Any]:
+    """The picture of a cluster is made again only for its problems and events."""
 
-    def show(self: ClusterMessages, snapshot: ClusterSnapshot) -> None:
-        if self.brokers is None:
-            real(self, snapshot)
+    def is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+        return one[:2] == other[:2]
 
-    return mock.patch.object(ClusterMessages, "_show_brokers", show)
+    return mock.patch.object(page_answers, "_is_same", is_same)
 
 
-def oldest_message_sent() -> AbstractContextManager[Any]:
-    """A slow viewer is sent the oldest waiting message."""
-    real = Viewer.offer
+def etag_of_views_alone() -> AbstractContextManager[Any]:
+    """An answer whose trust alone has changed has the ETag of the one before."""
+    real = _ClusterAnswer.store
 
-    def offer(self: Viewer, message: Message) -> None:
-        waiting = self._next.get(message.kind)
-        real(self, message)
-        if waiting is not None:
-            self._next[message.kind] = waiting
+    def store(self: _ClusterAnswer, body: bytes) -> None:
+        before = self.body.content.partition(b'"cluster"')[2]
+        if before != body.partition(b'"cluster"')[2]:
+            real(self, body)
 
-    return mock.patch.object(Viewer, "offer", offer)
-
-
-def viewer_not_forgotten() -> AbstractContextManager[Any]:
-    """A viewer that has left is still counted and still sent updates."""
-    return mock.patch.object(LiveFeed, "leave")
+    return mock.patch.object(_ClusterAnswer, "store", store)
 
 
 def throttled_reads_taken_for_missing() -> AbstractContextManager[Any]:
@@ -205,13 +186,11 @@ PLANTED: Mapping[str, Plant] = {
     "lost leaders counted as elected": lost_leaders_counted_as_elected,
     "throttled reads taken for missing": throttled_reads_taken_for_missing,
     "throttled answers believed": throttled_answers_believed,
-    "beat for new viewers alone": beat_for_new_viewers_alone,
-    "fleet kept": fleet_kept,
+    "page kept": page_kept,
+    "rows kept": rows_kept,
     "one mistake for all": one_mistake_for_all,
-    "fleet without a beat": fleet_without_a_beat,
-    "brokers kept": brokers_kept,
-    "oldest message sent": oldest_message_sent,
-    "viewer not forgotten": viewer_not_forgotten,
+    "picture kept": picture_kept,
+    "etag of views alone": etag_of_views_alone,
 }
 """By name: how to plant it."""
 
@@ -224,12 +203,10 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "elections without figures": (72, 93),
     "elections believed": (324,),
     "lost leaders counted as elected": (261,),
-    "beat for new viewers alone": (0, 1),
-    "fleet kept": (0, 1),
+    "page kept": (0, 1),
+    "rows kept": (6, 13),
     "one mistake for all": (6, 14),
-    "fleet without a beat": (22, 43),
-    "brokers kept": (0, 1),
-    "oldest message sent": (12, 16),
-    "viewer not forgotten": (1, 3),
+    "picture kept": (0, 1),
+    "etag of views alone": (1, 2),
 }
 """By name: seeds that catch it."""

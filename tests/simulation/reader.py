@@ -1,4 +1,4 @@
-"""The exporter's process: its real reading thread, with its probe and all that it shows.
+"""The exporter's process: its real main loop, with its probe and all that it shows.
 
 The rule: the clock calls the turns of both threads, and a restart keeps nothing. What is shown is
 judged every `SAMPLED_MS` by the status that it has.
@@ -19,7 +19,7 @@ from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
-from exporter.scrape.reading_thread import ReadingThread
+from exporter.serve.main_loop import MainLoop
 from pipeline.topic_records import Record
 from tests.simulation.kafka_clients import Thread
 from tests.simulation.live_page import Server
@@ -82,7 +82,7 @@ class Exporter:
         self.collector = Collector(self.state.of_cluster)
         events = NotedEvents(kept=10_000)
         events.on_event = world.oracle.on_event
-        self._thread = ReadingThread(
+        self._loop = MainLoop(
             export_settings(),
             events=events,
             collector=self.collector,
@@ -90,12 +90,12 @@ class Exporter:
             metrics=ExporterMetrics(CollectorRegistry()),
             clock=lambda: self.wall,
         )
-        views = self._thread._views = NotedViews()
+        views = self._loop._views = NotedViews()
         views.on_commit = world.oracle.on_commit
         ids = {topic.name: topic.id for topic in world.topics.values()}
         self.server = Server(self, events)
         self._topics = world.stage.topics._replace(ids=ids)
-        self._consumer, self._probe = self._thread._open(self._topics)
+        self._source = self._loop.open(self._topics)
         world.clock.after(0, lambda: self._ask(restart))
         self._sample(restart)
 
@@ -118,10 +118,10 @@ class Exporter:
     @property
     def idle(self) -> bool:
         """Whether everything in the topics was read."""
-        world, read = self.world, self._consumer.next_offset
+        world, read = self.world, self._source.reader.next_offset
         return all(
             read.get((name, partition), 0) == world.at((name, partition)).end
-            and self._thread._ids[name] == world.topics[name].id
+            and self._source.ids[name] == world.topics[name].id
             for name in (world.views.name, world.events.name)
             for partition in range(world.stage.topics.partitions)
         )
@@ -143,14 +143,14 @@ class Exporter:
 
     def _read(self) -> None:
         self._planned = False
-        self._thread._turn(self._topics, self._consumer, self._probe)
+        self._loop.poll()
         if not self.idle and not self.is_cut_off:
             self.plan()
 
     def _ask(self, restart: int) -> None:
         """Run the probe, as long as this process runs."""
         if restart == self.restarts:
-            cast("Thread", self._probe.thread).turn()
+            cast("Thread", self._source.probe.thread).turn()
             self.plan()
             self.world.clock.after(_PROBED_MS, lambda: self._ask(restart))
 

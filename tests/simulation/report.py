@@ -16,7 +16,7 @@ Written by `python -m tests.simulation {seeds} --report docs/simulation.md`; do 
 
 A seed, one integer, determines the changes of a Kafka cluster's znodes, every fault and every delay. These parts are the
 real ones: the watcher's service with its publisher, beats and readback, its candidacy, the model, the processor, the
-exporter's reading thread, its server with the API and the live page's feed, and the run of `kcm elect`. Sockets, Kafka's
+exporter's main loop, its server with the API and what the live page polls, and the run of `kcm elect`. Sockets, Kafka's
 clients, threads, Spark, browsers and time are simulated, so a seed gives the same run each time.
 `python -m tests.simulation FROM+COUNT` runs seeds; a failing one is printed with the command that replays it with a trace.
 

@@ -21,10 +21,11 @@ from controller_model.records.changes import ZnodeChange
 from exporter.api import worker
 from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
-from exporter.live import feed, messages, page
+from exporter.live import page, page_answers
 from exporter.live.problems import ClusterProblem, problems_of
-from exporter.scrape import collector, reading_thread
+from exporter.scrape import collector
 from exporter.scrape.collector import RenderedCluster
+from exporter.serve import main_loop
 from kcm.elect import run
 from pipeline import topic_probe, topic_reader
 from pipeline.settings import load
@@ -107,7 +108,7 @@ class NoLogger:
     debug = warning = error = info
 
     def exception(self, text: str, **about: object) -> None:
-        """Trace a line, and report it to the viewers of the page: it comes from the feed."""
+        """Trace a line, and report it to the viewers of the page: it comes from its answers."""
         self.info(text, **about)
         self._stage.world.viewers.on_exception()
 
@@ -172,12 +173,12 @@ def played(seed: int) -> Iterator[Stage]:
         (topic_reader, "Consumer", lambda properties: Consumer(stage.world, properties)),
         (topic_probe, "AdminClient", lambda _properties, logger: Admin(stage.world)),  # noqa: ARG005  # its name
         (topic_probe, "SupervisedThread", Thread),
-        (reading_thread, "get_logger", logger),
-        (reading_thread, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
+        (main_loop, "get_logger", logger),
+        (main_loop, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
         (collector, "render_cluster", _unrendered),
-        (feed, "get_logger", logger),
-        (feed, "problems_of", judge),
-        (messages, "run_in_threadpool", _at_once),
+        (page_answers, "get_logger", logger),
+        (page_answers, "problems_of", judge),
+        (page_answers, "run_in_threadpool", _at_once),
         (worker, "run_in_threadpool", _at_once),
         (page, "_files_in", cache(page._files_in)),
         (publisher, "Producer", producer),

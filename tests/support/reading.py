@@ -1,4 +1,4 @@
-"""A reading thread of the exporter that is not started, on records that a test writes."""
+"""A main loop of the exporter that is not started, on records that a test writes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from exporter.core.metrics import ExporterMetrics
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.scrape.collector import Collector
-from exporter.scrape.reading_thread import ReadingThread
+from exporter.serve.main_loop import MainLoop
 from pipeline.settings import load
 from pipeline.topic_records import Record
-from tests.support.samples import T0, VIEWS
+from tests.support.samples import T0
 
 
 class Reading:
-    """A reading thread that is not started, and the state that it fills."""
+    """A main loop that is not started, and the state that it fills."""
 
     def __init__(self) -> None:
         self.events = EventStore(kept=10)
@@ -24,7 +24,7 @@ class Reading:
         self.now = T0
         self.state = ReadingState(ReadingStatus(), steady=lambda: self.now, wall=lambda: self.now)
         self.collector = Collector(self.state.of_cluster)
-        self.thread = ReadingThread(
+        self.loop = MainLoop(
             load(ExportSettings),
             events=self.events,
             collector=self.collector,
@@ -33,9 +33,9 @@ class Reading:
             clock=lambda: T0 + 5_000,
         )
 
-    def take(self, *records: Record) -> None:
-        """Take in records as one read from Kafka."""
-        self.thread._take_in(list(records), VIEWS)
+    def apply(self, *records: Record) -> None:
+        """Apply records as one read from Kafka."""
+        self.loop.apply_records(list(records))
 
     def status(self) -> str:
         """Return the status of the only cluster."""

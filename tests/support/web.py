@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pipeline.web import WebOptions, WebServer
+from web.server import WebOptions, WebServer
 
 bcrypt = pytest.importorskip("bcrypt", reason="bcrypt is not installed: run make setup")
 PASSWORD = "open sesame"  # noqa: S105  # of a server that runs during a test

@@ -16,12 +16,12 @@ from controller_model.records.changes import ChangeKind, SessionState, ZnodeChan
 from controller_model.records.views import ClusterView, WatcherBeat
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import ConflictError, EnvironmentProblemError, get_logger
-from pipeline.web import metrics_server
 from source_log.generation_fencing import OtherWatcher
 from source_log.log_writer import LogWriter
 from source_log.publisher import Publisher
 from source_log.readback import ViewsCut
 from source_log.terms import Term, run_terms
+from web.server import metrics_server
 from zk_source.config import WatchSettings
 from zk_source.election.leader_elector import make_elector
 from zk_source.ensemble.server_health import watched_health

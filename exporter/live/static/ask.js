@@ -1,4 +1,4 @@
-// Requests to the API in addition to the stream, for what is too much to be sent to every page.
+// Requests to the API in addition to the polls, for what is too much to be sent to every page.
 
 const REST = 4; // pause after an answer, as a multiple of its time: the exporter has other clients
 const LEAST_REST_MS = 2_000;
@@ -57,7 +57,7 @@ export class Asking {
   async go() {
     this.timer = 0;
     const began = performance.now();
-    // While the exporter does not answer, only the stream tries to reach it.
+    // While the exporter does not answer, only the polls try to reach it.
     if (!this.isUrgent && document.body.dataset.live !== "yes") {
       this.restUntil = began + LEAST_REST_MS;
       return this.plan();

@@ -28,7 +28,7 @@ const asking = new Asking(
 
 export function showFlapping(picture) {
   cluster = picture;
-  // By the browser's steady clock: each beat sets the exporter's clock, and a step of that is no elapsed time.
+  // By the browser's steady clock: each answer sets the exporter's clock, and a step of that is no elapsed time.
   openedAt ??= performance.now();
   const times = Math.floor((performance.now() - openedAt) / AGAIN_AFTER_MS);
   asking.follow([stateOf(picture), times], picture.as_of);

@@ -1,9 +1,9 @@
-// The live page: which cluster it shows, what arrived over the stream, and whether that is still true.
+// The live page: which cluster it shows, what the exporter last answered, and whether that is still true.
 
 import { $, el, setChildren, setText, show, sign, tick } from "./dom.js";
 import { setViewers } from "./ask.js";
-import { clock, count, setClock } from "./format.js";
-import { Stream } from "./stream.js";
+import { clock, count, duration, setClock } from "./format.js";
+import { Poll } from "./poll.js";
 import { showAdvice } from "./advice.js";
 import { showBrokers } from "./brokers.js";
 import { showController } from "./controller.js";
@@ -20,46 +20,29 @@ const ANNOUNCE_INTERVAL_MS = 10_000; // so that a screen reader reads what is ne
 
 const asked = new URLSearchParams(location.search).get("cluster");
 const seen = {
-  fleet: null,
-  brokers: [],
-  cluster: undefined,
+  answer: null, // the newest: { page, reasons, trust, clusters, cluster }
   shown: null,
-  beat: null,
   isLost: false,
   lostSince: null,
   retryAt: null,
   announced: "",
   announcedAt: -Infinity,
 };
-let stream = null;
+let poll = null;
 
 function start(name) {
-  const url = name === null ? "live" : `live?cluster=${encodeURIComponent(name)}`;
-  stream = new Stream(url, { beat, fleet, brokers, cluster, live, lost });
+  const url = name === null ? "api/v1/page" : `api/v1/page?cluster=${encodeURIComponent(name)}`;
+  poll = new Poll(url, { answer, lost });
 }
 
-function fleet(message) {
-  seen.fleet = message.clusters;
-  render();
-}
-
-// The brokers arrive before their cluster, and only when they have changed.
-function brokers(message) {
-  seen.brokers = message.brokers;
-  if (seen.cluster) cluster(seen.cluster);
-}
-
-function cluster(message) {
-  seen.cluster = message === null ? null : { ...message, brokers: seen.brokers };
-  render();
-}
-
-function beat(message) {
-  setClock(message.now);
-  setViewers(message.viewers);
+function answer(data, times) {
+  setClock(times.now);
+  setViewers(times.viewers);
   // The exporter was upgraded: this page is out of date.
-  if (seen.beat !== null && seen.beat.page !== message.page) location.reload();
-  seen.beat = message;
+  if (data !== null && seen.answer !== null && seen.answer.page !== data.page) location.reload();
+  seen.answer = data ?? seen.answer;
+  if (seen.answer.trust) seen.answer.trust.heard_at = times.heard_at;
+  if (document.body.dataset.live !== "yes") live();
   render();
 }
 
@@ -81,63 +64,62 @@ function lost({ since, retryAt, reason }) {
   setChildren($("link"), [sign("critical"), " not live"]);
   setText(
     $("not-live-text"),
-    `${since === null ? "Not connected" : `Not live since ${clock(since)}`}: ${reason}.`,
+    `${since === null ? "No answer yet" : `No answer since ${clock(since)}`}: ${reason}.`,
   );
-  countDown();
+  countUp();
   show($("not-live"), true);
   render();
   title();
 }
 
-// The time of the next try is not part of the alert that a screen reader speaks.
-function countDown() {
+// What counts is not part of the alert that a screen reader speaks.
+function countUp() {
   if (!seen.isLost) return;
   const left =
     seen.retryAt === null ? null : Math.max(0, Math.ceil((seen.retryAt - Date.now()) / 1000));
-  const old = seen.fleet === null ? "" : "The figures below show the state of that time. ";
-  setText(
-    $("not-live-more"),
-    left === null ? old : `${old}Trying again${left > 0 ? ` in ${left} s` : ""}.`,
-  );
+  const s = Math.floor(poll.silence() / 1000);
+  const silent = s < 60 ? `${s} s` : duration(s * 1000);
+  const parts = [
+    seen.lostSince === null ? `Waiting for ${silent}.` : `That was ${silent} ago.`,
+    seen.answer === null ? "" : "The figures below show the state of that time.",
+    left === null ? "" : `Trying again${left > 0 ? ` in ${left} s` : ""}.`,
+  ];
+  setText($("not-live-more"), parts.filter(Boolean).join(" "));
 }
 
 function render() {
-  if (seen.beat === null || seen.fleet === null) return;
-  const reading = seen.beat.reasons;
-  // With a single cluster there is nothing to choose: the stream sends it without being asked.
-  const isFleet = asked === null && seen.fleet.length !== 1;
-  show($("fleet"), isFleet && seen.fleet.length > 0);
-  show($("cluster"), !isFleet && Boolean(seen.cluster));
-  const isUnready = isFleet && (seen.fleet.length === 0 || reading.length > 0);
-  show($("waiting"), isUnready || (!isFleet && !seen.cluster));
-  setText($("waiting"), waitingText(reading));
-  if (isFleet) showFleet(seen.fleet, doubt());
-  else if (seen.cluster) showCluster(seen.cluster, seen.beat);
+  if (seen.answer === null) return;
+  const { reasons, clusters, cluster } = seen.answer;
+  // With a single cluster there is nothing to choose: it is answered without being asked for.
+  const isFleet = asked === null && clusters.length !== 1;
+  show($("fleet"), isFleet && clusters.length > 0);
+  show($("cluster"), !isFleet && cluster !== null);
+  const isUnready = isFleet && (clusters.length === 0 || reasons.length > 0);
+  show($("waiting"), isUnready || (!isFleet && cluster === null));
+  setText($("waiting"), waitingText(seen.answer));
+  if (isFleet) showFleet(clusters, doubt());
+  else if (cluster !== null) showCluster(cluster, seen.answer);
   title();
   announce();
 }
 
-function waitingText(reasons) {
+function waitingText({ reasons, clusters }) {
   if (reasons.length > 0) return `The exporter is not ready: ${reasons.join("; ")}.`;
   if (asked === null) return "No cluster is watched yet: start a watcher (kcm watch).";
-  const known = seen.fleet.map((row) => row.name).join(", ") || "none yet";
-  return seen.cluster === null
-    ? `No cluster is called ${asked}. Known: ${known}.`
-    : "Waiting for the figures.";
+  const known = clusters.map((row) => row.name).join(", ") || "none yet";
+  return `No cluster is called ${asked}. Known: ${known}.`;
 }
 
 function doubt() {
-  return doubtAbout(seen.beat, seen.lostSince);
+  return doubtAbout(seen.answer, seen.lostSince);
 }
 
-function showCluster(picture, beat) {
+function showCluster(picture, { trust, reasons }) {
   setText($("cluster-name"), picture.name);
   showOthers(picture.name);
   showProblems(picture, doubt());
-  if (beat.trust) {
-    showTrust(picture, beat);
-    showPipeline(picture, beat.trust);
-  }
+  showTrust(picture, trust, reasons);
+  showPipeline(picture, trust);
   showBrokers(picture, doubt());
   if (picture === seen.shown) return;
   seen.shown = picture;
@@ -158,7 +140,7 @@ const TRUST_SIGNS = {
   divergent: "warning",
 };
 
-function showTrust(picture, { trust, reasons }) {
+function showTrust(picture, trust, reasons) {
   // An exporter that has stopped reading does not know yet that its figures become stale.
   const status = trust.status === "live" && reasons.length > 0 ? "unready" : trust.status;
   $("trust").dataset.status = status;
@@ -172,7 +154,7 @@ function showTrust(picture, { trust, reasons }) {
 }
 
 function showOthers(name) {
-  const others = seen.fleet.filter((row) => row.name !== name);
+  const others = seen.answer.clusters.filter((row) => row.name !== name);
   const bad = others.filter((row) => row.severity !== "none");
   if (others.length === 0) return setChildren($("other-clusters"), []);
   const links = bad
@@ -188,29 +170,28 @@ function showOthers(name) {
   const all = el(
     "a",
     { href: "./" },
-    `All ${count(seen.fleet.length, "cluster")}${bad.length ? `, ${bad.length} of the others with trouble` : ""}`,
+    `All ${count(others.length + 1, "cluster")}${bad.length ? `, ${bad.length} of the others with trouble` : ""}`,
   );
   return setChildren($("other-clusters"), [...links, all]);
 }
 
 function summary() {
-  if (asked === null && seen.fleet.length !== 1) return fleetSummary();
-  if (!seen.cluster) return `${asked ?? "the cluster"}: not known`;
-  return headline(seen.cluster, doubt());
+  const { clusters, cluster } = seen.answer;
+  if (asked === null && clusters.length !== 1) return fleetSummary(clusters);
+  return cluster === null ? `${asked}: not known` : headline(cluster, doubt());
 }
 
-function fleetSummary() {
-  const clusters = count(seen.fleet.length, "cluster");
-  const critical = seen.fleet.filter((row) => row.severity === "critical").length;
-  const warned = seen.fleet.filter((row) => row.severity === "warning").length;
+function fleetSummary(rows) {
+  const clusters = count(rows.length, "cluster");
+  const critical = rows.filter((row) => row.severity === "critical").length;
+  const warned = rows.filter((row) => row.severity === "warning").length;
   if (critical + warned === 0) return `${clusters}, ${wellText(doubt())}`;
   return `${critical} critical, ${warned} with warnings, of ${clusters}`;
 }
 
 function title() {
   const prefix = document.body.dataset.live === "no" ? "Not live · " : "";
-  const name = seen.fleet === null || seen.beat === null ? "Kafka Controller Monitor" : summary();
-  const text = `${prefix}${name}`;
+  const text = `${prefix}${seen.answer === null ? "Kafka Controller Monitor" : summary()}`;
   if (document.title !== text) document.title = text;
 }
 
@@ -224,19 +205,14 @@ function announce() {
   seen.announcedAt = performance.now();
 }
 
-$("try-now").addEventListener("click", () => stream.open());
+$("try-now").addEventListener("click", () => poll.open());
 setInterval(() => {
-  countDown();
+  countUp();
   // Ages stop counting while the figures are not live.
-  if (document.body.dataset.live === "yes") {
-    tick();
-    announceLate();
-  }
+  if (document.body.dataset.live !== "yes") return;
+  tick();
+  if (seen.answer !== null) announce();
 }, 1000);
-
-function announceLate() {
-  if (seen.beat !== null && seen.fleet !== null) announce();
-}
 
 const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
 setText($("zone"), `Times are in ${timeZone}, by the exporter's clock.`);

@@ -9,7 +9,7 @@ const MEANS = {
   behind: (stage) =>
     `Behind: no sign of life of the ${stage}. The figures show the state before that`,
   incomplete: (stage, trust, picture) =>
-    isControllerUnreadable(picture)
+    picture.unreadable_controller
       ? "Incomplete: the controller's znode cannot be read, so its last good value is shown"
       : stage === "watcher"
       ? "Incomplete: the watcher may not read some of the znodes that the figures need"
@@ -25,7 +25,7 @@ export function trustText(trust, picture, reasons) {
   const delay =
     picture.delay_ms === null
       ? ""
-      : `, and the newest change took ${duration(picture.delay_ms)} to get here`;
+      : `, and the newest change took ${duration(picture.delay_ms)} to get to the exporter`;
   if (trust.status === "live") return `The figures follow ZooKeeper, ${proven}${delay}.${doubts}`;
   const meaning = (MEANS[trust.status] ?? (() => trust.status))(trust.stage, trust, picture);
   const why =
@@ -34,10 +34,6 @@ export function trustText(trust, picture, reasons) {
       : "";
   const from = trust.since === null ? "" : ` since ${clock(trust.since)}`;
   return `${meaning}${why}${from}; ${proven}.${doubts}`;
-}
-
-function isControllerUnreadable(picture) {
-  return picture.unreadable_controller;
 }
 
 function skewText(skew) {
@@ -66,7 +62,7 @@ export function showPipeline(picture, trust) {
       "Delay",
       picture.delay_ms === null
         ? "not measured yet"
-        : `${duration(picture.delay_ms)} from the watcher to this page`,
+        : `${duration(picture.delay_ms)} from the watcher to the exporter`,
     ),
     fact(
       "Held",

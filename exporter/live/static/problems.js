@@ -8,8 +8,8 @@ const FROZEN = new Set(["behind", "blind"]);
 
 // Why the figures may not be true now: { said, head }, a short text and one before a list of problems.
 // null: they follow ZooKeeper.
-export function doubtAbout(beat, lostSince) {
-  const doubt = doubtOfExporter(beat);
+export function doubtAbout(answer, lostSince) {
+  const doubt = doubtOfExporter(answer);
   if (lostSince === null || doubt !== null) return doubt;
   return frozen("", lostSince); // the title says it already
 }

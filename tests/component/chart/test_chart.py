@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from dashboards.signals.signal import RUNBOOKS
-from pipeline.web_guard import OPEN_PATHS, is_own_host
 from tests.component.chart.chart import (
     CHART,
     DOCKERFILE,
@@ -32,6 +31,7 @@ from tests.component.chart.chart import (
     variables,
     workloads,
 )
+from web.guard import OPEN_PATHS, is_own_host
 
 OLDEST_KUBERNETES = "1.25"
 LONGEST_NAME = 63

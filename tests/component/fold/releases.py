@@ -18,7 +18,7 @@ from streaming.schemas import LAYOUT_VERSION
 from tests.component.fold.folding import Stream
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("controller_model", "pipeline", "streaming", "exporter")
+PACKAGES = ("controller_model", "pipeline", "web", "streaming", "exporter")
 """What fold and exporter are made of."""
 NEWS = "of_the_next_release"
 """The field that the next release's records have and ours have not."""

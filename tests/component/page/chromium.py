@@ -6,13 +6,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
+from exporter.live.page_answers import PATH
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SHOWN_TIMEOUT_S = 1.0
-"""Most of the changes are on the page within it, also if the machine is busy with others."""
+SHOWN_TIMEOUT_S = 1.5
+"""Most of the changes are on the page within it: it polls each second, and the machine is busy with others."""
 
 WAIT_MS = 10_000
 """Long against everything that a page does; only a failing test waits so long."""
@@ -57,6 +60,11 @@ class Watched:
 
     def _request(self, request: Request) -> None:
         self.requests.append(request.url)
+
+    @property
+    def questions(self) -> list[str]:
+        """Requests that were no polls."""
+        return [url for url in self.requests if not urlsplit(url).path.endswith(PATH)]
 
     @property
     def outside(self) -> list[str]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
 import socket
 import statistics
 import time
 from contextlib import ExitStack
+from typing import Any
 
 import msgspec
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from controller_model.records.views import ControllerView, Counts
+from exporter.live.page_answers import PATH, PageAnswers
 from exporter.serve.server import HttpServer
-from pipeline import web
 from tests.component.page.chromium import SHOWN_TIMEOUT_S, WAIT_MS, watched
 from tests.component.page.live_desk import Desk
 from tests.support.api_server import Served
@@ -24,9 +27,10 @@ from tests.support.samples import (
     cluster_view,
 )
 from tests.support.waiting import DEADLINE_S
+from web import server as web_server
 
 
-def test_a_change_is_seen_within_a_second(desk: Desk) -> None:
+def test_a_change_is_seen_with_the_next_poll(desk: Desk) -> None:
     """From the exporter's swap to the text on the page, ten changes one after the other."""
     served = Served()
     served.write(broker_view(0), broker_view(1), cluster_view())
@@ -64,8 +68,8 @@ def test_focus_and_selection_survive_updates(desk: Desk, bad: Served) -> None:
 def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(
     browser: Browser, bad: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not live since when; the figures are grey; and live again without anybody's doing."""
-    monkeypatch.setattr(web, "_SHUTDOWN_TIMEOUT_S", 2 * DEADLINE_S)
+    """Since when there is no answer, counted up; the figures are grey; and live again without anybody's doing."""
+    monkeypatch.setattr(web_server, "_SHUTDOWN_TIMEOUT_S", 2 * DEADLINE_S)
     with ExitStack() as stack:
         page_of = stack.enter_context(watched(browser, ""))
         with HttpServer(bad.app, "127.0.0.1", 0) as server:
@@ -73,13 +77,13 @@ def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(
             page = page_of.open()
             expect(page.locator("#link")).to_contain_text("live")
             began = time.monotonic()
-        assert time.monotonic() - began < DEADLINE_S, (
-            "a stream that stays open must not hold up the end"
-        )
+        assert time.monotonic() - began < DEADLINE_S, "an open page must not hold up the end"
         expect(page.locator("#not-live")).to_be_visible()
         expect(page.locator("#not-live-text")).to_have_text(
-            re.compile(r"^Not live since \d\d:\d\d:\d\d: the exporter does not answer\.$")
+            re.compile(r"^No answer since \d\d:\d\d:\d\d: the exporter does not answer\.$")
         )
+        for seconds in (2, 3):
+            expect(page.locator("#not-live-more")).to_contain_text(f"That was {seconds} s ago.")
         assert page.locator("main").evaluate("e => getComputedStyle(e).filter") == "grayscale(1)"
         expect(page.locator("#trust")).to_contain_text("Not known now")
         assert page.title().startswith("Not live · prod: 2 partitions are offline")
@@ -94,8 +98,8 @@ def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(
         assert page_of.outside == []
 
 
-def test_a_healthy_cluster_is_not_called_healthy_after_the_stream_ends(desk: Desk) -> None:
-    """After the end of the stream the page and its title say at what time the state was true."""
+def test_a_healthy_cluster_is_not_called_healthy_without_an_answer(desk: Desk) -> None:
+    """The page and its title say at what time the state was true."""
     served = Served()
     served.write(broker_view(0), broker_view(1), cluster_view())
     with HttpServer(served.app, "127.0.0.1", 0) as server:
@@ -113,35 +117,30 @@ def test_a_page_of_an_older_exporter_loads_itself_anew(desk: Desk, bad: Served) 
     """Screens on walls are never reloaded by hand: after an upgrade they would stay old."""
     server = desk.serve(bad)
     one = desk.page(server.url)
-    with_another = {"count": 0}
 
     def answer(route: Route) -> None:
-        with_another["count"] += 1
-        body = (
-            f'event: beat\ndata: {{"now": 1, "page": "{with_another["count"]}", "reasons": []}}\n\n'
-        )
-        route.fulfill(status=200, content_type="text/event-stream", body=body)
+        answered = route.fetch()
+        body = answered.json() | {"page": "of a newer exporter"}
+        route.fulfill(response=answered, json=body)
 
-    one.page.route("**/live*", answer)
-    one.page.goto(server.url)
+    one.open()
     one.page.evaluate("window.isOld = true")
+    bad.now += 60_000  # what is shown changes with the time
+    one.page.route(f"**{PATH}*", answer, times=1)
     one.page.wait_for_function("() => window.isOld === undefined")
-    one.page.unroute("**/live*")
     expect(one.page.locator("#controller-who")).to_contain_text("Broker 1")
 
 
-def test_a_refusal_of_the_stream_is_reported_in_the_exporters_words(
-    desk: Desk, bad: Served
-) -> None:
-    """Too many open pages is not the same as an exporter that is gone."""
+def test_a_refusal_is_reported_in_the_exporters_words(desk: Desk, bad: Served) -> None:
+    """An exporter that refuses is not the same as one that is gone."""
     one = desk.page(desk.serve(bad).url)
-    problem = {"status": 503, "detail": "200 pages are open already"}
-    one.page.route("**/live*", lambda route: route.fulfill(status=503, json=problem))
+    problem = {"status": 503, "detail": "too many requests wait"}
+    one.page.route(f"**{PATH}*", lambda route: route.fulfill(status=503, json=problem))
     one.page.goto(one.url)
     expect(one.page.locator("#not-live-text")).to_have_text(
-        "Not connected: 200 pages are open already."
+        "No answer yet: too many requests wait."
     )
-    one.page.unroute("**/live*")
+    one.page.unroute(f"**{PATH}*")
     expect(one.page.locator("#controller-who")).to_contain_text("Broker 1")
     one.complaints.clear()  # of the 503
 
@@ -179,18 +178,46 @@ def test_a_page_whose_computer_slept_is_not_live_at_once(desk: Desk, bad: Served
     expect(page.locator("#not-live")).to_be_hidden()
 
 
-def test_a_hidden_page_holds_no_stream_and_a_shown_one_has_it_again(
-    desk: Desk, bad: Served
-) -> None:
-    """Browsers have six connections for a host: hidden tabs must not take them."""
-    page = desk.page(desk.serve(bad).url).open()
+def test_a_hidden_page_polls_rarely_and_at_once_when_it_is_shown(desk: Desk, bad: Served) -> None:
+    """Nobody looks at it; when somebody does, it is not ten seconds old."""
+    one = desk.page(desk.serve(bad).url)
+    page = one.open()
     hide = """is => {
         Object.defineProperty(document, 'hidden', {configurable: true, get: () => is});
         document.dispatchEvent(new Event('visibilitychange'));
     }"""
     page.evaluate(hide, True)
-    expect(page.locator("#not-live-text")).to_contain_text("this page was hidden")
+    page.wait_for_timeout(1_500)  # the poll that was planned before
+    one.requests.clear()
+    page.wait_for_timeout(3_000)
+    assert [url for url in one.requests if PATH in url] == []
     page.evaluate(hide, False)
+    page.wait_for_timeout(500)
+    assert len([url for url in one.requests if PATH in url]) == 1
+    expect(page.locator("#not-live")).to_be_hidden()
+
+
+def test_a_page_asks_a_slow_exporter_less_often(
+    desk: Desk, bad: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It rests for as long as the answer took; without an answer for four seconds it is not live."""
+    page = desk.page(desk.serve(bad).url).open()
+    begun: list[float] = []
+    takes_s = 2.0
+    make = PageAnswers._make
+
+    async def make_late(*about: Any) -> None:
+        begun.append(time.monotonic())
+        await asyncio.sleep(takes_s)
+        await make(*about)
+
+    monkeypatch.setattr(PageAnswers, "_make", make_late)
+    page.wait_for_timeout(10_000)
+    assert min(later - at for at, later in itertools.pairwise(begun)) > 2 * takes_s - 0.1
+    expect(page.locator("#not-live")).to_be_hidden()
+    takes_s = 6.0
+    expect(page.locator("#not-live-text")).to_contain_text("the exporter is silent")
+    takes_s = 0.0
     expect(page.locator("#not-live")).to_be_hidden()
 
 
@@ -201,7 +228,7 @@ def test_a_viewer_that_stops_reading_does_not_delay_others(desk: Desk) -> None:
     server = desk.serve(served)
     stuck = socket.create_connection((server.host, server.port))
     stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    stuck.sendall(b"GET /live?cluster=prod HTTP/1.1\r\nhost: x\r\n\r\n")
+    stuck.sendall(100 * f"GET {PATH} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
     try:
         page = desk.page(server.url).open()
         for seq in range(2, 12):

@@ -15,7 +15,7 @@ import yaml
 
 from kcm.cli.parts import PARTS, load_part
 from pipeline.runtime import ENV_PREFIX
-from pipeline.web_guard import is_own_host
+from web.guard import is_own_host
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docker"

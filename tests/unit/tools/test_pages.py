@@ -31,6 +31,7 @@ PACKAGES = (
     "pipeline",
     "source_log",
     "streaming",
+    "web",
     "zk_source",
 )
 _METRIC = re.compile(

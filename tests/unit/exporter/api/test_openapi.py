@@ -19,7 +19,7 @@ _SMALL = """
     partition number seq status features ends
     anomalies as_leader as_replica at_min_isr reconciliations before beyond_members blocked broker_ends
     broker_min_isr chunk_count conditions denied_more
-    controller_changes controller_elections coordinated counts deleting_topics dropped_by_watcher due electable elected_by elections
+    controller_changes controller_elections coordinated counts deleting_topics dropped_by_watcher electable elected_by elections
     elects errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
     isr_expands isr_leave_minutes isr_leaves isr_shrinks leader_elections leader_imbalance_check_interval_seconds
     leader_imbalance_per_broker_percentage pending pending_leader_writes leaderless leaders leaders_moved

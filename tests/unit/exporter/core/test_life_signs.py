@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import (
     LATE_BEATS_MS,
-    LATE_MS,
     Completeness,
     Stage,
     Status,
     assess,
 )
 from exporter.core.life_signs import LifeSigns
-from tests.support.samples import T0, as_of, beat, cluster_view, log_view
+from tests.support.samples import T0, as_of, beat, cluster_view
 
 HOUR_MS = 3_600_000
 LATE = {Status.BEHIND, Status.BLIND}
@@ -35,9 +34,8 @@ class Line:
         self.generation = self.folded_generation = 1
         self.is_live = True
         self.watcher = "a1b2c3"
-        self.watcher_steady_ms: int | None = HOUR_MS
-        """The watcher's steady clock when the reader's was 0; None: its release does not report it."""
-        self.says_beats = False
+        self.watcher_steady_ms = HOUR_MS
+        """The watcher's steady clock when the reader's was 0."""
         self.zookeeper_ahead_ms: int | None = None
 
     def beat(
@@ -60,9 +58,7 @@ class Line:
             zookeeper_ahead_ms=self.zookeeper_ahead_ms,
             sent_at=self.watcher_clock_ms + self.now - held_up_ms,
             watcher=self.watcher,
-            sent_steady=None
-            if self.watcher_steady_ms is None
-            else self.watcher_steady_ms + self.now - held_up_ms,
+            sent_steady=self.watcher_steady_ms + self.now - held_up_ms,
         )
         wall = self.our_clock_ms + self.now
         self.signs = self.signs.with_beat(sent, self.now, wall=wall, is_live=self.is_live)
@@ -74,10 +70,9 @@ class Line:
         view = cluster_view(
             at=as_of(self.folded, generation=self.generation),
             folded_at=self.fold_clock_ms + self.now,
-            log=log_view(beats=self.says_beats),
         )
         wall = self.our_clock_ms + self.now
-        self.signs = self.signs.with_view(view, self.now, wall=wall, is_live=self.is_live)
+        self.signs = self.signs.with_view(view, wall=wall, is_live=self.is_live)
         return self
 
     def wait(self, ms: int) -> Self:
@@ -178,29 +173,6 @@ def test_a_fold_that_goes_back_repeatedly_keeps_one_position_due() -> None:
     assert line.fold().status() is Status.LIVE
 
 
-def test_beats_stay_required_after_the_topic_is_recreated() -> None:
-    """The beats are gone with the topic; views that the fold publishes again prove no watcher."""
-    line = Line().fold().run(5)
-    line.signs = line.signs.without_topic().without_topic()
-    line.wait(1000).fold()
-    line.seq += 1
-    line.wait(1000).fold()
-    assert line.status() is Status.BEHIND
-    for _ in range(2):
-        line.wait(1000).beat()
-    assert line.status() is Status.LIVE
-
-
-def test_an_older_watcher_after_a_topic_recreation_needs_no_beats() -> None:
-    """Its generation is above the last that sent beats, so what arrives through the fold is its sign of life."""
-    line = Line().fold().run(5)
-    line.signs = line.signs.without_topic()
-    line.generation += 1
-    line.fold().wait(1000)
-    line.seq += 1
-    assert line.fold().status() is Status.LIVE
-
-
 def test_a_zookeeper_that_does_not_answer_is_reported_within_three_seconds() -> None:
     """The watcher's beats continue, and report how long it has had no answer, or that it has no session."""
     line = Line().fold().run(5)
@@ -272,36 +244,6 @@ def test_a_fold_that_never_reaches_the_end_of_the_log_stays_late() -> None:
     assert line.fold().status() is Status.LIVE
 
 
-def test_for_a_watcher_without_beats_the_progress_of_views_counts() -> None:
-    """This is for a watcher of an older release, also after one that sent beats."""
-    line = Line()
-    line.is_live = False
-    assert line.fold().status() is Status.BEHIND
-    line.is_live = True
-    line.seq += 1
-    assert line.wait(1000).fold().status() is Status.LIVE
-    assert line.wait(LATE_MS).status() is Status.LIVE
-    assert line.wait(1).status() is Status.BEHIND
-    line = Line().fold().run(5)
-    line.generation += 1
-    assert line.wait(10_000).fold().wait(LATE_MS).status() is Status.LIVE
-
-
-def test_without_beats_figures_are_behind_if_the_view_announces_beats() -> None:
-    """For an exporter that starts after the topic with the beats is gone, what the fold publishes proves no watcher."""
-    line = Line()
-    line.says_beats, line.is_live = True, False
-    line.fold()
-    line.is_live = True
-    for _ in range(5):
-        line.seq += 1
-        line.wait(1000).fold()
-        assert line.status() is Status.BEHIND
-    for _ in range(2):
-        line.wait(1000).beat()
-    assert line.fold().status() is Status.LIVE
-
-
 @pytest.mark.parametrize("held_up_ms", [500, 2_000, 2_800])
 def test_the_age_of_a_beat_counts_from_when_it_was_sent(held_up_ms: int) -> None:
     """A reader that was paused reads it late, which does not make it fresher."""
@@ -326,7 +268,6 @@ def test_the_delays_of_a_backlog_of_beats_are_recognized() -> None:
 def test_figures_are_live_again_after_the_watchers_machine_slept() -> None:
     """After its sleep all beats seem to be delayed, until no beat from before the sleep is kept."""
     line = Line().fold().run(20)
-    assert line.watcher_steady_ms is not None
     line.watcher_steady_ms -= HOUR_MS
     line.run(10)
     assert line.status() in LATE
@@ -341,14 +282,6 @@ def test_the_first_beat_of_another_watcher_does_not_make_figures_live() -> None:
     line.beat().fold().wait(600)
     assert line.status() is Status.BLIND
     assert line.wait(400).beat().status() is Status.LIVE
-
-
-def test_beats_without_a_send_time_count_from_their_arrival() -> None:
-    """This is for a watcher of an earlier release."""
-    line = Line()
-    line.watcher_steady_ms = None
-    line.fold().run(10).wait(2_800).beat(held_up_ms=2_000).wait(2_800)
-    assert line.status() is Status.LIVE
 
 
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])

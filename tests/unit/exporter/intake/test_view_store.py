@@ -100,11 +100,11 @@ def test_the_newer_of_two_views_that_wait_wins() -> None:
 def test_beats_are_handed_over_once_and_in_order() -> None:
     """They belong to no batch, and wait for no commit marker."""
     store = ViewStore()
-    assert store.take_beats() == []
+    assert store.pop_beats() == []
     for number in (1, 2):
         assert store.apply(record(beat(number))) is None
-    assert [each.number for each in store.take_beats()] == [1, 2]
-    assert store.take_beats() == []
+    assert [each.number for each in store.pop_beats()] == [1, 2]
+    assert store.pop_beats() == []
     assert not store.clusters
 
 
@@ -385,17 +385,6 @@ def newer(value: bytes | None, **fields: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def test_an_older_exporter_reads_a_newer_folds_views() -> None:
-    """Fields that it does not know have no effect on those that it knows."""
-    store, plain = ViewStore(), ViewStore()
-    for view in (broker_view(0), topic_view("t"), cluster_view()):
-        old = record(view)
-        plain.apply(old)
-        store.apply(raw(old.key, newer(old.value)))
-    assert store.clusters["prod"].view == plain.clusters["prod"].view
-    assert store.clusters["prod"].brokers == plain.clusters["prod"].brokers
-
-
 @pytest.mark.parametrize(
     ("key", "fields"),
     [
@@ -411,20 +400,6 @@ def test_views_of_another_kind_or_version_are_refused(key: bytes, fields: dict[s
         store.apply(raw(key, newer(record(broker_view(1)).value, **fields)))
     assert store.apply(record(cluster_view())) == "prod"
     assert list(store.clusters["prod"].brokers) == [0]
-
-
-def test_a_newer_exporter_reads_an_older_folds_views() -> None:
-    """Fields that an older fold does not write have their defaults: only those of the first release are required."""
-    store = ViewStore()
-    first_release = {
-        *("view", "v", "cluster", "as_of", "counters_since", "folded_at"),
-        *("controller", "counts", "pending", "log", "id", "live", "name", "chunk", "chunks"),
-    }
-    for view in (broker_view(0), topic_view("t"), cluster_view(brokers_known=(0,))):
-        body = json.loads(record(view).value or b"")
-        kept = {name: value for name, value in body.items() if name in first_release}
-        assert store.apply(raw(record(view).key, json.dumps(kept).encode())) in {None, "prod"}
-    assert store.clusters["prod"].view.controller.id == 0
 
 
 def test_a_cluster_with_lost_views_is_incomplete_until_they_are_rewritten() -> None:
@@ -452,14 +427,6 @@ def test_the_folds_own_reason_for_incomplete_figures_is_kept() -> None:
     store.apply(record(cluster_view(log=log, views_digest=digest_text(1))))
     assert held(store).lacks_views
     assert held(store).view.log == log
-
-
-def test_a_fold_without_a_views_digest_is_not_reported_as_lacking_views() -> None:
-    """A fold of an older release does not report the digest."""
-    store = ViewStore()
-    store.apply(record(topic_view("t")))
-    store.apply(record(cluster_view()))
-    assert not held(store).lacks_views
 
 
 def test_each_view_except_topics_has_the_digest_of_its_record() -> None:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from exporter.live.page import POLICY, read_files
+from exporter.live.page_answers import PATH
 from tests.support.api_server import Served
 
 FILES = read_files(partition_metrics=False)
@@ -89,9 +90,9 @@ def test_the_page_links_to_every_other_endpoint() -> None:
     assert b'href="metrics/partitions"' in read_files(partition_metrics=True)["index.html"]
 
 
-def test_a_mistyped_parameter_of_the_stream_is_refused() -> None:
+def test_a_mistyped_parameter_of_a_poll_is_refused() -> None:
     """Ignored, it would show another cluster than the one meant."""
-    answer = Served().get("/live", {"clusters": "prod"})
+    answer = Served().get(PATH, {"clusters": "prod"})
     assert answer.status_code == 400
     assert "clusters" in answer.json()["detail"]
 

@@ -10,7 +10,7 @@ from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
-from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row, trust
+from exporter.live.picture import badness, cluster_picture, failed_row, fleet_row
 from exporter.live.problems import problems_of
 from tests.support.samples import T0, cluster_view
 
@@ -31,23 +31,25 @@ def row(shown: ClusterSnapshot, completeness: Completeness) -> dict[str, Any]:
 
 
 def test_the_fleet_lists_the_worst_cluster_first() -> None:
-    """Critical ones are first; among them those without a controller, then by offline partitions."""
+    """Unknown and not followed, no controller, by partitions, then by other problems."""
     behind = Completeness(status=Status.BEHIND, since=1, stage=Stage.WATCHER, verified_at=None)
     clusters = [
         (snapshot(name="a-well"), LIVE),
-        (snapshot(name="b-warned", counts=Counts(under_replicated=1)), LIVE),
-        (snapshot(name="c-offline", counts=Counts(offline=1)), LIVE),
-        (snapshot(name="d-more-offline", counts=Counts(offline=2)), LIVE),
-        (snapshot(name="e-nobody", controller=ControllerView(id=-1)), LIVE),
-        (snapshot(name="f-behind"), behind),
+        (
+            snapshot(name="b-migrating", controller=ControllerView(id=1, migrating_to_kraft=True)),
+            LIVE,
+        ),
+        (snapshot(name="c-under-replicated", counts=Counts(under_replicated=1)), LIVE),
+        (snapshot(name="d-offline", counts=Counts(offline=1)), LIVE),
+        (snapshot(name="e-more-offline", counts=Counts(offline=2)), LIVE),
+        (snapshot(name="f-nobody", controller=ControllerView(id=-1)), LIVE),
+        (snapshot(name="g-behind"), behind),
     ]
     rows = [row(each, completeness) for each, completeness in clusters]
-    rows = sorted([failed_row("g-failed"), *rows], key=badness)
-    assert [each["name"] for each in rows] == [
-        "e-nobody", "d-more-offline", "c-offline", "g-failed", "b-warned", "f-behind", "a-well",
-    ]  # fmt: skip
+    rows = sorted([*rows, failed_row("h-failed")], key=badness)
+    assert [each["name"][0] for each in rows] == list("hgfedcba")
     assert rows[-1]["headline"] is None
-    assert rows[5]["status"] == "behind"
+    assert rows[1]["status"] == "behind"
 
 
 def test_the_row_of_a_cluster_whose_update_failed_has_no_figures() -> None:
@@ -74,17 +76,3 @@ def test_a_picture_lists_at_most_three_partitions_of_an_event() -> None:
         shown | {"partitions": 4},
     ]
     assert (picture["name"], picture["problems"], picture["elections"]) == ("prod", [], [])
-
-
-def test_trust_has_the_time_of_the_last_sign_of_each_stage() -> None:
-    """The times are by the exporter's clock and the ages of the signs; None where there is no sign yet."""
-    ages = {Stage.FOLD: 2, Stage.EXPORTER: 3}
-    moment = Moment(completeness=LIVE, behind_ms=ages, vacant_ms=None)
-    assert trust(moment, T0) == {
-        "status": "live",
-        "since": None,
-        "stage": None,
-        "verified_at": T0,
-        "clock_skew_ms": {},
-        "heard_at": {Stage.WATCHER: None, Stage.FOLD: T0 - 2, Stage.EXPORTER: T0 - 3},
-    }

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import time
+from contextlib import ExitStack
 from urllib.parse import urljoin
 
+from exporter.live.page_answers import PATH
 from exporter.serve.server import HttpServer
 from pipeline.runtime import API_HEADER, API_VERSION
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view
-from tests.support.web import exchange, request, status
+from tests.support.web import connected, exchange, request, status
 
 PROD = "/api/v1/clusters/prod"
 
@@ -64,3 +68,25 @@ def test_links_in_answers_work_behind_a_path_prefix() -> None:
         assert urljoin(f"{before}/api/v1", root["openapi"]) == f"{before}/api/v1/openapi.json"
         (cluster,) = served.json("/api/v1/clusters")["clusters"]
         assert urljoin(clusters, cluster["href"]) == f"{before}{PROD}"
+
+
+def test_a_client_that_polls_without_a_pause_does_not_lock_others_out() -> None:
+    """It uses all its connections, with many polls waiting on each; another client is answered in between."""
+    served = Served()
+    served.write(broker_view(0), cluster_view())
+    polls = 100 * request(path=PATH).replace(b"Connection: close\r\n", b"")
+    with HttpServer(served.app, "127.0.0.1", 0) as server, ExitStack() as stack:
+        clients = [stack.enter_context(connected(server)) for _ in range(100)]
+        for client in clients:
+            client.sendall(polls)
+        with connected(server) as one_too_many:
+            assert one_too_many.recv(1) == b"", "it has all the connections that a client may have"
+        began = time.monotonic()
+        answer = exchange(server, request(path=PATH), of="127.0.0.2")
+        took_s = time.monotonic() - began
+        shown = exchange(server, request(path="/metrics"), of="127.0.0.2")
+    assert status(answer) == 200
+    (polled,) = re.findall(rb'http_requests_total\{code="200",route="/api/v1/page"\} (\d+)', shown)
+    assert int(polled) < 100 * 100 or took_s < 1, (
+        "it did not wait for all polls of the other client"
+    )

@@ -13,8 +13,8 @@ from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.partitions.worst_topics import WorstTopicsThread
 from exporter.scrape.collector import Collector
-from exporter.scrape.reading_thread import ReadingThread
 from exporter.serve import service
+from exporter.serve.main_loop import MainLoop
 from exporter.serve.server import HttpServer
 from pipeline.runtime import KcmError, UnreachableError
 from pipeline.settings import load
@@ -29,10 +29,10 @@ class FakeThreadOwner:
         self.alive = alive
 
 
-class Reader(ReadingThread):
-    """A reading thread that runs or has ended as the test says."""
+class Loop(MainLoop):
+    """A main loop that fails as the test says."""
 
-    def __init__(self, *, alive: bool) -> None:
+    def __init__(self, failure: Exception | None = None) -> None:
         state = ReadingState(ReadingStatus())
         super().__init__(
             load(ExportSettings),
@@ -42,53 +42,35 @@ class Reader(ReadingThread):
             metrics=ExporterMetrics(CollectorRegistry()),
             clock=lambda: 0,
         )
-        self._runs = alive
-        self.watched = 0
+        self._failure = failure
 
-    def watch(self, now_s: float | None = None) -> None:
-        """Note that the check for a standstill was called."""
-        super().watch(now_s)
-        self.watched += 1
-
-    @property
-    def alive(self) -> bool:
-        """Whether it runs, as the test says."""
-        return self._runs
+    def check(self, now_s: float | None = None) -> None:
+        """Raise the failure."""
+        super().check(now_s)
+        if self._failure is not None:
+            raise self._failure
 
 
-def check(reader: Reader, *, server_alive: bool = True, search_alive: bool = True) -> None:
+def check(loop: Loop, *, server_alive: bool = True, search_alive: bool = True) -> None:
     """Run the check that the exporter repeats while it serves."""
     server = cast("HttpServer", FakeThreadOwner(alive=server_alive))
-    service._check(reader, server, cast("WorstTopicsThread", FakeThreadOwner(alive=search_alive)))
+    service._check(loop, server, cast("WorstTopicsThread", FakeThreadOwner(alive=search_alive)))
 
 
-def test_the_failure_of_the_reading_thread_ends_the_exporter() -> None:
+def test_the_failure_of_the_main_loop_ends_the_exporter() -> None:
     """The same exception is raised, so that its exit code says what is wrong."""
-    reader = Reader(alive=False)
-    reader.failure = UnreachableError("no Kafka")
     with pytest.raises(UnreachableError, match="no Kafka"):
-        check(reader)
+        check(Loop(UnreachableError("no Kafka")))
 
 
 @pytest.mark.parametrize(
-    ("reader_alive", "server_alive", "search_alive", "named"),
-    [
-        (False, True, True, "the reading thread"),
-        (True, False, True, "the HTTP server"),
-        (True, True, False, "the search for the worst topics"),
-    ],
+    ("server_alive", "search_alive", "named"),
+    [(False, True, "the HTTP server"), (True, False, "the search for the worst topics")],
 )
 def test_a_thread_that_is_gone_ends_the_exporter(
-    *, reader_alive: bool, server_alive: bool, search_alive: bool, named: str
+    *, server_alive: bool, search_alive: bool, named: str
 ) -> None:
-    """Where the thread left no exception, the message names it and says to restart."""
+    """The message names it and says to restart; nothing is raised while all run."""
+    check(Loop())
     with pytest.raises(KcmError, match=f"{named} has ended.*restart it"):
-        check(Reader(alive=reader_alive), server_alive=server_alive, search_alive=search_alive)
-
-
-def test_the_check_passes_while_all_threads_run() -> None:
-    """Nothing is raised, and each check also looks for a standstill of the reading thread."""
-    reader = Reader(alive=True)
-    check(reader)
-    check(reader)
-    assert reader.watched == 2
+        check(Loop(), server_alive=server_alive, search_alive=search_alive)

@@ -14,10 +14,10 @@ from kcm.doctor.exporter import ask_ready
 from kcm.local.exporter_client import ClusterSeen, read_cluster
 from kcm.queries.api_client import ExporterApi
 from pipeline.runtime import UnreachableError, UsageError
-from pipeline.web import WebOptions
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 from tests.support.sick_cluster import sick_cluster
 from tests.support.web import PASSWORD, hashed, write_config
+from web.server import WebOptions
 
 pytestmark = NEEDS_OPENSSL
 

@@ -1,7 +1,7 @@
-"""The reading thread: it turns Kafka's records into the figures of /metrics.
+"""The exporter's main loop: it turns Kafka's records into the figures of /metrics.
 
 The rule: one thread reads, applies and renders, so nothing needs a lock and a change is visible a
-few milliseconds after it was written. The thread survives whatever happens to Kafka: brokers that stop and
+few milliseconds after it was written. The loop survives whatever happens to Kafka: brokers that stop and
 return, topics that are recreated or truncated (they are logged and read from the beginning again). Only an
 unexpected exception or a setting that cannot work ends it. If it stands still, that is logged and reported by
 /readyz; what was read is still served, with the status `behind`.
@@ -23,11 +23,11 @@ from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from pipeline.kafka_errors import MissingTopic, ReadTrouble
 from pipeline.runtime import get_logger
-from pipeline.supervised_thread import STANDSTILL_S, Standstill, where
+from pipeline.supervised_thread import StandstillError, SupervisedThread
 from pipeline.topic_probe import TopicProbe, TopicsAnswer
 from pipeline.topic_reader import RecordReader
 from pipeline.topic_records import Place, ReadBatch, Record
-from pipeline.topics import EnsuredTopics, ensure_topics
+from pipeline.topics import EnsuredTopics, ensure_topics, topic_names
 
 _READ_TIMEOUT_S = 0.1
 """How long a poll waits for a first record, and so how soon a stop or a probe's answer is noticed."""
@@ -39,7 +39,33 @@ _CLOSE_TIMEOUT_S = 6.0
 """How long to wait for a thread to end: a probe's request may be under way for 5 s."""
 
 
-class ReadingThread:
+class _Source:
+    """What the loop reads from: the two topics, and a probe for their ends."""
+
+    def __init__(
+        self, settings: ExportSettings, topics: EnsuredTopics, steady: Callable[[], int]
+    ) -> None:
+        self.ids = dict(topics.ids)
+        read = (topics.names.views, topics.names.events)
+        self.places: list[Place] = [(topic, p) for topic in read for p in range(topics.partitions)]
+        self.probe = TopicProbe(
+            settings,
+            topics,
+            every_s=_PROBE_INTERVAL_S,
+            ends_of=read,
+            newest_of=[topics.names.changes],
+            clock=steady,
+        )
+        self.reader = RecordReader(settings, f"{settings.topic_prefix}.exporter")
+        self.reader.follow(self.places)
+
+    def close(self) -> None:
+        """Close the connections to Kafka."""
+        self.reader.close()
+        self.probe.thread.close(_CLOSE_TIMEOUT_S)
+
+
+class MainLoop:
     """Reads views and events into the stores, and renders complete batches in the collector."""
 
     def __init__(
@@ -52,8 +78,8 @@ class ReadingThread:
         metrics: ExporterMetrics,
         clock: Callable[[], int],
     ) -> None:
-        self.failure: BaseException | None = None
         self._settings = settings
+        self._views_topic = topic_names(settings.topic_prefix).views
         self._views = ViewStore()
         self._events = events
         self._collector = collector
@@ -61,117 +87,100 @@ class ReadingThread:
         self._metrics = metrics
         self._clock = clock
         self._log = get_logger("exporter")
-        self._places: list[Place] = []
+        self._source: _Source | None = None
+        """None: Kafka and its topics are awaited."""
         self._at_end: set[Place] = set()
         self._unshown: set[str] = set()
         self._reads_history = True
         """Whether the end of the views is not reached yet, so that records may be of any age."""
         self._last_answer: TopicsAnswer | None = None
-        self._ids: dict[str, str] = {}
         self._missing = MissingTopic()
         self._is_whole = True
         """Whether Kafka's last answer had all topics."""
         self._forget_at_s: float | None = None
-        self._turns = 0
-        self._standstill = Standstill()
         self._is_reported = False
-        """Whether it was logged that the thread stands still."""
+        """Whether it was logged that the loop stands still."""
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+        self._thread = SupervisedThread("reader", self.poll)
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether the loop runs."""
+        return self._thread.alive
 
     def start(self) -> None:
         """Begin to read."""
         self._thread.start()
 
-    def watch(self, now_s: float | None = None) -> None:
-        """Note whether the thread makes progress, for /readyz and the log; to be called regularly."""
-        if not self._places:
+    def check(self, now_s: float | None = None) -> None:
+        """Raise the exception that ended the loop; note for /readyz and the log whether it makes progress."""
+        where = ""
+        try:
+            self._thread.check(now_s)
+        except StandstillError as error:
+            where = str(error)
+        if self._source is None:
             return  # it still waits for Kafka and its topics, which /readyz reports
-        self._standstill.check(self._turns, now_s)
-        still_s = self._standstill.seconds
-        self._state.still_ms = round(still_s * 1000)
-        if (still_s > STANDSTILL_S) is self._is_reported:
+        self._state.still_ms = round(self._thread.still_s * 1000)
+        if bool(where) is self._is_reported:
             return
-        self._is_reported = not self._is_reported
-        if self._is_reported:
+        self._is_reported = bool(where)
+        if where:
             self._log.error(
                 "the reading thread hangs: the figures are behind; if this lasts, restart the exporter",
-                still_s=round(still_s),
-                at=where(self._thread),
+                why=where,
             )
         else:
             self._log.info("the reading thread reads again")
 
     def close(self) -> None:
-        """End the thread, and wait at most a few seconds for it."""
+        """End the loop, and wait at most a few seconds for it."""
         self._stop.set()
-        self._thread.join(_CLOSE_TIMEOUT_S)
+        self._thread.close(_CLOSE_TIMEOUT_S)
+        source = self._source
+        if (
+            source is not None and not self._thread.alive
+        ):  # a client must not be closed while it is used
+            source.close()
 
-    def _run(self) -> None:
-        try:
-            topics = ensure_topics(self._settings, stop=self._stop)
-            consumer, probe = self._open(topics)
-            try:
-                while not self._stop.is_set():
-                    self._turn(topics, consumer, probe)
-                    self._turns += 1
-            finally:
-                consumer.close()
-                probe.thread.close(_CLOSE_TIMEOUT_S)
-        except BaseException as error:  # noqa: BLE001  # the main thread raises it again
-            if not self._stop.is_set():
-                self.failure = error
-
-    def _open(self, topics: EnsuredTopics) -> tuple[RecordReader, TopicProbe]:
-        """Open the reader, and start the probe for the topics' ends."""
-        self._ids = dict(topics.ids)
-        read = (topics.names.views, topics.names.events)
-        self._places = [(topic, p) for topic in read for p in range(topics.partitions)]
-        for topic in read:
+    def open(self, topics: EnsuredTopics) -> _Source:
+        """Begin to read the topics; return what is read from."""
+        source = _Source(self._settings, topics, self._state.steady)
+        for topic in (topics.names.views, topics.names.events):
             self._metrics.unreadable.labels(topic)  # so that the counter exists at 0
         self._set_status(stage="reading the topics to their ends")
-        probe = TopicProbe(
-            self._settings,
-            topics,
-            every_s=_PROBE_INTERVAL_S,
-            ends_of=read,
-            newest_of=[topics.names.changes],
-            clock=self._state.steady,
-        )
-        consumer = RecordReader(self._settings, f"{self._settings.topic_prefix}.exporter")
-        consumer.follow(self._places)
-        probe.thread.start()
-        return consumer, probe
+        source.probe.thread.start()
+        self._source = source
+        return source
 
-    def _turn(self, topics: EnsuredTopics, consumer: RecordReader, probe: TopicProbe) -> None:
-        """Poll once, apply the records, and evaluate the probe's last answer."""
-        batch = consumer.poll(_READ_TIMEOUT_S)
+    def poll(self) -> None:
+        """Poll once, apply the records, and evaluate the probe's last answer; the first time wait for Kafka."""
+        source = self._source
+        if source is None:
+            self.open(ensure_topics(self._settings, stop=self._stop))
+            return
+        batch = source.reader.poll(_READ_TIMEOUT_S)
         if batch.records:
-            self._take_in(batch.records, topics.names.views)
+            self.apply_records(batch.records)
         if any(batch):
-            self._note(batch, consumer)
-        probe.thread.check()
-        self._consider(probe, consumer, topics.names.views)
+            self._handle_batch(source, batch)
+        source.probe.thread.check()
+        self._handle_probe(source)
 
-    def _take_in(self, records: list[Record], views_topic: str) -> None:
+    def apply_records(self, records: list[Record]) -> None:
         """Apply the records, and show the clusters whose batches are complete."""
         changed: dict[str, int] = {}
         shown_before = self._views.clusters
         for record in records:
             self._metrics.records.labels(record.topic).inc()
             try:
-                if record.topic != views_topic:
+                if record.topic != self._views_topic:
                     self._events.apply(record)
                 elif cluster := self._views.apply(record):
                     changed[cluster] = record.timestamp
             except UnreadableRecordError:
                 self._metrics.unreadable.labels(record.topic).inc()
-        for beat in self._views.take_beats():
+        for beat in self._views.pop_beats():
             self._state.note_beat(beat, is_live=not self._reads_history)
         if not changed:
             return
@@ -206,8 +215,10 @@ class ReadingThread:
             seen_at = new.view.log.last_change_at
             if seen_at is not None and old is not None and old.view.log.last_change_at != seen_at:
                 self._metrics.change_delay.observe(max(0, now - seen_at) / 1000)
+                self._state.delays_ms[cluster] = now - seen_at if now >= seen_at else None
 
-    def _note(self, batch: ReadBatch, consumer: RecordReader) -> None:
+    def _handle_batch(self, source: _Source, batch: ReadBatch) -> None:
+        """Note which partitions are read to their ends, and read again the topics that lost records."""
         self._at_end -= {(record.topic, record.partition) for record in batch.records}
         self._at_end |= set(batch.at_end)
         cut = set()
@@ -218,24 +229,25 @@ class ReadingThread:
                 log = self._log.debug if trouble is ReadTrouble.AWAY else self._log.warning
                 log("cannot read", trouble=trouble.name, place=place, reason=reason)
         if cut:
-            self._reread(consumer, cut, "lost records")
+            self._reread(source, cut, "lost records")
         has_moved = bool(batch.records or batch.at_end)
         # A deleted topic gets no more records: its partitions would count as read to their ends for ever.
-        if has_moved and self._is_whole and self._at_end >= set(self._places):
+        if has_moved and self._is_whole and self._at_end >= set(source.places):
             self._set_status(records_left=0)
-            self._note_end(self._state.steady())
+            self._mark_read(self._state.steady())
 
-    def _reread(self, consumer: RecordReader, topics: set[str], why: str) -> None:
+    def _reread(self, source: _Source, topics: set[str], why: str) -> None:
         for topic in sorted(topics):
             self._metrics.resets.labels(topic).inc()
             self._log.warning("reading a topic from its beginning again", topic=topic, why=why)
-        again = [place for place in self._places if place[0] in topics]
+        again = [place for place in source.places if place[0] in topics]
         self._at_end -= set(again)
         self._reads_history = True
-        consumer.reopen(from_beginning=again)
+        source.reader.reopen(from_beginning=again)
 
-    def _consider(self, probe: TopicProbe, consumer: RecordReader, views_topic: str) -> None:
+    def _handle_probe(self, source: _Source) -> None:
         """Note whether Kafka answers, and read again the topics that were recreated."""
+        probe = source.probe
         if probe.failure != self._state.status.kafka_failure:
             self._set_status(kafka_failure=probe.failure)
             if probe.failure is not None:
@@ -245,24 +257,25 @@ class ReadingThread:
             self._missing.reset()
         answer = probe.answer
         if answer is None or answer is self._last_answer:
-            self._forget(views_topic)
+            self._forget_clusters()
             return
         self._last_answer = answer
-        read = {topic for topic, _ in self._places}
-        recreated = {t for t in read & set(answer.ids) if self._ids.get(t) != answer.ids[t]}
-        self._ids.update(answer.ids)
+        read = {topic for topic, _ in source.places}
+        recreated = {t for t in read & set(answer.ids) if source.ids.get(t) != answer.ids[t]}
+        source.ids.update(answer.ids)
         if recreated:
-            self._reread(consumer, recreated, "it was recreated")
-            if views_topic in recreated:
+            self._reread(source, recreated, "it was recreated")
+            if self._views_topic in recreated:
                 self._views.begin_reread()
                 self._state.forget_signs()
                 self._forget_at_s = time.monotonic() + self._settings.forget_after_s
         # Only now: how far a topic was read says nothing about one that was created in its place.
-        self._note_answer(answer, consumer)
+        self._handle_ends(source, answer)
 
-    def _note_answer(self, answer: TopicsAnswer, consumer: RecordReader) -> None:
+    def _handle_ends(self, source: _Source, answer: TopicsAnswer) -> None:
+        """Note how much is left to read, and which topics are gone."""
         left = {
-            place: max(0, end - max(0, consumer.next_offset.get(place, 0)))
+            place: max(0, end - max(0, source.reader.next_offset.get(place, 0)))
             for place, end in answer.ends.items()
         }
         for topic in {topic for topic, _ in left}:
@@ -270,7 +283,7 @@ class ReadingThread:
             self._metrics.lag.labels(topic).set(lag)
         ago_ms = self._state.steady() - answer.asked_at
         self._metrics.kafka_answered.set((self._clock() - ago_ms) / 1000)
-        gone = tuple(sorted(set(self._ids) - set(answer.ids)))
+        gone = tuple(sorted(set(source.ids) - set(answer.ids)))
         self._is_whole = not gone
         if self._is_whole:
             self._missing.reset()
@@ -285,9 +298,9 @@ class ReadingThread:
             records_left=sum(left.values()),
         )
         if self._is_whole and not any(left.values()):
-            self._note_end(max(answer.asked_at, self._state.status.read_at or 0))
+            self._mark_read(max(answer.asked_at, self._state.status.read_at or 0))
 
-    def _note_end(self, at: int) -> None:
+    def _mark_read(self, at: int) -> None:
         """Note that everything that was in the topics at `at` has been read."""
         self._set_status(read_at=at)
         if not self._state.status.read_to_end_once:
@@ -300,7 +313,7 @@ class ReadingThread:
             self._log.info("read both topics to their ends", clusters=len(self._views.clusters))
         self._reads_history = False
 
-    def _forget(self, views_topic: str) -> None:
+    def _forget_clusters(self) -> None:
         if self._forget_at_s is None or time.monotonic() < self._forget_at_s:
             return
         self._forget_at_s = None
@@ -308,7 +321,7 @@ class ReadingThread:
         if gone:
             self._log.warning(
                 "dropped clusters that are not in the topic any more",
-                topic=views_topic,
+                topic=self._views_topic,
                 clusters=", ".join(gone),
             )
             self._show(gone)

@@ -1,6 +1,6 @@
 """Runs the HTTP server of every part: uvicorn in a thread, with one set of limits.
 
-The rule: the socket is opened before anything runs, so that a port in use is one clear line; so is
+The socket is opened before anything runs, so that a port in use is one clear line; so is
 a bad web configuration.
 """
 
@@ -25,9 +25,9 @@ from starlette.types import ASGIApp
 
 from pipeline.runtime import get_logger
 from pipeline.settings import PipelineSettings
-from pipeline.web_config import WebSecurity
-from pipeline.web_connections import listen, mapped, protocol_class
-from pipeline.web_guard import RequestGuard
+from web.config import WebSecurity
+from web.connections import listen, protocol_class, with_mapped
+from web.guard import RequestGuard
 
 _MAX_HEAD = 32 * 1024
 _IDLE_S = 5
@@ -49,14 +49,13 @@ class WebOptions(NamedTuple):
 
     @classmethod
     def of(cls, settings: PipelineSettings) -> Self:
-        """Return the options that the settings give."""
-        return cls(
-            settings.web_config_file,
-            _listed(settings.allowed_hosts),
-            _listed(settings.trusted_proxies),
-            settings.connections_per_client,
-            settings.access_log,
+        """Return the options that the settings give; lists are separated by commas."""
+        hosts, proxies = (
+            tuple(part.strip() for part in text.split(",") if part.strip())
+            for text in (settings.allowed_hosts, settings.trusted_proxies)
         )
+        limit, access_log = settings.connections_per_client, settings.access_log
+        return cls(settings.web_config_file, hosts, proxies, limit, access_log)
 
 
 UNGUARDED = WebOptions()
@@ -105,22 +104,18 @@ class WebServer:
     ) -> None:
         """Listen; `refused` is called with the status of each request that reaches no page."""
         security = WebSecurity(options.config_file)
-        self._socket = listen(host, port, options.connections_per_client, options.trusted_proxies)
+        proxies = with_mapped(options.trusted_proxies)
+        self._socket = listen(host, port, options.connections_per_client, proxies)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self.scheme = "http" if security.context is None else "https"
+        names = (host, *options.allowed_hosts)
 
         async def refresh() -> None:
             security.refresh()
 
         config = uvicorn.Config(
-            RequestGuard(
-                app,
-                security,
-                (host, *options.allowed_hosts),
-                access_log=options.access_log,
-                refused=refused,
-            ),
+            RequestGuard(app, security, names, access_log=options.access_log, refused=refused),
             http=protocol_class(security),
             loop="asyncio",
             ws="none",
@@ -128,8 +123,8 @@ class WebServer:
             access_log=False,
             server_header=False,
             lifespan="off",
-            proxy_headers=bool(options.trusted_proxies),
-            forwarded_allow_ips=[*options.trusted_proxies, *mapped(options.trusted_proxies)],
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=proxies,
             timeout_keep_alive=_IDLE_S,
             timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
             timeout_notify=_CHECK_FILES_INTERVAL_S,
@@ -180,7 +175,3 @@ def metrics_server(registry: CollectorRegistry, settings: PipelineSettings, port
     routes = [Route("/healthz", health), Route("/{path:path}", metrics)]
     app = Starlette(routes=routes, middleware=[Middleware(GZipMiddleware)])
     return WebServer(app, settings.metrics_host, port, WebOptions.of(settings))
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())

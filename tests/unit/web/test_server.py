@@ -19,7 +19,6 @@ from starlette.routing import Route
 from kcm.processes.ports import free_port
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
-from pipeline.web import UNGUARDED, WebOptions, WebServer, metrics_server
 from tests.support.garbage import left_open
 from tests.support.web import (
     ANSWERED_TIMEOUT_S,
@@ -32,6 +31,7 @@ from tests.support.web import (
     status,
     write_config,
 )
+from web.server import UNGUARDED, WebOptions, WebServer, metrics_server
 
 FREE = 0
 

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import web, web_connections
-from pipeline.web import WebOptions, WebServer
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 from tests.support.waiting import DEADLINE_S, wait_until
 from tests.support.web import connected, exchange, request, serving, status, write_config
+from web import connections
+from web import server as web_server
+from web.server import WebOptions, WebServer
 
 OTHER = "127.0.0.2"
 """Another client."""
@@ -90,8 +91,8 @@ def test_an_incomplete_request_is_dropped_after_a_timeout(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither its head nor its body may take for ever, nor those of the second request on a connection."""
-    monkeypatch.setattr(web_connections, "REQUEST_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(web, "_IDLE_S", 2 * DEADLINE_S)
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(web_server, "_IDLE_S", 2 * DEADLINE_S)
     with serving() as server:
         began = time.monotonic()
         exchange(server, sent)
@@ -123,7 +124,7 @@ def test_a_thousand_connections_block_no_client_and_need_little_memory() -> None
 
 def test_all_clients_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many addresses do not use up the files that the process may open."""
-    monkeypatch.setattr(web_connections, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     with serving() as server, ExitStack() as stack:
         for number in range(4):
             stack.enter_context(connected(server, of=f"127.0.1.{number + 1}"))
@@ -156,7 +157,7 @@ HOSTILE = (
 
 def test_hostile_requests_are_refused_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each gets its status and ends; the next client gets an answer as before."""
-    monkeypatch.setattr(web_connections, "REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.5)
     with serving() as server:
         for sent, wanted in HOSTILE:
             assert status(exchange(server, sent)) == wanted, sent[:80]
@@ -171,7 +172,7 @@ def test_after_arbitrary_bytes_the_next_client_is_answered(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """None of it is logged: otherwise anybody could fill the log."""
-    monkeypatch.setattr(web_connections, "REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.05)
     heads = st.sampled_from([b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"GET /", b"POST "])
     with serving() as server:
 

@@ -2,7 +2,7 @@
 
 The rule: a request is refused before any page sees it. A request under a foreign host name gets no
 answer, so that no foreign page in a browser can read kcm's pages (DNS rebinding). What a client
-does not read in time is dropped.
+does not read in time is dropped: uvicorn waits for a client as long as its connection lives.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.runtime import get_logger
-from pipeline.web_config import WebSecurity
-from pipeline.web_connections import CERTIFICATE
+from web.config import WebSecurity
+from web.connections import CERTIFICATE
 
 TAKEN_TIMEOUT_S = 30.0
 """How long a client may take to read each piece of an answer."""
@@ -37,6 +37,10 @@ OPEN_PATHS = {"/healthz", "/readyz"}
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _NOBODY = "$2b$10$DUbBkQhRBGwxddf2IJdym.YCvPvhXbnuIpY1MGUHF.8d/TK9.gX1m"
 """A hash for users who do not exist, so that the comparison takes as long as for one who does."""
+_REFUSALS = {
+    HTTPStatus.UNAUTHORIZED: "a user and its password are asked for",
+    HTTPStatus.MISDIRECTED_REQUEST: "the Host is no name of this server; the setting allowed_hosts names more",
+}
 
 
 class SlowClientError(TimeoutError):
@@ -52,8 +56,8 @@ class RequestGuard:
         security: WebSecurity,
         names: Iterable[str],
         *,
-        access_log: bool = False,
-        refused: Callable[[int], None] = lambda _status: None,
+        access_log: bool,
+        refused: Callable[[int], None],
     ) -> None:
         """Set the names under which the server may be asked, in addition to its own and any address.
 
@@ -70,23 +74,21 @@ class RequestGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
         began_s = time.monotonic()
-        headers = Headers(scope=scope)
         status = 0
-        user: str | None = None
 
         async def send_on(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                # Headers of the page take precedence.
                 answered = MutableHeaders(scope=message)
                 for name, text in self._security.config.http_server_config.headers.items():
                     if text:
-                        answered.setdefault(name, text)
+                        answered.setdefault(name, text)  # the page's own take precedence
             await _send_pieces(send, message)
 
+        who = {"certificate": scope.get("state", {}).get(CERTIFICATE)}
         try:
-            refusal, user = await self._refusal(headers)
+            refusal = await self._refusal(Headers(scope=scope), who)
             if refusal is None:
                 await self._app(scope, receive, send_on)
             elif refusal == HTTPStatus.UNAUTHORIZED and scope["path"] in OPEN_PATHS:
@@ -105,28 +107,28 @@ class RequestGuard:
                     path=scope["path"],
                     status=status,
                     took_ms=round((time.monotonic() - began_s) * 1000),
-                    **_who(scope, user),
+                    # No name with a wrong password: it may be a password in the wrong field.
+                    **{name: text for name, text in who.items() if text},
                 )
 
-    async def _refusal(self, headers: Headers) -> tuple[HTTPStatus | None, str | None]:
-        """Return the status of a refusal (None if the request may be answered), and the authenticated user."""
+    async def _refusal(self, headers: Headers, who: dict[str, str | None]) -> HTTPStatus | None:
+        """Return the status of a refusal; None if the request may be answered. Add the user to `who`."""
         if not is_own_host(headers.get("host"), self._names):
-            return HTTPStatus.MISDIRECTED_REQUEST, None
+            return HTTPStatus.MISDIRECTED_REQUEST
         users = self._security.users
         if not users:
-            return None, None
-        user = await self._passwords.match(users, headers.get("authorization"))
-        return (HTTPStatus.UNAUTHORIZED if user is None else None), user
+            return None
+        who["user"] = await self._passwords.match(users, headers.get("authorization"))
+        return HTTPStatus.UNAUTHORIZED if who["user"] is None else None
 
 
-def _who(scope: Scope, user: str | None) -> dict[str, str]:
-    """Return who is authenticated, for the log: by a password, by a certificate, or by neither.
-
-    A name with a wrong password is not logged: it may be a password in the wrong field.
-    """
-    subject = scope.get("state", {}).get(CERTIFICATE)
-    who = {"user": user, "certificate": subject}
-    return {name: text for name, text in who.items() if text}
+def _refusal_of(status: HTTPStatus) -> Response:
+    headers = {"connection": "close"}  # nothing more is read from a client that is refused
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["www-authenticate"] = 'Basic realm="kcm", charset="UTF-8"'
+    detail = _REFUSALS[status]
+    body = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
+    return JSONResponse(body, status, headers, "application/problem+json")
 
 
 def is_own_host(header: str | None, names: Iterable[str]) -> bool:
@@ -144,16 +146,13 @@ def is_own_host(header: str | None, names: Iterable[str]) -> bool:
     if match is None:
         return False
     host = match[1].strip("[]").lower().rstrip(".")
-    return _is_address(host) or any(
-        name in {host, "*"} or (name.startswith("*.") and host.endswith(name[1:])) for name in names
-    )
-
-
-def _is_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return any(
+            name in {host, "*"} or (name.startswith("*.") and host.endswith(name[1:]))
+            for name in names
+        )
     return True
 
 
@@ -172,12 +171,16 @@ class _Passwords:
 
     async def match(self, users: Mapping[str, str], header: str | None) -> str | None:
         """Return the user whose password an Authorization header holds; None if it does not."""
-        given = _credentials(header)
-        if given is None:
+        scheme, _, coded = (header or "").partition(" ")
+        try:
+            name, colon, password = base64.b64decode(coded, validate=True).partition(b":")
+            user = name.decode()
+        except (binascii.Error, ValueError):
             return None
-        user, password = given
+        if scheme.lower() != "basic" or not colon:
+            return None
         hashed = users.get(user, _NOBODY)
-        seal = b"\0".join((user.encode(), hashed.encode(), password))
+        seal = b"\0".join((name, hashed.encode(), password))
         known = hmac.digest(self._key, seal, hashlib.sha256)
         if known in self._known:
             return user
@@ -189,68 +192,32 @@ class _Passwords:
                 right = await asyncio.to_thread(_is_password, password, hashed)
         finally:
             self._waiting -= 1
-        if right and user in users:
-            if len(self._known) >= _MAX_PASSWORDS_KNOWN:
-                self._known.clear()
-            self._known.add(known)
-            return user
-        return None
+        if not right or user not in users:
+            return None
+        if len(self._known) >= _MAX_PASSWORDS_KNOWN:
+            self._known.clear()
+        self._known.add(known)
+        return user
 
 
 def _is_password(password: bytes, hashed: str) -> bool:
     import bcrypt  # noqa: PLC0415  # only where passwords are required
 
     try:
-        is_right: bool = bcrypt.checkpw(password, hashed.encode())
+        return bool(bcrypt.checkpw(password, hashed.encode()))
     except ValueError:  # too long for bcrypt
         return False
-    return is_right
-
-
-def _credentials(header: str | None) -> tuple[str, bytes] | None:
-    scheme, _, coded = (header or "").partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        user, colon, password = base64.b64decode(coded, validate=True).partition(b":")
-        return (user.decode(), password) if colon else None
-    except (binascii.Error, ValueError):
-        return None
-
-
-# --- answers -----------------------------------------------------------------------------------
-
-_REFUSALS = {
-    HTTPStatus.UNAUTHORIZED: (
-        "a user and its password are asked for",
-        {"www-authenticate": 'Basic realm="kcm", charset="UTF-8"'},
-    ),
-    HTTPStatus.MISDIRECTED_REQUEST: (
-        "the Host is no name of this server; the setting allowed_hosts names more",
-        {},
-    ),
-}
-
-
-def _refusal_of(status: HTTPStatus) -> Response:
-    detail, headers = _REFUSALS[status]
-    body = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
-    # Nothing more is read from a client that is refused.
-    return JSONResponse(
-        body, status, {**headers, "connection": "close"}, media_type="application/problem+json"
-    )
 
 
 async def _send_pieces(send: Send, message: Message) -> None:
     """Send a message in pieces that a client must read in time; raise SlowClientError if it does not."""
     body, more = message.get("body", b""), message.get("more_body", False)
     try:
-        if len(body) <= PIECE:
-            await asyncio.wait_for(send(message), TAKEN_TIMEOUT_S)
-            return
-        for at in range(0, len(body), PIECE):
-            is_last = at + PIECE >= len(body)
-            piece = {**message, "body": body[at : at + PIECE], "more_body": more or not is_last}
+        for at in range(0, len(body) or 1, PIECE):
+            piece = message
+            if len(body) > PIECE:
+                more_body = more or at + PIECE < len(body)
+                piece = {**message, "body": body[at : at + PIECE], "more_body": more_body}
             await asyncio.wait_for(send(piece), TAKEN_TIMEOUT_S)
     except TimeoutError as error:
         raise SlowClientError from error

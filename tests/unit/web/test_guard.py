@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import web_guard
-from pipeline.web import WebOptions, WebServer
 from tests.support.waiting import wait_until
 from tests.support.web import (
     PASSWORD,
@@ -26,6 +24,8 @@ from tests.support.web import (
     status,
     write_config,
 )
+from web import guard
+from web.server import WebOptions, WebServer
 
 LONG = 73 * "x"
 """One byte more than bcrypt accepts."""
@@ -110,14 +110,14 @@ def test_a_password_is_hashed_once_and_again_after_a_change(
 ) -> None:
     """A scrape each second costs no bcrypt, but a user who was let in is checked again after a change."""
     compared: list[bytes] = []
-    compare = web_guard._is_password
+    compare = guard._is_password
 
     def counting(password: bytes, wanted: str) -> bool:
         compared.append(password)
         return compare(password, wanted)
 
-    monkeypatch.setattr(web_guard, "_is_password", counting)
-    monkeypatch.setattr("pipeline.web._CHECK_FILES_INTERVAL_S", 0)
+    monkeypatch.setattr(guard, "_is_password", counting)
+    monkeypatch.setattr("web.server._CHECK_FILES_INTERVAL_S", 0)
     options = _secured(tmp_path)
     with serving(options) as server:
         for _ in range(3):
@@ -143,7 +143,7 @@ def test_many_wrong_passwords_at_once_are_refused_without_comparing_each(
         compared.append(password)
         return not go.wait(20)
 
-    monkeypatch.setattr(web_guard, "_is_password", waiting)
+    monkeypatch.setattr(guard, "_is_password", waiting)
     with serving(_secured(tmp_path)) as server, ExitStack() as stack:
         clients = [stack.enter_context(connected(server)) for _ in range(30)]
         for number, client in enumerate(clients):
@@ -160,7 +160,7 @@ def test_a_client_that_does_not_read_its_answer_is_dropped(monkeypatch: pytest.M
     big = 64 * 1024 * 1024
     with serving(app=page(bytes(big))) as server:
         assert len(exchange(server, request(path="/big"))) > big, "who reads gets everything"
-        monkeypatch.setattr(web_guard, "TAKEN_TIMEOUT_S", 0.2)
+        monkeypatch.setattr(guard, "TAKEN_TIMEOUT_S", 0.2)
         with connected(server) as client:
             client.sendall(request(path="/big"))
             _until_slow_is_dropped(client)
