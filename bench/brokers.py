@@ -20,7 +20,7 @@ from bench.load import LogLoad, messages
 from bench.map_state import MemoryHandle
 from controller_model.records.changes import ZnodeChange
 from controller_model.state.control_plane import Assumed
-from streaming.fixed_costs import look_for_cycles_rarely
+from streaming.fixed_costs import relax_gc
 from streaming.processor import FoldParameters, FoldProcessor
 
 SUMMARY = "a batch by the number of brokers: milliseconds of Python, bytes of state and views"
@@ -76,7 +76,7 @@ class _Line:
 
 def measure() -> dict[str, Any]:
     """Fold a resync of 200,000 partitions for each number of brokers, then the batches."""
-    look_for_cycles_rarely()
+    relax_gc()
     by_brokers = {str(brokers): _measure(brokers) for brokers in BROKERS}
     one = by_brokers[str(BROKERS[-1])]["one change"]["ms"]
     return {

@@ -49,12 +49,12 @@ public class LocalFiles extends org.apache.hadoop.fs.RawLocalFileSystem {
 """
 
 
-def look_for_cycles_rarely() -> None:
+def relax_gc() -> None:
     """Let this process's collector run after 50,000 new objects only; it still finds cycles of other libraries."""
     gc.set_threshold(_NEW_OBJECTS, *_YOUNGER_LOOKS)
 
 
-def skip_what_stays() -> None:
+def freeze_long_lived() -> None:
     """Exclude the objects that are alive now from later runs of the collector, if they are many.
 
     Spark's worker runs the collector after each task (`manager` in pyspark.daemon). Over the objects

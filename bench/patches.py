@@ -1,0 +1,327 @@
+"""Measure what each patch of Spark's insides saves: a batch's time and processor time, and memory.
+
+Two folds run as processes of their own on one Kafka: one as shipped, one without the patch. The
+same changes are written for both, some batches for the one, then as many for the other, so that the
+speed of the machine changes for both alike. Each ratio is the median over such pairs. Without a
+patch of its own, `nothing` shows how far two equal folds are apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from bench import machine
+from bench.load import LogLoad, LogWriter, messages
+from kcm.jars.class_archive import find_class_archive
+from kcm.jars.jars import Jars, ensure_jars
+from kcm.processes.ports import free_port
+from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker
+from pipeline.java import find_java
+from pipeline.part import main_of_part
+from pipeline.runtime import UsageError, run_program
+from pipeline.topics import topic_names
+from streaming import fixed_costs, processor, query, service
+from streaming.config import StreamSettings
+from streaming.metrics import FoldMetrics
+from streaming.processor import FoldProcessor
+from streaming.progress import BatchReport, ProgressReader, read_progress
+from streaming.schemas import OUTPUT
+
+SUMMARY = "what each patch of Spark's insides saves of a batch and of memory (2 minutes for each)"
+
+CLUSTER = "bench"
+SIZE = {"topics": 1_000, "partitions": 10, "brokers": 30}
+WARM_UP = 150
+"""Batches until Spark's quick compiler is done."""
+BLOCK = 20
+"""Batches of one fold, before the other's turn."""
+DEADLINE_S = 120.0
+
+
+class _WithPythonsThresholds(FoldProcessor):
+    """A processor whose worker keeps the thresholds of Python's collector."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        processor.relax_gc = lambda: None
+        super().init(handle)
+
+
+class _WithoutFreeze(FoldProcessor):
+    """A processor whose worker searches all objects in each run of the collector."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        processor.freeze_long_lived = lambda: None
+        super().init(handle)
+
+
+def _public_transform(records: DataFrame, folding: StatefulProcessor) -> DataFrame:
+    grouped: Any = records.groupBy("cluster")
+    transformed: DataFrame = grouped.transformWithState(folding, OUTPUT, "update", query.TIME_MODE)
+    return transformed
+
+
+def _public_progress(_reader: ProgressReader, running: StreamingQuery) -> list[BatchReport]:
+    newest = _seen.get(running.runId, -1)
+    found = [json.loads(each.json) for each in running.recentProgress]
+    fresh = [each for each in found if each["batchId"] > newest and each["numInputRows"]]
+    if fresh:
+        _seen[running.runId] = fresh[-1]["batchId"]
+    return [read_progress(each) for each in fresh]
+
+
+_seen: dict[Any, int] = {}
+
+
+class _Nothing:
+    """Stands for a patch that is switched off."""
+
+    def __call__(self, *_: Any) -> None:
+        """Leave everything as it is."""
+
+
+def _use(module: Any, name: str, replacement: Any = _Nothing()) -> Callable[[], None]:  # noqa: B008  # it has no state
+    return lambda: setattr(module, name, replacement)
+
+
+WITHOUT: dict[str, Callable[[], None]] = {
+    "nothing": lambda: None,
+    "local_files": _use(fixed_costs, "_write_files_without_processes"),
+    "hadoop_configuration": _use(fixed_costs, "_shorten_hadoop_configuration"),
+    "no_codegen": _use(fixed_costs, "_generate_no_code_in_any_thread"),
+    "no_page_listeners": _use(fixed_costs, "_keep_no_figures_for_pages"),
+    "relax_gc": _use(query, "FoldProcessor", _WithPythonsThresholds),
+    "freeze_long_lived": _use(query, "FoldProcessor", _WithoutFreeze),
+    "progress": _use(ProgressReader, "read", _public_progress),
+    "transform": _use(query, "_transform_with_state", _public_transform),
+}
+"""How a fold's process switches a patch off, by the patch's name."""
+
+NEEDS_PANDAS = "transform"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this scenario."""
+    named = [name for name in WITHOUT if name != NEEDS_PANDAS or _has_pandas()]
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=WITHOUT,
+        default=named,
+        metavar="PATCH",
+        help=", ".join(WITHOUT),
+    )
+    parser.add_argument("--blocks", type=int, default=15, help="pairs of blocks (15)")
+
+
+def measure(*, only: list[str], blocks: int) -> dict[str, Any]:
+    """Return what a batch and the memory are without each patch, in percent of what they are with it."""
+    if NEEDS_PANDAS in only and not _has_pandas():
+        raise UsageError(
+            f"{NEEDS_PANDAS}: pyspark's own method needs pandas, which is not installed"
+        )
+    jars = ensure_jars()
+    patches = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
+        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
+    ):
+        broker = KraftBroker(supervisor, jars, Path(folder) / "kafka")
+        broker.start()
+        kafka = _Kafka(supervisor, broker, jars, Path(folder))
+        for name in only:
+            pair = (
+                Fold(kafka, f"{name}.shipped", without="nothing"),
+                Fold(kafka, f"{name}.without", without=name),
+            )
+            try:
+                patches[name] = _compare(*pair, blocks)
+            finally:
+                for fold in pair:
+                    fold.close()
+            print(f"bench: {name}: {patches[name]}", file=sys.stderr)
+    return {
+        "scenario": "patches",
+        "patches": patches,
+        "settings": SIZE | {"warm_up": WARM_UP, "block": BLOCK, "blocks": blocks},
+        "machine": machine.describe(),
+    }
+
+
+def _has_pandas() -> bool:
+    return importlib.util.find_spec("pandas") is not None
+
+
+class _Kafka(NamedTuple):
+    """The Kafka of all folds, and what they need in addition."""
+
+    supervisor: Supervisor
+    broker: KraftBroker
+    jars: Jars
+    folder: Path
+
+
+class _Costs(NamedTuple):
+    """What a batch of a fold costs, in milliseconds."""
+
+    batch_ms: float
+    """The mean of the middle half of the batches: others of the machine slow some of them down."""
+    cpu_ms: float
+
+
+class Fold:
+    """A fold without one patch, as a process of its own, and the writer of its log."""
+
+    def __init__(self, beside: _Kafka, name: str, *, without: str) -> None:
+        supervisor, broker, jars, folder = beside
+        self._names = topic_names(name)
+        self._load = LogLoad(CLUSTER, **SIZE)
+        self._log = LogWriter(broker.bootstrap_servers, 1, self._names.changes)
+        self._port = free_port()
+        self._took = folder / f"{name}.took"
+        self._took.touch()
+        environment = {
+            "KCM_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+            "KCM_TOPIC_PREFIX": name,
+            "KCM_CHECKPOINT_DIR": os.fspath(folder / name),
+            "KCM_CONNECTOR_JARS": ",".join(map(os.fspath, jars.connector)),
+            "KCM_CLASS_ARCHIVE": os.fspath(
+                find_class_archive(jars.connector, find_java(os.environ)) or ""
+            ),
+            "KCM_STREAM_METRICS_PORT": str(self._port),
+        }
+        self.process = Process(
+            supervisor,
+            f"fold-{name}",
+            [sys.executable, "-m", "bench.patches", without, self._took],
+            env=environment,
+            health=self._health,
+            ready_deadline_s=DEADLINE_S,
+        )
+        self.process.start()
+        self._views = Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": name,
+                "fetch.wait.max.ms": 5,
+            }
+        )
+
+    def begin(self) -> None:
+        """Wait for the query, fold the cluster's resync, and warm up."""
+        self.process.wait_ready()
+        self._views.assign([TopicPartition(self._names.views, 0, 0)])
+        self._log.write(CLUSTER, messages(self._load.resync()))
+        self._await_views()
+        time.sleep(1)
+        self.fold(WARM_UP)
+
+    def fold(self, batches: int) -> _Costs:
+        """Fold so many batches of one change each; return what they used."""
+        cpu_s, done = self._cpu_s(), len(self._batches_ms())
+        for change in self._load.changes(batches):
+            while self._views.poll(0) is not None:
+                pass
+            self._log.write(CLUSTER, messages(iter([change])))
+            self._await_views()
+        time.sleep(2 * service.POLL_S)  # until the last batch is reported
+        took = sorted(self._batches_ms()[done:])
+        middle = took[len(took) // 4 : len(took) - len(took) // 4]
+        return _Costs(statistics.mean(middle), (self._cpu_s() - cpu_s) * 1000 / len(took))
+
+    def memory_mib(self) -> dict[str, float]:
+        """Return the memory of the JVM and of the Python processes."""
+        usages = machine.usage(self.process.pid or 0)
+        return {name: round(each.pss_mib, 1) for name, each in usages.items()}
+
+    def close(self) -> None:
+        """End the process."""
+        self._views.close()
+        self.process.kill()
+
+    def _await_views(self) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while self._views.poll(0.1) is None:
+            if time.monotonic() > deadline:
+                raise OSError(f"no batch within {DEADLINE_S:.0f} s")
+
+    def _cpu_s(self) -> float:
+        return machine.added(machine.usage(self.process.pid or 0).values()).cpu_s
+
+    def _batches_ms(self) -> list[int]:
+        return [int(line) for line in self._took.read_text().split()]
+
+    def _health(self) -> str | None:
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._port}/metrics", timeout=5
+            ) as answer:
+                return None if b"kcm_fold_up 1.0" in answer.read() else "the query does not run yet"
+        except OSError as error:
+            return f"no metrics yet: {error}"
+
+
+def _compare(shipped: Fold, without: Fold, blocks: int) -> dict[str, Any]:
+    for fold in (shipped, without):
+        fold.begin()
+    pairs = []
+    for number in range(blocks):
+        turn = (shipped, without) if number % 2 else (without, shipped)
+        found = {fold: fold.fold(BLOCK) for fold in turn}
+        pairs.append((found[shipped], found[without]))
+    medians = {
+        "batch_ms": _medians(pairs, lambda costs: costs.batch_ms),
+        "cpu_ms": _medians(pairs, lambda costs: costs.cpu_ms),
+    }
+    memory = {"shipped": shipped.memory_mib(), "without": without.memory_mib()}
+    return medians | {"pss_mib": memory}
+
+
+def _medians(
+    pairs: list[tuple[_Costs, _Costs]], figure: Callable[[_Costs], float]
+) -> dict[str, float]:
+    both = [(figure(shipped), figure(without)) for shipped, without in pairs]
+    ratios = [without / shipped for shipped, without in both]
+    return {
+        "shipped": round(statistics.median(shipped for shipped, _ in both), 1),
+        "without": round(statistics.median(without for _, without in both), 1),
+        "saved_percent": round((1 - 1 / statistics.median(ratios)) * 100, 1),
+        "pairs_in_favour": sum(ratio > 1 for ratio in ratios),
+    }
+
+
+def _report_each_batch(path: Path) -> None:
+    """Let this process write each batch's milliseconds to a file."""
+    observe = FoldMetrics.observe
+
+    def observed(self: FoldMetrics, report: BatchReport) -> None:
+        observe(self, report)
+        with path.open("a") as file:
+            file.write(f"{report.took_ms}\n")
+
+    FoldMetrics.observe = observed  # type: ignore[method-assign]  # in this process alone
+
+
+if __name__ == "__main__":
+    _report_each_batch(Path(sys.argv.pop()))
+    WITHOUT[sys.argv.pop()]()
+    run_program(lambda: main_of_part("stream", StreamSettings, service.run))
