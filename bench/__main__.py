@@ -33,6 +33,7 @@ from bench import (
     scrape,
     storm,
     sweep,
+    wire,
 )
 from bench.compare import comparison
 from bench.merge import merged
@@ -68,6 +69,7 @@ SCENARIOS = {
     "scrape": Scenario(scrape.SUMMARY, scrape.measure),
     "storm": Scenario(storm.SUMMARY, storm.measure, storm.add_options),
     "sweep": Scenario(sweep.SUMMARY, sweep.measure),
+    "wire": Scenario(wire.SUMMARY, wire.measure, is_published=False),
 }
 FAILURES = (KcmError, OSError, KafkaException, KazooException, KazooTimeoutError)
 """Errors of a server that did not do its part; a bug in the benchmark ends a run of all."""
