@@ -36,7 +36,7 @@ INTERVALS_S = (1.0, 15.0)
 QUIET_S = 60.0
 """Seconds in which the answers, their sizes and their cost are measured."""
 DELETIONS = 5
-DELETED_EVERY_S = 2.0
+DELETED_INTERVAL_S = 2.0
 SHOWN_DEADLINE_S = 90.0
 POLL_S = 0.1
 
@@ -249,8 +249,8 @@ def _flap(cluster: RealCluster, poller: _Poller, every_s: float) -> dict[str, An
     for _ in range(DELETIONS):
         began = time.monotonic()
         cluster.controller.depose(DEADLINE_S)
-        time.sleep(max(0.0, DELETED_EVERY_S - (time.monotonic() - began)))
-    time.sleep(2 * every_s + DELETED_EVERY_S)
+        time.sleep(max(0.0, DELETED_INTERVAL_S - (time.monotonic() - began)))
+    time.sleep(2 * every_s + DELETED_INTERVAL_S)
     polls = poller.read()[max(0, first - 1) :]
     return {"elections": DELETIONS, "shown": elections_shown(polls)}
 

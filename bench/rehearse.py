@@ -15,8 +15,9 @@ from typing import Any
 
 from bench import machine
 from bench.figures import judged
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts, partitions_in
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import AsOf
+from controller_model.records.view_facts import partitions_in
 from controller_model.records.views import VERSION, TopicView, decode_view, encode_view
 from rehearsal.rehearse import rehearse
 from rehearsal.steps import read_step

@@ -22,7 +22,7 @@ SUMMARY = "processor and memory of each part, at rest and at 10 changes/s (about
 
 SIZE = Size(1_000, 10)
 RATE_PER_S = 10.0
-SCRAPE_EVERY_S = 15.0
+SCRAPE_INTERVAL_S = 15.0
 WARM_UP_S = 60.0
 """Seconds with changes, until the JVM has compiled the hot paths."""
 SETTLE_S = 20.0
@@ -51,7 +51,7 @@ def measure(*, seconds: float) -> dict[str, Any]:
             "partitions": SIZE.partitions,
             "seconds": seconds,
             "rate_per_s": RATE_PER_S,
-            "scrape_every_s": SCRAPE_EVERY_S,
+            "scrape_every_s": SCRAPE_INTERVAL_S,
             "pipeline": "as shipped",
         },
         "machine": machine.describe(),
@@ -79,7 +79,7 @@ def _run(
 
 
 def _scrape(url: str, stop: threading.Event) -> None:
-    while not stop.wait(SCRAPE_EVERY_S):
+    while not stop.wait(SCRAPE_INTERVAL_S):
         with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:  # noqa: S310  # an address of our own
             answer.read()
 

@@ -17,7 +17,7 @@ STANDSTILL_S = 60.0
 """After how long without a finished turn a thread counts as hanging: a turn may send several
 requests to Kafka, with time-outs of some seconds each."""
 
-_MOST_BETWEEN_CHECKS_S = 5.0
+_MAX_BETWEEN_CHECKS_S = 5.0
 """The most that counts of the time between two checks: in a process that was paused the owner did not watch either."""
 
 
@@ -39,7 +39,7 @@ class Standstill:
         passed_s, self._checked_at = now_s - self._checked_at, now_s
         moved = turns != self._turns_seen
         self._turns_seen = turns
-        self.seconds = 0.0 if moved else self.seconds + min(passed_s, _MOST_BETWEEN_CHECKS_S)
+        self.seconds = 0.0 if moved else self.seconds + min(passed_s, _MAX_BETWEEN_CHECKS_S)
 
 
 def where(thread: threading.Thread) -> str:

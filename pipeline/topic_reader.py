@@ -39,7 +39,7 @@ from pipeline.topics import MAX_MESSAGE_BYTES, REQUEST_TIMEOUT_S, client_propert
 
 _RETRY_S = 0.2
 _POLL_S = 0.2
-_MOST_PER_POLL = 500
+_MAX_PER_POLL = 500
 """Records that one `poll` returns at most, so that the caller processes a backlog in steps."""
 _PREFETCH_KIB = 32 * 1024
 """Bound on what librdkafka prefetches: four of the largest records."""
@@ -180,7 +180,7 @@ class RecordReader:
         if first is not None:
             # With a timeout this call would wait until the batch is full; without one it takes what
             # is available.
-            for message in (first, *self._consumer.consume(_MOST_PER_POLL - 1, timeout=0)):
+            for message in (first, *self._consumer.consume(_MAX_PER_POLL - 1, timeout=0)):
                 self._sort(message, batch)
         return batch
 

@@ -29,9 +29,9 @@ from pipeline.web_config import WebSecurity
 from pipeline.web_connections import listen, mapped, protocol_class
 from pipeline.web_guard import RequestGuard
 
-_MOST_HEAD = 32 * 1024
+_MAX_HEAD = 32 * 1024
 _IDLE_S = 5
-_CHECK_FILES_EVERY_S = 5
+_CHECK_FILES_INTERVAL_S = 5
 _STARTUP_TIMEOUT_S = 5.0
 _SHUTDOWN_TIMEOUT_S = 2
 _ACCEPTED_S = 0.01
@@ -132,9 +132,9 @@ class WebServer:
             forwarded_allow_ips=[*options.trusted_proxies, *mapped(options.trusted_proxies)],
             timeout_keep_alive=_IDLE_S,
             timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
-            timeout_notify=_CHECK_FILES_EVERY_S,
+            timeout_notify=_CHECK_FILES_INTERVAL_S,
             callback_notify=refresh,
-            h11_max_incomplete_event_size=_MOST_HEAD,
+            h11_max_incomplete_event_size=_MAX_HEAD,
         )
         config.load()
         config.ssl = security.context

@@ -22,15 +22,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pipeline.runtime import ConflictError, get_logger
 from pipeline.web_config import WebSecurity
 
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS = 512
 """Connections of all clients: by default a process may open 1024 files."""
-REQUEST_WITHIN_S = 10.0
+REQUEST_TIMEOUT_S = 10.0
 """How long a request may take to arrive, head and body."""
 _UNACKNOWLEDGED_MS = 30_000
 """How long sent data may wait for the client's acknowledgement, such as of a phone in a tunnel."""
 CERTIFICATE = "kcm.certificate"
 """The key in a request's state of the subject of the client's certificate; empty if it presented none."""
-_WARN_EVERY_S = 60.0
+_WARN_INTERVAL_S = 60.0
 
 
 def client_network(host: str) -> str:
@@ -94,14 +94,14 @@ class _Listener(socket.socket):
     most = 0
     proxies: tuple[str, ...] = ()
     clients: Counter[str]
-    warned_at_s = -_WARN_EVERY_S
+    warned_at_s = -_WARN_INTERVAL_S
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return the next connection; raise ConnectionAbortedError if it was one too many and is closed."""
         accepted, address = super().accept()
         client = client_network(address[0])
         is_over_its_own = self.clients[client] >= self.most and not is_in(address[0], self.proxies)
-        if is_over_its_own or self.clients.total() >= MOST_CONNECTIONS:
+        if is_over_its_own or self.clients.total() >= MAX_CONNECTIONS:
             accepted.close()
             self._warn(client)
             raise ConnectionAbortedError
@@ -117,7 +117,7 @@ class _Listener(socket.socket):
 
     def _warn(self, client: str) -> None:
         now_s = time.monotonic()
-        if now_s - self.warned_at_s >= _WARN_EVERY_S:
+        if now_s - self.warned_at_s >= _WARN_INTERVAL_S:
             self.warned_at_s = now_s
             get_logger("web").warning(
                 "a connection was refused: too many are open",
@@ -196,7 +196,7 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
             if self.conn.their_state not in {h11.IDLE, h11.SEND_BODY}:
                 self._end_watch()
             elif self._deadline is None:
-                self._deadline = self.loop.call_later(REQUEST_WITHIN_S, self.transport.abort)
+                self._deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self.transport.abort)
 
         def _end_watch(self) -> None:
             if self._deadline is not None:

@@ -26,12 +26,12 @@ from pipeline.runtime import get_logger
 from pipeline.web_config import WebSecurity
 from pipeline.web_connections import CERTIFICATE
 
-TAKEN_WITHIN_S = 30.0
+TAKEN_TIMEOUT_S = 30.0
 """How long a client may take to read each piece of an answer."""
 PIECE = 256 * 1024
 """Bytes of an answer that may wait for a client at a time."""
-_MOST_PASSWORDS_WAITING = 8
-_MOST_PASSWORDS_KNOWN = 100
+_MAX_PASSWORDS_WAITING = 8
+_MAX_PASSWORDS_KNOWN = 100
 OPEN_PATHS = {"/healthz", "/readyz"}
 """Paths for probes, which have no password: they get only the status."""
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
@@ -181,7 +181,7 @@ class _Passwords:
         known = hmac.digest(self._key, seal, hashlib.sha256)
         if known in self._known:
             return user
-        if self._waiting >= _MOST_PASSWORDS_WAITING:
+        if self._waiting >= _MAX_PASSWORDS_WAITING:
             return None
         self._waiting += 1
         try:
@@ -190,7 +190,7 @@ class _Passwords:
         finally:
             self._waiting -= 1
         if right and user in users:
-            if len(self._known) >= _MOST_PASSWORDS_KNOWN:
+            if len(self._known) >= _MAX_PASSWORDS_KNOWN:
                 self._known.clear()
             self._known.add(known)
             return user
@@ -246,12 +246,12 @@ async def _send_pieces(send: Send, message: Message) -> None:
     body, more = message.get("body", b""), message.get("more_body", False)
     try:
         if len(body) <= PIECE:
-            await asyncio.wait_for(send(message), TAKEN_WITHIN_S)
+            await asyncio.wait_for(send(message), TAKEN_TIMEOUT_S)
             return
         for at in range(0, len(body), PIECE):
             is_last = at + PIECE >= len(body)
             piece = {**message, "body": body[at : at + PIECE], "more_body": more or not is_last}
-            await asyncio.wait_for(send(piece), TAKEN_WITHIN_S)
+            await asyncio.wait_for(send(piece), TAKEN_TIMEOUT_S)
     except TimeoutError as error:
         raise SlowClientError from error
 

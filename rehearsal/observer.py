@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 
 from controller_model.kafka.elections import Strategy
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
-from controller_model.znodes.payloads import decode_partition_state
-from controller_model.znodes.znode_kinds import ZnodeKind, classify
+from controller_model.sources.zookeeper.payloads import decode_partition_state
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.events import AlterPartition, ControllerEvent
 from controller_simulator.cluster.simulator import Simulator

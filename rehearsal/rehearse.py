@@ -3,7 +3,7 @@
 The rule: the simulated controller decides, and this module only records what it wrote, elected and
 sent. So every answer is Kafka's own, as far as the facts are true; what they do not hold is listed.
 
->>> from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+>>> from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 >>> from rehearsal.steps import read_step
 >>> facts = ClusterFacts(live=frozenset({1, 2}), controller=1, controller_epoch=7)
 >>> led = PartitionFacts(topic="t", partition=0, replicas=(1, 2), leader=1, isr=(1, 2))
@@ -16,12 +16,12 @@ import contextlib
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
 from controller_simulator.cluster.operations import Reassign
 from controller_simulator.cluster.simulator import Simulator
+from rehearsal.build_cluster import RehearsedChoices, build_cluster
 from rehearsal.failover import LastFailover
-from rehearsal.ground import RehearsedChoices, lay_ground
 from rehearsal.observer import StepObserver
 from rehearsal.outages import Outages
 from rehearsal.races import races_of
@@ -86,7 +86,7 @@ class _Stage:
         last_failover: LastFailover | None,
     ) -> None:
         self._last_failover = last_failover
-        self._cluster = lay_ground(facts, partitions)
+        self._cluster = build_cluster(facts, partitions)
         self._watch = RehearsedCluster(facts, partitions, self._cluster)
         self._owed = len(self._watch.look().changes)
         self._outages = Outages(self._watch)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
-from controller_model.znodes.payloads import decode_partition_state
-from controller_model.znodes.znode_kinds import ZnodeKind, classify
+from controller_model.sources.zookeeper.payloads import decode_partition_state
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.operations import Reassign
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.cluster.znode_reader import ZnodeReader

@@ -6,10 +6,10 @@ follower that is out of the ISR stays out, brokers do not rebalance by themselve
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
-from controller_model.insights.wording import counted
+from controller_model.insight.wording import counted
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_simulator.cluster.operations import DeleteTopic, StopBroker
-from rehearsal.ground import lagging
+from rehearsal.build_cluster import lagging
 from rehearsal.report import Unknown
 from rehearsal.steps import RollingRestart, Step
 

@@ -23,7 +23,7 @@ _YOUNGER_LOOKS = (20, 100)
 """Thresholds of the collector: new objects, and then runs of each younger generation before the
 next one is searched. Python's own are 700, 10, 10."""
 
-MOST_OBJECTS = 5_000
+MAX_OBJECTS = 5_000
 """Objects that every run may search again; that takes some tenths of a millisecond."""
 
 _HADOOP = "spark.hadoop."
@@ -61,7 +61,7 @@ def freeze_long_lived() -> None:
     of all modules, some 50,000, a run takes more time than the fold needs for a small batch. Cycles
     that arise later are found as before.
     """
-    if len(gc.get_objects()) > MOST_OBJECTS:
+    if len(gc.get_objects()) > MAX_OBJECTS:
         gc.collect()  # what is dead now would stay for ever
         gc.freeze()
 

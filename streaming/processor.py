@@ -36,7 +36,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
-from streaming.fixed_costs import relax_gc, freeze_long_lived
+from streaming.fixed_costs import freeze_long_lived, relax_gc
 from streaming.schemas import OUTPUT, STATE_KEY, STATE_VALUE
 from streaming.state_codec import (
     ControlRow,
@@ -101,7 +101,7 @@ _remembered: dict[tuple[str, str], Remembered] = {}
 but keeps the worker process, so only a new worker unpacks the control plane, reads the topics, and
 sends all views again."""
 
-_MOST_REMEMBERED_BYTES = 64 << 20
+_MAX_REMEMBERED_BYTES = 64 << 20
 """Bytes of packed topics that one worker keeps; it drops those of the cluster used longest ago first."""
 
 
@@ -235,7 +235,7 @@ def _remember(key: tuple[str, str], known: Remembered) -> None:
     _remembered[key] = known
     size = sum(each.topics.size() for each in _remembered.values())
     for other in list(_remembered)[:-1]:
-        if size <= _MOST_REMEMBERED_BYTES:
+        if size <= _MAX_REMEMBERED_BYTES:
             break
         size -= _remembered.pop(other).topics.size()
 

@@ -15,7 +15,7 @@ from pipeline.supervised_thread import SupervisedThread
 TURN_S = 0.5
 """How often the time is counted."""
 
-_MOST_COUNTED_S = 2 * TURN_S
+_MAX_COUNTED_S = 2 * TURN_S
 """The most that counts of the time between two turns."""
 
 ANSWER_S = 15.0
@@ -32,7 +32,7 @@ FIRST_BATCH_S = 360.0
 compiles. With two executors and a load of 15 on two processors it was still at work after three
 minutes, and a JVM that is killed for that starts from nothing."""
 
-MOST_BATCH_S = 3600.0
+MAX_BATCH_S = 3600.0
 
 
 class _Call:
@@ -75,7 +75,7 @@ class Watchdog:
         call = self._call
         if call is None:
             return
-        call.left_s -= min(passed_s, _MOST_COUNTED_S)
+        call.left_s -= min(passed_s, _MAX_COUNTED_S)
         # The call may have ended in the meantime: then nobody waits any more.
         if call.left_s <= 0 and self._call is call:
             self._call = None
@@ -118,9 +118,9 @@ class BatchClock:
         if log_end is None or self._folded_to is None or log_end <= self._folded_to:
             self._waited_s = 0.0
             return None
-        self._waited_s += min(passed_s, _MOST_COUNTED_S)
+        self._waited_s += min(passed_s, _MAX_COUNTED_S)
         if self._waited_s <= self._limit_s:
             return None
-        waited_s, self._limit_s = self._limit_s, min(2 * self._limit_s, MOST_BATCH_S)
+        waited_s, self._limit_s = self._limit_s, min(2 * self._limit_s, MAX_BATCH_S)
         self._waited_s = 0.0
         return f"no batch has ended for {waited_s:.0f} s, though the log has grown"

@@ -21,7 +21,7 @@ from tests.support.samples import T0
 FOLDER = Path(__file__).parent.parent / "docs" / "screenshots"
 QUALITY = 85
 """Of WebP: text stays sharp, at a third of what a PNG takes."""
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 """A picture is looked at in a README, over any line."""
 
 PICTURES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
         for name in PICTURES:
             size = take(browser, name, folder)
             sys.stdout.write(f"{folder / name}.webp: {size:,} bytes\n")
-            too_large += size > MOST_BYTES
+            too_large += size > MAX_BYTES
     return 1 if too_large else 0
 
 

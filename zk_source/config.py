@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import check_cluster_name
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
 from pipeline.settings import PipelineSettings, check_hosts
 
 _AUTH_FORM = (
@@ -95,7 +95,7 @@ class WatchSettings(PipelineSettings):
         description="Seconds between the watcher's beats (signs of life), which the exporter "
         "reads; without one for 2.9 s, the status of the figures is behind.",
     )
-    audit_s: float = Field(
+    reconciliation_interval_s: float = Field(
         300.0,
         gt=0,
         description="Seconds between reconciliations: the tree is read again and compared.",
@@ -106,7 +106,7 @@ class WatchSettings(PipelineSettings):
     resync_reads_per_s: float = Field(
         50_000.0, gt=0, description="Maximum number of znodes read per second in a resync."
     )
-    audit_reads_per_s: float = Field(
+    reconciliation_reads_per_s: float = Field(
         5_000.0, gt=0, description="Maximum number of znodes read per second in a reconciliation."
     )
     buffer_mib: float = Field(

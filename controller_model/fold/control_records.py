@@ -27,12 +27,12 @@ from controller_model.records.events import (
     where,
 )
 from controller_model.records.views import ResyncWanted, is_below
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_model.state.bookkeeping import forget
 from controller_model.state.cluster import ClusterState
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.log_state import LogState, ResyncState
-from controller_model.tracking import asked_elections, incident_tracker, prediction_tracker
-from controller_model.znodes.znode_kinds import ZnodeKind, classify
+from controller_model.tracking import asked_elections, incident_tracker, pending_write_tracker
 
 _CUT_AT = 100
 """The length at which watchers that do not send `denied_more` cut their list of denied paths."""
@@ -204,7 +204,7 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> Reported:
     asked_elections.let_go(state.control)
     connected = change.session is SessionState.CONNECTED
     events = controller.catch_up(state, change) if connected else []
-    events += prediction_tracker.heartbeat(state, change)
+    events += pending_write_tracker.heartbeat(state, change)
     return events, incident_tracker.take_sample(state)
 
 

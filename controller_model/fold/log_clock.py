@@ -22,7 +22,7 @@ LEAP_MS = 86_400_000
 LATEST_MS = 4_102_444_800_000
 """The year 2100: a value beyond it, or before 1970, is not a time."""
 
-_MELT_EVERY_MS = 1_000
+_MELT_INTERVAL_MS = 1_000
 _MELTS = 10
 """A correction is reduced by the time that passes, divided by this."""
 
@@ -92,7 +92,7 @@ def _melt(clock: LogClock, record_at: int, ahead: int) -> None:
     passed = record_at - clock.melted_at
     if gap > 0:
         melted = gap
-    elif passed >= _MELT_EVERY_MS:
+    elif passed >= _MELT_INTERVAL_MS:
         melted = passed // _MELTS
     else:
         return

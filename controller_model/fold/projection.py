@@ -39,6 +39,8 @@ from controller_model.records.views import (
     view_digest,
     view_key,
 )
+from controller_model.sources.zookeeper.payloads import shorten
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
@@ -46,9 +48,11 @@ from controller_model.state.controller_state import ControllerState
 from controller_model.state.log_state import LogState
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
-from controller_model.tracking import incident_tracker, prediction_tracker, recommendation_tracker
-from controller_model.znodes.payloads import shorten
-from controller_model.znodes.znode_kinds import ZnodeKind
+from controller_model.tracking import (
+    incident_tracker,
+    pending_write_tracker,
+    recommendation_tracker,
+)
 
 FORGET_AFTER_MS = 3_600_000
 """How long a deleted view's key stays published as deleted: readers lag by seconds, not by an hour."""
@@ -274,7 +278,7 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         counts=figures.counts(control),
         pending=pending(control),
         log=_log_view(control.log),
-        writes_due=prediction_tracker.writes_due(control),
+        pending_writes=pending_write_tracker.pending_writes(control),
         brokers_live=tuple(sorted(control.live_brokers())),
         brokers_known=tuple(sorted(figures.known_brokers(control))),
         min_isr_assumed=control.assumed.min_insync_replicas,
@@ -317,6 +321,6 @@ def _log_view(log: LogState) -> LogView:
         digest=digest_text(log.digest),
         incomplete_reason=log.why_incomplete(),
         resync_under_way=log.resync is not None,
-        audits=log.reconciliations,
+        reconciliations=log.reconciliations,
         dropped_by_watcher=log.dropped_base + log.dropped,
     )

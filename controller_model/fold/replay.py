@@ -12,13 +12,13 @@ from controller_model.kafka.errors import UnreadableRecordError, UnreadableZnode
 from controller_model.kafka.ids import Position, new_tuple
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.events import AnyEvent
+from controller_model.sources.zookeeper.payloads import decode_cluster_id
+from controller_model.sources.zookeeper.znode_kinds import Znode, ZnodeKind, classify
 from controller_model.state.bookkeeping import Freshness, confirm, forget, judge, keep, steps_merged
 from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 from controller_model.tracking import incident_tracker
-from controller_model.znodes.payloads import decode_cluster_id
-from controller_model.znodes.znode_kinds import Znode, ZnodeKind, classify
 
 # Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
 _SET, _DELETED = ChangeKind.SET, ChangeKind.DELETED

@@ -7,9 +7,9 @@ and is called inferred if the same znodes would allow another one.
 import enum
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import ControlPlane
-from controller_model.znodes.znode_kinds import ZnodeKind
 
 
 class BrokerState(enum.StrEnum):

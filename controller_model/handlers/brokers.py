@@ -20,10 +20,14 @@ from controller_model.records.events import (
     where,
 )
 from controller_model.records.filled import filled
+from controller_model.sources.zookeeper.payloads import (
+    BrokerZnode,
+    decode_broker,
+    decode_log_dir_event,
+)
+from controller_model.sources.zookeeper.znode_kinds import Znode
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
-from controller_model.znodes.payloads import BrokerZnode, decode_broker, decode_log_dir_event
-from controller_model.znodes.znode_kinds import Znode
 
 TO_AND_FRO_MS = 3_600_000
 """Two moves of one id within this time, back to the first address, are not the move of a machine."""

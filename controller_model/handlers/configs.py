@@ -12,10 +12,10 @@ import msgspec
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.events import AnyEvent
+from controller_model.sources.zookeeper.config_payloads import decode_config
+from controller_model.sources.zookeeper.znode_kinds import Znode
 from controller_model.state.cluster import ClusterState
 from controller_model.state.znode_stat import ZnodeStat
-from controller_model.znodes.config_payloads import decode_config
-from controller_model.znodes.znode_kinds import Znode
 
 _MIN_ISR = "min.insync.replicas"
 _UNCLEAN = "unclean.leader.election.enable"

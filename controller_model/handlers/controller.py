@@ -9,7 +9,6 @@ been read and whose epoch has not. The count never falls.
 
 import msgspec
 
-from controller_model.insights.recent_elections import noted
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.changes import ChangeKind, ZnodeChange, differ
 from controller_model.records.events import (
@@ -20,16 +19,17 @@ from controller_model.records.events import (
     FailoverWork,
     where,
 )
+from controller_model.records.recent_elections import noted
 from controller_model.records.views import Failover
-from controller_model.state.cluster import ClusterState
-from controller_model.state.controller_state import ControllerState
-from controller_model.state.figures import leader_writes_due
-from controller_model.znodes.payloads import (
+from controller_model.sources.zookeeper.payloads import (
     ControllerZnode,
     decode_controller,
     decode_controller_epoch,
 )
-from controller_model.znodes.znode_kinds import Znode
+from controller_model.sources.zookeeper.znode_kinds import Znode
+from controller_model.state.cluster import ClusterState
+from controller_model.state.controller_state import ControllerState
+from controller_model.state.figures import pending_leader_writes
 
 ELECTION_PENDING_AT_MOST_MS = 2_000
 """How long an election waits for its epoch to be read before it is reported without one."""
@@ -219,15 +219,15 @@ def holder_died(state: ClusterState, broker: int, change: ZnodeChange) -> None:
         _begin_failover(state, change)
 
 
-def move_due(state: ClusterState, change: ZnodeChange, by: int) -> list[AnyEvent]:
+def count_pending(state: ClusterState, change: ZnodeChange, by: int) -> list[AnyEvent]:
     """Count leader writes that a partition's state made due (`by` > 0) or did (`by` < 0)."""
     controller = state.control.controller
     if controller.failover is not Failover.UNDER_WAY or not by:
         return []
-    controller.failover_due += by
+    controller.failover_pending += by
     if by < 0:
         controller.failover_last_write_at = change.observed_at
-    return [] if controller.failover_due > 0 else finish_failover(state, change.observed_at)
+    return [] if controller.failover_pending > 0 else finish_failover(state, change.observed_at)
 
 
 def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
@@ -235,8 +235,8 @@ def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
     controller = state.control.controller
     if controller.failover is not Failover.UNDER_WAY:
         return []
-    controller.failover_due = leader_writes_due(state.control)
-    if controller.failover_due:
+    controller.failover_pending = pending_leader_writes(state.control)
+    if controller.failover_pending:
         return []
     ended_at = controller.failover_last_write_at or at
     took_ms = max(0, ended_at - (controller.failover_since or ended_at))
@@ -338,11 +338,11 @@ def _since(began: int | None, change: ZnodeChange) -> int:
 
 def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
     controller = state.control.controller
-    due = leader_writes_due(state.control)
+    due = pending_leader_writes(state.control)
     controller.failover = Failover.UNDER_WAY if due else Failover.NOT_NEEDED
     controller.failover_since = change.observed_at
     controller.failover_partitions = due
-    controller.failover_due = due
+    controller.failover_pending = due
     controller.failover_last_write_at = None
     if controller.migrating:
         controller.failover = Failover.UNKNOWN

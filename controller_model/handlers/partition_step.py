@@ -8,7 +8,6 @@ election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9).
 import msgspec
 from msgspec.structs import replace
 
-from controller_model.insights.recent_leaves import noted
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.election_requests import ElectionOrigin
@@ -22,13 +21,14 @@ from controller_model.records.events import (
     PartitionsOnline,
     StaleControllerWrite,
 )
+from controller_model.records.recent_leaves import noted
+from controller_model.sources.zookeeper.payloads import PartitionStateZnode
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 from controller_model.state.bookkeeping import steps_merged
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.tracking import asked_elections
-from controller_model.znodes.payloads import PartitionStateZnode
-from controller_model.znodes.znode_kinds import ZnodeKind
 
 # Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
 _OFFLINE = LeaderElectionKind.OFFLINE

@@ -26,17 +26,17 @@ from controller_model.records.events import (
     where,
 )
 from controller_model.records.views import Failover
-from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import ControlPlane
-from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import ZnodeStat
-from controller_model.znodes.payloads import (
+from controller_model.sources.zookeeper.payloads import (
     PartitionStateZnode,
     TopicZnode,
     decode_partition_state,
     decode_topic,
 )
-from controller_model.znodes.znode_kinds import Znode
+from controller_model.sources.zookeeper.znode_kinds import Znode
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.topic_state import PartitionRecord, TopicState
+from controller_model.state.znode_stat import ZnodeStat
 
 # Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change.
 _UNDER_WAY = Failover.UNDER_WAY
@@ -158,7 +158,7 @@ def set_partition_state(
     _note_work(control, new, change)
     if counting:
         by = _is_due(state, topic, record) - due
-        events += controller.move_due(state, change, by)
+        events += controller.count_pending(state, change, by)
     if znode.name in COORDINATOR_OF:
         events += _coordinators_moved(COORDINATOR_OF[znode.name], events, change)
     return events
@@ -182,13 +182,13 @@ def _coordinators_moved(
 
 
 def _note_work(control: ControlPlane, new: PartitionStateZnode, change: ZnodeChange) -> None:
-    """Note for the predictions that a state was written under the epoch, or without a leader."""
-    predictions = control.predictions
+    """Note for the pending writes that a state was written under the epoch, or without a leader."""
+    held = control.pending_writes
     epoch = control.controller.epoch
     if epoch is not None and new.controller_epoch >= epoch:
-        predictions.written = True
+        held.written = True
     if new.leader < 0:
-        predictions.leaderless_zxid = max(predictions.leaderless_zxid, change.mzxid or 0)
+        held.leaderless_zxid = max(held.leaderless_zxid, change.mzxid or 0)
 
 
 def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
@@ -198,7 +198,7 @@ def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) 
     due = _is_due(state, topic, old)
     left = None if old.replicas is None else PartitionRecord(replicas=old.replicas)
     state.put_partition(znode.name, znode.partition, left)
-    return controller.move_due(state, change, -due)
+    return controller.count_pending(state, change, -due)
 
 
 def _is_another(stat: ZnodeStat | None, change: ZnodeChange) -> bool:
@@ -209,7 +209,7 @@ def _is_another(stat: ZnodeStat | None, change: ZnodeChange) -> bool:
 
 
 def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> bool:
-    """Return whether a leader write is due for this partition (figures.leader_writes_due)."""
+    """Return whether a leader write is due for this partition (figures.pending_leader_writes)."""
     if record.replicas is None or record.leader is None or record.leader < 0:
         return False
     broker = state.control.brokers.get(record.leader)

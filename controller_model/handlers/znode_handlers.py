@@ -20,12 +20,8 @@ from controller_model.records.events import (
     TopicDeletionRequested,
     where,
 )
-from controller_model.state.cluster import ClusterState
-from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import ZnodeStat
-from controller_model.tracking import asked_elections
-from controller_model.znodes.config_payloads import decode_config_change
-from controller_model.znodes.payloads import (
+from controller_model.sources.zookeeper.config_payloads import decode_config_change
+from controller_model.sources.zookeeper.payloads import (
     decode_cluster_id,
     decode_feature,
     decode_migration,
@@ -33,7 +29,11 @@ from controller_model.znodes.payloads import (
     decode_partitions,
     decode_reassign_partitions,
 )
-from controller_model.znodes.znode_kinds import Znode, ZnodeKind
+from controller_model.sources.zookeeper.znode_kinds import Znode, ZnodeKind
+from controller_model.state.cluster import ClusterState
+from controller_model.state.topic_state import PartitionRecord, TopicState
+from controller_model.state.znode_stat import ZnodeStat
+from controller_model.tracking import asked_elections
 
 SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
 SetInTopicHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes, ZnodeStat], list[AnyEvent]]

@@ -6,7 +6,7 @@ The rule: they are the facts that the fold's views would hold at this position o
 
 from collections.abc import Iterator
 
-from controller_model.insights.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts
+from controller_model.kafka.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts
 from controller_model.state.cluster import ClusterState
 
 

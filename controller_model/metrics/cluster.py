@@ -16,7 +16,7 @@ from controller_model.metrics.metric import (
     state_of,
 )
 from controller_model.records.events import LeaderElectionKind
-from controller_model.records.predictions import ControllerHealth, Due
+from controller_model.records.pending_writes import ControllerHealth, PendingWriteKind
 from controller_model.records.views import ClusterView, Failover
 
 
@@ -104,33 +104,33 @@ CONTROLLER: Table[ClusterView] = {
         "Seconds that the last finished failover work took; absent before the first.",
         lambda view: seconds(view.controller.failover_last_ms),
     ),
-    "kafka_controller_leader_writes_due": figure(
+    "kafka_controller_pending_leader_writes": figure(
         "Number of partitions whose leader in ZooKeeper is gone, so that the controller must write "
         "a new one; 0 in a healthy cluster.",
-        lambda view: view.counts.leader_writes_due,
+        lambda view: view.counts.pending_leader_writes,
     ),
-    "kafka_controller_writes_due": Samples(
+    "kafka_controller_pending_writes": Samples(
         "Number of writes that the controller must make, by kind; 0 in a healthy cluster, except "
         "for seconds after a failure or a request.",
         ("kind",),
-        lambda view: each_of(Due, view.writes_due.counts),
+        lambda view: each_of(PendingWriteKind, view.pending_writes.counts),
     ),
     "kafka_controller_oldest_write_due_timestamp_seconds": figure(
         "Unix time in seconds when the oldest loss of a broker was seen to which the controller "
         "has not reacted yet; absent when there is none.",
-        lambda view: seconds(view.writes_due.oldest_at),
+        lambda view: seconds(view.pending_writes.oldest_at),
     ),
-    "kafka_controller_writes_due_since_timestamp_seconds": figure(
+    "kafka_controller_pending_writes_since_timestamp_seconds": figure(
         "Unix time in seconds since when at least one write has been due without a pause; absent "
         "when none is due or when that is not known.",
-        lambda view: seconds(view.writes_due.owed_since),
+        lambda view: seconds(view.pending_writes.pending_since),
     ),
-    "kafka_controller_verdict": Samples(
+    "kafka_controller_health": Samples(
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
-        "others; ghost is a zombie controller, which owes writes and has written nothing for 45 s "
+        "others; zombie is a zombie controller, which has pending writes and has written nothing for 45 s "
         "plus 1 ms per partition.",
-        ("verdict",),
-        lambda view: state_of(ControllerHealth, view.writes_due.verdict),
+        ("health",),
+        lambda view: state_of(ControllerHealth, view.pending_writes.health),
     ),
     "kafka_controller_stale_writes_total": figure(
         "Partition states written under an older controller epoch than the current one; 0 with "

@@ -6,7 +6,6 @@ nothing; the few figures that must be ages or states are read from a `Moment`.
 
 from collections.abc import Mapping
 
-from controller_model.insights.recent_leaves import WINDOW, WINDOW_MINUTES
 from controller_model.metrics.metric import (
     Moment,
     Sample,
@@ -18,6 +17,7 @@ from controller_model.metrics.metric import (
 )
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_BEATS_MS, LATE_MS, Stage, Status
+from controller_model.records.recent_leaves import WINDOW, WINDOW_MINUTES
 from controller_model.records.views import ClusterView
 
 _LATE_S = LATE_MS // 1000
@@ -120,10 +120,10 @@ LOG: Table[ClusterView] = {
     "kcm_cluster_resyncs_total": figure(
         "Finished resyncs, each of which reads the whole tree.", lambda view: view.log.resyncs
     ),
-    "kcm_cluster_audits_total": figure(
+    "kcm_cluster_reconciliations_total": figure(
         "Finished reconciliations, each of which compares the figures with ZooKeeper; one every "
         "few minutes.",
-        lambda view: view.log.audits,
+        lambda view: view.log.reconciliations,
     ),
     "kcm_cluster_log_holes_total": figure(
         "Holes found in the log of changes, each of which starts a resync.",

@@ -17,7 +17,7 @@ DECODING_ERRORS = (ValueError, RecursionError)
 DecodeError and UnicodeDecodeError are ValueErrors. Nesting deeper than the remaining stack is a
 RecursionError, in skipped fields too."""
 
-MOST_NESTING = 64
+MAX_NESTING = 64
 """Levels of nesting of a record that is kept as bytes; kcm's own have five. How many a decoder takes depends on
 the stack on which it is called, so a deeper record could be accepted here and fail a reader later."""
 
@@ -42,7 +42,7 @@ def decode_record(decoder: msgspec.json.Decoder[RecordT], data: bytes, what: str
     except DECODING_ERRORS as error:
         raise UnreadableRecordError(f"not {what}: {error}") from None
     if is_nested_deeply(data):
-        raise UnreadableRecordError(f"not {what}: nested more than {MOST_NESTING} levels deep")
+        raise UnreadableRecordError(f"not {what}: nested more than {MAX_NESTING} levels deep")
     if has_wide_number(data):
         raise UnreadableRecordError(f"not {what}: a number of more than 64 bits")
     return record
@@ -64,7 +64,7 @@ def has_wide_number(data: bytes) -> bool:
 
 
 def is_nested_deeply(data: bytes) -> bool:
-    """Return whether JSON is nested far more than MOST_NESTING levels deep.
+    """Return whether JSON is nested far more than MAX_NESTING levels deep.
 
     >>> is_nested_deeply(b'{"a": [1, [2]]}'), is_nested_deeply(b"[" * 100 + b"]" * 100)
     (False, True)
@@ -74,11 +74,11 @@ def is_nested_deeply(data: bytes) -> bool:
 
 
 def _has_levels_left(data: bytes) -> bool:
-    """Return whether much is left after MOST_NESTING levels are removed, one by one, from the inside."""
+    """Return whether much is left after MAX_NESTING levels are removed, one by one, from the inside."""
     brackets = data.translate(None, _NOT_BRACKETS)
-    for _ in range(MOST_NESTING):
+    for _ in range(MAX_NESTING):
         rest = brackets.replace(b"[]", b"").replace(b"{}", b"")
         if rest == brackets:
             break
         brackets = rest
-    return len(brackets) > MOST_NESTING
+    return len(brackets) > MAX_NESTING

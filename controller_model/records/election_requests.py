@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-MOST_PARTITIONS = 500
+MAX_PARTITIONS = 500
 """Partitions in one request; a record that names more is damage."""
 
 Topic = Annotated[str, msgspec.Meta(min_length=1, max_length=249)]
@@ -41,7 +41,7 @@ class ElectionRequest(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     kind: Literal["election_requested"]
     partitions: Annotated[
-        tuple[tuple[Topic, Partition], ...], msgspec.Meta(max_length=MOST_PARTITIONS)
+        tuple[tuple[Topic, Partition], ...], msgspec.Meta(max_length=MAX_PARTITIONS)
     ]
     requested_at: Milliseconds
     """Milliseconds since 1970 by the clock of the machine that asks: for people only, nothing is compared with it."""

@@ -291,7 +291,7 @@ class StaleControllerWrite(Event, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...]
 
 
-class PredictionFailed(Event, frozen=True, kw_only=True):
+class ControllerZombie(Event, frozen=True, kw_only=True):
     """Writes are due, and for longer than the write timeout none came under the epoch: a zombie controller.
 
     It is emitted once, at the heartbeat that shows it, and again only after the controller has worked.
@@ -300,11 +300,11 @@ class PredictionFailed(Event, frozen=True, kw_only=True):
     controller: int
     epoch: int | None
     due: dict[str, int]
-    """How many writes of each kind (predictions.Due)."""
-    owed_since: int | None
+    """How many writes of each kind (pending_writes.PendingWriteKind)."""
+    pending_since: int | None
     last_write_at: int | None
     """The last heartbeat that showed work done; None: none since the watching began."""
-    patience_ms: int
+    write_timeout_ms: int
 
 
 class IncidentOpened(Event, frozen=True, kw_only=True):
@@ -330,7 +330,7 @@ class RecommendationMade(Event, frozen=True, kw_only=True):
     partition_count: int
     """How many partitions an election would give back to them."""
     partitions: tuple[TopicPartition, ...]
-    """Those of the first recommendations.TOPICS_LOOKED_AT topics, at most MOST_PARTITIONS."""
+    """Those of the first recommendations.TOPICS_LOOKED_AT topics, at most MAX_PARTITIONS."""
     command: str
     """Fetches all of them from the monitor, and elects them."""
 
@@ -390,7 +390,7 @@ AnyEvent = (
     | PreferredElectionRequested
     | CoordinatorsMoved
     | StaleControllerWrite
-    | PredictionFailed
+    | ControllerZombie
     | IncidentOpened
     | IncidentClosed
     | RecommendationMade

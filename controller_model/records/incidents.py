@@ -89,7 +89,7 @@ class Incident(msgspec.Struct, kw_only=True):
     isr_expands: int = 0
     failover_ms: int = 0
     """How long failover work took in it."""
-    ghost: bool = False
+    zombie: bool = False
     """A zombie controller: it left due writes undone for longer than the write timeout."""
     stale_writes: int = 0
     log_dir_failures: int = 0

@@ -25,8 +25,8 @@ WATCH_MS = 300_000
 REPEAT_MS = 3_600_000
 """How long after its grade a recommendation is repeated, if elections were held and it is still needed."""
 
-MOST_PARTITIONS = 500
-"""Partitions that are listed and watched: as many as one run of the command elects (insights.rebalance)."""
+MAX_PARTITIONS = 500
+"""Partitions that are listed and watched: as many as one run of the command elects (insight.rebalance)."""
 
 TOPICS_LOOKED_AT = 2_000
 """Topics of a cluster that are read for the list. Each must be loaded, and a recommendation must not
@@ -71,7 +71,7 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     partition_count: int
     """Partitions of which an election would give these brokers the leadership back."""
     partitions: tuple[TopicPartition, ...]
-    """The listed ones: of the first TOPICS_LOOKED_AT topics, at most MOST_PARTITIONS."""
+    """The listed ones: of the first TOPICS_LOOKED_AT topics, at most MAX_PARTITIONS."""
     command: str
     """Fetches all of them as they are when it is run, and elects them."""
     elected_at: int | None = None
@@ -123,7 +123,7 @@ class RebalanceSummary(msgspec.Struct, frozen=True, kw_only=True):
     electable: int = 0
     """How many partitions it could give back: the controller's next check elects them, if it is enabled."""
     blocked: dict[str, int] = {}
-    """How many of the exceeding brokers' partitions it could not give back, by reason (insights.rebalance.Blocked)."""
+    """How many of the exceeding brokers' partitions it could not give back, by reason (insight.rebalance.Blocked)."""
     recommendation: int | None = None
     """The number of the current recommendation; None if there is none."""
     recommended_at: int | None = None

@@ -17,7 +17,7 @@ from controller_model.kafka.ids import NOWHERE, AsOf, Position
 from controller_model.records.changes import SessionState
 from controller_model.records.decoding import decode_record
 from controller_model.records.incidents import Incident, IncidentsSummary
-from controller_model.records.predictions import WritesDue
+from controller_model.records.pending_writes import PendingWrites
 from controller_model.records.recommendations import Grade, RebalanceSummary, Recommended
 
 VERSION = 1
@@ -83,7 +83,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """A state exists and its leader is -1 or not live; topics being deleted excluded."""
     leaderless: int = 0
     """The part of `offline` whose written leader is -1."""
-    leader_writes_due: int = 0
+    pending_leader_writes: int = 0
     """The part of `offline` whose written leader is a broker that is gone."""
     without_state: int = 0
     """Partitions whose state znode does not exist yet (NewPartition)."""
@@ -166,7 +166,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     """How many denied znodes are below those in `denied` without being named."""
     resync_under_way: bool = False
     resyncs: int = 0
-    audits: int = 0
+    reconciliations: int = 0
     holes: int = 0
     dropped_by_watcher: int = 0
     not_newer: int = 0
@@ -220,8 +220,8 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     counts: Counts
     pending: Pending
     log: LogView
-    writes_due: WritesDue = WritesDue()
-    """The writes that are due from the controller, and its health, by the log's clock."""
+    pending_writes: PendingWrites = PendingWrites()
+    """The pending writes from the controller, and its health, by the log's clock."""
     cluster_id: str | None = None
     brokers_live: tuple[int, ...] = ()
     brokers_known: tuple[int, ...] = ()

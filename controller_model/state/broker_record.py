@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from controller_model.insights.recent_leaves import Minutes
+from controller_model.records.recent_leaves import Minutes
 
 
 class BrokerRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -33,4 +33,4 @@ class BrokerRecord(msgspec.Struct, array_like=True, frozen=True):
     features: Mapping[str, Mapping[str, int]] = {}
     """The features that it supports: min_version and max_version of each."""
     isr_leave_minutes: Minutes = ()
-    """When its replicas recently left ISRs (`insights.recent_leaves`)."""
+    """When its replicas recently left ISRs (`records.recent_leaves`)."""

@@ -19,7 +19,7 @@ from controller_model.state.contribution import NO_MIN_ISR, CountedState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
-_MOST_MOVES = 4096
+_MAX_MOVES = 4096
 """The most kinds of states that wait to be added up: about a megabyte, more than a storm of one cluster has."""
 
 
@@ -182,7 +182,7 @@ class ClusterState:
         after = new_tuple(CountedState, (new.replicas, leader, isr, added, min_isr, deleting))
         moves[before] = moves.get(before, 0) - 1
         moves[after] = moves.get(after, 0) + 1
-        if len(moves) > _MOST_MOVES:
+        if len(moves) > _MAX_MOVES:
             self.control.add_up()
 
     def _count_topic(self, topic: TopicState, by: int) -> None:

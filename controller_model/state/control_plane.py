@@ -30,13 +30,13 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
     """auto.leader.rebalance.enable."""
 
 
-class PredictionState(msgspec.Struct, array_like=True):
+class PendingWriteState(msgspec.Struct, array_like=True):
     """What is due from the controller, as of the last heartbeat."""
 
     at: int | None = None
     """The last heartbeat; after a longer gap than usual it is not known what happened in the gap."""
     known_since: int | None = None
-    owed_since: int | None = None
+    pending_since: int | None = None
     last_write_at: int | None = None
     holder: int | None = None
     """czxid of the /controller to which these values apply; a new controller starts new ones."""
@@ -47,7 +47,7 @@ class PredictionState(msgspec.Struct, array_like=True):
     reassignments: int = 0
     """Reassignments that the controller can complete."""
     counts: dict[str, int] = {}
-    ghost_reported: bool = False
+    zombie_reported: bool = False
     """It has been reported that this controller is a zombie."""
 
 
@@ -109,7 +109,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     isr_expands: int = 0
     pending_tombstones: dict[str, int] = {}
     """Keys of views that were deleted, and when: later a null lets compaction remove them."""
-    predictions: PredictionState = msgspec.field(default_factory=PredictionState)
+    pending_writes: PendingWriteState = msgspec.field(default_factory=PendingWriteState)
     broker_unclean: dict[str, bool] = {}
     """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
     coordinators: dict[str, dict[int, int]] = {}

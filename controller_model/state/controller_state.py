@@ -2,9 +2,9 @@
 
 import msgspec
 
-from controller_model.insights.recent_elections import Elections
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.events import ControllerElected
+from controller_model.records.recent_elections import Elections
 from controller_model.records.views import Failover
 
 
@@ -50,7 +50,7 @@ class ControllerState(msgspec.Struct, array_like=True):
     """The epoch that was known when that election was seen."""
     unresolved_holder: int = NO_CONTROLLER
     """The former holder, while it is not known whether its registration ended with /controller."""
-    failover_due: int = 0
+    failover_pending: int = 0
     """Leader writes that are still due in the failover work under way."""
     timestamp: str | None = None
     """The time at which /controller was written, by its payload."""

@@ -23,8 +23,8 @@ view in a large cluster."""
 _NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
 
 
-def leader_writes_due(control: ControlPlane) -> int:
-    """Return how many partitions have a leader that is gone: leader writes due from the controller."""
+def pending_leader_writes(control: ControlPlane) -> int:
+    """Return how many partitions have a leader that is gone: pending leader writes from the controller."""
     live = control.live_brokers()
     return sum(
         count
@@ -60,7 +60,7 @@ def counts(control: ControlPlane) -> Counts:
         partitions=totals.partitions,
         offline=offline,
         leaderless=leaderless,
-        leader_writes_due=offline - leaderless,
+        pending_leader_writes=offline - leaderless,
         without_state=totals.without_state,
         under_replicated=under_replicated,
         under_min_isr=under_min if is_known else None,
@@ -99,7 +99,7 @@ def imbalance_ratio(control: ControlPlane, broker: int) -> float:
 
 
 def exceeding(control: ControlPlane) -> tuple[int, ...]:
-    """Return the brokers strictly above the threshold, worst first (insights.rebalance)."""
+    """Return the brokers strictly above the threshold, worst first (insight.rebalance)."""
     threshold = control.assumed.leader_imbalance_per_broker_percentage / 100
     ratios = {
         broker: imbalance_ratio(control, broker) for broker in control.totals.preferred_not_led
@@ -175,7 +175,7 @@ class LossJudge:
         }
         self._is_differing = len(set(self._least.values())) > 1
         gone = control.totals.members.keys() - control.live_brokers()
-        self.is_behind = leader_writes_due(control) > 0 or any(removals_due(control, gone))
+        self.is_behind = pending_leader_writes(control) > 0 or any(pending_removals(control, gone))
         """The controller has yet to write a leader, or to remove gone members from an ISR."""
 
     def of(self, broker: int) -> LostWith:
@@ -205,7 +205,7 @@ class LossJudge:
         return LostWith(in_isr, offline, under_min, unsure)
 
 
-def removals_due(control: ControlPlane, gone: Iterable[int]) -> Iterator[tuple[int, int]]:
+def pending_removals(control: ControlPlane, gone: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield brokers that are gone, and the number of ISRs of live leaders that still contain them."""
     live, members = control.live_brokers(), control.totals.members
     for broker in gone:

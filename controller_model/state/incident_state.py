@@ -18,7 +18,7 @@ class IncidentState(msgspec.Struct, array_like=True):
     offline_before: int = 0
     under_replicated_before: int = 0
     vacant_before: bool = False
-    ghost_before: bool = False
+    zombie_before: bool = False
     """Values of the last sample at which no incident was open: what was already wrong then belongs to
     no incident. `vacant_before` ends with the next election, or the next end of one."""
     vacancy_min_ms: int = 0
@@ -54,7 +54,7 @@ class HealthSample(msgspec.Struct, frozen=True):
     vacancy_min_ms: int
     vacancy_max_ms: int
     """For how long nobody has held /controller; 0 while somebody does."""
-    is_ghost: bool
+    is_zombie: bool
     live: tuple[int, ...]
     unsure_since: int | None
     """Since when ZooKeeper is not seen or changes are known to be missing; None: neither."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from controller_model.insights.cluster_facts import PartitionFacts
+from controller_model.kafka.cluster_facts import PartitionFacts
 from controller_model.state.znode_stat import ZnodeStat
 
 

@@ -13,22 +13,22 @@ from controller_model.records.completeness import LATE_MS
 from controller_model.records.election_requests import ElectionOrigin, ElectionRequest
 from controller_model.state.control_plane import AskedElection, ControlPlane
 
-MOST_HELD_MS = 600_000
+MAX_HELD_MS = 600_000
 """How long a request is held at most, whatever it says, and while its znode exists under /admin."""
 
-MOST_ASKED = 10_000
+MAX_ASKED = 10_000
 """Partitions that are held. If a request would exceed this, all earlier ones are dropped: somebody who writes
 requests without end cannot keep the newest one out."""
 
 
 def take_request(control: ControlPlane, request: ElectionRequest) -> None:
     """Hold a request of the log's. The log's clock may be late by a heartbeat at its position."""
-    _hold(control, ElectionOrigin.KCM, request.partitions, min(request.holds_ms, MOST_HELD_MS))
+    _hold(control, ElectionOrigin.KCM, request.partitions, min(request.holds_ms, MAX_HELD_MS))
 
 
 def take_znode(control: ControlPlane, partitions: Sequence[tuple[str, int]]) -> None:
     """Hold the request under /admin/preferred_replica_election."""
-    _hold(control, ElectionOrigin.ZNODE, partitions, MOST_HELD_MS)
+    _hold(control, ElectionOrigin.ZNODE, partitions, MAX_HELD_MS)
 
 
 def end_znode(control: ControlPlane) -> None:
@@ -71,9 +71,9 @@ def _hold(
     if not control.log.baseline:
         return  # elections are not reported before the baseline
     let_go(control)
-    taken = tuple(partitions)[:MOST_ASKED]
+    taken = tuple(partitions)[:MAX_ASKED]
     elections = control.elections
-    if sum(map(len, elections.asked.values())) + len(taken) > MOST_ASKED:
+    if sum(map(len, elections.asked.values())) + len(taken) > MAX_ASKED:
         elections.asked.clear()
     asked = AskedElection(by, control.now + held_ms + LATE_MS)
     for topic, partition in taken:

@@ -15,6 +15,7 @@ from controller_model.records.events import (
     BrokerStopped,
     ControllerElected,
     ControllerVacated,
+    ControllerZombie,
     Divergent,
     FailoverWork,
     Incomplete,
@@ -25,7 +26,6 @@ from controller_model.records.events import (
     LogDirFailed,
     PartitionsOffline,
     PartitionsOnline,
-    PredictionFailed,
     StaleControllerWrite,
 )
 from controller_model.records.incidents import CONTROLLERS_KEPT, Incident
@@ -137,8 +137,8 @@ def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> 
             _hold(incident, event.from_broker)
         case LogDirFailed():
             incident.log_dir_failures += 1
-        case PredictionFailed():
-            incident.ghost = True
+        case ControllerZombie():
+            incident.zombie = True
         case StaleControllerWrite():
             incident.stale_writes += len(event.partitions)
         case FailoverWork():
@@ -162,7 +162,7 @@ RULES: dict[type[Any], Rule] = {
     PartitionsOnline: _counted,
     ControllerVacated: _counted,
     LogDirFailed: _counted,
-    PredictionFailed: _counted,
+    ControllerZombie: _counted,
     StaleControllerWrite: _counted,
     FailoverWork: _counted,
     Incomplete: _counted,
@@ -174,7 +174,7 @@ _OPENERS = frozenset(
         ControllerVacated,
         PartitionsOffline,
         LogDirFailed,
-        PredictionFailed,
+        ControllerZombie,
         StaleControllerWrite,
     }
 )

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from controller_model.insights.incident_sentence import sentence
-from controller_model.insights.wording import counted
+from controller_model.insight.incident_sentence import sentence
+from controller_model.insight.wording import counted
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
@@ -80,7 +80,7 @@ def _sample(control: ControlPlane) -> HealthSample:
         is_vacant=is_vacant,
         vacancy_min_ms=least_ms,
         vacancy_max_ms=most_ms,
-        is_ghost=control.predictions.ghost_reported,
+        is_zombie=control.pending_writes.zombie_reported,
         live=tuple(sorted(control.live_brokers())),
         unsure_since=_unsure_since(control),
     )
@@ -214,7 +214,7 @@ def _take_in(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
         return []
     incidents.revision += 1
     incident.complete = incident.complete and is_sure
-    incidents.ghost_before = incidents.ghost_before and seen.is_ghost
+    incidents.zombie_before = incidents.zombie_before and seen.is_zombie
     _note(incidents, incident, seen)
     least_ms, most_ms = _uncounted(incidents, seen)
     incidents.vacancy_min_ms += least_ms
@@ -230,7 +230,7 @@ def _remember(incidents: IncidentState, seen: HealthSample) -> None:
     """Store what is abnormal while no incident is open, to compare with it later."""
     incidents.offline_before = seen.offline
     incidents.under_replicated_before = seen.under_replicated
-    incidents.ghost_before = seen.is_ghost
+    incidents.zombie_before = seen.is_zombie
 
 
 def _remember_vacancy(incidents: IncidentState, seen: HealthSample) -> None:
@@ -265,7 +265,7 @@ def _still(incidents: IncidentState, incident: Incident, seen: HealthSample) -> 
     """Return what is abnormal and was not before the incident."""
     is_vacant = seen.is_vacant and not incidents.vacant_before
     found = ["nobody holds /controller"] if is_vacant else []
-    if seen.is_ghost and not incidents.ghost_before:
+    if seen.is_zombie and not incidents.zombie_before:
         found.append("the controller does not do its work")
     found += [f"broker {broker} is gone" for broker in incident.missing]
     offline = seen.offline - incident.offline_before

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from controller_model.insights.rebalance import ELECTION_FILE, election_command
+from controller_model.insight.rebalance import ELECTION_FILE, election_command
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from controller_model.records.events import (
     AnyEvent,
@@ -27,7 +27,7 @@ from controller_model.records.filled import filled
 from controller_model.records.recommendations import (
     CLEAR_MS,
     GRADES_KEPT,
-    MOST_PARTITIONS,
+    MAX_PARTITIONS,
     REPEAT_MS,
     SETTLE_MS,
     TOPICS_LOOKED_AT,
@@ -193,7 +193,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
     brokers = tuple(mendable)
     for broker in brokers:
         recommendations.brokers[broker].recommended_at = now
-    found = list(itertools.islice(_electable(state, frozenset(brokers)), MOST_PARTITIONS))
+    found = list(itertools.islice(_electable(state, frozenset(brokers)), MAX_PARTITIONS))
     recommendations.elections = 0
     recommendations.elected_by = {}
     recommendations.rounds = {}
@@ -247,7 +247,7 @@ def _command(control: ControlPlane, brokers: Sequence[int], count: int) -> str:
         if record.live and record.host and record.port
     )
     server = next(servers, None)
-    if count > MOST_PARTITIONS:
+    if count > MAX_PARTITIONS:
         where = shlex.quote(server or "HOST:PORT")
         return f"kcm elect --bootstrap-servers {where} --cluster {cluster}{only}"
     asking = f"kcm recommend --cluster {cluster}{only} --json > {ELECTION_FILE}"

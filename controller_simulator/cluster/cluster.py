@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from controller_model.kafka.ids import TopicPartition
-from controller_model.znodes.config_payloads import decode_config_change
+from controller_model.sources.zookeeper.config_payloads import decode_config_change
 from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.events import (
@@ -51,7 +51,7 @@ from controller_simulator.zookeeper.tree import ZnodeTree
 CONFIG_CHANGES = "/config/changes/"
 TOPIC_ENTITIES = "topics/"
 
-MOST_FAILED_FAILOVERS = 5
+MAX_FAILED_FAILOVERS = 5
 """After so many failed failovers no broker tries to be elected before the next operation.  A
 failover that meets what Kafka does not handle gives /controller away, and the next broker meets the
 same: real clusters continue like that for ever."""
@@ -137,7 +137,7 @@ class SimulatedCluster:
             self._fire_watches()
             if self._lifecycle_events:
                 self._handle_lifecycle_event(*self._lifecycle_events.popleft())
-                if self._failed_failovers > MOST_FAILED_FAILOVERS:
+                if self._failed_failovers > MAX_FAILED_FAILOVERS:
                     self._lifecycle_events.clear()
             elif self._drop_slow_followers():
                 continue

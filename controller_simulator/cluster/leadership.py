@@ -13,7 +13,7 @@ from typing import Any
 from controller_model.kafka.elections import RECOVERED, RECOVERING, Strategy, is_election_needed
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_model.znodes.payloads import decode_log_dir_event
+from controller_model.sources.zookeeper.payloads import decode_log_dir_event
 from controller_simulator.cluster import members, topics
 from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.events import (

@@ -22,7 +22,7 @@ import msgspec
 
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition, new_tuple
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_model.znodes.payloads import decode_controller_epoch
+from controller_model.sources.zookeeper.payloads import decode_controller_epoch
 from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.settings import Choices, SimulatorSettings

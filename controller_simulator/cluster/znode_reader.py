@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import NO_CONTROLLER, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
-from controller_model.znodes.config_payloads import decode_config
-from controller_model.znodes.payloads import (
+from controller_model.sources.zookeeper.config_payloads import decode_config
+from controller_model.sources.zookeeper.payloads import (
     decode_partition_state,
     decode_partitions,
     decode_reassign_partitions,

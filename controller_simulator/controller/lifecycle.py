@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from controller_model.kafka.errors import ModelError, UnreadableZnodeError
 from controller_model.kafka.ids import NO_CONTROLLER
-from controller_model.znodes.payloads import decode_controller, decode_controller_epoch
+from controller_model.sources.zookeeper.payloads import decode_controller, decode_controller_epoch
 from controller_simulator.controller.context import INITIAL_CONTROLLER_EPOCH
 from controller_simulator.controller.phases import (
     FAILOVER_STEPS,

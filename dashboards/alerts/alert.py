@@ -8,7 +8,7 @@ severity, so it stays the same alert when an exporter moves. A short gap in the 
 
 import dataclasses
 
-from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from dashboards.signals.signal import RUNBOOKS, Signal
 
 KEEP_FIRING_FOR = "2m"

@@ -49,8 +49,8 @@ ALERTS: tuple[Alert, ...] = (
         command="kcm events --cluster {{ $labels.cluster }} --since 6h",
     ),
     Alert(
-        name="KafkaControllerGhost",
-        signal=signals.GHOST,
+        name="KafkaControllerZombie",
+        signal=signals.ZOMBIE,
         summary=f"{CLUSTER} has a controller that does not work.",
         meaning="A broker holds /controller, but owes writes (new leaders, states of new "
         "partitions) and has written nothing under its epoch for 45 s plus 1 ms per "
@@ -70,8 +70,8 @@ ALERTS: tuple[Alert, ...] = (
         "given each a new one: those are offline until it does.",
         cause="Very many partitions, a slow ZooKeeper (each leader is a write), a controller that "
         "is short of CPU, or another election before the work was finished.",
-        action="See on the board Controller whether the number of writes due falls. If it falls, "
-        "wait; if it does not, treat it as KafkaControllerGhost.",
+        action="See on the board Controller whether the number of pending writes falls. If it falls, "
+        "wait; if it does not, treat it as KafkaControllerZombie.",
         command="kcm status --cluster {{ $labels.cluster }} --watch",
     ),
     Alert(

@@ -13,7 +13,7 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"{CLUSTER} has {VALUE} partitions offline.",
         meaning="These partitions have no live leader: nobody can write to them or read from them.",
         cause="All brokers with an in-sync replica are down, or a leader could be elected but the "
-        "controller does not do it (leader writes due stay above 0, or there is no "
+        "controller does not do it (pending leader writes stay above 0, or there is no "
         "controller).",
         action="Start the brokers that are down, the one that was in the ISR last first. An "
         "unclean election loses records: it is the last resort.",

@@ -1,6 +1,6 @@
 """The dashboard *Balance*: which broker leads what, what restores the balance, and which broker can be stopped."""
 
-from controller_model.insights.thresholds import SKEW_RATIO
+from controller_model.insight.thresholds import SKEW_RATIO
 from dashboards.boards.panels import (
     BLUE,
     STAT_HEIGHT,

@@ -2,7 +2,7 @@
 
 import functools
 
-from controller_model.insights.thresholds import (
+from controller_model.insight.thresholds import (
     FLAPPING_ELECTIONS,
     FLAPPING_LONG_ELECTIONS,
     SLOW_FAILOVER_SECONDS,
@@ -162,8 +162,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "Does it do its work?",
         word("Health", signals.CONTROLLER_HEALTH),
-        figure("Leader writes due", signals.LEADER_WRITES_DUE, steps=ZERO_IS_GOOD),
-        figure("Oldest write due", signals.OLDEST_WRITE_DUE, no_value="nothing is due"),
+        figure("Pending leader writes", signals.PENDING_LEADER_WRITES, steps=ZERO_IS_GOOD),
+        figure("Oldest pending write", signals.OLDEST_PENDING_WRITE, no_value="nothing is due"),
         figure(
             "Failover work under way",
             signals.FAILOVER_AGE,
@@ -172,8 +172,8 @@ ROWS: tuple[Row, ...] = (
         ),
         timeline("Failover work over time", signals.FAILOVER, texts=ONLY_COLOUR),
         timeline("Health over time", signals.CONTROLLER_HEALTH, texts=ONLY_COLOUR),
-        counts("Writes due by kind", signals.WRITES_DUE),
-        counts("Zombie controller and stale writes", signals.GHOST, signals.STALE_WRITES_HOUR),
+        counts("Pending writes by kind", signals.PENDING_WRITES),
+        counts("Zombie controller and stale writes", signals.ZOMBIE, signals.STALE_WRITES_HOUR),
     ),
     Row(
         "What does it cost?",

@@ -1,6 +1,6 @@
 """The dashboard *Partitions and ISR*: what is unavailable, which ISRs shrink and by which brokers, and what is at risk."""
 
-from controller_model.insights.thresholds import BOUNCES, RESTLESS_MINUTES
+from controller_model.insight.thresholds import BOUNCES, RESTLESS_MINUTES
 from dashboards.boards.panels import (
     GRAPH_HEIGHT,
     NOT_KNOWN,

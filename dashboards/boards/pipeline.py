@@ -1,6 +1,6 @@
 """The dashboard *Pipeline*: whether the monitor follows ZooKeeper, how late it is, and what it has proved."""
 
-from controller_model.insights.thresholds import CLOCKS_DISAGREE_SECONDS
+from controller_model.insight.thresholds import CLOCKS_DISAGREE_SECONDS
 from dashboards.boards.panels import (
     ONLY_COLOUR,
     YES_IS_GOOD,

@@ -1,6 +1,6 @@
 """Rows: panels under a heading, and the row with which each dashboard of a cluster ends."""
 
-from controller_model.insights.thresholds import LATE_SECONDS
+from controller_model.insight.thresholds import LATE_SECONDS
 from dashboards.boards.panels import YES_IS_GOOD, Panel, figure, limit, lines, word
 from dashboards.signals.pipeline import BEHIND, DOUBTFUL, FOLLOWED, STATUS, VERIFIED_AGE
 

@@ -5,7 +5,7 @@ The rule: one series per broker, identified by the label `broker` alone.
 
 import functools
 
-from controller_model.insights.recent_leaves import WINDOW
+from controller_model.records.recent_leaves import WINDOW
 from dashboards.signals.partitions import UNDER_REPLICATED_AT_MIN_ISR
 from dashboards.signals.signal import (
     DemoStep,
@@ -161,7 +161,7 @@ BROKER_LED_SHORT = of_brokers(
     description="Under-replicated partitions that each broker leads. If one leader is far above "
     "the others while every broker has replicas out of sync, the leader or its network "
     "is at fault.",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )
 BROKER_REGISTRATIONS_HOUR = of_brokers(
     expr=grown("kafka_broker_registrations_total", BOUNCE_WINDOW, "broker"),

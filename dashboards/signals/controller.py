@@ -111,12 +111,12 @@ LAST_FAILOVER = Signal(
     legend="took",
     moved_by=DemoStep.KILL_CONTROLLER,
 )
-LEADER_WRITES_DUE = Signal(
-    expr=highest("kafka_controller_leader_writes_due"),
+PENDING_LEADER_WRITES = Signal(
+    expr=highest("kafka_controller_pending_leader_writes"),
     description="Partitions whose leader is gone, so that the controller must write a new one; 0 "
     "in a healthy cluster. If it stays above 0, the controller does not do its work.",
-    legend="writes due",
-    moved_by=DrillStep.GHOST,
+    legend="pending writes",
+    moved_by=DrillStep.ZOMBIE,
 )
 ELECTIONS_LONG = Signal(
     expr=_recent(FLAPPING_LONG_WINDOW),
@@ -134,33 +134,33 @@ MISSED_ELECTIONS_HOUR = Signal(
     moved_by=DrillStep.UNWATCHED,
 )
 CONTROLLER_HEALTH = Signal(
-    expr=f"{highest('kafka_controller_verdict', 'verdict')} == 1",
+    expr=f"{highest('kafka_controller_health', 'health')} == 1",
     description="Health of the controller: not_needed in a quiet cluster, working for seconds "
-    "after a failure; ghost is a zombie controller, which owes writes while nobody "
+    "after a failure; zombie is a zombie controller, which owes writes while nobody "
     "writes under its epoch.",
-    legend="{{verdict}}",
-    moved_by=DrillStep.GHOST,
+    legend="{{health}}",
+    moved_by=DrillStep.ZOMBIE,
 )
-GHOST = Signal(
-    expr=highest("kafka_controller_verdict", only='verdict="ghost"'),
+ZOMBIE = Signal(
+    expr=highest("kafka_controller_health", only='health="zombie"'),
     description="1 while the holder of /controller does not make the writes that it owes; 0 in a "
     "healthy cluster.",
-    legend="ghost",
-    moved_by=DrillStep.GHOST,
+    legend="zombie",
+    moved_by=DrillStep.ZOMBIE,
 )
-WRITES_DUE = Signal(
-    expr=highest("kafka_controller_writes_due", "kind"),
+PENDING_WRITES = Signal(
+    expr=highest("kafka_controller_pending_writes", "kind"),
     description="Writes that the controller owes, by kind; 0 in a healthy cluster, except for "
     "seconds after a failure or a request.",
     legend="{{kind}}",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )
-OLDEST_WRITE_DUE = Signal(
+OLDEST_PENDING_WRITE = Signal(
     expr=age("kafka_controller_oldest_write_due_timestamp_seconds"),
     unit="s",
     description="For how long the oldest write has been due; empty when nothing is due.",
     legend="oldest due",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )
 FAILOVER_AGE = Signal(
     expr=f"({age('kafka_controller_failover_since_timestamp_seconds')}) and on (cluster) "

@@ -101,7 +101,7 @@ WITHOUT_STATE = Signal(
     description="Partitions that the controller has not brought online yet; above 0 for moments "
     "after a topic was created.",
     legend="without state",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )
 PARTITIONS = Signal(
     expr=highest("kafka_cluster_partitions"),
@@ -225,7 +225,7 @@ UNCLEAN_MINUTE = Signal(
     legend="unclean",
     moved_by=DrillStep.UNCLEAN,
 )
-_of_worst_topics = functools.partial(Signal, legend="{{topic}}", moved_by=DrillStep.GHOST)
+_of_worst_topics = functools.partial(Signal, legend="{{topic}}", moved_by=DrillStep.ZOMBIE)
 """Makes a signal of topics: each has a series only while it is among the worst of its cluster."""
 
 TOPIC_OFFLINE = _of_worst_topics(
@@ -246,5 +246,5 @@ WORST_TOPICS_AGE = Signal(
     description="Age of the list of the worst topics; seconds, and more with very many unhealthy "
     "partitions.",
     legend="ago",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )

@@ -175,7 +175,7 @@ RESYNCS_HOUR = Signal(
     moved_by=DrillStep.BLIND,
 )
 RECONCILIATIONS_HOUR = Signal(
-    expr=grown("kcm_cluster_audits_total", "1h"),
+    expr=grown("kcm_cluster_reconciliations_total", "1h"),
     description="Finished reconciliations of the figures against ZooKeeper within an hour; one every few "
     "minutes.",
     legend="reconciliations",

@@ -57,7 +57,7 @@ class DrillStep(enum.StrEnum):
     RESTLESS = "a follower falls behind twice"
     HOLD_UP = "a broker hangs while its replicas are moved and deleted"
     UNCLEAN = "the last in-sync replica dies and an older one takes over"
-    GHOST = "the controller hangs while a broker dies"
+    ZOMBIE = "the controller hangs while a broker dies"
     IDLE = "a controller is elected that does not begin its work"
     DISK = "a log directory is lost"
     BLIND = "ZooKeeper is killed"

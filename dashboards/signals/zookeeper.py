@@ -36,7 +36,7 @@ ANSWER = Signal(
     unit="s",
     description=f"How long the watcher's ZooKeeper server took to answer the watcher; normally milliseconds. {_SCRAPED}",
     legend="answered the watcher within",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )
 LATENCY = Signal(
     expr=highest("kcm_watcher_zookeeper_latency_average_seconds"),
@@ -44,7 +44,7 @@ LATENCY = Signal(
     description="Average request latency that the server reports, since its start; normally "
     "milliseconds.",
     legend="average, as reported",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )
 LATENCY_MOST = Signal(
     expr=highest("kcm_watcher_zookeeper_latency_highest_seconds"),
@@ -58,13 +58,13 @@ SESSIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_sessions"),
     description=f"Sessions of the whole ensemble: of brokers, of the monitor and of tools. {_SCRAPED}",
     legend="sessions",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )
 CONNECTIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_connections"),
     description=f"Client connections of the watcher's ZooKeeper server. {_SCRAPED}",
     legend="connections",
-    moved_by=DrillStep.GHOST,
+    moved_by=DrillStep.ZOMBIE,
 )
 OUTSTANDING = Signal(
     expr=highest("kcm_watcher_zookeeper_outstanding_requests"),

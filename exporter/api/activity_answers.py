@@ -1,7 +1,7 @@
 """Answer what flaps, and which controller writes are due, in the API's terms.
 
 The rule: both are read from what the exporter keeps in memory. Flapping is judged by the kept events, so
-the answer says from when on events are kept. Writes due are read from every partition's state.
+the answer says from when on events are kept. Pending writes are read from every partition's state.
 """
 
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import msgspec
 
-from controller_model.insights.flapping import FLAPPING_TIMES, controller_flapping, isr_flapping
-from controller_model.insights.writes_due import WriteDue, health_of
+from controller_model.insight.flapping import FLAPPING_TIMES, controller_flapping, isr_flapping
+from controller_model.insight.pending_writes import PendingWrite, health_of
 from controller_model.records.completeness import Status
 from controller_model.records.event_records import decode_event
 from controller_model.records.events import ControllerElected, IsrShrunk
 from controller_model.records.views import ClusterView
-from exporter.api.answers import Flapping, WritesDueAnswer
+from exporter.api.answers import Flapping, PendingWritesAnswer
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 
@@ -24,7 +24,7 @@ E = TypeVar("E", IsrShrunk, ControllerElected)
 DEFAULT_WINDOW_S = 3600
 LONGEST_WINDOW_S = 7 * 24 * 3600
 
-_MOST_EVENTS = 1_000_000
+_MAX_EVENTS = 1_000_000
 """The most events that may be kept of a cluster, so the search is bounded by the events that are kept."""
 
 
@@ -38,7 +38,7 @@ def flapping_in(
         page = events.search(
             snapshot.name,
             up_to=snapshot.view.as_of,
-            most=_MOST_EVENTS,
+            most=_MAX_EVENTS,
             kinds=(kind.__name__,),
             since=now - window_ms,
         )
@@ -60,14 +60,14 @@ def flapping_in(
     )
 
 
-def writes_due_answer(
-    view: ClusterView, status: Status, writes: list[WriteDue], limit: int
-) -> WritesDueAnswer:
+def pending_writes_answer(
+    view: ClusterView, status: Status, writes: list[PendingWrite], limit: int
+) -> PendingWritesAnswer:
     """Return how many writes are due according to the view, and the first `limit` of those for partitions."""
-    return WritesDueAnswer(
+    return PendingWritesAnswer(
         health=health_of(view, status),
-        owed_since=view.writes_due.owed_since,
-        counts=view.writes_due.counts,
+        pending_since=view.pending_writes.pending_since,
+        counts=view.pending_writes.counts,
         partition_count=len(writes),
         writes=writes[:limit],
     )

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from controller_model.insights.flapping import Blame, FlappingPartition
-from controller_model.insights.loss import StopRisk
-from controller_model.insights.rebalance import AutoRebalance, Blocked, BrokerElections
-from controller_model.insights.writes_due import WriteDue
+from controller_model.insight.flapping import Blame, FlappingPartition
+from controller_model.insight.loss import StopRisk
+from controller_model.insight.pending_writes import PendingWrite
+from controller_model.insight.rebalance import AutoRebalance, Blocked, BrokerElections
 from controller_model.records.completeness import Completeness
 from controller_model.records.incidents import Incident
-from controller_model.records.predictions import ControllerHealth
+from controller_model.records.pending_writes import ControllerHealth
 from controller_model.records.views import Counts
 from exporter.partitions.partition_pages import PartitionDetail, TopicSummary
 from rehearsal.report import OutageList, RehearsedStep, Unknown
@@ -299,14 +299,14 @@ class Flapping(Answer, frozen=True, kw_only=True):
     controller_changes: Annotated[int, Meta(description="Elections of another broker.")]
 
 
-class WritesDueAnswer(Answer, frozen=True, kw_only=True):
-    """The controller writes that are due now."""
+class PendingWritesAnswer(Answer, frozen=True, kw_only=True):
+    """The controller pending writes now."""
 
     health: ControllerHealth
-    owed_since: int | None
+    pending_since: int | None
     counts: Annotated[dict[str, int], Meta(description="By kind; those without partitions too.")]
     partition_count: int
-    writes: list[WriteDue]
+    writes: list[PendingWrite]
 
 
 ANSWERS = tuple(Answer.__subclasses__())

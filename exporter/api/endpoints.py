@@ -13,11 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from controller_model.insights.writes_due import due_writes
+from controller_model.insight.pending_writes import list_pending_writes
 from controller_model.records.completeness import Completeness
 from controller_model.records.event_records import decode_event
 from exporter.api import cluster_answers
-from exporter.api.activity_answers import flapping_in, writes_due_answer
+from exporter.api.activity_answers import flapping_in, pending_writes_answer
 from exporter.api.answers import (
     AboutCluster,
     Answer,
@@ -69,7 +69,7 @@ _EVENT = "the id of an event"
 
 _NO_BROKER = "no broker {} is known"
 
-_WINDOWS_END_EVERY_MS = 10_000
+_WINDOWS_END_INTERVAL_MS = 10_000
 """Steps in which a window's end moves: all clients that ask within one share an answer."""
 
 PageOf = Callable[[ClusterSnapshot, Sequence[TopicEntry], PartitionQuery], Page]
@@ -300,20 +300,22 @@ class ApiPages:
         elections = snapshot.view.controller.elections
         found = await self._insight(
             asked,
-            ("flapping", window_s, elections, now // _WINDOWS_END_EVERY_MS),
+            ("flapping", window_s, elections, now // _WINDOWS_END_INTERVAL_MS),
             lambda s, _: flapping_in(self._events, s, now=now, window_s=window_s),
         )
         listed = found.result.partitions[: query.one("limit")]
         return found._replace(result=msgspec.structs.replace(found.result, partitions=listed))
 
-    async def writes_due(self, asked: Asked) -> Insight:
-        """Return the controller writes that are due now."""
+    async def pending_writes(self, asked: Asked) -> Insight:
+        """Return the controller pending writes now."""
         snapshot = asked.snapshot
         found = await self._insight(
-            asked, "writes due", lambda s, f: list(due_writes(s.all_partitions(), f))
+            asked, "pending writes", lambda s, f: list(list_pending_writes(s.all_partitions(), f))
         )
         status, limit = self._completeness(snapshot).status, asked.query.one("limit")
-        return found._replace(result=writes_due_answer(snapshot.view, status, found.result, limit))
+        return found._replace(
+            result=pending_writes_answer(snapshot.view, status, found.result, limit)
+        )
 
     async def _insight(self, asked: Asked, question: Hashable, compute: Compute) -> Insight:
         """Return the answer to a question about the cluster, as new as the client wants it."""

@@ -8,10 +8,9 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from controller_model.insights.cluster_facts import ClusterFacts
-from controller_model.insights.loss import Loss, StopRisk, lose, lose_each, lose_groups, safety
-from controller_model.insights.pairs import lose_pairs
-from controller_model.insights.rebalance import (
+from controller_model.insight.loss import Loss, StopRisk, lose, lose_each, lose_groups, safety
+from controller_model.insight.pairs import lose_pairs
+from controller_model.insight.rebalance import (
     AutoRebalance,
     Blocked,
     Chunk,
@@ -22,6 +21,7 @@ from controller_model.insights.rebalance import (
     next_rebalance,
     recommend,
 )
+from controller_model.kafka.cluster_facts import ClusterFacts
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.views import BrokerView
 from exporter.api.answers import (
@@ -45,7 +45,7 @@ from exporter.core.records import ClusterSnapshot
 EXAMPLES = 20
 """Most partitions named for one reason; their total number is given next to them."""
 
-MOST_PAIRS = 20
+MAX_PAIRS = 20
 """Most pairs of brokers listed, the worst first; their total number is given next to them."""
 
 _DIGEST_BYTES = 6
@@ -181,7 +181,7 @@ def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
 
 def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     """Return the worst pairs of brokers that break more together than apart, and how many such pairs there are."""
-    found = lose_pairs(snapshot.all_partitions, facts, most=MOST_PAIRS)
+    found = lose_pairs(snapshot.all_partitions, facts, most=MAX_PAIRS)
     losses = [
         loss_answer(
             pair.loss,

@@ -18,7 +18,7 @@ EVENTS_SHOWN = 50
 """Number of newest events in the answer about a cluster."""
 
 _CONTROLLER_CHANGES = (ControllerElected.__name__, ControllerVacated.__name__)
-_MOST_AT_ONCE = 500
+_MAX_AT_ONCE = 500
 """Most new events read in one step; where there are more it is cheaper to begin again."""
 
 
@@ -41,10 +41,8 @@ class NewestEvents:
         """Read the events up to those that the views have reached; return whether there was a new one."""
         if self._newest is None or self._lineage != up_to.lineage:
             return self._begin(up_to)
-        page = self._store.search(
-            self._cluster, up_to=up_to, most=_MOST_AT_ONCE, after=self._newest
-        )
-        if len(page.values) == _MOST_AT_ONCE:
+        page = self._store.search(self._cluster, up_to=up_to, most=_MAX_AT_ONCE, after=self._newest)
+        if len(page.values) == _MAX_AT_ONCE:
             return self._begin(up_to)
         self._newest = page.newer
         for event in map(_in_words, page.values):

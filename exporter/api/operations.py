@@ -158,9 +158,9 @@ OPERATIONS = (
         _limit_without_pages(100, 1000, "partitions; those that shrank most often are listed"),
     ),
     _about_cluster(
-        "writes_due",
+        "pending_writes",
         "The writes that the controller owes now, partition by partition, and what they would say.",
-        "WritesDueAnswer",
+        "PendingWritesAnswer",
         _limit_without_pages(100, 1000, "writes"),
     ),
     _about_cluster(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 from starlette.exceptions import HTTPException
 
-from controller_model.insights.cluster_facts import ClusterFacts
+from controller_model.kafka.cluster_facts import ClusterFacts
 from controller_model.records.event_records import decode_event
 from controller_model.records.events import FailoverWork
 from exporter.api.answers import RehearsalAnswer
@@ -23,7 +23,7 @@ from rehearsal.steps import RollingRestart, Step, StepError, read_step
 
 PARTITION_BYTES = 6_000
 """Memory that a rehearsal is assumed to take for each partition: up to 5 kB where all of them change."""
-MOST_WORK = 2_000_000
+MAX_WORK = 2_000_000
 """Most partitions times operations: that takes some minutes, for which other rehearsals wait."""
 _LOOKED_AT = 10
 """Number of newest failovers searched: some had no leader to write."""
@@ -60,7 +60,7 @@ def check_work(steps: Sequence[Step], snapshot: ClusterSnapshot, memory_left: in
         2 * (len(step.order) or brokers) if isinstance(step, RollingRestart) else 1
         for step in steps
     )
-    if operations * partitions > MOST_WORK:
+    if operations * partitions > MAX_WORK:
         why = f"{operations} operations on {partitions} partitions are too much at once"
         raise refuse("step", f"{why}; ask for fewer, or: {_ELSEWHERE}")
 

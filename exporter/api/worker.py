@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from controller_model.insights.cluster_facts import ClusterFacts
+from controller_model.kafka.cluster_facts import ClusterFacts
 from controller_model.kafka.ids import AsOf
 from exporter.core.records import ClusterSnapshot
 
 T = TypeVar("T")
 Compute = Callable[[ClusterSnapshot, ClusterFacts], Any]
 
-MOST_WAITING = 32
+MAX_WAITING = 32
 """Most requests that wait: for 3 s at most where all ask for pages (0.1 s each), and for longer behind
 a what-if of a very large cluster, which takes seconds."""
 KEPT = 32
@@ -64,7 +64,7 @@ class Worker:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return what the work returns; raises HTTPException 503 when too many requests wait."""
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise HTTPException(
                 503, "too many requests wait for their turn", headers={"retry-after": "1"}
             )

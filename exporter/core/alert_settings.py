@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from controller_model.insights.thresholds import THRESHOLDS, Severity, Threshold
+from controller_model.insight.thresholds import THRESHOLDS, Severity, Threshold
 from pipeline.durations import DURATION, duration_ms
 
 _SECOND_MS = 1000

@@ -29,13 +29,13 @@ _APART_MS = 500
 _BETWEEN_ANSWERS_MS = 1_500
 """Greatest age of ZooKeeper's last answer: it is asked once a second, so an older one means that an answer is missing."""
 
-_MOST_DUE = 16
+_MAX_DUE = 16
 """Most positions kept that the view has yet to reach. Where there are more, the newest replaces the last one and keeps its
 earlier time."""
 
 _DELAYS = 5
 """Newest delays kept. The smallest of them shows the clocks' difference: one record may be late, not all of them."""
-_FEWEST_DELAYS = 3
+_MIN_DELAYS = 3
 
 _TRANSITS = 16
 """Beats kept, at least `_APART_MS` apart; each beat is compared with the fastest of them. A watcher whose machine was
@@ -159,7 +159,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         if new.position <= self.position:
             return self.due
         if not self.due or new.position > self.due[-1].position:
-            if len(self.due) < _MOST_DUE:
+            if len(self.due) < _MAX_DUE:
                 return (*self.due, new)
             return (*self.due[:-1], _Due(new.position, self.due[-1].since))
         return self.due
@@ -200,7 +200,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
                 (Stage.WATCHER, self.watcher_delays),
                 (Stage.FOLD, self.fold_delays),
             )
-            if len(delays) >= _FEWEST_DELAYS
+            if len(delays) >= _MIN_DELAYS
         }
         zookeeper_ahead_ms = None if self.beat is None else self.beat.zookeeper_ahead_ms
         if zookeeper_ahead_ms is not None and Stage.WATCHER in skew:

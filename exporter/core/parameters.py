@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from pipeline.clock import parse_time
 
-MOST_VALUES = 100
+MAX_VALUES = 100
 """Most repetitions of one parameter: more than anybody types, few enough to process."""
 
 _LARGEST_INTEGER = 2**53
@@ -87,7 +87,7 @@ class Query:
                 raise refuse(name, f"longer than {known[name].longest} characters")
             given = self._given.setdefault(name, [])
             given.append(known[name].read(text))
-            if len(given) > (MOST_VALUES if known[name].many else 1):
+            if len(given) > (MAX_VALUES if known[name].many else 1):
                 raise refuse(name, "given too often")
 
     def one(self, name: str) -> Any:

@@ -11,14 +11,10 @@ from typing import Self
 
 import msgspec
 
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-    cluster_facts,
-    partitions_in,
-)
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import digest_text
+from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import (
     BrokerView,
     ClusterView,

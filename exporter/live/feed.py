@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from starlette.exceptions import HTTPException
 
-from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Stage, Status
 from exporter.api.answers import Json
@@ -30,11 +30,11 @@ from exporter.live.problems import problems_of
 from exporter.scrape.collector import Collector
 from pipeline.runtime import get_logger
 
-MOST_VIEWERS = 200
+MAX_VIEWERS = 200
 """Most open pages: more than a team has screens, and at most some 20 MB of buffers."""
-MOST_VIEWERS_OF_ONE_CLIENT = 40
+MAX_VIEWERS_OF_ONE_CLIENT = 40
 """A fifth of them, so that one client never takes all. Behind a trusted proxy each viewer is a client."""
-UPDATE_EVERY_S = 0.2
+UPDATE_INTERVAL_S = 0.2
 """How often the exporter's figures are compared with those sent: a change shows well within a second."""
 UPDATES_PER_BEAT = 5
 """Updates from beat to beat, which is a second: a beat says that the figures before it are still true."""
@@ -55,7 +55,7 @@ class LiveFeed:
         reasons: Callable[[], list[str]],
         page: str,
         thresholds: Mapping[str, Threshold] = THRESHOLDS,
-        update_every_s: float = UPDATE_EVERY_S,
+        update_every_s: float = UPDATE_INTERVAL_S,
     ) -> None:
         self._update_every_s = update_every_s
         self._collector = collector
@@ -86,13 +86,13 @@ class LiveFeed:
         `client`: the network address that connections are counted by; None: not known.
         """
         of_client = sum(client == viewer.client for viewer in self._viewers)
-        if client is not None and of_client >= MOST_VIEWERS_OF_ONE_CLIENT:
+        if client is not None and of_client >= MAX_VIEWERS_OF_ONE_CLIENT:
             raise HTTPException(
                 429, f"{of_client} pages are open from {client} already", {"retry-after": "10"}
             )
-        if len(self._viewers) >= MOST_VIEWERS:
+        if len(self._viewers) >= MAX_VIEWERS:
             raise HTTPException(
-                503, f"{MOST_VIEWERS} pages are open already", headers={"retry-after": "10"}
+                503, f"{MAX_VIEWERS} pages are open already", headers={"retry-after": "10"}
             )
         viewer = Viewer(cluster, client, is_packed=is_packed)
         self._viewers.add(viewer)

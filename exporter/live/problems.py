@@ -2,7 +2,7 @@
 
 The rule: a problem is a figure of the view as a sentence, with its start where the view knows it. Whether it is a
 problem, and whether it is critical or a warning, is decided as the alert on the same figure decides it: by the one
-table of thresholds (`controller_model.insights.thresholds`) with the installation's changes. A disabled alert has
+table of thresholds (`controller_model.insight.thresholds`) with the installation's changes. A disabled alert has
 no problem. What is no problem is not mentioned, so a page without problems is quiet.
 """
 
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from controller_model.insights.recent_leaves import WINDOW_MINUTES
-from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
-from controller_model.records.predictions import ControllerHealth
+from controller_model.records.pending_writes import ControllerHealth
+from controller_model.records.recent_leaves import WINDOW_MINUTES
 from controller_model.records.views import BrokerView, ClusterView, Failover
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.conditions import Condition
@@ -138,21 +138,23 @@ def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> P
 
 
 def _controller(case: _Case) -> Iterator[ClusterProblem]:
-    controller, due = case.view.controller, case.view.writes_due
+    controller, due = case.view.controller, case.view.pending_writes
     if case.view.log.is_denied("/controller"):
         return  # there are no figures, and so no alerts
     who = controller.id
-    is_ghost = due.verdict is ControllerHealth.GHOST
+    is_zombie = due.health is ControllerHealth.ZOMBIE
     if who < 0:
         since = controller.vacant_since
         yield from case.judged("KafkaControllerMissing", who, "There is no controller", since=since)
-    elif is_ghost:
+    elif is_zombie:
         text = f"Broker {who} is the controller and does not do its work"
-        yield from case.judged("KafkaControllerGhost", int(is_ghost), text, since=due.owed_since)
-    elif due.verdict is ControllerHealth.SLOW:
+        yield from case.judged(
+            "KafkaControllerZombie", int(is_zombie), text, since=due.pending_since
+        )
+    elif due.health is ControllerHealth.SLOW:
         text = f"The controller, broker {who}, is slow with its work"
-        yield ClusterProblem(_WARNING, text, due.owed_since)
-    if controller.failover is Failover.UNDER_WAY and not is_ghost:
+        yield ClusterProblem(_WARNING, text, due.pending_since)
+    if controller.failover is Failover.UNDER_WAY and not is_zombie:
         yield from _failover(case)
     text = "The cluster is migrating to KRaft: ZooKeeper holds less and less of it"
     yield from case.judged("KafkaMigratingToKraft", int(controller.migrating_to_kraft), text)
@@ -181,10 +183,10 @@ def _flapping(case: _Case) -> Iterator[ClusterProblem]:
         yield from case.judged(alert, times, text)
     minutes, alert = case.moment.isr_leave_minutes, "KafkaIsrFlapping"
     threshold = case.thresholds.get(alert)
-    restless = [id_ for id_, count in minutes.items() if threshold and threshold.is_met(count)]
-    if restless:
-        most = max(minutes[id_] for id_ in restless)
-        whose = f"{'broker' if len(restless) == 1 else 'brokers'} {_ids(restless)}"
+    flapping = [id_ for id_, count in minutes.items() if threshold and threshold.is_met(count)]
+    if flapping:
+        most = max(minutes[id_] for id_ in flapping)
+        whose = f"{'broker' if len(flapping) == 1 else 'brokers'} {_ids(flapping)}"
         text = (
             f"Replicas of {whose} leave ISRs again and again: in {most} of {WINDOW_MINUTES} minutes"
         )

@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from exporter.live.feed import LiveFeed
 from exporter.live.messages import GZIP_HEADER, Viewer
 
-SEND_WITHIN_S = 10.0
+SEND_TIMEOUT_S = 10.0
 """How long a viewer whose buffers are full may take to read: a phone in a tunnel."""
 
 _HEADERS = {
@@ -28,7 +28,7 @@ class EventStream(StreamingResponse):
     """A response without an end: starlette ends it when the viewer disconnects, this class when it is too slow."""
 
     def __init__(
-        self, feed: LiveFeed, viewer: Viewer, *, send_within_s: float = SEND_WITHIN_S
+        self, feed: LiveFeed, viewer: Viewer, *, send_within_s: float = SEND_TIMEOUT_S
     ) -> None:
         packing = {"content-encoding": "gzip"} if viewer.is_packed else {}
         headers = _HEADERS | packing

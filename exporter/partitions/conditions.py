@@ -8,8 +8,8 @@ shorter than the number that led an operator to it. Where min.insync.replicas is
 import enum
 from collections.abc import Callable, Iterable, Mapping
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
-from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
+from controller_model.insight.racks import has_racks_to_spread_over, in_one_rack
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.records.views import Counts
 
 Judge = Callable[[PartitionFacts, ClusterFacts], bool | None]

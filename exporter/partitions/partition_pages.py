@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts, partitions_in
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.records.view_facts import partitions_in
 from controller_model.records.views import TopicView
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot, TopicEntry
@@ -26,7 +27,7 @@ from exporter.partitions.conditions import (
     unknown_of,
 )
 
-MOST_READ = 20_000
+MAX_READ = 20_000
 """Most partitions that one request reads: about 0.1 s of work."""
 PLAIN_COST = 0.2
 """Cost of finding that a partition is plain, as a fraction of the cost of reading one."""
@@ -126,7 +127,7 @@ def partitions_page(
     items: list[PartitionDetail] = []
     read = 0.0
     for entry in _from(entries, topic, query):
-        if read >= MOST_READ:
+        if read >= MAX_READ:
             return Page(items, f"{topic}/{partition}")
         view = entry.decode()
         if not view.partitions or (view.name == topic and view.partitions[-1] <= partition):
@@ -139,7 +140,7 @@ def partitions_page(
         for each in partitions_in(view):
             if view.name == topic and each.partition <= partition:
                 continue
-            if len(items) == query.limit or read >= MOST_READ:
+            if len(items) == query.limit or read >= MAX_READ:
                 return Page(items, f"{topic}/{partition}")
             read += 1
             topic, partition = each.topic, each.partition
@@ -161,7 +162,7 @@ def topics_page(
     for name, chunks in groupby(_from(entries, last or "", query), key=lambda e: e.name):
         if name == query.after:
             continue
-        if len(items) == query.limit or read >= MOST_READ:
+        if len(items) == query.limit or read >= MAX_READ:
             return Page(items, last)
         last = name
         views = [chunk.decode() for chunk in chunks]

@@ -7,7 +7,8 @@ learn that nothing fits. What a topic's name or a whole chunk already decides is
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from controller_model.insights.cluster_facts import ClusterFacts, partitions_in
+from controller_model.kafka.cluster_facts import ClusterFacts
+from controller_model.records.view_facts import partitions_in
 from controller_model.records.views import TopicView
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.conditions import none_counted

@@ -1,6 +1,6 @@
 """Find the worst topics of each cluster for the dashboards: those with partitions offline, under min ISR, under-replicated.
 
-The rule: at most `MOST_TOPICS` for each cluster, so that the series stay few, and no other figure is delayed. A
+The rule: at most `MAX_TOPICS` for each cluster, so that the series stay few, and no other figure is delayed. A
 separate thread reads the partitions of the topics that changed, only while the cluster's totals are not zero, and
 pauses in proportion to how long a search took. So these figures may be older than the others, and carry their own
 time. The thread also counts the partitions that have all their replicas in one rack.
@@ -14,18 +14,19 @@ from heapq import nsmallest
 from itertools import groupby
 from typing import NamedTuple, Self
 
-from controller_model.insights.cluster_facts import ClusterFacts, partitions_in
-from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
+from controller_model.insight.racks import has_racks_to_spread_over, in_one_rack
+from controller_model.kafka.cluster_facts import ClusterFacts
 from controller_model.metrics.metric import TopicTrouble, WorstTopics
+from controller_model.records.view_facts import partitions_in
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.conditions import is_under_replicated
 from exporter.partitions.partition_pages import is_plain
 from pipeline.runtime import get_logger
 
-MOST_TOPICS = 20
+MAX_TOPICS = 20
 """Most topics of a cluster: each has three series; the API's pages list the others."""
 
-SEARCH_EVERY_S = 2.0
+SEARCH_INTERVAL_S = 2.0
 REST = 19
 """Pause after a search, as a multiple of the processor time that it took: so it takes at most a twentieth of a core."""
 
@@ -101,7 +102,7 @@ class WorstTopicsSearch:
             led.update(judged.led_short)
         found = [each.trouble for each in self._judged.values() if any(each.trouble[1:])]
         return WorstTopics(
-            topics=tuple(nsmallest(MOST_TOPICS, found, key=_worst_first)),
+            topics=tuple(nsmallest(MAX_TOPICS, found, key=_worst_first)),
             led_short=tuple((broker, led[broker]) for broker in sorted(view.brokers_live)),
             one_rack=self._one_rack.of(snapshot),
         )
@@ -191,7 +192,7 @@ class WorstTopicsThread:
     def _run(self) -> None:
         rest_s = 0.0
         try:
-            while not self._stop.wait(max(rest_s, SEARCH_EVERY_S)):
+            while not self._stop.wait(max(rest_s, SEARCH_INTERVAL_S)):
                 began = time.thread_time()
                 self._search()
                 rest_s = REST * (time.thread_time() - began)

@@ -8,12 +8,12 @@ cluster that depend on the time; the rest is one join of cached bytes, itself ca
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from controller_model.insights.rebalance import next_check_at
-from controller_model.insights.recent_elections import within_windows
-from controller_model.insights.recent_leaves import within_window
+from controller_model.insight.rebalance import next_check_at
 from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
 from controller_model.metrics.metric import Metric, Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
+from controller_model.records.recent_elections import within_windows
+from controller_model.records.recent_leaves import within_window
 from controller_model.records.views import BrokerView
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from controller_model.insights.cluster_facts import PartitionFacts, partitions_in
+from controller_model.kafka.cluster_facts import PartitionFacts
 from controller_model.metrics.metric import Metric, Sample
+from controller_model.records.view_facts import partitions_in
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.core.render import Format, header, lines
 from exporter.partitions.conditions import is_under_replicated

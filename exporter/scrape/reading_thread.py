@@ -32,7 +32,7 @@ from pipeline.topics import EnsuredTopics, ensure_topics
 _READ_TIMEOUT_S = 0.1
 """How long a poll waits for a first record, and so how soon a stop or a probe's answer is noticed."""
 
-_PROBE_EVERY_S = 1.0
+_PROBE_INTERVAL_S = 1.0
 """Time between two probes: a third of what makes the exporter late, and rare enough to cost nothing."""
 
 _CLOSE_TIMEOUT_S = 6.0
@@ -138,7 +138,7 @@ class ReadingThread:
         probe = TopicProbe(
             self._settings,
             topics,
-            every_s=_PROBE_EVERY_S,
+            every_s=_PROBE_INTERVAL_S,
             ends_of=read,
             newest_of=[topics.names.changes],
             clock=self._state.steady,

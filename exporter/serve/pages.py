@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from exporter.api.endpoints import ApiPages, Handler
 from exporter.api.responses import json_response
 from exporter.api.worker import Worker

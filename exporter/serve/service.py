@@ -22,7 +22,7 @@ from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, get_logger
 from pipeline.web import WebOptions
 
-_CHECK_EVERY_S = 0.2
+_CHECK_INTERVAL_S = 0.2
 """How soon the end of a thread is noticed."""
 
 
@@ -53,7 +53,7 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
         log.info("serving", url=server.url, kafka=settings.bootstrap_servers)
         reader.start()
         try:
-            while not stop.wait(_CHECK_EVERY_S):
+            while not stop.wait(_CHECK_INTERVAL_S):
                 _check(reader, server, worst)
         finally:
             reader.close()

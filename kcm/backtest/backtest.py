@@ -19,7 +19,7 @@ from kcm.backtest.history import Window, record
 from kcm.backtest.prometheus import HistoryServer
 from kcm.backtest.report import BackTest
 from kcm.backtest.rules import read_rules
-from kcm.cli.exits import NOT_SO
+from kcm.cli.exits import EXIT_CONDITION_FALSE
 from kcm.cli.options import Options, with_options
 from kcm.history.log_source import ClusterName, FromTopic, LogFiles, open_log
 from kcm.history.options import NAMES, ReplaySettings, load_replay
@@ -143,7 +143,7 @@ def backtest(
             print_json(report.as_json(result))
         else:
             console(PIPE_WIDTH).print(report.as_text(result), soft_wrap=True)
-    return NOT_SO if check and result.unnoticed else 0
+    return EXIT_CONDITION_FALSE if check and result.unnoticed else 0
 
 
 def _interval(option: str, text: str) -> int:

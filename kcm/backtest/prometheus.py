@@ -22,8 +22,8 @@ from kcm.processes.prometheus import DIRECTLY, program_of_prometheus, why_not_re
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import KcmError, UnreachableError
 
-QUERY_WITHIN_S = 600.0
-MOST_STEPS = 10_000
+QUERY_TIMEOUT_S = 600.0
+MAX_STEPS = 10_000
 """Points of one range query: Prometheus answers 11,000 at most."""
 
 Samples = dict[int, str]
@@ -71,7 +71,7 @@ class HistoryServer(Process):
             "--storage.tsdb.retention.time=100y",
             f"--web.listen-address={self.url.removeprefix('http://')}",
             f"--query.lookback-delta={lookback_ms}ms",
-            f"--query.timeout={QUERY_WITHIN_S:.0f}s",
+            f"--query.timeout={QUERY_TIMEOUT_S:.0f}s",
             "--log.level=warn",
         ]
         super().__init__(supervisor, "prometheus", argv)
@@ -89,8 +89,8 @@ class HistoryServer(Process):
     def evaluate(self, query: str, moments: range) -> Series:
         """Return the values of an expression at moments in milliseconds; raises QueryError."""
         found: Series = {}
-        for start in range(0, len(moments), MOST_STEPS):
-            chosen = moments[start : start + MOST_STEPS]
+        for start in range(0, len(moments), MAX_STEPS):
+            chosen = moments[start : start + MAX_STEPS]
             for labels, samples in self._ask(query, chosen):
                 found.setdefault(tuple(sorted(labels.items())), {}).update(samples)
         return found
@@ -104,7 +104,7 @@ class HistoryServer(Process):
         }
         body = urllib.parse.urlencode(asked).encode()
         try:
-            with DIRECTLY.open(f"{self.url}/api/v1/query_range", body, QUERY_WITHIN_S) as answer:
+            with DIRECTLY.open(f"{self.url}/api/v1/query_range", body, QUERY_TIMEOUT_S) as answer:
                 decoded = _decoder.decode(answer.read())
         except urllib.error.HTTPError as error:
             with error:

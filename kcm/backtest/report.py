@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from controller_model.insights.wording import counted, duration
+from controller_model.insight.wording import counted, duration
 from controller_model.records.incidents import Incident
 from kcm.backtest.evaluation import Evaluated, FiredAlert
 from kcm.backtest.history import ScrapedHistory

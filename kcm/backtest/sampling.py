@@ -23,7 +23,7 @@ from exporter.scrape.collector import Collector
 from pipeline.runtime import UsageError
 from pipeline.topic_records import Record
 
-MOST_SCRAPES = 50_000
+MAX_SCRAPES = 50_000
 """More than the seven days at 15 s that <prefix>.changes holds."""
 
 _LINEAGE = "backtest"
@@ -109,9 +109,9 @@ class ScrapeSampler:
             self._collector.update([changed], self._views.clusters)
 
     def _scrape(self, at: int) -> None:
-        if len(self.moments) >= MOST_SCRAPES:
+        if len(self.moments) >= MAX_SCRAPES:
             raise UsageError(
-                f"the history has more than {MOST_SCRAPES} scrapes: give --from and --to, or a longer "
+                f"the history has more than {MAX_SCRAPES} scrapes: give --from and --to, or a longer "
                 "--scrape-interval"
             )
         self._first_at = at if self._first_at is None else self._first_at

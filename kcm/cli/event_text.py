@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller_model.insights.wording import counted
+from controller_model.insight.wording import counted
 
 NOT_SHOWN = {
     "kind",

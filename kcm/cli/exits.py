@@ -16,7 +16,7 @@ from pipeline.runtime import KcmError
 
 UNEXPECTED = 1
 BAD_USE = 2
-NOT_SO = 6
+EXIT_CONDITION_FALSE = 6
 """A check failed, or its result cannot be known now."""
 NOT_CONFIRMED = 7
 """A command printed what it would do and was not confirmed: `kcm elect` by --confirm, `kcm forget` by an answer."""

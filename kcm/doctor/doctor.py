@@ -15,7 +15,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from exporter.core.config import ExportSettings
-from kcm.cli.exits import NOT_SO
+from kcm.cli.exits import EXIT_CONDITION_FALSE
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import AllSettings, load_all
 from kcm.cli.text import printable
@@ -100,7 +100,7 @@ def doctor(
         else:
             for line in lines(findings, coloured=sys.stdout.isatty()):
                 sys.stdout.write(f"{line}\n")
-    return NOT_SO if any(finding.level is Level.FAIL for finding in findings) else 0
+    return EXIT_CONDITION_FALSE if any(finding.level is Level.FAIL for finding in findings) else 0
 
 
 def lines(findings: Iterable[Finding], *, coloured: bool) -> Iterable[str]:

@@ -30,7 +30,7 @@ PROVEN_MS = 15 * 60 * 1000
 """Reconciliations come every 5 minutes; after three the proof is overdue."""
 _DATE_STEP_MS = 1_000
 """HTTP's Date counts whole seconds."""
-_MOST_PATHS = 5
+_MAX_PATHS = 5
 """How many of the paths that the watcher may not read a line names."""
 _READ_LATE_MS = 5_000
 """A change that the watcher saw by so much later may have been read late, after a resync."""
@@ -206,8 +206,8 @@ def _watcher(name: str, answer: Json, now: int) -> Finding:
     if skewed := _skewed("watcher", answer):
         return warn(about, f"{summary}; {skewed}", "set the clocks by NTP")
     if log["denied"]:
-        listed = printable(", ".join(log["denied"][:_MOST_PATHS]))
-        unnamed = len(log["denied"][_MOST_PATHS:]) + log["denied_more"]
+        listed = printable(", ".join(log["denied"][:_MAX_PATHS]))
+        unnamed = len(log["denied"][_MAX_PATHS:]) + log["denied_more"]
         more = f" and {unnamed} more" if unnamed else ""
         return warn(about, f"{summary}; not readable: {listed}{more}", "give it READ there")
     if log["session"] != SessionState.CONNECTED:

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from controller_model.insights.wording import counted
+from controller_model.insight.wording import counted
 from kcm.cli.text import printable
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from pipeline.kafka_errors import reason_of

@@ -15,9 +15,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from controller_model.insights.wording import counted
+from controller_model.insight.wording import counted
 from controller_model.records.decoding import DECODING_ERRORS
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
 from kcm.cli.text import printable
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from zk_source.config import WatchSettings
@@ -174,7 +174,7 @@ class _Reader:
             yield warn(
                 "migration",
                 "the cluster is being migrated to KRaft",
-                "vacancy, liveness and ghost are unknown until it has ended or was rolled back",
+                "vacancy, liveness and zombie are unknown until it has ended or was rolled back",
             )
 
     def _data(self, path: str) -> bytes | None:

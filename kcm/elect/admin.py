@@ -19,7 +19,7 @@ from pipeline.settings import check_hosts
 
 NOT_NEEDED = "ELECTION_NOT_NEEDED"
 """Kafka's error for a partition that its preferred replica leads already."""
-_ANSWER_WITHIN_S = 5.0
+_ANSWER_TIMEOUT_S = 5.0
 _KEY = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+|debug|log_level|retries")
 """The form of a librdkafka property's name; any other text may be a mistyped secret."""
 _LEAST_SECRET = 3
@@ -65,7 +65,7 @@ class Elections:
     def cluster_id(self) -> str:
         """Return the cluster's id; raises UnreachableError."""
         try:
-            future = self._admin.describe_cluster(request_timeout=_ANSWER_WITHIN_S)
+            future = self._admin.describe_cluster(request_timeout=_ANSWER_TIMEOUT_S)
             return str(future.result().cluster_id)
         except ck.KafkaException as error:
             self._admin.poll(0)  # delivers the client's errors

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from controller_model.insights.wording import counted
+from controller_model.insight.wording import counted
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.exits import NOT_CONFIRMED, STOPPED
@@ -32,7 +32,7 @@ from pipeline.settings import PipelineSettings, check_hosts, load
 
 CHUNK = 100
 """Partitions elected at a time: what one request moves, and what one surprise can affect."""
-MOST_AT_ONCE = 500
+MAX_AT_ONCE = 500
 _NOT_NAMED = "grade       cannot name these elections: give --pipeline-servers, or --config"
 
 Brokers = Annotated[
@@ -59,7 +59,7 @@ ChunkSize = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        max=MOST_AT_ONCE,
+        max=MAX_AT_ONCE,
         help="Number of partitions that are elected at a time.",
     ),
 ]

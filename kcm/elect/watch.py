@@ -12,7 +12,7 @@ from controller_model.kafka.ids import TopicPartition
 from kcm.cli.text import printable
 from kcm.queries.api_client import PAGE, ExporterApi, cluster_path
 
-MOST_TOPICS = 20
+MAX_TOPICS = 20
 """Up to so many topics are read one by one; for more, the list of all wrongly led partitions is read."""
 NAMED = 5
 """Partitions that are named; the others are only counted."""
@@ -63,7 +63,7 @@ class ClusterWatch:
     def led_wrong(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Return those of the partitions that a replica other than the preferred one leads now."""
         topics = sorted({partition.topic for partition in partitions})
-        asked = topics if len(topics) <= MOST_TOPICS else [None]
+        asked = topics if len(topics) <= MAX_TOPICS else [None]
         # Kafka also counts a preferred replica that is still being added, even where it leads.
         found = {
             _name(each)

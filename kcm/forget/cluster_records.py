@@ -23,7 +23,7 @@ from pipeline.topics import REQUEST_TIMEOUT_S, TopicNames
 _SILENT_FOR_AT_MOST_S = 60.0
 """A broker that sends nothing for so long, while there is more to read, counts as down."""
 
-_WRITTEN_WITHIN_S = 30.0
+_WRITTEN_TIMEOUT_S = 30.0
 
 
 class PublishedCluster(NamedTuple):
@@ -110,7 +110,7 @@ def take_back(
     # The cluster's own key first: an exporter that reads its null drops the others as well.
     own = cluster_key(cluster)
     views = [own, *(key for key in keys if key != own)]
-    writer = RecordWriter(settings, within_s=_WRITTEN_WITHIN_S)
+    writer = RecordWriter(settings, within_s=_WRITTEN_TIMEOUT_S)
     try:
         writer.write(names.changes, partition, [NewRecord(cluster, None)])
         writer.write(names.views, partition, [NewRecord(key, None) for key in views])

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from controller_model.insights.wording import counted
+from controller_model.insight.wording import counted
 from controller_model.kafka.ids import partition_of
 from controller_model.records.completeness import LATE_MS
 from kcm.cli.exits import NOT_CONFIRMED

@@ -15,7 +15,7 @@ from kcm.history.options import place_text, position_text
 from kcm.history.replay_input import Line
 from pipeline.runtime import UsageError
 
-MOST_DAMAGE_SHOWN = 20
+MAX_DAMAGE_SHOWN = 20
 """Lines about damage; for a file that is no log at all, only the place where reading stops is printed."""
 
 EventSink = Callable[[str, Sequence[AnyEvent]], None]
@@ -89,10 +89,10 @@ class ReplayRun:
         return self.replay.cluster is None or not names or not names.isdisjoint(ours)
 
     def _note_damage(self, line: Line, loose: LooseLine) -> None:
-        if self.damaged < MOST_DAMAGE_SHOWN or line.damage:
+        if self.damaged < MAX_DAMAGE_SHOWN or line.damage:
             count = f"{loose.unreadable} records: " if loose.unreadable > 1 else ""
             self._warn(f"{line.place}: unreadable, skipped: {count}{loose.reason}")
-        elif self.damaged == MOST_DAMAGE_SHOWN:
+        elif self.damaged == MAX_DAMAGE_SHOWN:
             self._warn(f"{line.place}: more that is unreadable is counted only")
         self.damaged += 1
         self._pass_on(

@@ -14,18 +14,18 @@ from rich.text import Text
 
 from controller_model.history.snapshot import PartitionSnapshot, Snapshot
 from controller_model.history.snapshot_diff import Difference, SnapshotDiff
-from controller_model.insights.wording import counted
+from controller_model.insight.wording import counted
 from controller_model.records.events import AnyEvent
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
 from kcm.history.options import place_text, position_text
 
-MOST_BROKERS = 30
+MAX_BROKERS = 30
 """Rows of brokers on one screen; brokers that are gone come first."""
-MOST_PARTITIONS = 10
+MAX_PARTITIONS = 10
 """Abnormal partitions that are listed."""
-MOST_DIFFERENCES = 200
+MAX_DIFFERENCES = 200
 """Lines of differences that are printed."""
 _THING_DEPTHS = {2, 4}
 """Lengths of the paths in a snapshot that lead to a topic, a broker, or a topic's partition."""
@@ -68,10 +68,10 @@ def diff_lines(difference: SnapshotDiff) -> Iterator[str]:
         (subject, list(group))
         for subject, group in itertools.groupby(difference.differences, key=_subject)
     ]
-    for subject, group in groups[:MOST_DIFFERENCES]:
+    for subject, group in groups[:MAX_DIFFERENCES]:
         yield printable(f"{subject}: {', '.join(map(_change, group))}")
-    if len(groups) > MOST_DIFFERENCES:
-        yield f"... and {len(groups) - MOST_DIFFERENCES} more; --json has them all"
+    if len(groups) > MAX_DIFFERENCES:
+        yield f"... and {len(groups) - MAX_DIFFERENCES} more; --json has them all"
 
 
 def _head(snapshot: Snapshot) -> Text:
@@ -117,7 +117,7 @@ def _brokers(snapshot: Snapshot) -> PlainTable:
         "imbalance", left=("live",),
     )  # fmt: skip
     order = sorted(snapshot.brokers.items(), key=lambda item: (item[1].live, item[0]))
-    for broker, facts in order[:MOST_BROKERS]:
+    for broker, facts in order[:MAX_BROKERS]:
         table.add(
             str(broker),
             "yes" if facts.live else "NO",
@@ -129,7 +129,7 @@ def _brokers(snapshot: Snapshot) -> PlainTable:
             f"{facts.imbalance_ratio:.1%}",
             style="" if facts.live else "bold red",
         )
-    table.add_more(len(order) - MOST_BROKERS)
+    table.add_more(len(order) - MAX_BROKERS)
     return table
 
 
@@ -144,11 +144,11 @@ def _abnormal(snapshot: Snapshot) -> Iterator[str]:
             if complaint is not None:
                 found.append((complaint, f"{name}-{partition}", facts))
     found.sort(key=lambda entry: entry[0])
-    for (_, what), name, facts in found[:MOST_PARTITIONS]:
+    for (_, what), name, facts in found[:MAX_PARTITIONS]:
         isr = "none" if facts.isr is None else _list(facts.isr)
         yield f"{what:<16} {name}: leader {facts.leader}, ISR {isr} of {_list(facts.replicas)}"
-    if len(found) > MOST_PARTITIONS:
-        yield f"... and {len(found) - MOST_PARTITIONS} more; --json has them all"
+    if len(found) > MAX_PARTITIONS:
+        yield f"... and {len(found) - MAX_PARTITIONS} more; --json has them all"
 
 
 def _complaint(facts: PartitionSnapshot) -> tuple[int, str] | None:
@@ -195,8 +195,8 @@ def _facts(thing: Any) -> str:
 
 
 def _some_partitions(partitions: Sequence[Any]) -> str:
-    shown = " ".join(f"{topic}-{partition}" for topic, partition in partitions[:MOST_PARTITIONS])
-    more = " ..." if len(partitions) > MOST_PARTITIONS else ""
+    shown = " ".join(f"{topic}-{partition}" for topic, partition in partitions[:MAX_PARTITIONS])
+    more = " ..." if len(partitions) > MAX_PARTITIONS else ""
     return f" ({shown}{more})"
 
 

@@ -19,9 +19,9 @@ The time is longer than any pause from which each part has been shown to recover
 """
 EVERY_S = 5.0
 """How often a part is asked; its metrics are in memory."""
-ANSWER_WITHIN_S = 15.0
+ANSWER_TIMEOUT_S = 15.0
 """After this it is asked again, on another connection: a bug may lose a single request."""
-_MOST_STEP_S = 5.0
+_MAX_STEP_S = 5.0
 """The most time that one step may count: its caller may wait two seconds for an answer of the exporter."""
 
 _UNDER_WAY = {0, errno.EINPROGRESS, errno.EAGAIN}
@@ -54,8 +54,8 @@ class HealthWatch:
             self.forget()
             self._next_at = now + EVERY_S
             return
-        self.silent_s += min(passed_s, _MOST_STEP_S)
-        if now - self._asked_at >= ANSWER_WITHIN_S:
+        self.silent_s += min(passed_s, _MAX_STEP_S)
+        if now - self._asked_at >= ANSWER_TIMEOUT_S:
             self._asked.close()
             self._ask(now)
 

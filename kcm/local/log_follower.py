@@ -15,7 +15,7 @@ from controller_model.records.decoding import DECODING_ERRORS
 
 REPEAT_AFTER_S = 60.0
 """How soon the same warning of the same part is shown again."""
-MOST_READ_BYTES = 1 << 20
+MAX_READ_BYTES = 1 << 20
 """How much of a log is read at once: more than a part writes between two readings."""
 _IMPORTANT = {"warning", "error", "critical"}
 _NOT_SHOWN = {"event", "level", "timestamp", "part", "exception", "stack"}
@@ -54,7 +54,7 @@ class LogFollower:
                     self._position = 0
                     self._rest = b""
                 log.seek(self._position)
-                new = log.read(MOST_READ_BYTES)
+                new = log.read(MAX_READ_BYTES)
         except OSError:
             return []
         self._position += len(new)

@@ -28,14 +28,14 @@ from pipeline.runtime import (
 BROKER = "the pipeline's Kafka"
 HEALTHY_AFTER_S = 60.0
 """A process that ran for this long is restarted at once when it dies, as after its first death."""
-MOST_BROKER_DEATHS = 3
+MAX_BROKER_DEATHS = 3
 """Deaths in a row of the embedded broker before `kcm up` gives up: the broker's log says why."""
 
 _FINAL: dict[int, type[KcmError]] = {
     each.exit_code: each for each in (UsageError, ConflictError, EnvironmentProblemError)
 }
 _FIRST_RESTART_S = 0.5
-_MOST_RESTART_S = 30.0
+_MAX_RESTART_S = 30.0
 
 
 class _RestartState:
@@ -45,7 +45,7 @@ class _RestartState:
         self.started_at = now
         self.restart_at: float | None = None
         self.deaths = 0
-        self.pause = Backoff(first_s=_FIRST_RESTART_S, most_s=_MOST_RESTART_S)
+        self.pause = Backoff(first_s=_FIRST_RESTART_S, most_s=_MAX_RESTART_S)
 
 
 class ProcessRestarter:
@@ -128,7 +128,7 @@ class ProcessRestarter:
     def _check_final(self, name: str, process: Process, state: _RestartState) -> None:
         code = process.exit_code
         if name == BROKER:
-            if state.deaths >= MOST_BROKER_DEATHS:
+            if state.deaths >= MAX_BROKER_DEATHS:
                 process.check()
             return
         if code in self._final:

@@ -10,7 +10,7 @@ import urllib.request
 from pipeline.runtime import EnvironmentProblemError
 
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-_READY_WITHIN_S = 1.0
+_READY_TIMEOUT_S = 1.0
 """A healthy server answers in a few milliseconds."""
 
 
@@ -28,7 +28,7 @@ def why_not_ready(url: str) -> str | None:
     """Return None when the server is ready, else why it is not known to be."""
     ready = f"{url}/-/ready"
     try:
-        DIRECTLY.open(ready, timeout=_READY_WITHIN_S).close()
+        DIRECTLY.open(ready, timeout=_READY_TIMEOUT_S).close()
     except (OSError, http.client.HTTPException) as error:
         return f"{ready}: {error}"
     return None

@@ -30,7 +30,7 @@ from pipeline.runtime import (
 )
 
 DEFAULT_URL = f"http://127.0.0.1:{EXPORTER_PORT}"
-ANSWER_WITHIN_S = 30.0
+ANSWER_TIMEOUT_S = 30.0
 """Most answers take milliseconds; at 200,000 partitions the first what-if takes seconds."""
 PAGE = 1000
 """Items in one answer of a list: the most that the exporter gives of any."""
@@ -58,7 +58,7 @@ class ExporterApi:
     """A client of one exporter."""
 
     def __init__(
-        self, url: str, http_config: Path | None = None, *, within_s: float = ANSWER_WITHIN_S
+        self, url: str, http_config: Path | None = None, *, within_s: float = ANSWER_TIMEOUT_S
     ) -> None:
         """Take the exporter's address, its client configuration and its time to answer; raises UsageError."""
         try:

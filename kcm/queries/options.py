@@ -32,7 +32,7 @@ EXPORTER_VARIABLE = "KCM_EXPORTER"
 HTTP_CONFIG_VARIABLE = "KCM_HTTP_CONFIG_FILE"
 PIPE_WIDTH = 1000
 """Columns where no terminal limits them: a line is never broken for a program that reads it."""
-COMPLETED_WITHIN_S = 0.5
+COMPLETED_TIMEOUT_S = 0.5
 """How long completion by the Tab key may take."""
 
 Exporter = Annotated[
@@ -65,7 +65,7 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     url = context.params.get("exporter") or DEFAULT_URL
     try:
         config = context.params.get("http_config_file")
-        names = ExporterApi(url, config, within_s=COMPLETED_WITHIN_S).cluster_names()
+        names = ExporterApi(url, config, within_s=COMPLETED_TIMEOUT_S).cluster_names()
     except KcmError:
         return []
     return [name for name in names if name.startswith(incomplete)]

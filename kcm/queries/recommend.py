@@ -16,10 +16,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from controller_model.insights.rebalance import PARTITIONS_PER_CHUNK
-from controller_model.insights.wording import counted
+from controller_model.insight.rebalance import PARTITIONS_PER_CHUNK
+from controller_model.insight.wording import counted
 from kcm.cli.event_text import event_text
-from kcm.cli.exits import NOT_SO, NOTHING_TO_ELECT
+from kcm.cli.exits import EXIT_CONDITION_FALSE, NOTHING_TO_ELECT
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import printable, time_text, warn
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
@@ -49,7 +49,7 @@ AsElectionFile = Annotated[
     typer.Option(
         "--json",
         help=f"Print the file that kafka-leader-election.sh takes, with at most {PARTITIONS_PER_CHUNK} "
-        f"partitions. Exits with {NOTHING_TO_ELECT} if there is nothing to elect, with {NOT_SO} if the figures are "
+        f"partitions. Exits with {NOTHING_TO_ELECT} if there is nothing to elect, with {EXIT_CONDITION_FALSE} if the figures are "
         "not live.",
     ),
 ]
@@ -117,7 +117,7 @@ def _give_files(found: RecommendedElections, folder: Path | None) -> int:
     if not count:
         warn("nothing to elect")
     if found.first["completeness"]["status"] != "live":
-        return NOT_SO
+        return EXIT_CONDITION_FALSE
     return 0 if count else NOTHING_TO_ELECT
 
 

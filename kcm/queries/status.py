@@ -19,11 +19,11 @@ from kcm.queries.options import (
     print_json,
     printing,
 )
-from kcm.queries.status_text import MOST_PARTITIONS, fleet, screen
+from kcm.queries.status_text import MAX_PARTITIONS, fleet, screen
 from pipeline.clock import clock_ms
 
 POLL_INTERVAL_S = 1.0
-MOST_BROKERS = 1000
+MAX_BROKERS = 1000
 ABNORMAL = ("offline", "under-min-isr", "under-replicated")
 """What is listed on the screen, the worst first."""
 
@@ -64,7 +64,7 @@ def read_status(api: ExporterApi, cluster: str | None) -> Any:
             return {"clusters": clusters}
     name = api.choose(cluster)
     answer = api.get(cluster_path(name))
-    brokers = api.pages(cluster_path(name, "/brokers"), "brokers", most=MOST_BROKERS)
+    brokers = api.pages(cluster_path(name, "/brokers"), "brokers", most=MAX_BROKERS)
     more = {"brokers": list(brokers), "abnormal": _abnormal(api, name, answer["counts"])}
     return ApiAnswer({**answer, **more}, api.url)
 
@@ -78,7 +78,7 @@ def shown(answer: Any, now_ms: int) -> RenderableType:
 
 def _abnormal(api: ExporterApi, cluster: str, counts: dict[str, int]) -> list[Any]:
     found: dict[tuple[str, int], Any] = {}
-    path, most = cluster_path(cluster, "/partitions"), MOST_PARTITIONS + 1
+    path, most = cluster_path(cluster, "/partitions"), MAX_PARTITIONS + 1
     for condition in ABNORMAL:
         if counts[condition.replace("-", "_")]:
             for each in api.pages(path, "partitions", most=most, filter=condition):

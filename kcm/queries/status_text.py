@@ -16,11 +16,11 @@ from kcm.cli.text import known, printable, time_text
 from kcm.queries.api_client import Json
 from kcm.queries.options import ago, blame, lasting
 
-MOST_BROKERS = 30
+MAX_BROKERS = 30
 """Rows of brokers on one screen; unhealthy ones come first."""
-MOST_PARTITIONS = 8
+MAX_PARTITIONS = 8
 """Abnormal partitions that are listed."""
-MOST_EVENTS = 8
+MAX_EVENTS = 8
 _GOOD = "bold green"
 _BAD = "bold red"
 _DOUBTFUL = "bold yellow"
@@ -56,11 +56,11 @@ def screen(answer: Json, partitions: Sequence[Json], now_ms: int) -> RenderableT
     parts: list[RenderableType] = [_head(answer, now_ms), _figures(answer["counts"])]
     parts += [Text(), _brokers(answer["brokers"], now_ms)]
     if partitions:
-        parts += [Text(), *map(_partition_line, partitions[:MOST_PARTITIONS])]
-        if len(partitions) > MOST_PARTITIONS:
+        parts += [Text(), *map(_partition_line, partitions[:MAX_PARTITIONS])]
+        if len(partitions) > MAX_PARTITIONS:
             parts.append(Text("... and more; kcm status --json lists them"))
     if answer["events"]:
-        parts += [Text(), *(Text(event_line(e)) for e in reversed(answer["events"][:MOST_EVENTS]))]
+        parts += [Text(), *(Text(event_line(e)) for e in reversed(answer["events"][:MAX_EVENTS]))]
     return Group(*parts)
 
 
@@ -102,14 +102,14 @@ def _badness(cluster: Json) -> tuple[Any, ...]:
 
 def _head(answer: Json, now_ms: int) -> Text:
     text = Text(f"cluster     {printable(answer['name'])}: figures are ")
-    verdict = answer["completeness"]
-    status = verdict["status"]
+    completeness = answer["completeness"]
+    status = completeness["status"]
     text.append(status, style=_STATUS_STYLES.get(status, _DOUBTFUL))
     if status != "live":
-        text.append(blame(verdict, now_ms))
+        text.append(blame(completeness, now_ms))
         reason = answer["log"]["incomplete_reason"]
         text.append(f" ({printable(reason)})" if reason else "")
-    proven = verdict["verified_at"]
+    proven = completeness["verified_at"]
     text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
     text.append("\ncontroller  ")
     _controller(text, answer, now_ms)
@@ -139,10 +139,10 @@ def _controller(text: Text, answer: Json, now_ms: int) -> None:
         text.append(lasting(controller["elected_at"], now_ms))
     epoch = "not known" if controller["epoch"] is None else controller["epoch"]
     text.append(f", epoch {epoch}, {controller['elections']} elections")
-    verdict = answer["writes_due"]["verdict"]
+    health = answer["pending_writes"]["health"]
     text.append("; its work: ")
-    style = {"ghost": _BAD, "slow": _DOUBTFUL}.get(verdict, "")
-    text.append(verdict.replace("_", " "), style=style)
+    style = {"zombie": _BAD, "slow": _DOUBTFUL}.get(health, "")
+    text.append(health.replace("_", " "), style=style)
     text.append(f"; failover work: {controller['failover'].replace('_', ' ')}")
     if controller["failover_last_ms"] is not None:
         text.append(f", the last took {controller['failover_last_ms'] / 1000:.1f} s")
@@ -169,7 +169,7 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
         "safe to stop", cut=("broker",),
     )  # fmt: skip
     order = sorted(brokers, key=lambda b: (b["live"], b["safe_to_stop"]["safe"] is True, b["id"]))
-    for broker in order[:MOST_BROKERS]:
+    for broker in order[:MAX_BROKERS]:
         table.add(
             f"{broker['id']} {printable(broker['host'] or '')}",
             "yes" if broker["live"] else "NO",
@@ -182,7 +182,7 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
             _safety(broker),
             style="" if broker["live"] else _BAD,
         )
-    table.add_more(len(order) - MOST_BROKERS)
+    table.add_more(len(order) - MAX_BROKERS)
     return table
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kcm.cli.exits import NOT_KNOWN, NOT_SO
+from kcm.cli.exits import EXIT_CONDITION_FALSE, NOT_KNOWN
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
@@ -37,7 +37,7 @@ CheckSafe = Annotated[
     bool,
     typer.Option(
         "--check",
-        help=f"For scripts: exit with {NOT_SO} unless live figures show that nothing would break, and with "
+        help=f"For scripts: exit with {EXIT_CONDITION_FALSE} unless live figures show that nothing would break, and with "
         f"{NOT_KNOWN} if only min.insync.replicas is not known.",
     ),
 ]
@@ -61,7 +61,7 @@ def what_if(
     Figures that are not live (kcm status) prove nothing: a line before the answer says so, and --check fails.
     """
     api = ExporterApi(exporter, http_config_file)
-    code = NOT_SO  # unless it was shown to be safe
+    code = EXIT_CONDITION_FALSE  # unless it was shown to be safe
     with printing():
         path = cluster_path(api.choose(cluster), "/what-if")
         each = None if lose_broker or lose_rack else "broker"
@@ -88,10 +88,14 @@ def checked(answer: dict[str, Any]) -> int:
     """
     losses = answer["losses"]
     if answer["completeness"]["status"] != "live" or not losses:
-        return NOT_SO
+        return EXIT_CONDITION_FALSE
     if all(loss["safe"] is True for loss in losses):
         return 0
-    return NOT_KNOWN if all(loss["safe"] or _is_unknown(loss) for loss in losses) else NOT_SO
+    return (
+        NOT_KNOWN
+        if all(loss["safe"] or _is_unknown(loss) for loss in losses)
+        else EXIT_CONDITION_FALSE
+    )
 
 
 def _is_unknown(loss: dict[str, Any]) -> bool:

@@ -30,7 +30,7 @@ from kcm.rehearse.text import report_text
 from pipeline.runtime import UsageError
 from rehearsal.steps import StepKind
 
-ANSWER_WITHIN_S = 300.0
+ANSWER_TIMEOUT_S = 300.0
 """A rolling restart of a large cluster takes minutes."""
 LONGEST_QUERY = 28_000
 """Characters of a request's steps, encoded: the request's head may have 32 kB."""
@@ -144,7 +144,7 @@ def rehearse(
     elif at is not None:
         raise UsageError("option --at: it needs a log: name a FILE, or give --from-topic")
     else:
-        api = ExporterApi(exporter, http_config_file, within_s=ANSWER_WITHIN_S)
+        api = ExporterApi(exporter, http_config_file, within_s=ANSWER_TIMEOUT_S)
         answer = _by_exporter(api, cluster, steps, limit)
     with printing():
         if "completeness" in answer:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from controller_model.insights.wording import counted, duration
+from controller_model.insight.wording import counted, duration
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import printable
 from kcm.queries.api_client import Json
@@ -159,7 +159,7 @@ def _of(requests: int, partitions: int) -> str:
 
 
 def _notes(answer: Json) -> Iterator[str]:
-    """Yield the writes due before the first step, the races, and what is not known."""
+    """Yield the pending writes before the first step, the races, and what is not known."""
     if owed := answer["owed"]:
         yield f"before: the controller owes {counted(owed, 'partition')} a write; the rehearsal begins after it"
     for step in answer["steps"]:

@@ -30,12 +30,12 @@ STEP_S = 6.0
 KILL_EVERY = 15
 """One out of so many operations kills a part."""
 STRETCH_S = 600.0
-JUDGE_EVERY_S = 30.0
+JUDGE_INTERVAL_S = 30.0
 KEPT_S = 120.0
 """How long samples and history are kept: longer than a figure can be old."""
 PARTS_MEASURED = ("watcher", "driver", "jvm", "worker", "exporter", "kafka")
 REQUEST_TIMEOUT_S = 10.0
-MOST_TOPICS = 8
+MAX_TOPICS = 8
 MIB = 1 << 20
 
 
@@ -85,7 +85,7 @@ def _stretch(world: World, story: _Story, until: float) -> Stretch:
         story.go_on()
         for part in PARTS_MEASURED:
             costs[part] = most(costs.get(part), _costs(world, part))
-        if time.time() - judged_to >= JUDGE_EVERY_S or time.time() >= until:
+        if time.time() - judged_to >= JUDGE_INTERVAL_S or time.time() >= until:
             world.truth.settled()
             samples = world.sampler.since(judged_to)
             judged_to = samples[-1].until if samples else judged_to
@@ -195,7 +195,7 @@ class _Story:
         self._world.revive()
 
     def _create(self) -> None:
-        if len(self._topics) >= MOST_TOPICS:
+        if len(self._topics) >= MAX_TOPICS:
             return
         self._made += 1
         name = f"story-{self._made}"

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller_model.records.changes import ZnodeChange
-from controller_model.records.election_requests import MOST_PARTITIONS, ElectionRequest
+from controller_model.records.election_requests import MAX_PARTITIONS, ElectionRequest
 from controller_model.records.events import (
     IncidentClosed,
     IncidentOpened,
@@ -94,7 +94,7 @@ def test_every_incident_closes_within_an_hour_of_the_last_failure(seed: int) -> 
     for event in reported:
         if isinstance(event, IncidentClosed):
             incident = event.incident
-            assert not incident.ghost
+            assert not incident.zombie
             assert incident.closed_at is not None
             assert incident.started_at <= incident.last_abnormal_at <= incident.closed_at
             assert incident.offline_peak >= incident.offline_last
@@ -157,7 +157,7 @@ def with_requests(changes: Sequence[ZnodeChange], draws: random.Random) -> list[
     for change in changes:
         if draws.random() < 0.1:
             topic = draws.choice((*TOPICS, "none"))
-            wide = range(draws.choice((1, 3, MOST_PARTITIONS)))
+            wide = range(draws.choice((1, 3, MAX_PARTITIONS)))
             holds_ms = draws.choice((0, 60_000, 2**62))
             again = draws.random() < 0.2
             last = last if again else election_request(topic, *wide, holds_ms=holds_ms)

@@ -22,7 +22,7 @@ BEGIN: tuple[ScriptedOperation, ...] = (
     CreateTopic("a", ((0, 1, 2), (1, 2, 0))),
 )
 OPERATIONS = 12
-MOST_DROPS = 3
+MAX_DROPS = 3
 """How often leaders drop followers during one operation."""
 STALLED_CONTROLLER = 125
 """The seed of a recording in which a follower is slow while the controller cannot alter an ISR."""
@@ -36,7 +36,7 @@ class BusyMachine(RandomChoices):
     def __init__(self, dice: Dice, cluster: ScriptedSimulator) -> None:
         super().__init__(dice)
         self._cluster = cluster
-        self._left = MOST_DROPS
+        self._left = MAX_DROPS
 
     def falls_behind(self) -> tuple[TopicPartition, tuple[int, ...]] | None:
         """Return any followers in the ISR of any partition, or None."""

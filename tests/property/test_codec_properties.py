@@ -32,7 +32,7 @@ from controller_model.records.event_records import (
 )
 from controller_model.records.events import IsrShrunk, LeaderElectionKind, LeadersElected
 from controller_model.records.views import decode_view, encode_view
-from controller_model.znodes import config_payloads, payloads, znode_kinds
+from controller_model.sources.zookeeper import config_payloads, payloads, znode_kinds
 from tests.support.histories import Fold, encode_changes, small_cluster
 
 DECODERS = (

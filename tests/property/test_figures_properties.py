@@ -16,14 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller_model.fold.projection import SentViews
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-    cluster_facts,
-    partitions_in,
-)
-from controller_model.insights.loss import Loss, lose_each, safety
-from controller_model.insights.rebalance import recommend
+from controller_model.insight.loss import Loss, lose_each, safety
+from controller_model.insight.rebalance import recommend
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, ClusterView, Counts, TopicView
 from controller_model.state.control_plane import Assumed
 from tests.support.histories import Fold, History, small_cluster
@@ -124,7 +120,7 @@ def _check_cluster(now: Seen) -> None:
     assert counts.partitions == len(everything)
     assert counts.offline == len(stated) - len(led)
     assert counts.leaderless == sum(p.leader in {-1, -2} for p in stated)
-    assert counts.leader_writes_due == counts.offline - counts.leaderless
+    assert counts.pending_leader_writes == counts.offline - counts.leaderless
     assert counts.without_state == sum(p.leader is None for p in everything)
     assert counts.under_replicated == sum(
         len(p.replicas) - len(p.adding) > len(p.isr) for p in stated

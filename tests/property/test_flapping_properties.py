@@ -8,8 +8,8 @@ from collections import Counter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller_model.insights.flapping import FLAPPING_TIMES, controller_flapping, isr_flapping
-from controller_model.insights.rebalance import AutoRebalance, next_check_at
+from controller_model.insight.flapping import FLAPPING_TIMES, controller_flapping, isr_flapping
+from controller_model.insight.rebalance import AutoRebalance, next_check_at
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.events import ControllerElected, IsrShrunk
 

@@ -13,11 +13,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.insights.loss import lose
-from controller_model.insights.rebalance import AutoRebalance, next_rebalance, recommend
-from controller_model.insights.writes_due import due_writes
+from controller_model.insight.loss import lose
+from controller_model.insight.pending_writes import list_pending_writes
+from controller_model.insight.rebalance import AutoRebalance, next_rebalance, recommend
 from controller_model.kafka.ids import TopicPartition
-from controller_model.records.predictions import Due
+from controller_model.records.pending_writes import PendingWriteKind
 from controller_simulator.cluster.operations import ElectPreferred, KillBroker, StopBroker
 from tests.support.scripted_operations import FailLogDir, ScriptedOperation, StallBroker
 from tests.support.watched import BROKERS, Watched, cluster, facts, operation
@@ -96,8 +96,8 @@ def test_a_controller_that_rebalances_leaves_nothing_to_elect(seed: int) -> None
     partitions, brokers = facts(watched.fold)
     leaders_back = {
         TopicPartition(write.topic, write.partition)
-        for write in due_writes(partitions, brokers)
-        if write.kind is Due.LEADER_BACK
+        for write in list_pending_writes(partitions, brokers)
+        if write.kind is PendingWriteKind.LEADER_BACK
     }
     if watched.fold.state.control.controller.id >= 0:
         assert set(next_rebalance(partitions, brokers, AutoRebalance()).elect) <= leaders_back

@@ -11,22 +11,19 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-)
-from controller_model.insights.loss import HARM, Loss, lose, lose_each, lose_groups, safety, settled
-from controller_model.insights.pairs import lose_pairs
-from controller_model.insights.rebalance import (
+from controller_model.insight.loss import HARM, Loss, lose, lose_each, lose_groups, safety, settled
+from controller_model.insight.pairs import lose_pairs
+from controller_model.insight.pending_writes import list_pending_writes
+from controller_model.insight.rebalance import (
     AutoRebalance,
     Blocked,
     blocked_by,
     next_rebalance,
     recommend,
 )
-from controller_model.insights.writes_due import due_writes
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
-from controller_model.records.predictions import Due
+from controller_model.records.pending_writes import PendingWriteKind
 
 BROKERS = range(6)
 RACKS = (None, "a", "b")
@@ -376,7 +373,7 @@ def test_writes_are_due_until_they_are_made(
 ) -> None:
     """A write that is due and made as predicted is no longer due; one that is not due never was."""
     kept = [p for p in partitions if not p.deleting]
-    due = {(write.topic, write.partition): write for write in due_writes(kept, cluster)}
+    due = {(write.topic, write.partition): write for write in list_pending_writes(kept, cluster)}
     for partition in kept:
         write = due.get(partition.id)
         settles = (
@@ -385,9 +382,9 @@ def test_writes_are_due_until_they_are_made(
             and not partition.reassigning
         )
         assert not (settles and write)
-        if write is None or write.kind is Due.REASSIGNMENT:
+        if write is None or write.kind is PendingWriteKind.REASSIGNMENT:
             continue
         isr = partition.isr if write.isr is None else write.isr
         leader = partition.leader if write.leader is None else write.leader
         made = msgspec.structs.replace(partition, leader=leader, isr=isr, adding=(), removing=())
-        assert list(due_writes([made], cluster)) == []
+        assert list(list_pending_writes([made], cluster)) == []

@@ -32,7 +32,7 @@ from tests.support.samples import FRESH
 CHUNK = 2
 """Partitions of a topic view here, so that topics are wide."""
 
-MOST_LOST = 12
+MAX_LOST = 12
 
 
 class Line:
@@ -117,7 +117,7 @@ class Line:
 
     def cut(self) -> None:
         """Lose the last records, so that offsets are used again; a reader beyond reads all again."""
-        lost = self.draws.randint(0, MOST_LOST)
+        lost = self.draws.randint(0, MAX_LOST)
         self.views.cut(max(self.views.start, self.views.end - lost))
         if self.next_offset > self.views.end:
             self.next_offset = 0

@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
-from controller_model.insights.loss import lose
+from controller_model.insight.loss import lose
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import NO_LEADER
 from rehearsal.rehearse import rehearse
 from rehearsal.report import RehearsedStep

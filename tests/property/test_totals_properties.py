@@ -105,13 +105,13 @@ def test_totals_are_right_for_any_number_of_pending_moves(puts: list[Put], most:
     """The number of pending moves is limited, and the limit does not change the totals."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     state = ClusterState(control, MemoryTopicStore())
-    bound, cluster_module._MOST_MOVES = cluster_module._MOST_MOVES, most
+    bound, cluster_module._MAX_MOVES = cluster_module._MAX_MOVES, most
     try:
         for put in puts:
             put(state)
             assert len(control.moves) <= most
     finally:
-        cluster_module._MOST_MOVES = bound
+        cluster_module._MAX_MOVES = bound
     assert control.totals == count_from_scratch(state)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller_model.records.changes import ChangeKind, SessionState
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.support.ensemble_in_memory import Play
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals

@@ -18,8 +18,8 @@ from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.records.event_records import decode_event, encode_event, number
 from controller_model.records.views import decode_view, encode_view
-from controller_model.znodes import config_payloads, payloads
-from controller_model.znodes.znode_kinds import ZnodeKind, published_data
+from controller_model.sources.zookeeper import config_payloads, payloads
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, published_data
 from controller_simulator.zookeeper import payload_writers as write
 from tests.support.histories import Fold, small_cluster
 from tests.support.payloads import (

@@ -13,7 +13,7 @@ from tests.simulation.edge import Edge
 from tests.simulation.world import World
 from tests.simulation.zookeeper import Refusal
 from tests.support.hostile import spoiled
-from zk_source.watcher.denied_paths import MOST_NAMED
+from zk_source.watcher.denied_paths import MAX_NAMED
 from zk_source.wire.operations import Err
 
 STEPS_MS = (-7_200_000, -3_600_000, -5_000, 5_000, 60_000, 3_600_000)
@@ -234,7 +234,7 @@ def crowd_denied(world: World) -> bool:
     edge = world.some_edge()
     if edge is None or world.zk.exists(CROWDED):
         return False
-    paths = world.kafka.crowd(MOST_NAMED + 20)
+    paths = world.kafka.crowd(MAX_NAMED + 20)
 
     def deny() -> None:
         for path in paths:

@@ -35,10 +35,10 @@ from tests.simulation.stage import CLUSTER, NAMES
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-_MOST_KEPT = 60
+_MAX_KEPT = 60
 """Older checkpoints that a restart may use."""
 
-_MOST_STATES = 300
+_MAX_STATES = 300
 """The number of states that are kept for comparison with what is shown."""
 
 Shown = tuple[AsOf, str]
@@ -281,7 +281,7 @@ class Fold:
             return
         self._retry = None
         self._write(reported)
-        self.outputs = [*self.outputs[-_MOST_KEPT:], reported]
+        self.outputs = [*self.outputs[-_MAX_KEPT:], reported]
         after = State(
             handle,
             own.stop,
@@ -292,7 +292,7 @@ class Fold:
         )
         self.committed = after._replace(note=self.on_batch(held, after, mine))
         self._keep(self.committed)
-        self.kept = [*self.kept[-_MOST_KEPT:], held]
+        self.kept = [*self.kept[-_MAX_KEPT:], held]
 
     def _rows(self, own: range, beside: range) -> list[InputRow]:
         """Return the records at these offsets, as rows."""
@@ -330,7 +330,7 @@ class Fold:
         """Keep a state under what its views name."""
         control = state.control()
         if control is not None:
-            if len(self.states) > _MOST_STATES:
+            if len(self.states) > _MAX_STATES:
                 del self.states[next(iter(self.states))]
             log = control.log
             self.states[AsOf(self.lineage, *log.position), digest_text(log.digest)] = state

@@ -11,13 +11,13 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller_model.znodes.znode_kinds import is_published
+from controller_model.sources.zookeeper.znode_kinds import is_published
 from tests.simulation.zookeeper import Ensemble
 from tests.support.histories import controller_payload, payload, state_path
 
 BROKERS = 4
 TOPICS = ("a", "b", "c", "d")
-MOST_PARTITIONS = 3
+MAX_PARTITIONS = 3
 _OF_CONTROLLER = ("/controller", "/controller_epoch")
 DAMAGES = (b"\xff\xfe", b"{", b"[" * 3_000, b'{"version": "NaN"}')
 """Bytes that are not a payload of any znode."""
@@ -176,7 +176,7 @@ class KafkaCluster:
         self._put(f"/config/topics/{name}", {"version": 1, "config": {}})
         partitions = {
             str(p): self.rng.sample(range(BROKERS), self.rng.randint(1, 3))
-            for p in range(self.rng.randint(1, MOST_PARTITIONS))
+            for p in range(self.rng.randint(1, MAX_PARTITIONS))
         }
         self._sequence += 1
         self._put(

@@ -18,7 +18,7 @@ from controller_model.records.views import (
     cluster_key,
     decode_view,
 )
-from controller_model.znodes.znode_kinds import published_data
+from controller_model.sources.zookeeper.znode_kinds import published_data
 from tests.simulation.topic import Topic
 from tests.support.histories import Held, History
 from tests.support.hostile import spoiled
@@ -36,13 +36,13 @@ EVERY = 7
 LOST = 0.04
 """The share of its turns in which the neighbour that has a partition to itself loses records there."""
 
-MOST_LOST = 8
+MAX_LOST = 8
 """How many records in the middle, or at the end, are lost at once."""
 
 FORGOTTEN = 0.02
 """The share of its turns in which a neighbour is removed from the monitor."""
 
-ANSWERED_EVERY_MS = 3_000
+ANSWERED_INTERVAL_MS = 3_000
 """How often it sends a sign of life at rest: an answer, too, may be lost with the log's tail."""
 
 HARM_BYTES = 10_000
@@ -112,7 +112,7 @@ class Neighbour:
 
     def answer(self) -> None:
         """Send a sign of life at rest, which reveals losses, and read everything again if the fold asks for it."""
-        if self.world.clock.now - self._answered_at < ANSWERED_EVERY_MS:
+        if self.world.clock.now - self._answered_at < ANSWERED_INTERVAL_MS:
             return
         self._answered_at = self.world.clock.now
         records = self.world.at((self.world.views.name, self.partition)).records
@@ -227,7 +227,7 @@ class Neighbour:
         """Lose records of the other partition, which only this neighbour uses, folded or not."""
         rng, log, fold = self._loses, self._log, self.world.fold
         views = self.world.at((self.world.views.name, self.partition))
-        most = rng.randint(1, MOST_LOST)
+        most = rng.randint(1, MAX_LOST)
         kind = rng.choice(
             ("head lost", "stretch lost", "tail lost", "views compacted", "head of the views lost")
         )

@@ -24,8 +24,8 @@ from controller_model.records.completeness import LATE_MS, Completeness, Stage, 
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected, TopicDeleted
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from controller_model.state.log_state import LogState
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from exporter.core.records import ClusterSnapshot
 from streaming.state_codec import read_control
 from tests.simulation.edge import Edge, Proof

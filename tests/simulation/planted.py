@@ -22,13 +22,13 @@ from controller_model.records.changes import ChangeKind, ZnodeChange, digest_tex
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import ClusterView
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_model.state.bookkeeping import Freshness
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import ZnodeStat
 from controller_model.tracking import asked_elections
-from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.view_store import ViewStore
@@ -50,7 +50,7 @@ from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_st
 from zk_source.log import readback
 from zk_source.log.publisher import Publisher
 from zk_source.log.readback import Readback
-from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths
+from zk_source.watcher.denied_paths import MAX_NAMED, DeniedPaths
 from zk_source.watcher.generation_fencing import Generations
 from zk_source.watcher.log_completeness import LogCompleteness
 from zk_source.watcher.pulse import Pulse
@@ -349,7 +349,7 @@ def denied_list_cut() -> AbstractContextManager[None]:
     """The list of denied paths is cut at its limit, and taken for complete."""
 
     def named(self: DeniedPaths) -> tuple[str, ...]:
-        return tuple(sorted(self._paths)[:MOST_NAMED])
+        return tuple(sorted(self._paths)[:MAX_NAMED])
 
     def denied_by(change: ZnodeChange) -> tuple[str, ...]:
         return change.denied

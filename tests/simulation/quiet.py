@@ -20,9 +20,9 @@ from controller_model.records.changes import ChangeKind, ZnodeChange, data_field
 from controller_model.records.completeness import Stage, Status
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
+from controller_model.sources.zookeeper.znode_kinds import published_data
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
-from controller_model.znodes.znode_kinds import published_data
 from exporter.core.records import ClusterSnapshot
 from tests.simulation.fold import Path
 from tests.simulation.neighbour import Neighbour

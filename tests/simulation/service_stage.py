@@ -36,7 +36,7 @@ from tests.simulation.stage import NAMES, NoLogger
 if TYPE_CHECKING:
     from tests.simulation.service import ServicedFold
 
-ANSWER_S, START_S, BATCH_S, FIRST_BATCH_S, MOST_BATCH_S = 5.0, 15.0, 10.0, 20.0, 40.0
+ANSWER_S, START_S, BATCH_S, FIRST_BATCH_S, MAX_BATCH_S = 5.0, 15.0, 10.0, 20.0, 40.0
 """The service's own limits, shortened: a run lasts some minutes."""
 
 _AWAY = KafkaError._TRANSPORT
@@ -89,7 +89,7 @@ class ServiceStage:
         yield watchdog, "time", time
         yield watchdog, "BATCH_S", BATCH_S
         yield watchdog, "FIRST_BATCH_S", FIRST_BATCH_S
-        yield watchdog, "MOST_BATCH_S", MOST_BATCH_S
+        yield watchdog, "MAX_BATCH_S", MAX_BATCH_S
 
     def _now_s(self) -> float:
         return self._fold.world.clock.now / 1000

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 CLUSTER = "prod"
 PREFIX = "kcm"
 NAMES = topic_names(PREFIX)
-MOST_IN_FLIGHT = 8
+MAX_IN_FLIGHT = 8
 """Messages in a producer: few, so that messages that Kafka does not accept soon wait in the watcher."""
-MOST_WAITING = 100
+MAX_WAITING = 100
 """Changes that wait in a watcher; a second without Kafka brings about ten."""
-MOST_WAITING_MIB = 0.016
+MAX_WAITING_MIB = 0.016
 """About fifty changes, so that either limit is reached."""
-MOST_READS = 20
+MAX_READS = 20
 """Reads of a multiRead: a walk needs several, as that of a large tree does."""
 STEP = 25
 """Changes in a step of a walk where the fold is shared: a walk needs several, and waits for the fold between them."""
@@ -176,9 +176,9 @@ def played(seed: int) -> Iterator[Stage]:
         (worker, "run_in_threadpool", _at_once),
         (page, "_files_in", cache(page._files_in)),
         (publisher, "Producer", producer),
-        (publisher, "MOST_MESSAGES_IN_FLIGHT", MOST_IN_FLIGHT),
+        (publisher, "MAX_MESSAGES_IN_FLIGHT", MAX_IN_FLIGHT),
         (publisher, "MAX_CHANGES_PER_MESSAGE", MESSAGES[seed % len(MESSAGES)]),
-        (RecursiveWatches, "most_reads", MOST_READS),
+        (RecursiveWatches, "most_reads", MAX_READS),
         (fold_lag, "STEP", STEP),
         (projection, "PARTITIONS_PER_TOPIC_VIEW", CHUNKS[seed % len(CHUNKS)]),
         (beats, "Producer", producer),
@@ -224,8 +224,8 @@ def watch_settings(reconciliation_ms: int, resync_ms: int) -> WatchSettings:
     return load(
         WatchSettings,
         cluster=CLUSTER,
-        audit_s=reconciliation_ms / 1000,
+        reconciliation_interval_s=reconciliation_ms / 1000,
         full_resync_s=resync_ms / 1000,
-        buffer_changes=MOST_WAITING,
-        buffer_mib=MOST_WAITING_MIB,
+        buffer_changes=MAX_WAITING,
+        buffer_mib=MAX_WAITING_MIB,
     )

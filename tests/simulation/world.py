@@ -19,7 +19,7 @@ from tests.simulation.clock import Clock
 from tests.simulation.edge import Edge, Proof
 from tests.simulation.electing import Electing, is_electing
 from tests.simulation.election import Election, SimulatedCandidacy
-from tests.simulation.kafka import MOST_PARTITIONS, KafkaCluster
+from tests.simulation.kafka import MAX_PARTITIONS, KafkaCluster
 from tests.simulation.kafka_starts import KafkaStarts, has_starts
 from tests.simulation.live_page import Viewers
 from tests.simulation.neighbour import NEIGHBOURS, Neighbour
@@ -91,7 +91,7 @@ class World:
         self.is_elected = self.rng.random() < ELECTED
         if self.is_elected:
             self.hit("watchers that are elected")
-        if CHUNKS[seed % len(CHUNKS)] < MOST_PARTITIONS:
+        if CHUNKS[seed % len(CHUNKS)] < MAX_PARTITIONS:
             self.hit("topics wider than a view")
         self.neighbours: list[Neighbour] = []
         if stage.topics.partitions > 1:

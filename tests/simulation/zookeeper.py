@@ -50,7 +50,7 @@ class Throttle(NamedTuple):
     waits_ms: tuple[int, int]
     """The time between the intake of two requests, at least and at most."""
     refused_after_ms: int
-    patience_ms: int
+    write_timeout_ms: int
     """A client that has received nothing for so long closes its connection."""
 
     def wait_ms(self) -> int:
@@ -169,7 +169,7 @@ class Connection:
         self._up_at = max(self._up_at, sent_at + self._rng.randint(0, 3))
         if throttle is not None:
             self._up_at += throttle.wait_ms()
-            self._clock.after(throttle.patience_ms, lambda: self._give_up(sent_at))
+            self._clock.after(throttle.write_timeout_ms, lambda: self._give_up(sent_at))
         self._clock.at(self._up_at, lambda: self._execute(command, sent_at))
 
     def _give_up(self, sent_at: int) -> None:

@@ -9,7 +9,7 @@ from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment, has_preferred_leader
 from controller_model.kafka.states import PartitionState
-from controller_model.znodes.payloads import (
+from controller_model.sources.zookeeper.payloads import (
     decode_partition_state,
     decode_reassign_partitions,
     decode_topic,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from exporter.live.feed import LiveFeed
 from exporter.live.messages import Viewer
 from tests.support.api_server import Served

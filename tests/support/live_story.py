@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from controller_model.records.event_records import EventId, EventRecord, coalesce, number
 from controller_model.records.views import AnyView
-from controller_model.znodes.znode_kinds import is_published
+from controller_model.sources.zookeeper.znode_kinds import is_published
 from controller_simulator.cluster.operations import DeleteController, KillBroker, StartBroker
 from controller_simulator.cluster.settings import Choices
 from controller_simulator.zookeeper.transactions import Committed, Created, Removed

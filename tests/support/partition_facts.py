@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-)
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 
 

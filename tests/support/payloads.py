@@ -8,8 +8,8 @@ from typing import Any
 
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.hash_order import scala_order
-from controller_model.znodes import config_payloads, payloads
-from controller_model.znodes.znode_kinds import ZnodeKind
+from controller_model.sources.zookeeper import config_payloads, payloads
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 
 DECODERS: dict[ZnodeKind, Callable[[bytes], object]] = {
     ZnodeKind.CONTROLLER: payloads.decode_controller,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import get_args
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 from rehearsal.rehearse import rehearse
 from rehearsal.report import RehearsedStep

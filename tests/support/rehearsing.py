@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import rehearse

@@ -59,7 +59,7 @@ APPEARING = {
         pipeline.NO_WATCHER_LEADS,
         pipeline.NOT_SERVED,
         brokers.BROKER_UNMENDABLE,
-        controller.OLDEST_WRITE_DUE,
+        controller.OLDEST_PENDING_WRITE,
         controller.FAILOVER_AGE,
         partitions.REASSIGNMENT_STALLED,
         partitions.DELETION_AGE,

@@ -12,7 +12,7 @@ DEADLINE_S = 60.0
 """No measure of speed: on busy cores, servers and TLS handshakes take many times as long as alone."""
 
 POLL_S = 0.02  # short compared with everything that tests wait for
-MOST_POLL_S = 0.1
+MAX_POLL_S = 0.1
 """The pause grows to this in the first seconds, so that polling does not slow down long waits."""
 
 
@@ -28,4 +28,4 @@ def wait_until(
             return seen
         assert time.monotonic() < deadline, f"not true within {deadline_s:g} s; last seen: {seen!r}"
         waited = time.monotonic() - began
-        time.sleep(min(MOST_POLL_S, POLL_S * (1 + waited)))
+        time.sleep(min(MAX_POLL_S, POLL_S * (1 + waited)))

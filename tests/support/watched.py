@@ -9,16 +9,12 @@ from __future__ import annotations
 import random
 
 from controller_model.fold.projection import SentViews
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-    cluster_facts,
-    partitions_in,
-)
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
-from controller_model.records.events import PredictionFailed
+from controller_model.records.events import ControllerZombie
+from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, TopicView
-from controller_model.znodes.znode_kinds import is_published
+from controller_model.sources.zookeeper.znode_kinds import is_published
 from controller_simulator.cluster.operations import (
     DeleteController,
     DeleteTopic,
@@ -85,12 +81,12 @@ class Watched:
             self.history.set(write.path, write.data, ephemeral_owner=owner, seen=False)
         return True
 
-    def beat(self, count: int) -> list[PredictionFailed]:
-        """Let heartbeats pass; return the reported ghosts."""
+    def beat(self, count: int) -> list[ControllerZombie]:
+        """Let heartbeats pass; return the reported zombies."""
         for _ in range(count):
             self.history.heartbeat()
         reported = self.fold.follow(self.history)
-        return [event for event in reported if isinstance(event, PredictionFailed)]
+        return [event for event in reported if isinstance(event, ControllerZombie)]
 
 
 def facts(fold: Fold) -> tuple[list[PartitionFacts], ClusterFacts]:

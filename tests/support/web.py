@@ -19,7 +19,7 @@ from pipeline.web import WebOptions, WebServer
 
 bcrypt = pytest.importorskip("bcrypt", reason="bcrypt is not installed: run make setup")
 PASSWORD = "open sesame"  # noqa: S105  # of a server that runs during a test
-ANSWERED_WITHIN_S = 20.0
+ANSWERED_TIMEOUT_S = 20.0
 
 
 def hashed(password: str = PASSWORD) -> str:
@@ -67,7 +67,7 @@ def connected(
 ) -> Iterator[socket.socket]:
     """Connect from an address of this machine."""
     plain = socket.create_connection(
-        ("127.0.0.1", server.port), ANSWERED_WITHIN_S, source_address=(of, 0)
+        ("127.0.0.1", server.port), ANSWERED_TIMEOUT_S, source_address=(of, 0)
     )
     with plain if tls is None else tls.wrap_socket(plain, server_hostname="localhost") as opened:
         yield opened

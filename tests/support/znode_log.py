@@ -18,7 +18,7 @@ from controller_model.records.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.znodes.znode_kinds import is_published, published_data
+from controller_model.sources.zookeeper.znode_kinds import is_published, published_data
 from controller_simulator.zookeeper.transactions import (
     Changed,
     Commit,

@@ -39,7 +39,7 @@ from tests.support.waiting import wait_until
 from tests.system.hasty_rules import write_rules
 
 SESSION_MS = {0: 100_000, 1: 30_000, 2: 4_000}
-"""Broker 0 hangs for longer than a ghost needs to be reported; broker 2 is the one that dies."""
+"""Broker 0 hangs for longer than a zombie needs to be reported; broker 2 is the one that dies."""
 
 RACKS = {0: "a", 1: "b", 2: "b"}
 """Two brokers share one, so that a topic can be lost with it."""
@@ -57,7 +57,7 @@ SCRAPE_S = 0.5
 DEADLINE_S = 90.0
 
 OPTIONS = {
-    "audit_s": "5",
+    "reconciliation_interval_s": "5",
     "heartbeat_s": "3",
     "resync_reads_per_s": "60",
     "buffer_changes": "30",

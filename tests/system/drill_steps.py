@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 from tests.system.drill import DEADLINE_S, TWO_DISKS, Drill, disks
 
 CHANGES = "kcm.changes"
-GHOST_DEADLINE_S = 120.0
+ZOMBIE_DEADLINE_S = 120.0
 """The write timeout of 45 s, and heartbeats; Spark may be slow on busy cores."""
 REPORTED_S = 30.0
 """A broker notices a lost directory within 5 s, when it next writes a checkpoint."""
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 def invite(drill: Drill) -> None:
     """Create topics that invite trouble, and let a group of consumers commit."""
-    reconciled = drill.figure("max(kcm_cluster_audits_total)")
+    reconciled = drill.figure("max(kcm_cluster_reconciliations_total)")
     drill.create_topic("orders", [[(n + i) % 3 for i in range(3)] for n in range(6)])
     drill.create_topic("single", [[0]])
     drill.create_topic("strict", [[0, 1, 2]], {"min.insync.replicas": "3"})
@@ -59,7 +59,7 @@ def invite(drill: Drill) -> None:
     drill.await_firing("KafkaLeadersSkewed")
     drill.cluster.kafka.admin.delete_topics(["lopsided"])["lopsided"].result()
     drill.await_true("kafka_cluster_deleting_topics == 0 and kafka_cluster_partitions < 30")
-    drill.await_true(f"max(kcm_cluster_audits_total) > {reconciled}")
+    drill.await_true(f"max(kcm_cluster_reconciliations_total) > {reconciled}")
 
 
 def vacate(drill: Drill) -> None:
@@ -133,7 +133,7 @@ def hang_controller(drill: Drill) -> None:
         drill.brokers[2].kill()
         wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
         drill.zookeeper.create("/brokers/topics/by-hand", b'{"version":1,"partitions":{"0":[1]}}')
-        drill.await_firing("KafkaControllerGhost", deadline_s=GHOST_DEADLINE_S)
+        drill.await_firing("KafkaControllerZombie", deadline_s=ZOMBIE_DEADLINE_S)
     drill.brokers[2].start()
     # The server is asked each 15 s, and broker 2 was gone for longer: it is shown as gone, and back.
     for metric in ("kcm_watcher_zookeeper_sessions", "kcm_watcher_zookeeper_connections"):
@@ -280,7 +280,7 @@ def tear(drill: Drill) -> None:
     watcher.pause()
     _forget_all_but_the_last(pipeline.bootstrap_servers)
     pipeline.processes["stream"].start()
-    drill.await_firing("KcmIncompleteOrDivergent", deadline_s=GHOST_DEADLINE_S)
+    drill.await_firing("KcmIncompleteOrDivergent", deadline_s=ZOMBIE_DEADLINE_S)
     watcher.resume()
 
 
@@ -331,7 +331,7 @@ STEPS = (
             "KafkaPartitionsAtMinIsr",
         ),
     ),
-    Step(DrillStep.GHOST, hang_controller, ("KafkaControllerGhost", "KafkaPartitionsOffline")),
+    Step(DrillStep.ZOMBIE, hang_controller, ("KafkaControllerZombie", "KafkaPartitionsOffline")),
     Step(DrillStep.IDLE, take_controller_and_idle, ("KafkaControllerFailoverSlow",)),
     Step(DrillStep.DISK, lose_disk, ("KafkaLogDirFailed",)),
     Step(DrillStep.BLIND, blind, ("KcmBlind",)),

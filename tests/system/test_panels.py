@@ -43,7 +43,7 @@ FIRED = {
 RESOLVED = {"KafkaPartitionsOffline", "KafkaLeadersCannotReturn"}
 """Those that end with the story; that of elections lasts for its window. The drill has the rest."""
 
-NEVER = {"KafkaControllerGhost", "KafkaUncleanLeaderElection", "KcmBlind", "KcmBehind"}
+NEVER = {"KafkaControllerZombie", "KafkaUncleanLeaderElection", "KcmBlind", "KcmBehind"}
 
 
 def _hasty_rules(folder: Path) -> Path:

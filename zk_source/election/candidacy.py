@@ -30,7 +30,7 @@ from pipeline.runtime import get_logger
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
 
-MOST_RECONNECT_S = 1.0
+MAX_RECONNECT_S = 1.0
 """Longest pause between two attempts to connect, so that a standby notices the end of its leader."""
 
 PROOFS_PER_LEASE = 4
@@ -104,7 +104,7 @@ class _Contender(Lock):  # type: ignore[misc]  # kazoo ships no types
     ) -> None:
         super().__init__(client, path, identifier)
         self._retry = KazooRetry(
-            max_tries=-1, max_delay=MOST_RECONNECT_S, sleep_func=time.sleep, interrupt=left.is_set
+            max_tries=-1, max_delay=MAX_RECONNECT_S, sleep_func=time.sleep, interrupt=left.is_set
         )
 
 
@@ -136,7 +136,7 @@ class Candidacy:
         self._wake = threading.Event()
         self._mutex = threading.Lock()
         self._client, self.connection = make_client(
-            there, _Connection, most_reconnect_s=MOST_RECONNECT_S
+            there, _Connection, most_reconnect_s=MAX_RECONNECT_S
         )
         if there.zk_auth is not None:
             # Deleting a leader's znode deposes it, so only the watchers may delete it.

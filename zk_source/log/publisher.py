@@ -7,7 +7,7 @@ readers notice by its position. The producer is given few messages at a time and
 here, so that everything that waits can be dropped and counted at once while the pipeline's Kafka is
 away. The seqs show such a hole, and a resync repairs it. While a message is in flight, the next one
 is filled: in a storm a few messages carry many changes, and at rest no change waits. Bounds: the
-settings' bytes and changes here, and `MOST_BYTES_IN_FLIGHT` in the producer. What is in the
+settings' bytes and changes here, and `MAX_BYTES_IN_FLIGHT` in the producer. What is in the
 producer is never dropped: it is sent when Kafka is back, before anything newer.
 """
 
@@ -32,10 +32,10 @@ from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, client_properties
 from zk_source.config import WatchSettings
 
-MOST_MESSAGES_IN_FLIGHT = 32
+MAX_MESSAGES_IN_FLIGHT = 32
 """Messages in the producer at a time: Kafka acknowledges one in about 2 ms."""
 
-MOST_BYTES_IN_FLIGHT = 4 * 1024 * 1024
+MAX_BYTES_IN_FLIGHT = 4 * 1024 * 1024
 """Bytes in the producer at a time, except that one larger message may be there alone."""
 
 _FRAMING_BYTES = 1
@@ -199,8 +199,8 @@ class Publisher:
             is_due
             and not self._is_missing
             and self._failure is None
-            and len(self._in_flight) < MOST_MESSAGES_IN_FLIGHT
-            and self._bytes_in_flight < MOST_BYTES_IN_FLIGHT
+            and len(self._in_flight) < MAX_MESSAGES_IN_FLIGHT
+            and self._bytes_in_flight < MAX_BYTES_IN_FLIGHT
         )
 
     def _next_message(self) -> _Message:

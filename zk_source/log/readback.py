@@ -33,19 +33,19 @@ FoundT = TypeVar("FoundT")
 FIRST_LOOK_BACK = 200
 """Messages read from the end at first; ten times as many while our cluster was not among them."""
 
-MOST_LOOK_BACK = 20_000
+MAX_LOOK_BACK = 20_000
 """A generation that lies further back is not found. The watcher notices later, when the fold does
 not follow its own (`generation_fencing`)."""
 
-_BEGINNING_EVERY_S = 10.0
+_BEGINNING_INTERVAL_S = 10.0
 """How often the first offset of the views is requested: after a loss, an exporter that starts lacks views for at most this long."""
 
-_MISSING_EVERY_S = 1.0
+_MISSING_INTERVAL_S = 1.0
 """How often that is repeated while Kafka reports the topic as missing."""
 
 _TIMEOUT_S = 5.0
 _POLL_S = 0.2
-_MOST_PAUSE_S = 5.0
+_MAX_PAUSE_S = 5.0
 
 
 class History(NamedTuple):
@@ -93,7 +93,7 @@ class Readback:
 
         Return None when it was given up. Raise TopicReadError where trying again cannot help.
         """
-        pause = Backoff(most_s=_MOST_PAUSE_S)
+        pause = Backoff(most_s=_MAX_PAUSE_S)
         while not stop.is_set() and while_():
             try:
                 view = self._look_back(self._views, self._last_view)
@@ -158,14 +158,14 @@ class Readback:
         now_s = time.monotonic()
         if now_s < self._beginning_due_s:
             return
-        self._beginning_due_s = now_s + _BEGINNING_EVERY_S
+        self._beginning_due_s = now_s + _BEGINNING_INTERVAL_S
         try:
             extent, *_ = self._reader.extents(self._asks_for, timeout_s=_TIMEOUT_S)
         except TopicReadError as error:
             if not self._may_pass(error.trouble):
                 raise
             if error.trouble is ReadTrouble.MISSING:
-                self._beginning_due_s = now_s + _MISSING_EVERY_S
+                self._beginning_due_s = now_s + _MISSING_INTERVAL_S
             return
         self._missing.reset()
         self._asks_for = [self._views]
@@ -203,7 +203,7 @@ class Readback:
             records = self._reader.read([tail], silent_s=_TIMEOUT_S)
             ours = {self._key, self._view_key, self._beat_key}
             found = pick([each for each in map(self._noted, records) if each.key in ours])
-            if found is not None or tail == extent or look_back >= MOST_LOOK_BACK:
+            if found is not None or tail == extent or look_back >= MAX_LOOK_BACK:
                 return found
             look_back *= 10
 

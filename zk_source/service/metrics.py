@@ -34,8 +34,8 @@ TOTALS = {
     "events": "Notifications received from ZooKeeper.",
     "reads": "Reads of znodes answered by ZooKeeper.",
     "resyncs": "Resyncs that began: each publishes every znode again.",
-    "audits": "Reconciliations that ended: each compares the whole tree with the log.",
-    "audit_differences": "Changes that only a reconciliation found, without a notification; "
+    "reconciliations": "Reconciliations that ended: each compares the whole tree with the log.",
+    "reconciliation_differences": "Changes that only a reconciliation found, without a notification; "
     "normally 0.",
     "dropped_notifications": "Notifications dropped because too many waited; a resync follows each "
     "time.",

@@ -63,7 +63,7 @@ from zk_source.wire.operations import Err, EventType, Result, Sync
 from zk_source.zookeeper.ensemble import WatchedEnsemble
 from zk_source.zookeeper.server_health import watched_health
 
-MOST_ITEMS_AT_ONCE = 500
+MAX_ITEMS_AT_ONCE = 500
 """Inbox items taken before everything else gets its turn: some milliseconds of work."""
 
 _MS = 1000
@@ -83,7 +83,7 @@ SOUND_S = 60.0
 """A watcher that has run for at least this long starts over at once when its log is lost."""
 
 GOODBYE_S = 2.0
-METRICS_EVERY_S = 0.5
+METRICS_INTERVAL_S = 0.5
 
 
 def run(settings: WatchSettings, stop: threading.Event) -> None:
@@ -280,7 +280,7 @@ class WatcherService:
             self._take_in(item, steady_ms())
             taken += 1
             self._notifications += isinstance(item, Notification)
-            item = self._inbox.take(0) if taken < MOST_ITEMS_AT_ONCE else None
+            item = self._inbox.take(0) if taken < MAX_ITEMS_AT_ONCE else None
         now_ms = steady_ms()
         self._check_delivery(now_ms)
         self._readback.check()
@@ -490,7 +490,7 @@ class WatcherService:
     def _update_metrics(self) -> None:
         now = time.monotonic()
         if now >= self._metrics_at:
-            self._metrics_at = now + METRICS_EVERY_S
+            self._metrics_at = now + METRICS_INTERVAL_S
             self._metrics.session(self._watcher.session.state)
             self._metrics.show(figures(self._watcher, self._publisher, len(self._inbox)))
 
@@ -507,8 +507,8 @@ def figures(watcher: Watcher, publisher: Publisher, queue_length: int) -> dict[s
         "events": watcher.events,
         "reads": watcher.reader.reads,
         "resyncs": watcher.resyncs,
-        "audits": watcher.reconciliations,
-        "audit_differences": watcher.reader.reconciliation_differences,
+        "reconciliations": watcher.reconciliations,
+        "reconciliation_differences": watcher.reader.reconciliation_differences,
         "dropped_notifications": watcher.overflows,
         "dropped_changes": watcher.recorder.dropped,
         "omitted_data": publisher.omitted,
@@ -520,9 +520,9 @@ def intervals(settings: WatchSettings) -> Intervals:
     """Return the intervals and limits that the watcher's decisions depend on."""
     return Intervals(
         heartbeat_ms=int(settings.heartbeat_s * _MS),
-        reconciliation_ms=int(settings.audit_s * _MS),
+        reconciliation_ms=int(settings.reconciliation_interval_s * _MS),
         resync_ms=int(settings.full_resync_s * _MS),
         resync_reads_per_s=settings.resync_reads_per_s,
-        reconciliation_reads_per_s=settings.audit_reads_per_s,
+        reconciliation_reads_per_s=settings.reconciliation_reads_per_s,
         new_client_ms=settings.most_silent_ms,
     )

@@ -4,7 +4,7 @@ The rule: recursive watches are tried first, one request at a time. After a refu
 are used, and recursive ones are tried again later: after a day if the server does not know them,
 after a minute and then ever longer if it gave another error. A server before 3.6 answers that it
 does not know the request, and then closes the connection. The session survives, and the next
-connection needs nothing armed. That answer may be lost, so `MOST_CLOSINGS` connections in a row
+connection needs nothing armed. That answer may be lost, so `MAX_CLOSINGS` connections in a row
 that close at the request count as a refusal, too. Otherwise the watcher could reconnect for ever.
 """
 
@@ -13,7 +13,7 @@ from zk_source.watcher.commands import GiveUp, Outbox
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Subscription, Watches
 from zk_source.wire.operations import AddWatch, Err
 
-MOST_CLOSINGS = 3
+MAX_CLOSINGS = 3
 """Connections in a row that close at the request before that counts as a refusal."""
 
 CLOSED_AT_ONCE_MS = 1_000
@@ -58,7 +58,7 @@ class Arming:
         closed_at_once = bool(self._to_arm) and now_ms - self._asked_ms < CLOSED_AT_ONCE_MS
         if self._to_arm:
             self._closings = self._closings + 1 if closed_at_once else 0
-        if self._closings >= MOST_CLOSINGS and self._watches is Watches.AUTO:
+        if self._closings >= MAX_CLOSINGS and self._watches is Watches.AUTO:
             self._fall_back("it closes the connection at the question", now_ms, OLD_PAUSE_MS)
         self._to_arm = []
         if state is SessionState.CONNECTED:

@@ -9,10 +9,10 @@ znode is either denied or published.
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-MOST_NAMED = 100
+MAX_NAMED = 100
 """Paths in the list, which every heartbeat carries."""
 
-MOST_CHARACTERS = 64 * 1024
+MAX_CHARACTERS = 64 * 1024
 """Characters of all paths in the list: a few of ZooKeeper's longest paths, of almost a megabyte each, would fit into no message."""
 
 
@@ -73,10 +73,10 @@ class DeniedPaths:
         return self._named
 
 
-def covering(paths: Collection[str], most: int = MOST_NAMED) -> tuple[str, ...]:
+def covering(paths: Collection[str], most: int = MAX_NAMED) -> tuple[str, ...]:
     """Return a short sorted list of paths such that each given path is in it or below one of it.
 
-    It has at most `most` paths and `MOST_CHARACTERS` characters, unless the paths of the top level
+    It has at most `most` paths and `MAX_CHARACTERS` characters, unless the paths of the top level
     alone are more.
 
     >>> covering(["/brokers/topics/a", "/brokers/topics/b", "/controller"], most=2)
@@ -89,7 +89,7 @@ def covering(paths: Collection[str], most: int = MOST_NAMED) -> tuple[str, ...]:
 
 
 def _are_too_many(paths: Collection[str], most: int) -> bool:
-    return len(paths) > most or sum(map(len, paths)) > MOST_CHARACTERS
+    return len(paths) > most or sum(map(len, paths)) > MAX_CHARACTERS
 
 
 def _all_above(path: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 The rule: each path has one read in flight. When events arrive for a path that is being read, it is
 read once more, however many events there are. So a burst costs two reads, and the last value is
-never missed. Bounded by `MOST_WAITING`; when the table is full, the watcher resyncs. Each read
+never missed. Bounded by `MAX_WAITING`; when the table is full, the watcher resyncs. Each read
 belongs to a round, the one in which its event arrived. Whoever began a round can see when all reads
 from before it are done.
 """
@@ -13,7 +13,7 @@ from itertools import islice
 from zk_source.watcher.tree_walk import take_reads
 from zk_source.wire.operations import Op, Read
 
-MOST_WAITING = 200_000
+MAX_WAITING = 200_000
 """Paths that may wait to be read: about 20 MB."""
 
 
@@ -36,7 +36,7 @@ class DirtyPaths:
     @property
     def full(self) -> bool:
         """Whether no more may wait."""
-        return len(self._waiting) >= MOST_WAITING
+        return len(self._waiting) >= MAX_WAITING
 
     @property
     def oldest_round(self) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from controller_model.kafka.ids import Position
 
-_MOST_WAITING = 60
+_MAX_WAITING = 60
 """Questions kept, one a second. When the log is further behind, the newest ones show when it has caught up."""
 
 
@@ -33,8 +33,8 @@ class LogCompleteness:
     """Follows ZooKeeper's answers until the log holds what was before them."""
 
     def __init__(self) -> None:
-        self._unread: deque[_Unread] = deque(maxlen=_MOST_WAITING)
-        self._unacknowledged: deque[_Unacknowledged] = deque(maxlen=_MOST_WAITING)
+        self._unread: deque[_Unread] = deque(maxlen=_MAX_WAITING)
+        self._unacknowledged: deque[_Unacknowledged] = deque(maxlen=_MAX_WAITING)
         self.as_of_ms: int | None = None
         """As of when the log is complete, in ms of the steady clock; None while that is not known."""
 

@@ -2,7 +2,7 @@
 
 The rule: a resync must not start from less than the fold knows, or a lagging follower would undo
 what is known. sync("/") makes a server catch up with its leader. If its zxid stays below for
-`MOST_LAG_MS` after that, or /cluster/id differs, the ensemble was restored or recreated, and the
+`MAX_LAG_MS` after that, or /cluster/id differs, the ensemble was restored or recreated, and the
 resync is a rebase. Without /brokers there is nothing to watch yet: the chroot is wrong, or the
 cluster has not started.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import NOWHERE, Position
 from controller_model.records.views import ClusterView, ResyncWanted
-from controller_model.znodes.payloads import decode_cluster_id
+from controller_model.sources.zookeeper.payloads import decode_cluster_id
 from zk_source.wire.operations import Err, Op, Read, Refused, Result, ZnodeData
 
 PROBE: tuple[Read, ...] = (
@@ -22,11 +22,11 @@ PROBE: tuple[Read, ...] = (
 )
 """What is read before a resync."""
 
-MOST_LAG_MS = 10_000
+MAX_LAG_MS = 10_000
 """A partitioned leader may answer with an old zxid until its peers have left it, which takes some ticks."""
 
 FIRST_RETRY_MS = 250
-MOST_RETRY_MS = 5_000
+MAX_RETRY_MS = 5_000
 """The pause between tries doubles from the first to the second of these."""
 
 
@@ -116,7 +116,7 @@ class ReadinessCheck:
         if not rebase and self._synced_zxid < self._needed_zxid:
             since_ms = self._behind_since_ms if self._behind_since_ms is not None else now_ms
             self._behind_since_ms = since_ms
-            if now_ms - since_ms < MOST_LAG_MS or not self._synced_zxid:
+            if now_ms - since_ms < MAX_LAG_MS or not self._synced_zxid:
                 why = f"the server is at zxid {self._synced_zxid}, below {self._needed_zxid}"
                 return self._wait(Wait(f"{why} that was seen before"), now_ms)
             rebase = True
@@ -127,7 +127,7 @@ class ReadinessCheck:
 
     def _wait(self, wait: Wait, now_ms: int) -> Wait:
         self._retry_at_ms = now_ms + self._retry_ms
-        limit = MOST_RETRY_MS if wait.no_brokers else 1_000
+        limit = MAX_RETRY_MS if wait.no_brokers else 1_000
         self._retry_ms = min(self._retry_ms * 2, limit)
         return wait
 

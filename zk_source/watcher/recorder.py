@@ -18,8 +18,8 @@ from controller_model.records.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.znodes.znode_kinds import published_data
-from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths
+from controller_model.sources.zookeeper.znode_kinds import published_data
+from zk_source.watcher.denied_paths import MAX_NAMED, DeniedPaths
 from zk_source.watcher.generation_fencing import Generations
 from zk_source.wire.operations import ZnodeData
 
@@ -122,7 +122,7 @@ class Recorder:
 
     def deny(self, path: str) -> bool:
         """Note a denied path; return whether to log it: a denied subtree may have thousands."""
-        return self.denied.add(path) and len(self.denied) <= MOST_NAMED
+        return self.denied.add(path) and len(self.denied) <= MAX_NAMED
 
     def allow(self, path: str) -> None:
         """Note that a path without a published value could be read, or does not exist."""

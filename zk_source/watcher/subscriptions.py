@@ -22,7 +22,7 @@ import enum
 import re
 from collections.abc import Iterable, Sequence
 
-from controller_model.znodes.znode_kinds import (
+from controller_model.sources.zookeeper.znode_kinds import (
     WATCHED_SUBTREES,
     ZnodeKind,
     classify,
@@ -42,7 +42,7 @@ from zk_source.wire.operations import (
     ZnodeData,
 )
 
-MOST_READS = 500
+MAX_READS = 500
 """Reads in one multiRead: a larger request is no faster."""
 
 
@@ -57,7 +57,7 @@ class Watches(enum.StrEnum):
 class RecursiveWatches:
     """One persistent recursive watch on each subtree, and multiReads (ZooKeeper 3.6 and later)."""
 
-    most_reads = MOST_READS
+    most_reads = MAX_READS
     """Reads in one request."""
     live_window = 4
     """Requests in flight for changed paths: enough to keep one connection busy."""

@@ -9,10 +9,10 @@ that appears in a part already read brings an event.
 import enum
 from collections.abc import Sequence
 
-from zk_source.watcher.subscriptions import MOST_READS
+from zk_source.watcher.subscriptions import MAX_READS
 from zk_source.wire.operations import Read
 
-MOST_REQUEST_BYTES = 64 * 1024
+MAX_REQUEST_BYTES = 64 * 1024
 """Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator set) limits requests."""
 
 _BURST_PER_S = 20
@@ -34,7 +34,7 @@ class TreeWalk:
 
     def __init__(self, purpose: Purpose, first: Sequence[Read], reads_per_s: float) -> None:
         self.purpose = purpose
-        burst = max(MOST_READS, int(reads_per_s / _BURST_PER_S))
+        burst = max(MAX_READS, int(reads_per_s / _BURST_PER_S))
         self._pace = ReadPace(reads_per_s=reads_per_s, burst=burst)
         self.met: set[str] = set()
         """Paths that a reconciliation has met."""
@@ -94,7 +94,7 @@ def take_reads(frontier: list[Read], most: int) -> tuple[Read, ...]:
     taken: list[Read] = []
     while frontier and len(taken) < most:
         size += len(frontier[-1][1].encode()) + _READ_OVERHEAD_BYTES
-        if taken and size > MOST_REQUEST_BYTES:
+        if taken and size > MAX_REQUEST_BYTES:
             break
         taken.append(frontier.pop())
     return tuple(taken)

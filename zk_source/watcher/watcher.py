@@ -46,15 +46,15 @@ from zk_source.wire.operations import (
 
 RETRY_MS = 1_000
 """The pause before the tree is read again after a server refused a read. It doubles up to
-`MOST_RETRY_MS`. It is short again when a try was followed by more than `MOST_RETRY_MS` without a
+`MAX_RETRY_MS`. It is short again when a try was followed by more than `MAX_RETRY_MS` without a
 refusal."""
 
-MOST_RETRY_MS = 60_000
+MAX_RETRY_MS = 60_000
 
 _POLL_MS = 200
 """The longest wait between two checks of what is due."""
 
-_DENIED_EVERY_MS = 1_000
+_DENIED_INTERVAL_MS = 1_000
 """The shortest time between heartbeats that name newly denied paths: until then, what those paths hold counts as live."""
 
 _WALK_POLL_MS = 5
@@ -309,10 +309,10 @@ class Watcher:
             self._on_watches_lost(problem, now_ms, pause_ms=self._next_retry_ms(now_ms))
 
     def _next_retry_ms(self, now_ms: int) -> int:
-        if now_ms - self._retried_at > MOST_RETRY_MS:
+        if now_ms - self._retried_at > MAX_RETRY_MS:
             self._retry_ms = RETRY_MS
         pause_ms = self._retry_ms
-        self._retry_ms = min(2 * pause_ms, MOST_RETRY_MS)
+        self._retry_ms = min(2 * pause_ms, MAX_RETRY_MS)
         self._retried_at = now_ms + pause_ms
         return pause_ms
 
@@ -400,7 +400,7 @@ class Watcher:
 
     def _is_denied_news(self, now_ms: int) -> bool:
         """Return whether to report newly denied paths now: not during a walk, which may meet thousands."""
-        if self.reader.walk is not None or now_ms < self._heartbeat_sent_at + _DENIED_EVERY_MS:
+        if self.reader.walk is not None or now_ms < self._heartbeat_sent_at + _DENIED_INTERVAL_MS:
             return False
         named = self.recorder.denied.named
         return named is not self._denied_told and not set(named).issubset(self._denied_told)

@@ -8,7 +8,7 @@ inbox on that same thread.
 
 kazoo would send and receive the same, in the same order, but with a select and a system call for
 each request. Only single reads are written together; any other request takes kazoo's own way.
-Bounded: `MOST_TOGETHER` requests, `RECEIVE_BYTES` at a time.
+Bounded: `MAX_TOGETHER` requests, `RECEIVE_BYTES` at a time.
 """
 
 import ssl
@@ -24,7 +24,7 @@ from zk_source.wire.jute import EncodedRequest, decode_event, encode
 from zk_source.wire.kazoo_client import Authenticating
 from zk_source.wire.operations import Err, Request
 
-MOST_TOGETHER = 64
+MAX_TOGETHER = 64
 """Requests in one write: about 5 KB, far below what a socket accepts at once."""
 
 RECEIVE_BYTES = 65_536
@@ -104,7 +104,7 @@ class OrderedConnection(Authenticating):
         queue = self.client._queue
         together: list[tuple[EncodedRequest, Any]] = []
         # By index: another thread appends in the meantime; only this one removes.
-        while len(together) < min(len(queue), MOST_TOGETHER):
+        while len(together) < min(len(queue), MAX_TOGETHER):
             request, sink = queue[len(together)]
             if not (isinstance(request, EncodedRequest) and request.is_single_read):
                 break

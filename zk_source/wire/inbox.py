@@ -16,7 +16,7 @@ import msgspec
 from controller_model.records.changes import Int64
 from controller_model.records.views import ClusterView
 
-MOST_EVENTS = 200_000
+MAX_EVENTS = 200_000
 """Notifications that may wait: about 30 MB, and more than any burst that the watcher keeps up with."""
 
 
@@ -72,7 +72,7 @@ Item = Notification | Reply | SessionChanged | Overflow | ClusterView | OtherWat
 class Inbox:
     """A queue with a bound on notifications."""
 
-    def __init__(self, most_events: int = MOST_EVENTS) -> None:
+    def __init__(self, most_events: int = MAX_EVENTS) -> None:
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._most_events = most_events
         self._lock = threading.Lock()

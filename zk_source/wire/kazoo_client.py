@@ -25,7 +25,7 @@ from zk_source.wire.tls_advice import tls_advice
 FIRST_RECONNECT_S = 0.05
 STOP_TIMEOUT_S = 3.0
 FIRST_WARNING_S = 2.0
-MOST_WARNING_PAUSE_S = 60.0
+MAX_WARNING_PAUSE_S = 60.0
 
 
 class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
@@ -81,11 +81,11 @@ class Outage:
         self._next_warning_s = FIRST_WARNING_S
 
     def warning_is_due(self) -> bool:
-        """Return whether to log the outage now; the pauses after that grow up to `MOST_WARNING_PAUSE_S`."""
+        """Return whether to log the outage now; the pauses after that grow up to `MAX_WARNING_PAUSE_S`."""
         waited_s = self._clock_s() - self._since_s
         if waited_s < self._next_warning_s:
             return False
-        self._next_warning_s = min(waited_s * 2, waited_s + MOST_WARNING_PAUSE_S)
+        self._next_warning_s = min(waited_s * 2, waited_s + MAX_WARNING_PAUSE_S)
         return True
 
     def error(self, connection: Authenticating) -> UnreachableError:

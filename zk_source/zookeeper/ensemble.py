@@ -16,10 +16,10 @@ from pipeline.runtime import EnvironmentProblemError, UsageError
 from zk_source.config import WatchSettings
 from zk_source.wire.connection import OrderedConnection
 from zk_source.wire.inbox import Inbox, SessionChanged
-from zk_source.wire.kazoo_client import MOST_WARNING_PAUSE_S, Outage, make_client, stop_client
+from zk_source.wire.kazoo_client import MAX_WARNING_PAUSE_S, Outage, make_client, stop_client
 from zk_source.wire.operations import Request
 
-MOST_RECONNECT_S = 2.0
+MAX_RECONNECT_S = 2.0
 """Pauses between attempts to reach all hosts double up to this, so that a sick ensemble is not flooded."""
 
 ANSWER_TIMEOUT_S = 2.0
@@ -44,7 +44,7 @@ class WatchedEnsemble:
         client, self._connection = make_client(
             self._settings,
             OrderedConnection,
-            most_reconnect_s=MOST_RECONNECT_S,
+            most_reconnect_s=MAX_RECONNECT_S,
             inbox=self._inbox,
             chroot=self._settings.chroot,
         )
@@ -95,7 +95,7 @@ class WatchedEnsemble:
         now = time.monotonic()
         if now < self._no_brokers_warning_at:
             return
-        self._no_brokers_warning_at = now + MOST_WARNING_PAUSE_S
+        self._no_brokers_warning_at = now + MAX_WARNING_PAUSE_S
         error = UsageError(self._describe_root())
         if self._settings.fail_fast:
             raise error

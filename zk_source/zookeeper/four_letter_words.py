@@ -12,7 +12,7 @@ from contextlib import ExitStack
 ANSWER_DEADLINE_S = 2.0
 """How long to wait for an answer: a healthy server answers within milliseconds."""
 
-MOST_ANSWER_BYTES = 1 << 20
+MAX_ANSWER_BYTES = 1 << 20
 """Bytes of the longest answer: ZooKeeper's have some kilobytes, anything longer is not from a ZooKeeper."""
 
 
@@ -32,7 +32,7 @@ def four_letter_word(
             connection = stack.enter_context(tls.wrap_socket(connection, server_hostname=host))
         connection.sendall(word.encode())
         answer = b""
-        while len(answer) < MOST_ANSWER_BYTES and (more := connection.recv(65_536)):
+        while len(answer) < MAX_ANSWER_BYTES and (more := connection.recv(65_536)):
             answer += more
             if time.monotonic() > ends_at:
                 raise TimeoutError(f"{host}:{port} answers {word} too slowly")

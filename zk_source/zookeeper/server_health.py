@@ -23,13 +23,13 @@ from zk_source.zookeeper.four_letter_words import (
 )
 from zk_source.zookeeper.server_figures import ServerFigures, read_mntr, read_srvr
 
-ASK_EVERY_S = 15.0
+ASK_INTERVAL_S = 15.0
 """The interval between questions, a usual scrape interval: the server logs a line for each of these connections."""
 
-CHECK_EVERY_S = 1.0
+CHECK_INTERVAL_S = 1.0
 """How soon the thread notices that the session moved to another server, or to none."""
 
-STALE_S = 3 * ASK_EVERY_S
+STALE_S = 3 * ASK_INTERVAL_S
 """How long figures are shown after an answer: two answers may be missed, after that nothing is known."""
 
 REFUSED_FOR_S = 600.0
@@ -107,7 +107,7 @@ def watched_health(
     Yield a function that raises the error that ended the thread, or an error when the thread hangs.
     """
     asking = _Asking(server, metrics)
-    thread = SupervisedThread("server-health", asking.turn, every_s=CHECK_EVERY_S)
+    thread = SupervisedThread("server-health", asking.turn, every_s=CHECK_INTERVAL_S)
     thread.start()
     try:
         yield thread.check
@@ -132,7 +132,7 @@ class _Asking:
             self._metrics.show(None)
         elif name != self._asked or now >= self._next_at:
             self._metrics.show(ask_server(name, self._refused))
-            self._next_at = now + ASK_EVERY_S
+            self._next_at = now + ASK_INTERVAL_S
         self._asked = name
 
 

@@ -52,7 +52,7 @@ const WORK = {
   not_needed: "nothing is due",
   working: "at work",
   slow: "slow: writes are due for too long",
-  ghost: "does not do its work",
+  zombie: "does not do its work",
   unknown: "not known now",
 };
 const FAILOVER = {
@@ -63,7 +63,7 @@ const FAILOVER = {
 };
 
 function facts(picture) {
-  const { controller, writes_due: due } = picture;
+  const { controller, pending_writes: due } = picture;
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
     controller.failover_last_ms === null
@@ -71,7 +71,7 @@ function facts(picture) {
       : `, the last took ${duration(controller.failover_last_ms)}`;
   return [
     fact("Epoch", controller.epoch === null ? "not known" : number(controller.epoch)),
-    fact("Work", WORK[due.verdict] ?? due.verdict),
+    fact("Work", WORK[due.health] ?? due.health),
     fact("Failover work", `${failover}${took}`),
     fact(
       "Last time without a controller",

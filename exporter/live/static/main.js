@@ -7,7 +7,7 @@ import { Stream } from "./stream.js";
 import { showAdvice } from "./advice.js";
 import { showBrokers } from "./brokers.js";
 import { showController } from "./controller.js";
-import { showDue } from "./due.js";
+import { showPendingWrites } from "./pending.js";
 import { showEvents } from "./events.js";
 import { showFlapping } from "./flapping.js";
 import { showFleet } from "./fleet.js";
@@ -16,7 +16,7 @@ import { showPartitions } from "./partitions.js";
 import { showPipeline, trustText } from "./pipeline.js";
 import { doubtAbout, headline, showProblems, wellText } from "./problems.js";
 
-const ANNOUNCE_EVERY_MS = 10_000; // so that a screen reader reads what is new and does not speak every second
+const ANNOUNCE_INTERVAL_MS = 10_000; // so that a screen reader reads what is new and does not speak every second
 
 const asked = new URLSearchParams(location.search).get("cluster");
 const seen = {
@@ -142,7 +142,7 @@ function showCluster(picture, beat) {
   if (picture === seen.shown) return;
   seen.shown = picture;
   showController(picture);
-  showDue(picture);
+  showPendingWrites(picture);
   showPartitions(picture);
   showFlapping(picture);
   showAdvice(picture);
@@ -217,7 +217,7 @@ function title() {
 function announce() {
   if (seen.isLost) return; // announced by a separate alert
   const text = summary();
-  if (text === seen.announced || performance.now() - seen.announcedAt < ANNOUNCE_EVERY_MS) return;
+  if (text === seen.announced || performance.now() - seen.announcedAt < ANNOUNCE_INTERVAL_MS) return;
   // The first one only repeats what the page shows.
   if (seen.announced !== "") setText($("announcement"), text);
   seen.announced = text;

@@ -72,7 +72,7 @@ export function showPipeline(picture, trust) {
       "Held",
       `${count(log.znodes, "znode")}, up to change ${picture.as_of.generation}:${picture.as_of.seq}`,
     ),
-    fact("Resyncs, reconciliations", `${number(log.resyncs)}, ${number(log.audits)}`),
+    fact("Resyncs, reconciliations", `${number(log.resyncs)}, ${number(log.reconciliations)}`),
   ]);
   setChildren(
     $("pipeline-notes"),

@@ -39,7 +39,7 @@ KUBERNETES = "1.31.0"
 """What helm is to render for; a helm that Go built from its module names a far older one."""
 HELM_DEADLINE_S = 240
 ANSWER_S = 5.0
-MOST_LINES = 40
+MAX_LINES = 40
 """Of each log, when an assertion fails."""
 USER = 10001
 """Of the images."""
@@ -275,7 +275,7 @@ def running(local: Local, output: Path) -> Iterator[subprocess.Popen[bytes]]:
         folder = output.parent
         logs = [output, *sorted(folder.rglob("spark.log")), *sorted(folder.glob("pods/*.out"))]
         for log in logs:
-            lines = log.read_text(errors="replace").splitlines()[-MOST_LINES:]
+            lines = log.read_text(errors="replace").splitlines()[-MAX_LINES:]
             error.add_note("\n".join([f"--- the end of {log.name}:", *lines]))
         raise
     finally:

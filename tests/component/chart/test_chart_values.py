@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
 from exporter.core.config import ExportSettings
 from kcm.cli.parts import PARTS
 from pipeline.settings import CONFIG_FILE_VARIABLE, PipelineSettings, load
@@ -246,9 +246,9 @@ def test_numbers_and_maps_arrive_as_kcm_reads_them() -> None:
     prod = variables(container_of(found["kcm-w-prod"]))
     assert prod["KCM_BUFFER_CHANGES"] == "1000000"
     assert prod["KCM_SESSION_TIMEOUT_S"] == "4.5"
-    assert prod["KCM_AUDIT_S"] == "600"
+    assert prod["KCM_RECONCILIATION_INTERVAL_S"] == "600"
     other = variables(container_of(found["kcm-w-staging-eu-1"]))
-    assert other["KCM_AUDIT_S"] == "900"
+    assert other["KCM_RECONCILIATION_INTERVAL_S"] == "900"
     assert "KCM_BUFFER_CHANGES" not in other
     stream = variables(container_of(found["kcm-stream"]))
     conf = json.loads(str(stream["KCM_SPARK_CONF"]))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from controller_model.kafka.errors import UnreadableZnodeError
-from controller_model.znodes import payloads
+from controller_model.sources.zookeeper import payloads
 from kcm.jars.jars import Jars
 
 SOURCE = Path(__file__).with_name("ZnodeOracle.java")

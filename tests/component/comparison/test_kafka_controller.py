@@ -14,7 +14,7 @@ from controller_model.kafka.elections import LeaderAndIsr, Strategy
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_model.znodes.payloads import decode_reassign_partitions
+from controller_model.sources.zookeeper.payloads import decode_reassign_partitions
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import REASSIGN_PARTITIONS_PATH
 from controller_simulator.controller.partition_machine import ElectionResults

@@ -47,7 +47,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 CLUSTER = "lasting"
-ASK_EVERY_S = 0.05
+ASK_INTERVAL_S = 0.05
 """Half of what the shortest batch takes."""
 
 
@@ -103,7 +103,7 @@ class Screen:
         ) or pytest.fail("nothing was shown")
 
     def _watch(self) -> None:
-        while not self._stop.wait(ASK_EVERY_S):
+        while not self._stop.wait(ASK_INTERVAL_S):
             try:
                 with urllib.request.urlopen(self._url, timeout=5) as answer:
                     shown = _shown(json.load(answer))

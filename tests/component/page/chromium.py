@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SHOWN_WITHIN_S = 1.0
+SHOWN_TIMEOUT_S = 1.0
 """Most of the changes are on the page within it, also if the machine is busy with others."""
 
 WAIT_MS = 10_000

@@ -1,4 +1,4 @@
-"""What the live page shows of flapping ISRs, with the broker to blame, and of the writes that are due."""
+"""What the live page shows of flapping ISRs, with the broker to blame, and of the pending writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import IsrShrunk
-from controller_model.records.predictions import ControllerHealth, WritesDue
+from controller_model.records.pending_writes import ControllerHealth, PendingWrites
 from tests.component.page.live_desk import Desk, texts
 from tests.support.api_server import Served
 from tests.support.samples import T0, as_of, broker_view, cluster_view, log_view, topic_view
@@ -60,16 +60,20 @@ def test_a_quiet_cluster_says_that_no_isr_flaps(desk: Desk) -> None:
     expect(page.locator("#flapping-table")).to_be_hidden()
 
 
-def test_writes_due_are_listed_in_the_controllers_section_while_there_are_any(desk: Desk) -> None:
+def test_pending_writes_are_listed_in_the_controllers_section_while_there_are_any(
+    desk: Desk,
+) -> None:
     """Each partition with what the controller would write; nothing is shown when none is due."""
     served = Served()
-    due = WritesDue(counts={"new_leader": 2}, owed_since=T0 - 500, verdict=ControllerHealth.WORKING)
+    due = PendingWrites(
+        counts={"new_leader": 2}, pending_since=T0 - 500, health=ControllerHealth.WORKING
+    )
     served.write(
         broker_view(0),
         broker_view(1),
         broker_view(2, live=False, since=T0 - 700),
         topic_view("t", replicas=((2, 0), (2, 1)), isr=((2, 0), (2, 1)), leader=(2, 2)),
-        cluster_view(brokers_live=(0, 1), brokers_known=(0, 1, 2), writes_due=due),
+        cluster_view(brokers_live=(0, 1), brokers_known=(0, 1, 2), pending_writes=due),
     )
     page = desk.page(desk.serve(served).url).open()
     section = page.locator("#controller #due")
@@ -79,9 +83,9 @@ def test_writes_due_are_listed_in_the_controllers_section_while_there_are_any(de
     first = texts(rows.first.locator("th, td"))
     assert first[:3] == ["t-0", "new leader", "leader 0, ISR 0"]
     assert first[3].startswith("for ")
-    well = WritesDue(verdict=ControllerHealth.NOT_NEEDED)
+    well = PendingWrites(health=ControllerHealth.NOT_NEEDED)
     served.write(
         topic_view("t", as_of(2)),
-        cluster_view(at=as_of(2), writes_due=well, log=log_view(digest="2")),
+        cluster_view(at=as_of(2), pending_writes=well, log=log_view(digest="2")),
     )
     expect(section).to_be_hidden()

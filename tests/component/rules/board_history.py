@@ -14,7 +14,11 @@ from prometheus_client.exposition import generate_latest
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import ReaderProgress, Stage
 from controller_model.records.incidents import IncidentsSummary
-from controller_model.records.predictions import ControllerHealth, Due, WritesDue
+from controller_model.records.pending_writes import (
+    ControllerHealth,
+    PendingWriteKind,
+    PendingWrites,
+)
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import (
     BrokerView,
@@ -57,7 +61,7 @@ _ILL_COUNTS = Counts(
     partitions=41,
     offline=9,
     leaderless=4,
-    leader_writes_due=5,
+    pending_leader_writes=5,
     without_state=1,
     under_replicated=20,
     under_min_isr=3,
@@ -120,8 +124,10 @@ _RECOMMENDING = RebalanceSummary(
     made=2,
     graded={"mended": 1},
 )
-_OWED = WritesDue(
-    counts={str(Due.NEW_LEADER): 5}, oldest_at=T0 + 1000, verdict=ControllerHealth.GHOST
+_OWED = PendingWrites(
+    counts={str(PendingWriteKind.NEW_LEADER): 5},
+    oldest_at=T0 + 1000,
+    health=ControllerHealth.ZOMBIE,
 )
 
 
@@ -130,7 +136,7 @@ def well() -> dict[str, ClusterSnapshot]:
     view = cluster_view(
         controller=_WELL_CONTROLLER,
         counts=_WELL_COUNTS,
-        writes_due=WritesDue(verdict=ControllerHealth.NOT_NEEDED),
+        pending_writes=PendingWrites(health=ControllerHealth.NOT_NEEDED),
     )
     brokers = (_broker(0, leaders=20), _broker(1, leaders=20))
     return {"prod": _snapshot(view, *brokers)}
@@ -154,7 +160,7 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
         controller=_ILL_CONTROLLER,
         folded_at=T0 - 60_000,
         counts=_ILL_COUNTS,
-        writes_due=_OWED,
+        pending_writes=_OWED,
         pending=Pending(oldest_reassignment_at=T0, oldest_deletion_at=T0),
         log=log,
         brokers_live=(0, 2),
@@ -201,7 +207,7 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
 _LOG_COUNTERS = (
     "znodes",
     "resyncs",
-    "audits",
+    "reconciliations",
     "holes",
     "dropped_by_watcher",
     "missed_updates",

@@ -222,29 +222,29 @@ FLAPPING_SLOWLY = (
     ),
 )
 
-GHOST = (
+ZOMBIE = (
     Story(
-        alert="KafkaControllerGhost",
-        claim="fires when the verdict is ghost, resolves 2 min after it is not",
+        alert="KafkaControllerZombie",
+        claim="fires when the health is zombie, resolves 2 min after it is not",
         proves=Proves.FIRES,
-        series=one("kafka_controller_verdict", (0, 4), (1, 8), (0, 20), verdict="ghost"),
+        series=one("kafka_controller_health", (0, 4), (1, 8), (0, 20), health="zombie"),
         moments={45: None, 60: 1, 165: 1, 285: 1, 300: None},
     ),
     Story(
-        alert="KafkaControllerGhost",
+        alert="KafkaControllerZombie",
         claim="is silent about a controller that works",
         proves=Proves.SILENT,
         series={
-            **one("kafka_controller_verdict", (0, 20), verdict="ghost"),
-            **one("kafka_controller_verdict", (1, 20), verdict="working"),
+            **one("kafka_controller_health", (0, 20), health="zombie"),
+            **one("kafka_controller_health", (1, 20), health="working"),
         },
         moments={60: None, 285: None},
     ),
     Story(
-        alert="KafkaControllerGhost",
+        alert="KafkaControllerZombie",
         claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
-        series=one("kafka_controller_verdict", (1, 4), *GAP, (1, 10), verdict="ghost"),
+        series=one("kafka_controller_health", (1, 4), *GAP, (1, 10), health="zombie"),
         moments={45: 1, 60: 1, 105: 1, 120: 1, 200: 1},
     ),
 )
@@ -281,4 +281,4 @@ SLOW_FAILOVER = (
     ),
 )
 
-STORIES = (*BY_THEIR_TIMES, *MISSING, *FLAPPING, *FLAPPING_SLOWLY, *GHOST, *SLOW_FAILOVER)
+STORIES = (*BY_THEIR_TIMES, *MISSING, *FLAPPING, *FLAPPING_SLOWLY, *ZOMBIE, *SLOW_FAILOVER)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import ReaderProgress, Stage
-from controller_model.records.predictions import ControllerHealth, WritesDue
+from controller_model.records.pending_writes import ControllerHealth, PendingWrites
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
 from dashboards.alerts.rules import ALERTS
@@ -114,8 +114,8 @@ CASES = {
     "failover": controller(failover=Failover.UNDER_WAY, failover_since=NOW - 60_000),
     "failover-slow": controller(failover=Failover.UNDER_WAY, failover_since=NOW - 61_000),
     "migrating": controller(migrating_to_kraft=True),
-    "slow": Case({"writes_due": WritesDue(verdict=ControllerHealth.SLOW, owed_since=0)}),
-    "zombie": Case({"writes_due": WritesDue(verdict=ControllerHealth.GHOST, owed_since=0)}),
+    "slow": Case({"pending_writes": PendingWrites(health=ControllerHealth.SLOW, pending_since=0)}),
+    "zombie": Case({"pending_writes": PendingWrites(health=ControllerHealth.ZOMBIE, pending_since=0)}),
     "offline": counts(offline=1),
     "under-min-isr": counts(under_min_isr=1),
     "min-isr-not-known": counts(under_min_isr=None, at_min_isr=None),
@@ -130,9 +130,9 @@ CASES = {
     "gone-at-min-isr": of_broker(**GONE)._replace(
         fields=counts(at_min_isr=4, under_replicated_at_min_isr=1).fields
     ),
-    "four-restless-minutes": of_broker(isr_leave_minutes=tuple(range(MINUTE - 3, MINUTE + 1))),
-    "five-restless-minutes": of_broker(isr_leave_minutes=tuple(range(MINUTE - 4, MINUTE + 1))),
-    "five-restless-minutes-past": of_broker(isr_leave_minutes=tuple(range(MINUTE - 30, MINUTE - 25))),
+    "four-flapping-minutes": of_broker(isr_leave_minutes=tuple(range(MINUTE - 3, MINUTE + 1))),
+    "five-flapping-minutes": of_broker(isr_leave_minutes=tuple(range(MINUTE - 4, MINUTE + 1))),
+    "five-flapping-minutes-past": of_broker(isr_leave_minutes=tuple(range(MINUTE - 30, MINUTE - 25))),
     "imbalanced": of_broker(**IMBALANCED)._replace(fields=RECOMMENDED),
     "imbalanced-for-a-moment": of_broker(**IMBALANCED),
     "imbalanced-as-allowed": of_broker(**IMBALANCED | {"imbalance_ratio": 0.1})._replace(
@@ -240,7 +240,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "KafkaControllerFlapping": {"threshold": 2},
     "KafkaControllerFlappingSlowly": {"threshold": 7},
     "KafkaControllerFailoverSlow": {"threshold": 59.5, "severity": "critical"},
-    "KafkaControllerGhost": {"enabled": False},
+    "KafkaControllerZombie": {"enabled": False},
     "KafkaPartitionsOffline": {"threshold": 1},
     "KafkaPartitionsUnderMinIsr": {"severity": "warning"},
     "KafkaPartitionsUnderReplicated": {"threshold": 1, "for": "30m"},

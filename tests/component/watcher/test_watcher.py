@@ -69,7 +69,7 @@ def test_each_change_is_logged_in_order_with_its_stat(
     watched: str, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
 ) -> None:
     """Changes made one after the other are in the log one by one, in order, with their Stat."""
-    settings = settings_for(watched, pipeline_broker, audit_s=1.0)
+    settings = settings_for(watched, pipeline_broker, reconciliation_interval_s=1.0)
     with watching(settings), LogReader(settings) as log:
         finished = log.wait_for(ChangeKind.RESYNC_FINISHED)
         tree = published_tree(client, zk_chroot)
@@ -243,7 +243,7 @@ def test_deleted_views_are_requested_again(
     watched: str, pipeline_broker: KraftBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A changed cleanup policy deletes them: compaction alone never moves the beginning."""
-    monkeypatch.setattr(readback, "_BEGINNING_EVERY_S", 0.5)
+    monkeypatch.setattr(readback, "_BEGINNING_INTERVAL_S", 0.5)
     settings = settings_for(watched, pipeline_broker)
     views = f"{settings.topic_prefix}.views"
     admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})

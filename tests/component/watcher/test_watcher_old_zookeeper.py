@@ -65,7 +65,7 @@ def test_each_change_on_an_old_server_is_logged_in_order_with_its_stat(
 ) -> None:
     """Changes, deletes, recreated znodes and new ones at any depth are in the log in order."""
     where = old_zookeeper.connect_string + old_chroot
-    settings = settings_for(where, pipeline_broker, audit_s=1.0)
+    settings = settings_for(where, pipeline_broker, reconciliation_interval_s=1.0)
     with (
         kazoo_client(old_zookeeper) as client,
         watching(settings),
@@ -156,8 +156,12 @@ def test_recursive_and_one_shot_watches_publish_the_same_log(
 ) -> None:
     """One script of writes, two logs: both end with the same znodes, payloads and versions."""
     where = zookeeper.connect_string + zk_chroot
-    recursive = settings_for(where, pipeline_broker, zk_watches="recursive", audit_s=2.0)
-    one_shot = settings_for(where, pipeline_broker, zk_watches="one-shot", audit_s=2.0)
+    recursive = settings_for(
+        where, pipeline_broker, zk_watches="recursive", reconciliation_interval_s=2.0
+    )
+    one_shot = settings_for(
+        where, pipeline_broker, zk_watches="one-shot", reconciliation_interval_s=2.0
+    )
     with kazoo_client(zookeeper) as client:
         fill(client, zk_chroot)
         with (

@@ -25,7 +25,7 @@ from tests.component.watcher.watching import (
     watching,
 )
 from tests.support.waiting import wait_until
-from zk_source.log.readback import _BEGINNING_EVERY_S
+from zk_source.log.readback import _BEGINNING_INTERVAL_S
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 
@@ -114,7 +114,7 @@ def test_a_restart_of_kafka_causes_no_resync(
                 pipeline_broker.kill()
                 try:
                     client.set(zk_chroot + STATE, state(1))
-                    time.sleep(_BEGINNING_EVERY_S + 1)  # it asks for the topics at least once
+                    time.sleep(_BEGINNING_INTERVAL_S + 1)  # it asks for the topics at least once
                 finally:
                     pipeline_broker.start()
                 log.wait_for_tree(published_tree(client, zk_chroot))

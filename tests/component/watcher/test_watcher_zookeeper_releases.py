@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from controller_model.records.changes import ChangeKind, SessionState
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
 from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
@@ -65,7 +65,9 @@ def test_a_watcher_follows_this_zookeeper(
     release: ZooKeeperRelease, server: ZooKeeper, pipeline_broker: KraftBroker
 ) -> None:
     """Start, changes, a reconnect, deletions, the end: the log is the tree, one znode at a time."""
-    settings = settings_for(server.connect_string, pipeline_broker, audit_s=1.0, heartbeat_s=1.0)
+    settings = settings_for(
+        server.connect_string, pipeline_broker, reconciliation_interval_s=1.0, heartbeat_s=1.0
+    )
     with kazoo_client(server) as client:
         fill(client, "", topics=20)
     with LogReader(settings) as log, watching(settings):

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, decode_message
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError

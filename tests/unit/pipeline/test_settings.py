@@ -308,7 +308,7 @@ def test_given_values_load_again_unchanged(monkeypatch: pytest.MonkeyPatch) -> N
         zookeeper="zk:2181/kafka",
         zk_auth=f"digest:kcm:{SECRET}",
         fail_fast=True,
-        audit_s=7.5,
+        reconciliation_interval_s=7.5,
         kafka_properties={"sasl.password": SECRET, "sasl.username": "me"},
     )
     values = given_values(settings)

@@ -22,7 +22,7 @@ from pipeline.settings import PipelineSettings, load
 from pipeline.web import UNGUARDED, WebOptions, WebServer, metrics_server
 from tests.support.garbage import left_open
 from tests.support.web import (
-    ANSWERED_WITHIN_S,
+    ANSWERED_TIMEOUT_S,
     connected,
     exchange,
     hashed,
@@ -94,14 +94,14 @@ def test_a_connection_that_is_accepted_at_the_end_is_closed() -> None:
 
     async def hold(_request: Request) -> Response:
         is_held.set()
-        go_on.wait(ANSWERED_WITHIN_S)
+        go_on.wait(ANSWERED_TIMEOUT_S)
         return PlainTextResponse("")
 
     with ExitStack() as sockets:
         with serving(app=Starlette(routes=[Route("/", hold)])) as server:
             first = sockets.enter_context(connected(server))
             first.sendall(request())
-            assert is_held.wait(ANSWERED_WITHIN_S)
+            assert is_held.wait(ANSWERED_TIMEOUT_S)
             late = sockets.enter_context(connected(server))
             # The end is asked for when the block ends; only then may the loop go on.
             threading.Timer(0.3, go_on.set).start()

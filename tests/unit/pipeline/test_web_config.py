@@ -141,7 +141,7 @@ def test_a_renewed_certificate_is_served_without_a_restart(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A certificate whose key is missing is not served; until the key exists, the old one is."""
-    monkeypatch.setattr("pipeline.web._CHECK_FILES_EVERY_S", 0)
+    monkeypatch.setattr("pipeline.web._CHECK_FILES_INTERVAL_S", 0)
     renewed = ssl.PEM_cert_to_DER_cert(
         (folder / "next.pem").read_text()[(folder / "next.pem").read_text().index("-----BEGIN") :]
     )

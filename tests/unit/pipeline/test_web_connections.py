@@ -22,7 +22,7 @@ from tests.support.web import connected, exchange, request, serving, status, wri
 
 OTHER = "127.0.0.2"
 """Another client."""
-MOST_GROWN = 64 * 1024 * 1024
+MAX_GROWN = 64 * 1024 * 1024
 
 
 def _is_closed(client: socket.socket) -> bool:
@@ -90,7 +90,7 @@ def test_an_incomplete_request_is_dropped_after_a_timeout(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither its head nor its body may take for ever, nor those of the second request on a connection."""
-    monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.3)
+    monkeypatch.setattr(web_connections, "REQUEST_TIMEOUT_S", 0.3)
     monkeypatch.setattr(web, "_IDLE_S", 2 * DEADLINE_S)
     with serving() as server:
         began = time.monotonic()
@@ -118,12 +118,12 @@ def test_a_thousand_connections_block_no_client_and_need_little_memory() -> None
                 continue
         assert status(exchange(server, request(), of=OTHER)) == 200
         grown = _resident() - before
-    assert grown < MOST_GROWN
+    assert grown < MAX_GROWN
 
 
 def test_all_clients_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many addresses do not use up the files that the process may open."""
-    monkeypatch.setattr(web_connections, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(web_connections, "MAX_CONNECTIONS", 4)
     with serving() as server, ExitStack() as stack:
         for number in range(4):
             stack.enter_context(connected(server, of=f"127.0.1.{number + 1}"))
@@ -156,7 +156,7 @@ HOSTILE = (
 
 def test_hostile_requests_are_refused_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each gets its status and ends; the next client gets an answer as before."""
-    monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.5)
+    monkeypatch.setattr(web_connections, "REQUEST_TIMEOUT_S", 0.5)
     with serving() as server:
         for sent, wanted in HOSTILE:
             assert status(exchange(server, sent)) == wanted, sent[:80]
@@ -171,7 +171,7 @@ def test_after_arbitrary_bytes_the_next_client_is_answered(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """None of it is logged: otherwise anybody could fill the log."""
-    monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.05)
+    monkeypatch.setattr(web_connections, "REQUEST_TIMEOUT_S", 0.05)
     heads = st.sampled_from([b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"GET /", b"POST "])
     with serving() as server:
 

@@ -117,7 +117,7 @@ def test_a_password_is_hashed_once_and_again_after_a_change(
         return compare(password, wanted)
 
     monkeypatch.setattr(web_guard, "_is_password", counting)
-    monkeypatch.setattr("pipeline.web._CHECK_FILES_EVERY_S", 0)
+    monkeypatch.setattr("pipeline.web._CHECK_FILES_INTERVAL_S", 0)
     options = _secured(tmp_path)
     with serving(options) as server:
         for _ in range(3):
@@ -160,7 +160,7 @@ def test_a_client_that_does_not_read_its_answer_is_dropped(monkeypatch: pytest.M
     big = 64 * 1024 * 1024
     with serving(app=page(bytes(big))) as server:
         assert len(exchange(server, request(path="/big"))) > big, "who reads gets everything"
-        monkeypatch.setattr(web_guard, "TAKEN_WITHIN_S", 0.2)
+        monkeypatch.setattr(web_guard, "TAKEN_TIMEOUT_S", 0.2)
         with connected(server) as client:
             client.sendall(request(path="/big"))
             _until_slow_is_dropped(client)

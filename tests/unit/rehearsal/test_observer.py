@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_model.insights.cluster_facts import PartitionFacts
+from controller_model.kafka.cluster_facts import PartitionFacts
 from controller_simulator.cluster.operations import (
     DeleteController,
     ElectPreferred,
@@ -13,8 +13,8 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
+from rehearsal.build_cluster import build_cluster
 from rehearsal.failover import LastFailover
-from rehearsal.ground import lay_ground
 from rehearsal.observer import UNCLEAN, StepObserver
 from tests.support.partition_facts import T0, T1, part, up
 
@@ -26,7 +26,7 @@ def observed(
 ) -> StepObserver:
     """Return the observer of these operations on brokers 1, 2, 3; the first is the controller."""
     usual = {"controller": 1, "controller_epoch": 7}
-    cluster = lay_ground(up(1, 2, 3, **usual | facts), partitions)
+    cluster = build_cluster(up(1, 2, 3, **usual | facts), partitions)
     observer = StepObserver(cluster)
     for operation in operations:
         assert cluster.perform(operation) is None

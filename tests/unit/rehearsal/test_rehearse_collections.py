@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from controller_model.insights.cluster_facts import PartitionFacts
+from controller_model.kafka.cluster_facts import PartitionFacts
 from tests.support.partition_facts import part
 from tests.support.rehearsing import rehearsed
 

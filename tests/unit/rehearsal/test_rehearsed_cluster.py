@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller_model.insights.cluster_facts import PartitionFacts
+from controller_model.kafka.cluster_facts import PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import (
     DeleteTopic,
@@ -11,7 +11,7 @@ from controller_simulator.cluster.operations import (
     Reassign,
     StartBroker,
 )
-from rehearsal.ground import lay_ground
+from rehearsal.build_cluster import build_cluster
 from rehearsal.rehearsed_cluster import RehearsedCluster, Seen
 from tests.support.partition_facts import T0, T1, T2, part, up
 from tests.support.rehearsing import names, one
@@ -22,7 +22,7 @@ class Followed:
 
     def __init__(self, *partitions: PartitionFacts) -> None:
         facts = up(1, 2, 3, controller=1, controller_epoch=7)
-        self.cluster = lay_ground(facts, partitions)
+        self.cluster = build_cluster(facts, partitions)
         self.watch = RehearsedCluster(facts, partitions, self.cluster)
 
     def after(self, *operations: Operation) -> Seen:

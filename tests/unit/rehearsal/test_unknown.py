@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller_model.insights.cluster_facts import PartitionFacts
+from controller_model.kafka.cluster_facts import PartitionFacts
 from tests.support.partition_facts import part
 from tests.support.rehearsing import rehearsed
 

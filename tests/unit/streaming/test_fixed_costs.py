@@ -14,7 +14,7 @@ from controller_model.fold.replay import replay
 from controller_model.records.changes import decode_message
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
-from streaming.fixed_costs import MOST_OBJECTS, relax_gc, freeze_long_lived
+from streaming.fixed_costs import MAX_OBJECTS, freeze_long_lived, relax_gc
 
 PYTHONS_OWN = (700, 10, 10)
 
@@ -64,10 +64,10 @@ class _Cycle:
 
 def test_the_collector_skips_what_was_alive_before() -> None:
     """Few objects remain for a run to search, and a cycle that arises later is still found."""
-    held = [[number] for number in range(MOST_OBJECTS + 1)]
+    held = [[number] for number in range(MAX_OBJECTS + 1)]
     freeze_long_lived()
     assert gc.get_freeze_count() > len(held)
-    assert len(gc.get_objects()) < MOST_OBJECTS
+    assert len(gc.get_objects()) < MAX_OBJECTS
     later = weakref.ref(_Cycle())
     gc.collect()
     assert later() is None
@@ -78,7 +78,7 @@ def test_the_collector_frees_what_is_dead_before_it_skips_the_rest() -> None:
     gc.disable()
     try:
         dead = weakref.ref(_Cycle())
-        held = [[number] for number in range(MOST_OBJECTS + 1)]
+        held = [[number] for number in range(MAX_OBJECTS + 1)]
         freeze_long_lived()
     finally:
         gc.enable()

@@ -74,8 +74,8 @@ def most_of_each_number() -> dict[str, int]:
     }
 
 
-MOST_OF_EACH = most_of_each_number()
-NUMBERS = sorted(MOST_OF_EACH)
+MAX_OF_EACH = most_of_each_number()
+NUMBERS = sorted(MAX_OF_EACH)
 
 
 class Bench:
@@ -817,7 +817,7 @@ def test_the_largest_numbers_of_a_record_fit_into_the_state(bench: Bench, name: 
         for at, of in enumerate((state, heartbeat), start=1):
             body = json.loads(encode_changes([of]))[0]
             place = {"generation": of.generation + round_, "seq": at, "watcher": f"w{round_}"}
-            number = 0 if round_ % 2 else MOST_OF_EACH[name]
+            number = 0 if round_ % 2 else MAX_OF_EACH[name]
             fresh = {"mzxid": 1_000 + round_, "read_zxid": 2_000 + round_}
             records.append(body | place | fresh | {name: number})
     bench.send(json.dumps(records).encode())
@@ -895,7 +895,7 @@ def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
     assert size > 0
     for limit, clusters in ((2 * size, {"a", "b"}), (size, {"b"}), (0, {"b"})):
         processor_module._remembered.clear()
-        monkeypatch.setattr(processor_module, "_MOST_REMEMBERED_BYTES", limit)
+        monkeypatch.setattr(processor_module, "_MAX_REMEMBERED_BYTES", limit)
         processor_module._remember((key[0], "a"), remembered_of(size))
         processor_module._remember((key[0], "b"), remembered_of(size))
         assert {cluster for _, cluster in processor_module._remembered} == clusters
@@ -903,7 +903,7 @@ def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
         processor_module._remembered.clear()
         for cluster in "abc":
             monkeypatch.setattr(
-                processor_module, "_MOST_REMEMBERED_BYTES", limit if cluster == "c" else 3 * size
+                processor_module, "_MAX_REMEMBERED_BYTES", limit if cluster == "c" else 3 * size
             )
             processor_module._remember((key[0], cluster), remembered_of(size))
         assert {cluster for _, cluster in processor_module._remembered} == kept

@@ -42,7 +42,7 @@ def test_a_connect_string_is_hosts_and_a_chroot(connect: str, hosts: str, chroot
         {"zk_auth": "kafka:secret"},
         {"zk_auth": "digest:kafka"},
         {"heartbeat_s": 0},
-        {"audit_s": -1},
+        {"reconciliation_interval_s": -1},
         {"zk_tls_ca": "/somewhere.pem"},
         {"zk_tls": True, "zk_tls_ca": "/nowhere/ca.pem"},
         {"election_path": "kcm"},

@@ -83,7 +83,7 @@ def deny(control: ControlPlane) -> None:
     control.log.denied = ("/brokers/topics/u",)
 
 
-def make_writes_due(control: ControlPlane) -> None:
+def make_pending_writes(control: ControlPlane) -> None:
     """Let a broker with leaders die, so that leader writes are due from the controller."""
     control.put_broker(0, msgspec.structs.replace(control.brokers[0], live=False))
     control.touched.clear()
@@ -99,7 +99,7 @@ def configure(control: ControlPlane) -> None:
     control.broker_min_isr["<default>"] = 2
 
 
-@pytest.mark.parametrize("change", [deny, make_writes_due, assume, configure])
+@pytest.mark.parametrize("change", [deny, make_pending_writes, assume, configure])
 def test_a_change_of_shared_settings_checks_all_brokers(
     change: Callable[[ControlPlane], None], published: Published
 ) -> None:
@@ -187,7 +187,7 @@ def test_a_dead_broker_has_no_electable_preferred_partitions() -> None:
     published = Published(fold.state.control)
     view = published.view(0)
     assert (view.preferred, view.preferred_not_led, view.preferred_electable) == (2, 1, 1)
-    make_writes_due(published.control)
+    make_pending_writes(published.control)
     view = published.view(0)
     assert (view.preferred_electable, view.live) == (0, False)
 

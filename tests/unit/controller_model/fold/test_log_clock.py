@@ -9,9 +9,9 @@ import pytest
 
 from controller_model.fold.log_clock import LATEST_MS, LEAP_MS, STEP_MS, time_after
 from controller_model.records.completeness import LATE_MS
-from controller_model.records.events import Anomaly, IncidentClosed, PredictionFailed
+from controller_model.records.events import Anomaly, ControllerZombie, IncidentClosed
 from controller_model.records.incidents import QUIET_MS
-from controller_model.records.predictions import write_timeout_ms
+from controller_model.records.pending_writes import write_timeout_ms
 from tests.support.histories import Fold, History, only, small_cluster
 
 HOUR_MS = 3_600_000
@@ -50,7 +50,7 @@ def test_a_zombie_is_found_after_a_step_back(takes_over: bool) -> None:
     history.heartbeat()
     history.broker_gone(2)
     beat(history, fold, write_timeout_ms(2) + 3 * BEAT_MS)
-    assert only(fold.events, PredictionFailed).due
+    assert only(fold.events, ControllerZombie).due
     (reported,) = anomalies(fold)
     stepped = HOUR_MS - BEAT_MS * (not takes_over)
     assert reported.startswith("the watcher's clock stepped back by ")

@@ -8,9 +8,9 @@ import pytest
 from controller_model.records.events import (
     Anomaly,
     AnyEvent,
+    ControllerZombie,
     LeaderElectionKind,
     LeadersElected,
-    PredictionFailed,
     RecommendationGraded,
     StaleControllerWrite,
 )
@@ -143,8 +143,8 @@ def observed(name: str) -> list[AnyEvent]:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
-    """In all failures of brokers, no controller is called a ghost, and nothing is an anomaly."""
-    alarms = (Anomaly, PredictionFailed, StaleControllerWrite)
+    """In all failures of brokers, no controller is called a zombie, and nothing is an anomaly."""
+    alarms = (Anomaly, ControllerZombie, StaleControllerWrite)
     assert [event for event in observed(name) if isinstance(event, alarms)] == []
 
 

@@ -392,7 +392,7 @@ def test_a_write_that_makes_a_leader_write_due_is_not_failover_work() -> None:
     history.state("t", 1, leader=0, isr=[0], leader_epoch=1)
     fold.follow(history)
     controller = fold.state.control.controller
-    assert (controller.failover_due, controller.failover_last_write_at) == (2, None)
+    assert (controller.failover_pending, controller.failover_last_write_at) == (2, None)
     history.state("t", 0, leader=1, isr=[1], leader_epoch=1)
     history.state("t", 1, leader=1, isr=[1], leader_epoch=2)
     assert only(fold.follow(history), FailoverWork).partitions == 1

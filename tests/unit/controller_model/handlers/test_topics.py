@@ -332,7 +332,7 @@ def test_offline_and_online_are_reported() -> None:
     history, fold = begun(t={0: (2,)})
     history.broker_gone(2)
     fold.follow(history)
-    assert (fold.counts().offline, fold.counts().leader_writes_due) == (1, 1)
+    assert (fold.counts().offline, fold.counts().pending_leader_writes) == (1, 1)
     history.state("t", 0, leader=-1, isr=[2], leader_epoch=1)
     assert kinds(fold.follow(history)) == ["PartitionsOffline"]
     assert (fold.counts().offline, fold.counts().leaderless) == (1, 1)

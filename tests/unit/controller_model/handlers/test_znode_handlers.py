@@ -29,7 +29,7 @@ from controller_model.records.events import (
     TopicDeletionCompleted,
     TopicDeletionRequested,
 )
-from controller_model.znodes.znode_kinds import ZnodeKind
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 from controller_simulator.zookeeper.payload_writers import (
     encode_config,
     encode_partitions,

@@ -12,7 +12,7 @@ from controller_model.metrics.metric import (
     MetricType,
 )
 from controller_model.records.events import BrokerEnd, LeaderElectionKind
-from controller_model.records.predictions import WritesDue
+from controller_model.records.pending_writes import PendingWrites
 from controller_model.records.views import BrokerView, ControllerView, LogView
 from tests.support.metric_samples import of_broker, of_cluster
 from tests.support.samples import broker_view, cluster_view
@@ -47,7 +47,7 @@ def test_help_says_when_a_metric_is_absent() -> None:
         controller=ControllerView(),
         log=LogView(),
         cluster_id=None,
-        writes_due=WritesDue(),
+        pending_writes=PendingWrites(),
     )
     gone = BrokerView(v=1, cluster="prod", as_of=empty.as_of, id=0, live=False)
     absent = {each.name: each.help for each in CLUSTER_METRICS if not list(each.read(empty))}

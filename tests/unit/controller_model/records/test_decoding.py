@@ -9,7 +9,7 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
 from controller_model.records.decoding import (
-    MOST_NESTING,
+    MAX_NESTING,
     decode_record,
     has_wide_number,
     is_nested_deeply,
@@ -48,7 +48,7 @@ def test_no_record_raises_anything_but_that_it_cannot_be_read(harm: str) -> None
 
 def test_a_record_nested_more_deeply_than_the_limit_is_refused() -> None:
     """Nested less deeply than Python's stack allows, but more deeply than the stack left in a request."""
-    nested = b'{"a":' + b"[" * (MOST_NESTING + 40) + b"]" * (MOST_NESTING + 40) + b"}"
+    nested = b'{"a":' + b"[" * (MAX_NESTING + 40) + b"]" * (MAX_NESTING + 40) + b"}"
     assert anything.decode(nested)
     with pytest.raises(UnreadableRecordError, match="not a test: nested more than 64 levels"):
         decode_record(anything, nested, "a test")

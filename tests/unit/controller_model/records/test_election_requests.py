@@ -9,7 +9,7 @@ import pytest
 
 from controller_model.records.changes import Batch, decode_message, decode_request
 from controller_model.records.election_requests import (
-    MOST_PARTITIONS,
+    MAX_PARTITIONS,
     ElectionOrigin,
     encode_request,
 )
@@ -35,7 +35,7 @@ def test_an_election_request_is_encoded_as_its_own_message() -> None:
     "fields",
     [
         {"partitions": []},
-        {"partitions": [["t", p] for p in range(MOST_PARTITIONS)]},
+        {"partitions": [["t", p] for p in range(MAX_PARTITIONS)]},
         {"partitions": [["t" * 249, 2**31 - 1]]},
         {"holds_ms": 2**63 - 1, "requested_at": 0},
         {"of_a_newer_release": 1},
@@ -78,7 +78,7 @@ def test_a_hostile_request_is_damage(harm: dict[str, Any]) -> None:
 
 def test_a_request_from_its_own_message_is_read_again() -> None:
     """A written request is read as the same request."""
-    request = election_request("t", *range(MOST_PARTITIONS))
+    request = election_request("t", *range(MAX_PARTITIONS))
     assert decode_message(encode_request(request)) == Batch((), requests=(request,))
 
 

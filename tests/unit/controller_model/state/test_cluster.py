@@ -65,13 +65,13 @@ def test_pending_moves_are_added_up_at_their_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The number of held moves is limited, and the figures are the same."""
-    monkeypatch.setattr(cluster, "_MOST_MOVES", 2)
+    monkeypatch.setattr(cluster, "_MAX_MOVES", 2)
     state, topic = with_topic()
     steps = ((1, (0, 1)), (1, (1,)), (0, (0,)), (0, (0, 1)), (1, (1, 0)))
     for leader, isr in steps:
         moved = msgspec.structs.replace(LED, leader=leader, isr=isr)
         state.put_partition("t", 0, moved)
-        assert len(state.control.moves) <= cluster._MOST_MOVES
+        assert len(state.control.moves) <= cluster._MAX_MOVES
     other = empty()
     other.put_topic(msgspec.structs.replace(topic, partitions={0: moved}))
     assert nonzero(state.control.totals.leaders) == {1: 1}

@@ -19,7 +19,7 @@ def test_a_health_sample_is_sure_without_an_unsure_since(
         is_vacant=False,
         vacancy_min_ms=0,
         vacancy_max_ms=0,
-        is_ghost=False,
+        is_zombie=False,
         live=(1,),
         unsure_since=unsure_since,
     )

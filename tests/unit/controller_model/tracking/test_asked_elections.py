@@ -6,10 +6,10 @@ import copy
 
 import pytest
 
-from controller_model.records.election_requests import MOST_PARTITIONS, ElectionOrigin
+from controller_model.records.election_requests import MAX_PARTITIONS, ElectionOrigin
 from controller_model.records.events import AnyEvent, LeadersElected, PreferredElectionRequested
 from controller_model.tracking import asked_elections
-from controller_model.tracking.asked_elections import MOST_ASKED, MOST_HELD_MS
+from controller_model.tracking.asked_elections import MAX_ASKED, MAX_HELD_MS
 from tests.support.histories import (
     Fold,
     begun,
@@ -76,14 +76,14 @@ def test_a_request_is_kept_for_its_own_hold_time(beats: int, by: ElectionOrigin 
 def test_kept_requests_are_limited_in_time_and_number() -> None:
     """Endless requests neither fill the state nor keep the newest one out."""
     history, fold = begun()
-    for number in range(MOST_ASKED // MOST_PARTITIONS):
-        fold.feed([election_request(f"t{number}", *range(MOST_PARTITIONS), holds_ms=2**62)])
-    assert sum(map(len, fold.state.control.elections.asked.values())) == MOST_ASKED
+    for number in range(MAX_ASKED // MAX_PARTITIONS):
+        fold.feed([election_request(f"t{number}", *range(MAX_PARTITIONS), holds_ms=2**62)])
+    assert sum(map(len, fold.state.control.elections.asked.values())) == MAX_ASKED
     fold.feed([election_request("t", 0)])
     held = fold.state.control.elections.asked
     assert {topic: set(partitions) for topic, partitions in held.items()} == {"t": {0}}
     fold.feed([election_request("u", 0, holds_ms=2**62)])
-    beat(history, fold, MOST_HELD_MS // BEAT_MS + 3)
+    beat(history, fold, MAX_HELD_MS // BEAT_MS + 3)
     assert fold.state.control.elections.asked == {}
 
 

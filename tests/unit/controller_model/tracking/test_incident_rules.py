@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from controller_model.insights.incident_sentence import sentence
+from controller_model.insight.incident_sentence import sentence
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.events import IncidentOpened, LeaderElectionKind, LeadersElected
 from controller_model.records.incidents import QUIET_MS, IncidentEnd
@@ -196,7 +196,7 @@ def test_offline_partitions_open_an_incident_with_the_peak_of_the_samples() -> N
     assert closed(fold).end is IncidentEnd.RECOVERED
 
 
-def test_unclean_elections_log_dirs_and_ghosts_are_reported() -> None:
+def test_unclean_elections_log_dirs_and_zombies_are_reported() -> None:
     """Each is counted on its own."""
     history, fold = begun()
     history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)
@@ -214,7 +214,7 @@ def test_unclean_elections_log_dirs_and_ghosts_are_reported() -> None:
     assert incident.unclean_elections == 2
     assert incident.log_dir_failures == 1
     assert incident.stale_writes == 1
-    assert incident.ghost
+    assert incident.zombie
     reported = sentence(incident)
     for words in (
         "2 unclean elections",

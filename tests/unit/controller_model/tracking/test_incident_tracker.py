@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.insights.incident_sentence import sentence
+from controller_model.insight.incident_sentence import sentence
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import IncidentClosed

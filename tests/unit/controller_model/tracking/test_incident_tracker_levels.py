@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.insights.incident_sentence import sentence
+from controller_model.insight.incident_sentence import sentence
 from controller_model.records.changes import SessionState
 from controller_model.records.events import IncidentClosed, IncidentOpened
 from controller_model.records.incidents import (
@@ -274,7 +274,7 @@ def test_a_vacancy_from_before_the_baseline_belongs_to_no_incident(session: Sess
     assert opened(fold).still == ("nobody holds /controller",)
 
 
-def test_a_ghost_controller_from_before_an_incident_is_not_counted_in_it() -> None:
+def test_a_zombie_controller_from_before_an_incident_is_not_counted_in_it() -> None:
     """Its writes were due for an hour; the next incident contains only what followed."""
     history, fold = begun()
     history.broker_gone(1)

@@ -281,7 +281,7 @@ def test_the_partition_list_is_limited_and_the_partition_count_exact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A limited number of partitions is listed and watched, from a limited number of topics."""
-    monkeypatch.setattr(recommendation_tracker, "MOST_PARTITIONS", 2)
+    monkeypatch.setattr(recommendation_tracker, "MAX_PARTITIONS", 2)
     monkeypatch.setattr(recommendation_tracker, "TOPICS_LOOKED_AT", 1)
     history = small_cluster(
         a=dict.fromkeys(range(2), (1, 0, 2)), t=dict.fromkeys(range(5), (0, 1, 2))

@@ -10,7 +10,7 @@ from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.hash_order import java_hash, properties_order, scala_order
 from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
-from controller_model.znodes.znode_kinds import ZnodeKind
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 from controller_simulator.zookeeper import payload_writers as write
 from tests.support.payloads import (
     DECODERS,

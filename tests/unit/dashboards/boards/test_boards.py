@@ -12,7 +12,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from controller_model.insights import thresholds
+from controller_model.insight import thresholds
 from dashboards.boards.boards import BOARDS, TAG, Board, render
 from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
 from dashboards.signals.signal import (

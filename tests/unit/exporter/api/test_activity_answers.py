@@ -1,4 +1,4 @@
-"""The API's answers about flapping and writes due, from kept events and partitions."""
+"""The API's answers about flapping and pending writes, from kept events and partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import IsrShrunk
-from controller_model.records.predictions import ControllerHealth, WritesDue
+from controller_model.records.pending_writes import ControllerHealth, PendingWrites
 from controller_model.records.views import ControllerView
 from exporter.api import worker
 from tests.support.api_server import Served
@@ -15,7 +15,7 @@ from tests.support.samples import T0, as_of, broker_view, cluster_view, elected,
 
 PROD = "/api/v1/clusters/prod"
 FLAPPING = f"{PROD}/flapping"
-WRITES_DUE = f"{PROD}/writes-due"
+PENDING_WRITES = f"{PROD}/pending-writes"
 
 
 def shrunk(seq: int, *partitions: int, who: int = 1, at: int | None = None) -> EventRecord:
@@ -125,13 +125,13 @@ def test_flapping_requests_within_ten_seconds_share_one_answer(
     assert served.json(FLAPPING)["until"] == served.now
 
 
-def with_writes_due() -> Served:
+def with_pending_writes() -> Served:
     """Return a cluster of brokers 0 and 1 with partitions that are led by broker 2, which is gone."""
     served = Served()
-    due = WritesDue(
+    due = PendingWrites(
         counts={"new_leader": 2, "notifications": 1},
-        owed_since=T0 - 500,
-        verdict=ControllerHealth.WORKING,
+        pending_since=T0 - 500,
+        health=ControllerHealth.WORKING,
     )
     served.write(
         broker_view(0),
@@ -139,16 +139,16 @@ def with_writes_due() -> Served:
         broker_view(2, live=False, since=T0 - 700),
         topic_view("t", replicas=((2, 0), (2, 1)), isr=((2, 0), (2, 1)), leader=(2, 2)),
         topic_view("well"),
-        cluster_view(brokers_live=(0, 1), brokers_known=(0, 1, 2), writes_due=due),
+        cluster_view(brokers_live=(0, 1), brokers_known=(0, 1, 2), pending_writes=due),
     )
     return served
 
 
-def test_writes_due_are_listed_with_the_expected_leader_and_isr() -> None:
+def test_pending_writes_are_listed_with_the_expected_leader_and_isr() -> None:
     """Each has the expected leader and ISR, and since when it is due; healthy partitions are not listed."""
-    answer = with_writes_due().json(WRITES_DUE)
+    answer = with_pending_writes().json(PENDING_WRITES)
     assert answer["health"] == "working"
-    assert answer["owed_since"] == T0 - 500
+    assert answer["pending_since"] == T0 - 500
     assert answer["counts"] == {"new_leader": 2, "notifications": 1}
     assert answer["partition_count"] == 2
     assert answer["writes"][0] == {
@@ -163,26 +163,26 @@ def test_writes_due_are_listed_with_the_expected_leader_and_isr() -> None:
     assert [each["leader"] for each in answer["writes"]] == [0, 1]
 
 
-def test_the_limit_bounds_the_list_of_writes_due() -> None:
+def test_the_limit_bounds_the_list_of_pending_writes() -> None:
     """The answer has the number of all of them."""
-    answer = with_writes_due().json(WRITES_DUE, limit=1)
+    answer = with_pending_writes().json(PENDING_WRITES, limit=1)
     assert (len(answer["writes"]), answer["partition_count"]) == (1, 2)
 
 
 def test_the_controllers_health_is_unknown_unless_figures_are_live() -> None:
     """With stale figures no controller is reported as slow."""
-    served = with_writes_due()
+    served = with_pending_writes()
     served.now += 3_600_000
-    answer = served.json(WRITES_DUE)
+    answer = served.json(PENDING_WRITES)
     assert answer["completeness"]["status"] != "live"
     assert answer["health"] == "unknown"
 
 
-def test_a_cluster_without_writes_due_has_an_empty_list() -> None:
+def test_a_cluster_without_pending_writes_has_an_empty_list() -> None:
     """The counts and the list are empty."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic_view("t"))
-    served.write(cluster_view(writes_due=WritesDue(verdict=ControllerHealth.NOT_NEEDED)))
-    answer = served.json(WRITES_DUE)
+    served.write(cluster_view(pending_writes=PendingWrites(health=ControllerHealth.NOT_NEEDED)))
+    answer = served.json(PENDING_WRITES)
     assert (answer["counts"], answer["writes"], answer["partition_count"]) == ({}, [], 0)
     assert answer["health"] == "not_needed"

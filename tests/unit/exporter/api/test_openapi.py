@@ -17,12 +17,12 @@ _SMALL = """
     removing who gone port
     epoch controller_epoch current_epoch leader_epoch partition_epoch
     partition number seq status features ends
-    anomalies as_leader as_replica at_min_isr audits before beyond_members blocked broker_ends
+    anomalies as_leader as_replica at_min_isr reconciliations before beyond_members blocked broker_ends
     broker_min_isr chunk_count conditions denied_more
     controller_changes controller_elections coordinated counts deleting_topics dropped_by_watcher due electable elected_by elections
     elects errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
     isr_expands isr_leave_minutes isr_leaves isr_shrinks leader_elections leader_imbalance_check_interval_seconds
-    leader_imbalance_per_broker_percentage leader_writes_due leaderless leaders leaders_moved
+    leader_imbalance_per_broker_percentage pending_leader_writes leaderless leaders leaders_moved
     log_dir_failures lost_again made matched mendable min_isr min_isr_assumed min_isr_blocks min_isr_unknown missed_elections
     missed_updates not_led_after not_led_before not_newer not_regained notifications offline
     offline_before offline_if_lost offline_last offline_peak open pair_count partition_count

@@ -89,7 +89,7 @@ def test_a_rehearsal_that_needs_too_much_work_or_memory_is_refused(
 ) -> None:
     """This holds for too little memory and for too much work; each refusal says what to do instead."""
     served.write(cluster_view(at=as_of(2), counts=Counts(partitions=10)))
-    monkeypatch.setattr(rehearsal_answers, "MOST_WORK", 20)
+    monkeypatch.setattr(rehearsal_answers, "MAX_WORK", 20)
     answer = served.get(PATH, {"step": ["rolling-restart", "stop-broker:0"]})
     assert answer.status_code == 400
     assert "kcm rehearse --from-topic" in answer.json()["detail"]

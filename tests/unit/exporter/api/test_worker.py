@@ -9,8 +9,8 @@ import threading
 import pytest
 from starlette.exceptions import HTTPException
 
-from controller_model.insights.cluster_facts import ClusterFacts
-from exporter.api.worker import KEPT, KEPT_FOR_S, MOST_WAITING, REST, Worker
+from controller_model.kafka.cluster_facts import ClusterFacts
+from exporter.api.worker import KEPT, KEPT_FOR_S, MAX_WAITING, REST, Worker
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.view_store import ViewStore
 from tests.support.samples import as_of, broker_view, cluster_view, record, topic_view
@@ -160,7 +160,7 @@ def test_too_many_waiting_requests_get_503_with_retry_after() -> None:
 
     async def story() -> None:
         worker = Worker()
-        waiting = [asyncio.create_task(worker.run(work)) for _ in range(MOST_WAITING)]
+        waiting = [asyncio.create_task(worker.run(work)) for _ in range(MAX_WAITING)]
         await asyncio.sleep(0)
         with pytest.raises(HTTPException) as refused:
             await worker.run(work)

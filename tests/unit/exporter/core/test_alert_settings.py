@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller_model.insights.thresholds import THRESHOLDS, Severity
+from controller_model.insight.thresholds import THRESHOLDS, Severity
 from exporter.core.alert_settings import changed_thresholds
 from exporter.core.config import ExportSettings
 from pipeline.runtime import UsageError

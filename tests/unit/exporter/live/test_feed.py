@@ -10,7 +10,7 @@ import pytest
 import structlog
 from starlette.exceptions import HTTPException
 
-from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.views import ControllerView
@@ -18,8 +18,8 @@ from exporter.core.records import ClusterSnapshot
 from exporter.live import feed as feed_module
 from exporter.live import messages as messages_module
 from exporter.live.feed import (
-    MOST_VIEWERS,
-    MOST_VIEWERS_OF_ONE_CLIENT,
+    MAX_VIEWERS,
+    MAX_VIEWERS_OF_ONE_CLIENT,
     UPDATES_PER_BEAT,
     LiveFeed,
 )
@@ -167,7 +167,7 @@ def test_viewers_beyond_the_limit_get_503_with_retry_after() -> None:
 
     async def crowd() -> None:
         feed = feed_of(shown())
-        viewers = [feed.join(None) for _ in range(MOST_VIEWERS)]
+        viewers = [feed.join(None) for _ in range(MAX_VIEWERS)]
         with pytest.raises(HTTPException) as refused:
             feed.join(None)
         assert refused.value.status_code == 503
@@ -186,7 +186,7 @@ def test_viewers_beyond_the_limit_of_one_client_get_429() -> None:
 
     async def crowd() -> None:
         feed = feed_of(shown())
-        viewers = [feed.join(None, "10.0.0.7") for _ in range(MOST_VIEWERS_OF_ONE_CLIENT)]
+        viewers = [feed.join(None, "10.0.0.7") for _ in range(MAX_VIEWERS_OF_ONE_CLIENT)]
         with pytest.raises(HTTPException) as refused:
             feed.join(None, "10.0.0.7")
         assert refused.value.status_code == 429

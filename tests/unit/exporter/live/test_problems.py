@@ -9,7 +9,7 @@ import pytest
 
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import Completeness, ReaderProgress, Stage, Status
-from controller_model.records.predictions import ControllerHealth, WritesDue
+from controller_model.records.pending_writes import ControllerHealth, PendingWrites
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
 from exporter.core.records import ClusterSnapshot
@@ -86,11 +86,11 @@ def test_partitions_without_a_state_alone_are_a_problem() -> None:
             ("critical", "There is no controller", T0),
         ),
         (
-            {"writes_due": WritesDue(verdict=ControllerHealth.GHOST, owed_since=T0 - 9)},
+            {"pending_writes": PendingWrites(health=ControllerHealth.ZOMBIE, pending_since=T0 - 9)},
             ("critical", "Broker 0 is the controller and does not do its work", T0 - 9),
         ),
         (
-            {"writes_due": WritesDue(verdict=ControllerHealth.SLOW)},
+            {"pending_writes": PendingWrites(health=ControllerHealth.SLOW)},
             ("warning", "The controller, broker 0, is slow with its work", None),
         ),
         (
@@ -98,12 +98,12 @@ def test_partitions_without_a_state_alone_are_a_problem() -> None:
             ("warning", "The failover work of controller 0 is under way", T0),
         ),
     ],
-    ids=["vacant", "ghost", "slow", "failover"],
+    ids=["vacant", "zombie", "slow", "failover"],
 )
 def test_a_controller_problem_has_its_severity_and_start_time(
     fields: dict[str, Any], expected: tuple[str, str, int | None]
 ) -> None:
-    """A ghost holds /controller, so it is listed before failover work; unknown times stay unknown."""
+    """A zombie holds /controller, so it is listed before failover work; unknown times stay unknown."""
     (problem,) = problems(snapshot(broker_view(0), **fields))
     assert (problem.severity, problem.text, problem.since) == expected
 
@@ -145,8 +145,8 @@ def test_imbalance_is_a_problem_above_the_threshold_where_an_election_helps() ->
 def test_critical_problems_are_listed_before_warnings() -> None:
     """This holds whatever they are about."""
     gone = broker_view(1, live=False, replicas=1)
-    due = WritesDue(verdict=ControllerHealth.SLOW)
-    severities = [s for s, _ in listed(gone, counts=Counts(offline=1), writes_due=due)]
+    due = PendingWrites(health=ControllerHealth.SLOW)
+    severities = [s for s, _ in listed(gone, counts=Counts(offline=1), pending_writes=due)]
     assert severities == ["critical", "warning", "warning"]
 
 
@@ -188,11 +188,11 @@ def test_a_flapping_controller_fires_by_the_windows_of_the_alerts(
 def test_brokers_whose_replicas_leave_isrs_repeatedly_are_named() -> None:
     """Minutes are counted, as by the alert; one sentence names several brokers."""
     minute = T0 // 60_000
-    restless = tuple(range(minute - 6, minute + 1))
+    flapping = tuple(range(minute - 6, minute + 1))
     brokers = [
-        broker_view(0, isr_leave_minutes=restless[-4:]),
-        broker_view(1, isr_leave_minutes=restless[-5:]),
-        broker_view(2, isr_leave_minutes=restless),
+        broker_view(0, isr_leave_minutes=flapping[-4:]),
+        broker_view(1, isr_leave_minutes=flapping[-5:]),
+        broker_view(2, isr_leave_minutes=flapping),
     ]
     assert listed(*brokers[:2]) == [
         ("warning", "Replicas of broker 1 leave ISRs again and again: in 5 of 30 minutes")

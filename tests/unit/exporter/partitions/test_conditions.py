@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.insights.cluster_facts import cluster_facts, partitions_in
+from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 from exporter.partitions.conditions import JUDGES, Condition
 from tests.support.api_server import Served

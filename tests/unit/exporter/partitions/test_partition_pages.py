@@ -61,10 +61,10 @@ def test_pages_contain_every_item_once_and_in_order(
     """Whatever the limits of a page and of a request, all pages together equal one large page."""
     served.write(*wide_topic(), cluster_view(counts=COUNTS, brokers_known=(0, 1, 2)))
     for of in ("partitions", "topics"):
-        monkeypatch.setattr(partition_pages, "MOST_READ", 1000)
+        monkeypatch.setattr(partition_pages, "MAX_READ", 1000)
         whole = served.json(f"{PROD}/{of}", limit=1000, **query)
         assert whole["next"] is None
-        monkeypatch.setattr(partition_pages, "MOST_READ", most_read)
+        monkeypatch.setattr(partition_pages, "MAX_READ", most_read)
         found: list[Any] = []
         after: dict[str, str] = {}
         while True:
@@ -83,7 +83,7 @@ def test_a_request_reads_a_bounded_number_of_partitions(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page may be empty and have a next one; following the pages finds everything."""
-    monkeypatch.setattr(partition_pages, "MOST_READ", 2)
+    monkeypatch.setattr(partition_pages, "MAX_READ", 2)
     first = served.json(f"{PROD}/partitions", filter="single-replica")
     assert (first["partitions"], first["next"]) == ([], "gone/1")
     page = first

@@ -11,7 +11,7 @@ from controller_model.metrics.metric import TopicTrouble, WorstTopics
 from controller_model.records.views import Counts, TopicView
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.worst_topics import (
-    MOST_TOPICS,
+    MAX_TOPICS,
     WorstTopicsSearch,
     WorstTopicsStore,
     WorstTopicsThread,
@@ -101,9 +101,9 @@ def _with_topics(cluster: ClusterSnapshot, *topics: TopicView) -> ClusterSnapsho
 
 def test_the_number_of_worst_topics_is_bounded() -> None:
     """However many topics have problems, the series stay few."""
-    many = [msgspec.structs.replace(LATE, name=f"late-{n:03}") for n in range(MOST_TOPICS + 5)]
+    many = [msgspec.structs.replace(LATE, name=f"late-{n:03}") for n in range(MAX_TOPICS + 5)]
     found = _topics(*many, LOST)
-    assert len(found) == MOST_TOPICS
+    assert len(found) == MAX_TOPICS
     assert [topic.topic for topic in found[:2]] == ["lost", "late-000"]
 
 

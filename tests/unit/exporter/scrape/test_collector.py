@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from controller_model.metrics.catalogue import CATALOGUE
 from controller_model.records.completeness import LATE_BEATS_MS, ReaderProgress, Stage
 from controller_model.records.incidents import IncidentsSummary
-from controller_model.records.predictions import WritesDue
+from controller_model.records.pending_writes import PendingWrites
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import AnyView, ControllerView, Counts
 from exporter.core.render import Format
@@ -236,7 +236,7 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
         log=msgspec.structs.replace(
             cluster_view().log, last_change_mtime=T0, divergent_since=T0, incomplete_since=T0
         ),
-        writes_due=WritesDue(counts={"new_leader": 1}, oldest_at=T0, owed_since=T0),
+        pending_writes=PendingWrites(counts={"new_leader": 1}, oldest_at=T0, pending_since=T0),
         incidents=IncidentsSummary(
             total=2,
             open=2,

@@ -39,7 +39,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin(TOPICS.ids)
     monkeypatch.setattr(topic_probe, "AdminClient", lambda _properties, logger: logger or made)
     monkeypatch.setattr(reading_thread, "ensure_topics", lambda _settings, stop: stop and TOPICS)
-    monkeypatch.setattr(reading_thread, "_PROBE_EVERY_S", 0.001)
+    monkeypatch.setattr(reading_thread, "_PROBE_INTERVAL_S", 0.001)
     return made
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kcm.backtest import prometheus
-from kcm.backtest.prometheus import MOST_STEPS, HistoryServer, QueryError
+from kcm.backtest.prometheus import MAX_STEPS, HistoryServer, QueryError
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
 from tests.support.fake_http import FakeServer
@@ -77,7 +77,7 @@ def test_a_long_range_is_queried_in_parts(
     server: HistoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each part ends one step before the next; a series continues across them."""
-    moments = range(0, (MOST_STEPS + 2) * 1000, 1000)
+    moments = range(0, (MAX_STEPS + 2) * 1000, 1000)
     handler = played(
         monkeypatch,
         matrix((LABELS, [(1.0, "1")])),

@@ -124,7 +124,7 @@ def test_scrapes_stay_within_the_window() -> None:
 
 def test_too_many_moments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line says what to do."""
-    monkeypatch.setattr(sampling, "MOST_SCRAPES", 2)
+    monkeypatch.setattr(sampling, "MAX_SCRAPES", 2)
     with pytest.raises(UsageError, match="more than 2 scrapes: give --from and --to"):
         Scrapes(lost_and_found())
 

@@ -14,7 +14,7 @@ from controller_model.history.log_replay import UNREADABLE
 from controller_model.records.changes import encode_change
 from kcm.history.bundle_file import LOG_NAME, write_bundle
 from kcm.history.replay_input import Line, _lines
-from kcm.history.replay_run import MOST_DAMAGE_SHOWN
+from kcm.history.replay_run import MAX_DAMAGE_SHOWN
 from tests.support.bundles import manifest
 from tests.support.histories import History
 from tests.support.replaying import Run, failing_over, lines, write
@@ -43,9 +43,9 @@ def test_much_damage_is_not_reported_line_by_line(
     """One screen of lines is enough; all damage is counted."""
     log = write(tmp_path / "log.jsonl", b"x\n" * 50 + lines(failover.changes))
     run = Run(capsys, log, "--json")
-    assert len(run.err.splitlines()) == MOST_DAMAGE_SHOWN + 1
+    assert len(run.err.splitlines()) == MAX_DAMAGE_SHOWN + 1
     assert run.err.splitlines()[-1] == (
-        f"kcm: {log}:{MOST_DAMAGE_SHOWN + 1}: more that is unreadable is counted only"
+        f"kcm: {log}:{MAX_DAMAGE_SHOWN + 1}: more that is unreadable is counted only"
     )
     assert run.json["counts"]["unreadable"] == 50
 
@@ -130,7 +130,7 @@ def test_the_log_of_a_damaged_bundle_is_read_as_far_as_it_goes(
     assert run.json["as_of"]["seq"] > len(content) // 3
     assert run.json["complete"] is False
     assert "cannot be unpacked from here on" in run.err.splitlines()[-1]
-    assert len(run.err.splitlines()) <= MOST_DAMAGE_SHOWN + 2
+    assert len(run.err.splitlines()) <= MAX_DAMAGE_SHOWN + 2
 
 
 def test_a_bundle_whose_log_cannot_be_opened_is_reported(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller_model.records.event_records import decode_event
-from kcm.history.replay_text import MOST_BROKERS, MOST_DIFFERENCES, MOST_PARTITIONS
+from kcm.history.replay_text import MAX_BROKERS, MAX_DIFFERENCES, MAX_PARTITIONS
 from tests.support.histories import History, encode_changes, small_cluster
 from tests.support.replaying import Run, lines, write
 
@@ -121,11 +121,11 @@ def test_a_large_cluster_still_fits_a_screen(
     history.set("/admin/delete_topics/d", b"")
     log = write(tmp_path / "log.jsonl", lines(history.changes))
     out = Run(capsys, log).out.splitlines()
-    assert len(out) == 8 + MOST_BROKERS + 1 + MOST_PARTITIONS + 1
+    assert len(out) == 8 + MAX_BROKERS + 1 + MAX_PARTITIONS + 1
     assert out[8].split()[:2] == ["3", "NO"]
-    assert out[8 + MOST_BROKERS].split() == ["...", f"{50 - MOST_BROKERS}", "more"]
+    assert out[8 + MAX_BROKERS].split() == ["...", f"{50 - MAX_BROKERS}", "more"]
     assert out[-2].startswith("offline          t-12: leader 12, ISR [12,0] of [12,0]")
-    assert out[-1] == f"... and {47 + 1 - MOST_PARTITIONS} more; --json has them all"
+    assert out[-1] == f"... and {47 + 1 - MAX_PARTITIONS} more; --json has them all"
 
 
 def test_the_worst_partitions_come_first(
@@ -211,19 +211,19 @@ def test_a_long_diff_is_cut_as_text_and_whole_as_json(
     """Text has a limit on its lines; JSON has none."""
     history = small_cluster()
     seq = history.seq
-    for number in range(MOST_DIFFERENCES + 5):
+    for number in range(MAX_DIFFERENCES + 5):
         history.set(f"/brokers/topics/x{number}", {"version": 1, "partitions": {}})
     log = write(tmp_path / "log.jsonl", lines(history.changes))
     arguments = (log, "--diff", f"1:{seq}", f"1:{history.seq}")
     out = Run(capsys, *arguments).out.splitlines()
-    assert (len(out), out[-1]) == (MOST_DIFFERENCES + 2, "... and 6 more; --json has them all")
+    assert (len(out), out[-1]) == (MAX_DIFFERENCES + 2, "... and 6 more; --json has them all")
     assert out[1] == "topic x0: new (0 partitions)"
     reported = Run(capsys, *arguments, "--json").json
-    assert len(reported["differences"]) == MOST_DIFFERENCES + 6
+    assert len(reported["differences"]) == MAX_DIFFERENCES + 6
     assert reported["differences"][-1] == {
         "path": ["counts", "topics"],
         "before": 1,
-        "after": MOST_DIFFERENCES + 6,
+        "after": MAX_DIFFERENCES + 6,
     }
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kcm.local.health_watch import ANSWER_WITHIN_S, EVERY_S, HANGS_AFTER_S, HealthWatch
+from kcm.local.health_watch import ANSWER_TIMEOUT_S, EVERY_S, HANGS_AFTER_S, HealthWatch
 from kcm.processes.ports import HOST, free_port
 from tests.faults.cells import PARTS
 from tests.support.waiting import wait_until
@@ -62,7 +62,7 @@ def test_a_part_that_accepts_connections_without_an_answer_hangs(part: Part) -> 
     assert part.watch.silent_s < HANGS_AFTER_S
     part.pass_time(STEP_S)
     assert part.watch.silent_s == HANGS_AFTER_S
-    asked = [part.accept() for _ in range(int(HANGS_AFTER_S // ANSWER_WITHIN_S))]
+    asked = [part.accept() for _ in range(int(HANGS_AFTER_S // ANSWER_TIMEOUT_S))]
     assert asked[0].recv(100).startswith(b"GET /healthz HTTP/1.0\r\nHost: ")
 
 
@@ -83,7 +83,7 @@ def test_any_answer_of_a_part_resets_its_silence(part: Part, answer: bytes) -> N
 
 def test_an_answer_to_a_later_request_resets_the_silence(part: Part) -> None:
     """The first request may have been lost to a bug."""
-    part.pass_time(ANSWER_WITHIN_S + 1)
+    part.pass_time(ANSWER_TIMEOUT_S + 1)
     part.accept()
     part.accept().sendall(b"H")
     part.until_answered()

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from controller_model.records.changes import SessionState
 from controller_model.records.views import Counts
 from kcm.queries.status import read_status
-from kcm.queries.status_text import MOST_EVENTS, MOST_PARTITIONS, event_line, fleet, screen
+from kcm.queries.status_text import MAX_EVENTS, MAX_PARTITIONS, event_line, fleet, screen
 from tests.support.api_server import Served
 from tests.support.in_process_api import api_of
 from tests.support.samples import T0, as_of, broker_view, cluster_view, log_view
@@ -34,7 +34,7 @@ def test_a_screen_has_the_head_the_figures_the_brokers_what_is_wrong_and_the_eve
     )
     places = [text.index(words) for words in order]
     assert places == sorted(places)
-    assert text.count("ControllerElected") == MOST_EVENTS
+    assert text.count("ControllerElected") == MAX_EVENTS
 
 
 def test_the_status_says_since_when_and_why_figures_are_not_live(served: Served) -> None:
@@ -49,8 +49,8 @@ def test_the_status_says_since_when_and_why_figures_are_not_live(served: Served)
 def test_only_some_of_many_abnormal_partitions_are_listed(served: Served) -> None:
     """The screen says that the others are in the JSON."""
     answer = read_status(api_of(served), None)
-    text = text_of(screen(answer, answer["abnormal"] * (MOST_PARTITIONS + 1), T0))
-    assert text.count("u-0: ") == MOST_PARTITIONS
+    text = text_of(screen(answer, answer["abnormal"] * (MAX_PARTITIONS + 1), T0))
+    assert text.count("u-0: ") == MAX_PARTITIONS
     assert "... and more; kcm status --json lists them" in text
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console, Group
 
-from controller_model.insights.cluster_facts import PartitionFacts
+from controller_model.kafka.cluster_facts import PartitionFacts
 from kcm.cli.plain_table import PlainTable
 from kcm.rehearse.text import report_text
 from rehearsal.failover import LastFailover

@@ -28,8 +28,8 @@ from pipeline.topics import EnsuredTopics, topic_names
 from zk_source.config import WatchSettings
 from zk_source.log import publisher
 from zk_source.log.publisher import (
-    MOST_BYTES_IN_FLIGHT,
-    MOST_MESSAGES_IN_FLIGHT,
+    MAX_BYTES_IN_FLIGHT,
+    MAX_MESSAGES_IN_FLIGHT,
     Failure,
     Publisher,
 )
@@ -123,7 +123,7 @@ def test_changes_are_sent_in_order_with_few_messages_in_flight(brokers: list[Bro
     """What the producer may not have yet waits, and is sent when other messages are acknowledged."""
     publishing = publisher_of()
     (broker,) = brokers
-    most = MOST_MESSAGES_IN_FLIGHT * MAX_CHANGES_PER_MESSAGE
+    most = MAX_MESSAGES_IN_FLIGHT * MAX_CHANGES_PER_MESSAGE
     end = most + MAX_CHANGES_PER_MESSAGE
     for seq in range(end):
         publishing.add(change(seq))
@@ -261,9 +261,9 @@ def test_the_producer_has_a_bounded_number_of_bytes_in_flight(brokers: list[Brok
     """Large changes wait here, where they can be dropped, until those before them are acknowledged."""
     publishing = publisher_of()
     fits = 4
-    assert fits < MOST_MESSAGES_IN_FLIGHT
+    assert fits < MAX_MESSAGES_IN_FLIGHT
     for seq in range(fits + 3):
-        publishing.add(change(seq, "x" * (MOST_BYTES_IN_FLIGHT // fits)))
+        publishing.add(change(seq, "x" * (MAX_BYTES_IN_FLIGHT // fits)))
     publishing.pump()
     assert sent(brokers[0]) == list(range(fits))
     brokers[0].open.pop(0)(None, None)

@@ -22,7 +22,7 @@ from tests.support.samples import beat, cluster_view
 from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
 from zk_source.log import readback as readback_module
-from zk_source.log.readback import FIRST_LOOK_BACK, MOST_LOOK_BACK, History, Readback
+from zk_source.log.readback import FIRST_LOOK_BACK, MAX_LOOK_BACK, History, Readback
 from zk_source.wire.inbox import Inbox, Item, OtherWatcher, ViewsCut
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -130,13 +130,13 @@ def test_the_readback_goes_back_in_growing_steps_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If a cluster is not among the newest records of a long topic, its older records do not matter."""
-    end = 10 * MOST_LOOK_BACK
+    end = 10 * MAX_LOOK_BACK
     nothing = [Message(VIEWS, end, EOF_CODE)]
     client = Client(*([nothing] * 3), ends=((0, end), (0, 0)))
     history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
     assert history == History(0, None)
     back = [end - each[VIEWS] for each in client.assigned if each]
-    assert back == [FIRST_LOOK_BACK, 10 * FIRST_LOOK_BACK, MOST_LOOK_BACK]
+    assert back == [FIRST_LOOK_BACK, 10 * FIRST_LOOK_BACK, MAX_LOOK_BACK]
 
 
 def test_the_readback_stops_at_the_newest_view_of_its_cluster(
@@ -392,7 +392,7 @@ def test_a_new_start_offset_of_the_views_is_reported_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A consumer at the end does not see it. An outage or an empty topic is not a loss."""
-    monkeypatch.setattr(readback_module, "_BEGINNING_EVERY_S", 0.0)
+    monkeypatch.setattr(readback_module, "_BEGINNING_INTERVAL_S", 0.0)
     begins = (7, 8, 8, 0, AWAY_CODE, 3, 3)
     end = Message(VIEWS, 9, EOF_CODE)
     client = Client(

@@ -40,10 +40,10 @@ def test_each_interval_follows_its_setting() -> None:
     settings = load(
         WatchSettings,
         heartbeat_s=7,
-        audit_s=8,
+        reconciliation_interval_s=8,
         full_resync_s=9,
         resync_reads_per_s=10,
-        audit_reads_per_s=11,
+        reconciliation_reads_per_s=11,
         session_timeout_s=30,
     )
     assert intervals(settings) == Intervals(

@@ -34,8 +34,8 @@ from zk_source.service.metrics import WatcherMetrics
 from zk_source.service.service import (
     DELIVERY_WAIT_S,
     GOODBYE_S,
-    METRICS_EVERY_S,
-    MOST_ITEMS_AT_ONCE,
+    MAX_ITEMS_AT_ONCE,
+    METRICS_INTERVAL_S,
     STORM_PAUSE_S,
     LeaseLostError,
     LogLostError,
@@ -585,13 +585,13 @@ def test_a_reply_that_cannot_be_decoded_is_requested_again(stage: Stage) -> None
 
 def test_a_turn_takes_a_limited_number_of_inbox_items(stage: Stage) -> None:
     """A storm of notifications does not keep the lease and the threads from being checked."""
-    for _ in range(MOST_ITEMS_AT_ONCE + 50):
+    for _ in range(MAX_ITEMS_AT_ONCE + 50):
         stage.service._inbox.put(Notification(3, "/brokers/ids/1"))
     stage.waits_s.clear()
     stage.service._turn()
     assert len(stage.service._inbox) >= 50
-    assert len(stage.waits_s) == MOST_ITEMS_AT_ONCE
-    assert stage.waits_s[1:] == [0] * (MOST_ITEMS_AT_ONCE - 1), "it waits for the first alone"
+    assert len(stage.waits_s) == MAX_ITEMS_AT_ONCE
+    assert stage.waits_s[1:] == [0] * (MAX_ITEMS_AT_ONCE - 1), "it waits for the first alone"
 
 
 def test_a_turn_waits_until_the_next_task_or_the_next_delivery(
@@ -904,9 +904,9 @@ def test_an_overflow_of_notifications_is_reported_at_once(
     monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     """A resync finds the changes that they would have reported."""
-    monkeypatch.setattr(dirty_paths, "MOST_WAITING", 0)
+    monkeypatch.setattr(dirty_paths, "MAX_WAITING", 0)
     stage.service._take_in(Notification(EventType.DATA_CHANGED, "/brokers/ids/0"), stage.now_ms)
-    monkeypatch.setattr(dirty_paths, "MOST_WAITING", 1)
+    monkeypatch.setattr(dirty_paths, "MAX_WAITING", 1)
     stage.turns(1)
     newest = stage.kafka.log[-1]
     assert (stage.service._watcher.overflows, newest.kind) == (1, ChangeKind.HEARTBEAT)
@@ -919,7 +919,7 @@ def test_metrics_are_updated_twice_a_second(monkeypatch: pytest.MonkeyPatch, sta
     monkeypatch.setattr(stage.service._metrics, "show", lambda _: shown.append(stage.now_ms))
     stage.turns(10 * SECOND)
     between = {later - earlier for earlier, later in itertools.pairwise(shown)}
-    assert between <= {METRICS_EVERY_S * 1000, METRICS_EVERY_S * 1000 + TURN_MS}
+    assert between <= {METRICS_INTERVAL_S * 1000, METRICS_INTERVAL_S * 1000 + TURN_MS}
     assert shown
 
 

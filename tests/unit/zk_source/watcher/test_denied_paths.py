@@ -11,7 +11,7 @@ from controller_model.records.events import TopicDeleted
 from tests.support.ensemble_in_memory import STATE, Play, fill, view
 from tests.support.histories import Fold, small_cluster
 from zk_source.watcher.commands import Warn
-from zk_source.watcher.denied_paths import MOST_CHARACTERS, MOST_NAMED, DeniedPaths, covering
+from zk_source.watcher.denied_paths import MAX_CHARACTERS, MAX_NAMED, DeniedPaths, covering
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals
 
@@ -39,8 +39,8 @@ def test_paths_too_long_for_a_message_are_covered_by_their_parent() -> None:
 @pytest.mark.parametrize("more", [0, 1])
 def test_each_denied_path_is_named_up_to_the_limits(more: int) -> None:
     """Up to so many paths or characters; with one more, paths above are named instead."""
-    many = [f"/a/{number}" for number in range(MOST_NAMED + more)]
-    long = [f"/a/{letter * (MOST_CHARACTERS // 2 - 3)}" for letter in "bc"]
+    many = [f"/a/{number}" for number in range(MAX_NAMED + more)]
+    long = [f"/a/{letter * (MAX_CHARACTERS // 2 - 3)}" for letter in "bc"]
     long[1] += more * "c"
     for paths in (many, long):
         assert covering(paths) == (("/a",) if more else tuple(sorted(paths)))
@@ -112,7 +112,7 @@ def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
     """The fold keeps all of them as they were last read, and reports how many it does not know."""
     play, fold = Play(), Fold()
     fill(play.zk)
-    topics = [f"/brokers/topics/t{number}" for number in range(MOST_NAMED + 50)]
+    topics = [f"/brokers/topics/t{number}" for number in range(MAX_NAMED + 50)]
     for topic in topics:
         play.zk.put(topic, b'{"version":2,"partitions":{"0":[0]}}')
     play.connect()
@@ -129,7 +129,7 @@ def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
     assert not [
         each for each in fold.feed(play.reader.changes[read:]) if isinstance(each, TopicDeleted)
     ]
-    assert sum(isinstance(command, Warn) for command in play.other_commands) == MOST_NAMED
+    assert sum(isinstance(command, Warn) for command in play.other_commands) == MAX_NAMED
     log = fold.state.control.log
     assert (log.znodes, log.denied_more) == (before, len(topics) - 1)
     assert f"and {len(topics) - 1} more" in str(log.why_incomplete())
@@ -139,7 +139,7 @@ RECONCILED = Intervals(reconciliation_ms=1_000)
 
 
 @pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
-@pytest.mark.parametrize("denied", [MOST_NAMED - 1, MOST_NAMED, MOST_NAMED + 1, MOST_NAMED + 50])
+@pytest.mark.parametrize("denied", [MAX_NAMED - 1, MAX_NAMED, MAX_NAMED + 1, MAX_NAMED + 50])
 def test_only_topics_deleted_while_all_were_denied_are_reported_as_deleted(
     denied: int, watches: Watches
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller_model.records.changes import ChangeKind
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
+from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.support.ensemble_in_memory import Play
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
 from zk_source.watcher.watcher import Intervals

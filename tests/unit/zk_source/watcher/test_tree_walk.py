@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from zk_source.watcher.subscriptions import MOST_READS
-from zk_source.watcher.tree_walk import MOST_REQUEST_BYTES, Purpose, ReadPace, TreeWalk, take_reads
+from zk_source.watcher.subscriptions import MAX_READS
+from zk_source.watcher.tree_walk import MAX_REQUEST_BYTES, Purpose, ReadPace, TreeWalk, take_reads
 from zk_source.wire.operations import Op
 
 
 def test_a_request_keeps_to_its_limits() -> None:
     """Neither more reads nor more bytes than one request may have; an overlong path is sent alone."""
     frontier = [(Op.GET_DATA, "/" + "x" * 1_000)] * 100
-    reads = take_reads(frontier, MOST_READS)
-    assert sum(len(path) for _, path in reads) <= MOST_REQUEST_BYTES
+    reads = take_reads(frontier, MAX_READS)
+    assert sum(len(path) for _, path in reads) <= MAX_REQUEST_BYTES
     assert len(reads) + len(frontier) == 100
     frontier = [(Op.GET_DATA, "/x")] * 600
-    assert len(take_reads(frontier, MOST_READS)) == MOST_READS
-    frontier = [(Op.GET_DATA, "/" + "x" * MOST_REQUEST_BYTES)] * 2
-    assert len(take_reads(frontier, MOST_READS)) == 1
+    assert len(take_reads(frontier, MAX_READS)) == MAX_READS
+    frontier = [(Op.GET_DATA, "/" + "x" * MAX_REQUEST_BYTES)] * 2
+    assert len(take_reads(frontier, MAX_READS)) == 1
 
 
 def test_a_walk_is_over_when_every_read_is_answered() -> None:

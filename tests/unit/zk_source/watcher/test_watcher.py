@@ -344,7 +344,7 @@ def test_more_changed_paths_than_fit_are_an_overflow(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one notification that found no room is dropped; each overflow is counted."""
-    monkeypatch.setattr(dirty_paths, "MOST_WAITING", 0)
+    monkeypatch.setattr(dirty_paths, "MAX_WAITING", 0)
     play.zk.put(STATE, b"news")
     play.deliver_one()
     assert play.watcher.overflows == 1

@@ -12,7 +12,7 @@ from pipeline.settings import load
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import (
     FIRST_WARNING_S,
-    MOST_WARNING_PAUSE_S,
+    MAX_WARNING_PAUSE_S,
     Authenticating,
     Outage,
     make_client,
@@ -48,7 +48,7 @@ def test_warnings_of_an_outage_get_rarer_up_to_a_maximum_pause() -> None:
     pauses = [after - before for before, after in pairwise(warned)]
     assert warned[0] == FIRST_WARNING_S
     assert pauses == sorted(pauses)
-    assert pauses[-1] == MOST_WARNING_PAUSE_S
+    assert pauses[-1] == MAX_WARNING_PAUSE_S
     outage.end()
     assert not outage.warning_is_due()
     clock.now_s += FIRST_WARNING_S

@@ -1,0 +1,293 @@
+"""What would break if brokers were lost now, and whether one may be stopped.
+
+The rule: the controller is expected to do what Kafka's controller does. A partition whose leader is
+lost gets the leader that Kafka's offline election chooses (`elections`), lost members leave the ISR, and the
+result is judged by the same definitions as before the loss. A clean stop and a crash end alike: a
+controlled shutdown chooses among the same replicas in the same order, only earlier, so
+one answer serves both (KafkaController.doControlledShutdown, onReplicasBecomeOffline).
+"""
+
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from controller_model.insight.wording import counted, named
+from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.elections import LeaderAndIsr, leader_for_offline
+from controller_model.kafka.ids import NO_LEADER, TopicPartition
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+KINDS_KEPT = 20_000
+"""The most results that are cached: twice as many as Kafka's own assigner makes of 100 brokers; some megabytes."""
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loss of these brokers would do to the partitions that Kafka counts."""
+
+    brokers: tuple[int, ...]
+    offline: tuple[TopicPartition, ...] = ()
+    """Partitions with a leader now and without one then."""
+    stranded: tuple[TopicPartition, ...] = ()
+    """Partitions that are offline now, and would come back by an election that is due, but not after the loss."""
+    under_min_isr: tuple[TopicPartition, ...] = ()
+    """Partitions with a leader and a large enough ISR now, and too small a one then: acks=all is refused."""
+    moved: dict[int, int] = {}
+    """How many leaders each other broker would get."""
+    leaders_after: dict[int, int] = {}
+    """How many partitions each broker would lead then."""
+    unclean: tuple[TopicPartition, ...] = ()
+    """Partitions that get a leader from outside the ISR, where the topic allows it: data is lost."""
+    min_isr_unknown: tuple[TopicPartition, ...] = ()
+    """Partitions that lose ISR members while their min.insync.replicas is not known."""
+
+
+class StopRisk(enum.StrEnum):
+    """Why a broker is not safe to stop."""
+
+    NOT_LIVE = "not_live"
+    OFFLINE = "offline"
+    STRANDED = "stranded"
+    UNCLEAN = "unclean"
+    UNDER_MIN_ISR = "under_min_isr"
+    MIN_ISR_UNKNOWN = "min_isr_unknown"
+    """It is not known whether there is a risk."""
+
+
+HARM: Mapping[StopRisk, str] = {
+    StopRisk.OFFLINE: "would go offline: no other replica is in sync",
+    StopRisk.STRANDED: "offline now would lose the last replica that could lead again",
+    StopRisk.UNCLEAN: "would get a leader that is not in sync: data is lost",
+    StopRisk.UNDER_MIN_ISR: "would fall below min.insync.replicas: producers with acks=all are refused",
+}
+"""The harm that a loss may do to partitions, in words, the worst first; each has its field of `Loss`."""
+
+NOT_KNOWN: Mapping[StopRisk, str] = {
+    StopRisk.MIN_ISR_UNKNOWN: "may fall below min.insync.replicas, which is not known: it stands in "
+    "the brokers' own files (kcm doctor says how to set min_insync_replicas)",
+}
+"""What may not be known about a loss: it proves neither harm nor safety."""
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason against stopping, in words."""
+
+    risk: StopRisk
+    text: str
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+class Safety(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether brokers are safe to stop now, and why."""
+
+    safe: bool | None
+    """None: none of them is registered, so that there is nothing to stop; or no harm is known, but
+    something is not known (the reasons say what)."""
+    reasons: tuple[Reason, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What will happen, whether it is safe or not."""
+
+
+class Effect(NamedTuple):
+    """What a loss does to one partition."""
+
+    leader: int | None
+    """The new leader; None if the leader stays, or if there is none before or after the loss."""
+    risks: tuple[StopRisk, ...]
+
+
+class _Account:
+    """The effects of one loss, added up partition by partition."""
+
+    def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
+        self.brokers = tuple(sorted(brokers))
+        self.rest = cluster.live.difference(brokers)
+        self._found: defaultdict[StopRisk, list[TopicPartition]] = defaultdict(list)
+        self._moved: Counter[int] = Counter()
+
+    def add(self, partition: TopicPartition, effect: Effect) -> None:
+        """Add the effect of the loss on a partition."""
+        for risk in effect.risks:
+            self._found[risk].append(partition)
+        if effect.leader is not None:
+            self._moved[effect.leader] += 1
+
+    def loss(self, leaders: Counter[int]) -> Loss:
+        """Return the total; `leaders` holds how many partitions each broker leads now."""
+        after = leaders + self._moved
+        return Loss(
+            brokers=self.brokers,
+            **{risk.value: tuple(partitions) for risk, partitions in self._found.items()},
+            moved=dict(sorted(self._moved.items())),
+            leaders_after={b: n for b, n in sorted(after.items()) if b not in self.brokers},
+        )
+
+
+def by_kind(compute: Callable[[PartitionFacts], V]) -> Callable[[PartitionFacts], V]:
+    """Return `compute`, called once for all partitions with the same brokers, leader and settings.
+
+    A cluster has few such kinds, because assignments repeat. `compute` must not use a partition's
+    name or its epochs.
+    """
+    known: dict[Hashable, V] = {}
+
+    def of(partition: PartitionFacts) -> V:
+        kind = (
+            partition.replicas,
+            partition.isr,
+            partition.leader,
+            partition.adding,
+            partition.removing,
+            partition.min_isr,
+            partition.unclean,
+            partition.deleting,
+        )
+        found = known.get(kind)
+        if found is None:
+            if len(known) >= KINDS_KEPT:
+                known.clear()
+            found = known[kind] = compute(partition)
+        return found
+
+    return of
+
+
+def outcome(partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[int]) -> Effect:
+    """Return the effect on a counted partition when only the brokers in `rest` live."""
+    leader, isr, unclean = settled(partition, cluster, rest)
+    led_now = partition.leader in cluster.live
+    if leader == NO_LEADER:
+        if led_now:
+            return Effect(None, (StopRisk.OFFLINE,))
+        could = settled(partition, cluster, cluster.live)[0] != NO_LEADER
+        return Effect(None, (StopRisk.STRANDED,) if could else ())
+    if not led_now:
+        return Effect(None, ())
+    of_election = (StopRisk.UNCLEAN,) if unclean else ()
+    risks = of_election + _of_min_isr(partition, cluster, leader, isr)
+    return Effect(None if leader == partition.leader else leader, risks)
+
+
+def _of_min_isr(
+    partition: PartitionFacts, cluster: ClusterFacts, leader: int, isr: tuple[int, ...]
+) -> tuple[StopRisk, ...]:
+    """Return the risk of a partition that falls below its min.insync.replicas with this leader and ISR."""
+    if leader == partition.leader and len(isr) == len(partition.isr):
+        return ()
+    least, is_under = cluster.min_isr_of(partition, leader), cluster.is_under_min_isr(partition)
+    if is_under or len(isr) >= (len(partition.replicas) if least is None else least):
+        return ()
+    if least is None or is_under is None:
+        return (StopRisk.MIN_ISR_UNKNOWN,)
+    return (StopRisk.UNDER_MIN_ISR,)
+
+
+def settled(
+    partition: PartitionFacts, cluster: ClusterFacts, live: Collection[int]
+) -> tuple[int, tuple[int, ...], bool]:
+    """Return leader, ISR and whether they are unclean, after the controller has done all it can with `live`.
+
+    The leader is NO_LEADER if nobody can be elected. The partition must have a state.
+    """
+    leader = partition.written_leader
+    if leader in live:
+        # ReplicaStateMachine, OfflineReplica: dead members leave the ISR.
+        return leader, tuple(replica for replica in partition.isr if replica in live), False
+    election = leader_for_offline(
+        LeaderAndIsr(leader, partition.isr),
+        partition.replicas,
+        live,
+        unclean=cluster.unclean_of(partition),
+    )
+    if election is None:
+        return NO_LEADER, partition.isr, False
+    return election.leader_and_isr.leader, election.leader_and_isr.isr, election.unclean
+
+
+def lose(
+    partitions: Iterable[PartitionFacts], cluster: ClusterFacts, brokers: Collection[int]
+) -> Loss:
+    """Return what the loss of all these brokers at once would do: a rack, a pair, any set."""
+    return lose_groups(partitions, cluster, {"": brokers})[""]
+
+
+def lose_each(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> dict[int, Loss]:
+    """Return what the loss of each live broker alone would do, in one pass."""
+    return lose_groups(partitions, cluster, {broker: (broker,) for broker in sorted(cluster.live)})
+
+
+def lose_groups(
+    partitions: Iterable[PartitionFacts],
+    cluster: ClusterFacts,
+    groups: Mapping[K, Collection[int]],
+) -> dict[K, Loss]:
+    """Return what the loss of each group of brokers alone would do, in one pass.
+
+    A broker may be in several groups, or in none.
+    """
+    accounts = {
+        name: _Account(cluster.live.intersection(brokers), cluster)
+        for name, brokers in groups.items()
+    }
+    accounts_of: dict[int, list[_Account]] = {}
+    for account in accounts.values():
+        for broker in account.brokers:
+            accounts_of.setdefault(broker, []).append(account)
+    effects = by_kind(lambda partition: _effects(partition, cluster, accounts_of))
+    leaders: Counter[int] = Counter()
+    for partition in partitions:
+        if not partition.counts:
+            continue
+        if partition.leader in cluster.live:
+            leaders[partition.leader] += 1
+        for account, effect in effects(partition):
+            account.add(partition.id, effect)
+    return {name: account.loss(leaders) for name, account in accounts.items()}
+
+
+def _effects(
+    partition: PartitionFacts, cluster: ClusterFacts, accounts_of: Mapping[int, list[_Account]]
+) -> list[tuple[_Account, Effect]]:
+    brokers = involved(partition, cluster)
+    accounts = {account for broker in brokers for account in accounts_of.get(broker, ())}
+    each = [(account, outcome(partition, cluster, account.rest)) for account in accounts]
+    return [(account, effect) for account, effect in each if effect != _NOTHING]
+
+
+_NOTHING = Effect(leader=None, risks=())
+
+
+def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:
+    """Return the brokers whose loss may change this partition.
+
+    A replica that does not lead and is not in the ISR matters only to an unclean election.
+    """
+    found = {partition.written_leader, *partition.isr}
+    return found.union(partition.replicas) if cluster.unclean_of(partition) else found
+
+
+def safety(loss: Loss, cluster: ClusterFacts) -> Safety:
+    """Return whether the brokers of a loss are safe to stop, with the reasons in words."""
+    if not loss.brokers:
+        text = "not registered now: there is nothing to stop"
+        return Safety(safe=None, reasons=(Reason(risk=StopRisk.NOT_LIVE, text=text),))
+    found: list[Reason] = []
+    for risk, harm in {**HARM, **NOT_KNOWN}.items():
+        partitions: tuple[TopicPartition, ...] = getattr(loss, risk.value)
+        if partitions:
+            text = f"{counted(len(partitions), 'partition')} ({named(partitions)}) {harm}"
+            found.append(Reason(risk=risk, partitions=partitions, text=text))
+    safe = None if found and all(reason.risk in NOT_KNOWN for reason in found) else not found
+    return Safety(safe=safe, reasons=tuple(found), notes=tuple(_notes(loss, cluster)))
+
+
+def _notes(loss: Loss, cluster: ClusterFacts) -> Iterable[str]:
+    if cluster.controller in loss.brokers:
+        yield "the controller is among them: another broker is elected"
+    if loss.moved:
+        moves = ", ".join(f"{count} to broker {broker}" for broker, count in loss.moved.items())
+        yield f"{counted(sum(loss.moved.values()), 'leader')} would move: {moves}"

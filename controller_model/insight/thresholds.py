@@ -1,0 +1,161 @@
+"""The thresholds of all alerts: what a figure is compared with, for how long, and how severe it is.
+
+The rule: this is the only table of thresholds. The alert rules are made from it, dashboards draw its limits, and
+the live page judges by it, so that none of them shows as normal what another reports as trouble. The key is the
+alert's name.
+"""
+
+import enum
+import operator
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from controller_model.records.completeness import CLOCKS_DISAGREE_MS, LATE_MS
+
+FLAPPING_ELECTIONS = 3
+"""Elections within the short window that are flapping: the restart of one broker causes at most
+one."""
+
+FLAPPING_LONG_ELECTIONS = 6
+"""Elections within the long window: a rolling restart of a small cluster causes fewer, if it
+restarts the controller last, as it should."""
+
+SKEW_RATIO = 0.5
+"""50 % more leaders than an even share, or 50 % fewer: enough for a reassignment to pay off."""
+
+LATE_SECONDS = LATE_MS // 1000
+"""After this long without a sign of life, the cluster's status reports a stage as late."""
+
+CLOCKS_DISAGREE_SECONDS = CLOCKS_DISAGREE_MS // 1000
+"""Clocks that differ by more have a status of their own."""
+
+SLOW_FAILOVER_SECONDS = 60
+"""With 10,000 partitions a new controller needs up to 15 s until its first write."""
+
+RESTLESS_MINUTES = 5
+"""Minutes of the window in which replicas left: a restart causes two at most, and two restarts four."""
+
+BOUNCES = 3
+"""Registrations within the window: a restart causes one."""
+
+REASSIGNMENT_SECONDS = 3600
+"""As long as the window in which no reassignment has ended."""
+
+DELETION_SECONDS = 900
+"""A controller deletes thousands of topics in that time."""
+
+FOLD_RESTARTS = 3
+"""Restarts within an hour: one may be a rare hang, three are a pattern."""
+
+CHECKPOINT_FREE_RATIO = 0.1
+"""The free part of the volume: a checkpoint grows by less in a day."""
+
+_MINUTE_S = 60
+
+
+class Severity(enum.StrEnum):
+    """Who is notified: somebody now, or somebody during the day."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+
+
+class Compare(enum.StrEnum):
+    """How a figure is compared with the limit, as PromQL writes it."""
+
+    ABOVE = ">"
+    AT_LEAST = ">="
+    EQUAL = "=="
+    BELOW = "<"
+
+
+_COMPARES: Mapping[Compare, Callable[[float, float], bool]] = {
+    Compare.ABOVE: operator.gt,
+    Compare.AT_LEAST: operator.ge,
+    Compare.EQUAL: operator.eq,
+    Compare.BELOW: operator.lt,
+}
+
+
+class Threshold(NamedTuple):
+    """When one alert fires."""
+
+    severity: Severity
+    compare: Compare | None = None
+    """None: the alert fires whenever the figure exists."""
+    limit: float = 0
+    hold_s: int = 0
+    """For how many seconds the condition must hold (`for`)."""
+
+    def is_met(self, value: float | None) -> bool:
+        """Return whether a figure meets the threshold; False if it is not known.
+
+        >>> Threshold(Severity.WARNING, Compare.AT_LEAST, 3).is_met(3)
+        True
+        """
+        if value is None:
+            return False
+        return self.compare is None or _COMPARES[self.compare](value, self.limit)
+
+    @property
+    def condition(self) -> str:
+        """The comparison, as PromQL; empty if nothing is compared.
+
+        >>> Threshold(Severity.WARNING, Compare.ABOVE, 0.5).condition
+        '> 0.5'
+        """
+        return "" if self.compare is None else f"{self.compare} {self.limit}"
+
+    @property
+    def hold(self) -> str:
+        """The time for which the condition must hold, as Prometheus writes it.
+
+        >>> [Threshold(Severity.WARNING, hold_s=s).hold for s in (0, 30, 600, 3600)]
+        ['0s', '30s', '10m', '1h']
+        """
+        minutes, seconds = divmod(self.hold_s, _MINUTE_S)
+        if seconds or not minutes:
+            return f"{self.hold_s}s"
+        hours, rest = divmod(minutes, _MINUTE_S)
+        return f"{minutes}m" if rest else f"{hours}h"
+
+
+_CRITICAL, _WARNING = Severity.CRITICAL, Severity.WARNING
+_ABOVE, _AT_LEAST, _EQUAL, _BELOW = Compare
+
+THRESHOLDS: Mapping[str, Threshold] = {
+    "KafkaControllerMissing": Threshold(_CRITICAL, _EQUAL, -1, hold_s=30),
+    "KafkaControllerFlapping": Threshold(_WARNING, _AT_LEAST, FLAPPING_ELECTIONS),
+    "KafkaControllerFlappingSlowly": Threshold(_WARNING, _AT_LEAST, FLAPPING_LONG_ELECTIONS),
+    "KafkaControllerZombie": Threshold(_CRITICAL, _EQUAL, 1),
+    "KafkaControllerFailoverSlow": Threshold(_WARNING, _ABOVE, SLOW_FAILOVER_SECONDS),
+    "KafkaMigratingToKraft": Threshold(_WARNING, _EQUAL, 1),
+    "KafkaPartitionsOffline": Threshold(_CRITICAL, _ABOVE, 0, hold_s=60),
+    "KafkaPartitionsUnderMinIsr": Threshold(_CRITICAL, _ABOVE, 0, hold_s=120),
+    "KafkaPartitionsAtMinIsr": Threshold(_WARNING, _ABOVE, 0, hold_s=600),
+    "KafkaPartitionsUnderReplicated": Threshold(_WARNING, _ABOVE, 0, hold_s=600),
+    "KafkaUncleanLeaderElection": Threshold(_CRITICAL, _ABOVE, 0),
+    "KafkaReassignmentStuck": Threshold(_WARNING, _ABOVE, REASSIGNMENT_SECONDS, hold_s=900),
+    "KafkaTopicDeletionStuck": Threshold(_WARNING, _ABOVE, DELETION_SECONDS, hold_s=300),
+    "KafkaBrokerGone": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
+    "KafkaBrokerGoneAtMinIsr": Threshold(_CRITICAL, _ABOVE, 0, hold_s=900),
+    "KafkaBrokerBouncing": Threshold(_WARNING, _AT_LEAST, BOUNCES),
+    "KafkaIsrFlapping": Threshold(_WARNING, _AT_LEAST, RESTLESS_MINUTES),
+    "KafkaLogDirFailed": Threshold(_CRITICAL, _ABOVE, 0),
+    "KafkaLeadersImbalanced": Threshold(_WARNING, hold_s=600),
+    "KafkaLeadersCannotReturn": Threshold(_WARNING, hold_s=1800),
+    "KafkaLeadersSkewed": Threshold(_WARNING, _ABOVE, SKEW_RATIO, hold_s=3600),
+    "KcmBlind": Threshold(_CRITICAL, hold_s=60),
+    "KcmBehind": Threshold(_WARNING, _ABOVE, LATE_SECONDS, hold_s=60),
+    "KcmBehindForLong": Threshold(_CRITICAL, _ABOVE, LATE_SECONDS, hold_s=600),
+    "KcmNotServed": Threshold(_CRITICAL, hold_s=300),
+    "KcmNoWatcherLeads": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
+    "KcmStandbyMissing": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
+    "KcmPathsDenied": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
+    "KcmFoldRestarts": Threshold(_WARNING, _AT_LEAST, FOLD_RESTARTS),
+    "KcmCheckpointFull": Threshold(_WARNING, _BELOW, CHECKPOINT_FREE_RATIO, hold_s=300),
+    "KcmClocksDisagree": Threshold(_WARNING, _ABOVE, CLOCKS_DISAGREE_SECONDS, hold_s=300),
+    "KcmMinIsrNotKnown": Threshold(_WARNING, _ABOVE, 0, hold_s=600),
+    "KcmIncompleteOrDivergent": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
+}
+"""The threshold of each alert, by the alert's name."""

@@ -1,0 +1,53 @@
+"""The facts that views hold: a cluster's brokers and partitions, as `insight` and rehearsals take them."""
+
+from collections.abc import Iterable, Iterator
+from itertools import compress
+
+from controller_model.kafka.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts
+from controller_model.records.views import BrokerView, ClusterView, TopicView
+
+
+def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFacts:
+    """Return the facts of a cluster from its views."""
+    brokers = list(brokers)
+    exist = (view.pending.preferred_election, view.pending.reassign_partitions)
+    return ClusterFacts(
+        live=frozenset(view.brokers_live),
+        controller=view.controller.id,
+        controller_epoch=view.controller.epoch,
+        racks={broker.id: broker.rack for broker in brokers},
+        gone_since={broker.id: broker.since for broker in brokers if not broker.live},
+        broker_min_isr=view.broker_min_isr,
+        broker_unclean=view.broker_unclean,
+        min_isr_assumed=view.min_isr_assumed,
+        requests=tuple(compress(REQUEST_PATHS, exist)),
+    )
+
+
+def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
+    """Yield the partitions of one topic view."""
+    columns = zip(
+        view.partitions,
+        view.replicas,
+        view.leader,
+        view.isr,
+        view.leader_epoch,
+        view.controller_epoch,
+        strict=True,
+    )
+    adding, removing = view.adding, view.removing
+    for partition, replicas, leader, isr, leader_epoch, controller_epoch in columns:
+        yield PartitionFacts(
+            topic=view.name,
+            partition=partition,
+            replicas=replicas,
+            leader=leader,
+            isr=isr or (),
+            leader_epoch=leader_epoch or 0,
+            controller_epoch=controller_epoch or 0,
+            adding=adding.get(partition, ()),
+            removing=removing.get(partition, ()),
+            min_isr=view.min_isr,
+            unclean=view.unclean,
+            deleting=view.deleting,
+        )

@@ -1,0 +1,208 @@
+"""The pending writes from the controller, tracked while the log is folded.
+
+The rule: what is due is computed from the totals, so it costs nothing per change. Time is the log's
+and advances at its heartbeats, so that a replay finds the same zombies at the same positions. After
+any time that was not watched (a hole, a lost session, a resync) the tracking starts again: silence
+in such a time proves nothing.
+"""
+
+import itertools
+
+import msgspec
+
+from controller_model.insight.pending_writes import is_reassignment_pending
+from controller_model.kafka.ids import NO_CONTROLLER
+from controller_model.records.changes import SessionState, ZnodeChange
+from controller_model.records.completeness import LATE_MS
+from controller_model.records.events import AnyEvent, ControllerZombie, where
+from controller_model.records.pending_writes import (
+    ControllerHealth,
+    PendingWriteKind,
+    PendingWrites,
+    controller_health,
+    write_timeout_ms,
+)
+from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
+from controller_model.state import figures
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import ControlPlane
+
+REASSIGNING_TOPICS_LOOKED_AT = 100
+"""Topics examined at a heartbeat: each must be loaded; further ones are examined when others end."""
+
+
+def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Update what is due at a heartbeat; report a controller that has become a zombie."""
+    control = state.control
+    held = control.pending_writes
+    _move(state)
+    due = pending_writes(control)
+    reported = held.zombie_reported
+    held.zombie_reported = due.health is ControllerHealth.ZOMBIE
+    if reported or not held.zombie_reported:
+        return []
+    return [
+        ControllerZombie(
+            **where(change),
+            controller=control.controller.id,
+            epoch=control.controller.epoch,
+            due=due.counts,
+            pending_since=due.pending_since,
+            last_write_at=due.last_write_at,
+            write_timeout_ms=due.write_timeout_ms,
+        )
+    ]
+
+
+def _move(state: ClusterState) -> None:
+    control = state.control
+    held, now = control.pending_writes, control.now
+    before, held.at = held.at, now
+    if not can_judge(control):
+        held.known_since = held.pending_since = held.last_write_at = None
+        held.reassignments = 0
+        return
+    held.reassignments = _reassignments(state)
+    asleep = before is not None and now - before > LATE_MS
+    if held.known_since is None or held.holder != control.controller.czxid or asleep:
+        held.known_since = now
+        held.pending_since = held.last_write_at = None
+        held.holder = control.controller.czxid
+    elif _has_worked(control):
+        held.last_write_at = now
+    held.written = False
+    held.counts = pending_counts(control)
+    if not held.counts:
+        held.pending_since = None
+    elif held.pending_since is None:
+        held.pending_since = now
+
+
+def pending_writes(control: ControlPlane) -> PendingWrites:
+    """Return what is due now, with the controller's health."""
+    held = control.pending_writes
+    counts = pending_counts(control)
+    due = PendingWrites(
+        counts=counts,
+        oldest_at=_oldest_at(control) if counts else None,
+        pending_since=held.pending_since if counts else None,
+        last_write_at=held.last_write_at,
+        known_since=held.known_since if can_judge(control) else None,
+        write_timeout_ms=write_timeout_ms(control.totals.partitions),
+    )
+    return msgspec.structs.replace(due, health=controller_health(due, control.now))
+
+
+def can_judge(control: ControlPlane) -> bool:
+    """Return whether a broker holds /controller under ZooKeeper's rules, and no changes are missing."""
+    log, holder = control.log, control.controller
+    return (
+        holder.id != NO_CONTROLLER
+        and holder.epoch is not None
+        and not holder.migrating
+        and log.session is SessionState.CONNECTED
+        and log.resync is None
+        and log.incomplete_since is None
+        and log.divergent_since is None
+    )
+
+
+def pending_counts(control: ControlPlane) -> dict[str, int]:
+    """Return how many writes of each kind are due, as far as totals show.
+
+    Reassignments are those of the last heartbeat: totals do not hold which replicas are in the ISR.
+    """
+    gone = _gone(control)
+    counts = {
+        PendingWriteKind.NEW_LEADER: figures.pending_leader_writes(control),
+        PendingWriteKind.ISR_REMOVAL: sum(n for _, n in figures.pending_removals(control, gone)),
+        PendingWriteKind.LEADER_BACK: _leaders_back(control),
+        PendingWriteKind.FIRST_STATE: _first_states(control),
+        PendingWriteKind.REASSIGNMENT: control.pending_writes.reassignments,
+        PendingWriteKind.TOPIC_DELETION: _deletions(control),
+        PendingWriteKind.PREFERRED_ELECTION: int(
+            ZnodeKind.PREFERRED_ELECTION.value in control.stats
+        ),
+        PendingWriteKind.NOTIFICATIONS: figures.notifications(control),
+    }
+    return {kind.value: count for kind, count in counts.items() if count}
+
+
+def _leaders_back(control: ControlPlane) -> int:
+    # A replica in a failed log directory cannot lead although its broker lives; its partition was
+    # written leaderless after the broker registered. So only a later registration makes a write due.
+    written = control.pending_writes.leaderless_zxid
+    if not written:
+        return 0
+    back = {
+        broker
+        for broker, record in control.brokers.items()
+        if record.live and record.epoch is not None and record.epoch > written
+    }
+    members = control.totals.members
+    return sum(
+        count
+        for broker in back & members.keys()
+        for membership, count in members[broker].items()
+        if membership.leader < 0 and membership.isr == 1
+    )
+
+
+def _first_states(control: ControlPlane) -> int:
+    # Totals do not hold whose replicas they are. The count is certain only if all brokers are there and
+    # nothing is reassigned (a partition that is reassigned before it has a state never gets one).
+    if control.deleting or control.totals.reassigning or not _all_are_live(control):
+        return 0
+    without_replicas = sum(n for (factor, _), n in control.totals.sizes.items() if factor == 0)
+    return max(0, control.totals.without_state - without_replicas)
+
+
+def _deletions(control: ControlPlane) -> int:
+    # A dead replica or a reassignment halts a deletion (TopicDeletionManager).
+    if not control.deleting or control.totals.reassigning or not _all_are_live(control):
+        return 0
+    led = sum(control.totals.leaders.values())
+    return led - sum(n for shape, n in control.totals.shapes.items() if shape.leader >= 0)
+
+
+def _reassignments(state: ClusterState) -> int:
+    control = state.control
+    live = control.live_brokers()
+    due = 0
+    for name in itertools.islice(control.reassigning, REASSIGNING_TOPICS_LOOKED_AT):
+        if name in control.deleting:
+            continue
+        topic = state.topic(name)
+        due += sum(
+            is_reassignment_pending(topic.facts(partition, record), live)
+            for partition, record in topic.partitions.items()
+        )
+    return due
+
+
+def _all_are_live(control: ControlPlane) -> bool:
+    return control.totals.replicas.keys() <= control.live_brokers()
+
+
+def _oldest_at(control: ControlPlane) -> int | None:
+    """Return the earliest end of a broker that made a write due; None if none is known."""
+    gone = _gone(control)
+    owed = {shape.leader for shape in control.totals.shapes if shape.leader in gone}
+    owed.update(broker for broker, _ in figures.pending_removals(control, gone))
+    ends = (control.brokers[broker].since for broker in owed if broker in control.brokers)
+    return min((end for end in ends if end is not None), default=None)
+
+
+def _gone(control: ControlPlane) -> set[int]:
+    """Return the brokers that lead or are assigned something but are not registered."""
+    return (control.totals.replicas.keys() | control.totals.leaders.keys()) - control.live_brokers()
+
+
+def _has_worked(control: ControlPlane) -> bool:
+    """Return whether a state was written, or something due was done, since the last heartbeat.
+
+    Any write under the epoch counts, also a leader's own: its writer has heard from this controller.
+    """
+    held = control.pending_writes
+    now = pending_counts(control)
+    return held.written or any(now.get(kind, 0) < n for kind, n in held.counts.items())

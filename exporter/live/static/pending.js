@@ -1,0 +1,61 @@
+// The controller pending writes, partition by partition; hidden while there are none.
+
+import { $, setText, show, since, setChildren, Table } from "./dom.js";
+import { ask, Asking, clusterPath, stateOf } from "./ask.js";
+import { count, list, number, words } from "./format.js";
+
+const LISTED = 20;
+
+let cluster = null;
+let table = null;
+
+const COLUMNS = [
+  { head: "Partition", row: true, cell: (row) => `${row.topic}-${row.partition}` },
+  { head: "Write", cell: (row) => `${words(row.kind)}${row.sure ? "" : " (perhaps)"}` },
+  { head: "Expected", cell: (row) => expected(row) },
+  { head: "Due", cell: (row) => (row.since === null ? "not known" : since(row.since, "for ")) },
+];
+
+const asking = new Asking(
+  async () => {
+    if (!isOwing()) return null;
+    const answer = await ask(clusterPath(cluster.name, "/pending-writes"), { limit: LISTED });
+    if (isOwing()) put(answer);
+    return answer.as_of;
+  },
+  (message) => setText($("due-lead"), `Not known now: ${message}.`),
+);
+
+function isOwing() {
+  return Object.values(cluster.pending_writes.counts).some((each) => each > 0);
+}
+
+export function showPendingWrites(picture) {
+  cluster = picture;
+  show($("due"), isOwing());
+  if (!isOwing()) return;
+  setChildren($("due-lead"), lead(picture.pending_writes));
+  asking.follow([stateOf(picture), picture.pending_writes.counts], picture.as_of);
+}
+
+function lead(due) {
+  const kinds = Object.entries(due.counts).map(([kind, each]) => `${number(each)} ${words(kind)}`);
+  return [
+    `By kind: ${kinds.join(", ")}`,
+    due.pending_since === null ? "." : since(due.pending_since, "; something has been due for "),
+  ];
+}
+
+function put(answer) {
+  table ??= new Table($("due-table"), "Writes that the controller owes", COLUMNS);
+  table.update(answer.writes.map((row) => ({ ...row, key: `${row.topic}/${row.partition}` })));
+  show($("due-table"), answer.writes.length > 0);
+  const unlisted = answer.partition_count - answer.writes.length;
+  setText($("due-title"), unlisted > 0 ? `Pending writes (${count(unlisted, "more partition")})` : "Pending writes");
+}
+
+function expected({ leader, isr }) {
+  if (leader === -1) return "no leader";
+  const parts = [leader === null ? null : `leader ${leader}`, isr === null ? null : `ISR ${list(isr)}`];
+  return parts.filter(Boolean).join(", ") || "not known";
+}
