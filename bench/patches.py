@@ -1,9 +1,9 @@
 """Measure what each patch of Spark's insides saves: a batch's time and processor time, and memory.
 
-Two folds run as processes of their own on one Kafka: one as shipped, one without the patch. The
-same changes are written for both, some batches for the one, then as many for the other, so that the
-speed of the machine changes for both alike. Each ratio is the median over such pairs. Without a
-patch of its own, `nothing` shows how far two equal folds are apart.
+Two folds run as processes of their own on one Kafka: one as shipped, one without the patch. They
+take turns: a batch of the one, then a batch of the other with the same change, so that the speed of
+the machine changes for both alike. `nothing` compares two folds as shipped: what it seems to save is
+the error of the others.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ CLUSTER = "bench"
 SIZE = {"topics": 1_000, "partitions": 10, "brokers": 30}
 WARM_UP = 150
 """Batches until Spark's quick compiler is done."""
-BLOCK = 20
-"""Batches of one fold, before the other's turn."""
+PAUSE_S = 0.05
+"""How long a batch still works after its views can be read."""
 DEADLINE_S = 120.0
 
 
@@ -130,10 +130,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATCH",
         help=", ".join(WITHOUT),
     )
-    parser.add_argument("--blocks", type=int, default=15, help="pairs of blocks (15)")
+    parser.add_argument("--batches", type=int, default=300, help="batches of each fold (300)")
 
 
-def measure(*, only: list[str], blocks: int) -> dict[str, Any]:
+def measure(*, only: list[str], batches: int) -> dict[str, Any]:
     """Return what a batch and the memory are without each patch, in percent of what they are with it."""
     if NEEDS_PANDAS in only and not _has_pandas():
         raise UsageError(
@@ -154,7 +154,7 @@ def measure(*, only: list[str], blocks: int) -> dict[str, Any]:
                 Fold(kafka, f"{name}.without", without=name),
             )
             try:
-                patches[name] = _compare(*pair, blocks)
+                patches[name] = _compare(*pair, batches)
             finally:
                 for fold in pair:
                     fold.close()
@@ -162,7 +162,7 @@ def measure(*, only: list[str], blocks: int) -> dict[str, Any]:
     return {
         "scenario": "patches",
         "patches": patches,
-        "settings": SIZE | {"warm_up": WARM_UP, "block": BLOCK, "blocks": blocks},
+        "settings": SIZE | {"warm_up": WARM_UP, "batches": batches},
         "machine": machine.describe(),
     }
 
@@ -178,14 +178,6 @@ class _Kafka(NamedTuple):
     broker: KraftBroker
     jars: Jars
     folder: Path
-
-
-class _Costs(NamedTuple):
-    """What a batch of a fold costs, in milliseconds."""
-
-    batch_ms: float
-    """The mean of the middle half of the batches: others of the machine slow some of them down."""
-    cpu_ms: float
 
 
 class Fold:
@@ -227,26 +219,27 @@ class Fold:
         )
 
     def begin(self) -> None:
-        """Wait for the query, fold the cluster's resync, and warm up."""
+        """Wait for the query, and fold the cluster's resync."""
         self.process.wait_ready()
         self._views.assign([TopicPartition(self._names.views, 0, 0)])
         self._log.write(CLUSTER, messages(self._load.resync()))
         self._await_views()
-        time.sleep(1)
-        self.fold(WARM_UP)
 
-    def fold(self, batches: int) -> _Costs:
-        """Fold so many batches of one change each; return what they used."""
-        cpu_s, done = self._cpu_s(), len(self._batches_ms())
-        for change in self._load.changes(batches):
-            while self._views.poll(0) is not None:
-                pass
-            self._log.write(CLUSTER, messages(iter([change])))
-            self._await_views()
-        time.sleep(2 * service.POLL_S)  # until the last batch is reported
-        took = sorted(self._batches_ms()[done:])
-        middle = took[len(took) // 4 : len(took) - len(took) // 4]
-        return _Costs(statistics.mean(middle), (self._cpu_s() - cpu_s) * 1000 / len(took))
+    def fold_one(self) -> None:
+        """Fold a batch of one change."""
+        while self._views.poll(0) is not None:
+            pass
+        self._log.write(CLUSTER, messages(self._load.changes(1)))
+        self._await_views()
+        time.sleep(PAUSE_S)
+
+    def batches_ms(self) -> list[int]:
+        """Return how long each batch took, as far as Spark has reported it."""
+        return [int(line) for line in self._took.read_text().split()]
+
+    def cpu_s(self) -> float:
+        """Return the processor seconds that it has used."""
+        return machine.added(machine.usage(self.process.pid or 0).values()).cpu_s
 
     def memory_mib(self) -> dict[str, float]:
         """Return the memory of the JVM and of the Python processes."""
@@ -264,12 +257,6 @@ class Fold:
             if time.monotonic() > deadline:
                 raise OSError(f"no batch within {DEADLINE_S:.0f} s")
 
-    def _cpu_s(self) -> float:
-        return machine.added(machine.usage(self.process.pid or 0).values()).cpu_s
-
-    def _batches_ms(self) -> list[int]:
-        return [int(line) for line in self._took.read_text().split()]
-
     def _health(self) -> str | None:
         try:
             with urllib.request.urlopen(
@@ -280,32 +267,46 @@ class Fold:
             return f"no metrics yet: {error}"
 
 
-def _compare(shipped: Fold, without: Fold, blocks: int) -> dict[str, Any]:
-    for fold in (shipped, without):
+def _compare(shipped: Fold, without: Fold, batches: int) -> dict[str, Any]:
+    pair = (shipped, without)
+    for fold in pair:
         fold.begin()
-    pairs = []
-    for number in range(blocks):
-        turn = (shipped, without) if number % 2 else (without, shipped)
-        found = {fold: fold.fold(BLOCK) for fold in turn}
-        pairs.append((found[shipped], found[without]))
-    medians = {
-        "batch_ms": _medians(pairs, lambda costs: costs.batch_ms),
-        "cpu_ms": _medians(pairs, lambda costs: costs.cpu_ms),
-    }
-    memory = {"shipped": shipped.memory_mib(), "without": without.memory_mib()}
-    return medians | {"pss_mib": memory}
-
-
-def _medians(
-    pairs: list[tuple[_Costs, _Costs]], figure: Callable[[_Costs], float]
-) -> dict[str, float]:
-    both = [(figure(shipped), figure(without)) for shipped, without in pairs]
-    ratios = [without / shipped for shipped, without in both]
+    _take_turns(pair, WARM_UP)
+    done, used_s = [len(fold.batches_ms()) for fold in pair], [fold.cpu_s() for fold in pair]
+    _take_turns(pair, batches)
+    both_ms = [fold.batches_ms()[n:] for fold, n in zip(pair, done, strict=True)]
+    cpu_ms = [
+        (fold.cpu_s() - before) * 1000 / len(took)
+        for fold, before, took in zip(pair, used_s, both_ms, strict=True)
+    ]
     return {
-        "shipped": round(statistics.median(shipped for shipped, _ in both), 1),
-        "without": round(statistics.median(without for _, without in both), 1),
-        "saved_percent": round((1 - 1 / statistics.median(ratios)) * 100, 1),
-        "pairs_in_favour": sum(ratio > 1 for ratio in ratios),
+        "batch_ms": _compared(*map(_middle, both_ms)),
+        "cpu_ms": _compared(*cpu_ms),
+        "pss_mib": {
+            name: _compared(mib, without.memory_mib()[name])
+            for name, mib in shipped.memory_mib().items()
+        },
+    }
+
+
+def _take_turns(pair: tuple[Fold, Fold], batches: int) -> None:
+    for number in range(batches):
+        for fold in pair if number % 2 else reversed(pair):
+            fold.fold_one()
+    time.sleep(2 * service.POLL_S)  # until the last batches are reported
+
+
+def _middle(took: list[int]) -> float:
+    """Return the mean of the middle half: the machine's other work slows some batches down."""
+    ordered = sorted(took)
+    return statistics.mean(ordered[len(took) // 4 : len(took) - len(took) // 4])
+
+
+def _compared(shipped: float, without: float) -> dict[str, float]:
+    return {
+        "shipped": round(shipped, 1),
+        "without": round(without, 1),
+        "saved_percent": round((1 - shipped / without) * 100, 1),
     }
 
 
