@@ -16,7 +16,6 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 _NEW_OBJECTS = 50_000
 _YOUNGER_LOOKS = (20, 100)
@@ -66,18 +65,18 @@ def freeze_long_lived() -> None:
         gc.freeze()
 
 
-def reduce_costs_of_a_batch(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    """Reduce them for all of the session's batches; `conf` has the user's settings of Spark."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # the only way to reach it
-    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # the same
+def reduce_costs_of_a_batch(jvm: Any, properties: Mapping[str, str]) -> None:
+    """Reduce them for all batches of the JVM's session, which has these properties."""
+    context = jvm.org.apache.spark.SparkContext.getOrCreate()
+    hadoop = context.hadoopConfiguration()
     with suppress(*_REFUSED):
         _write_files_without_processes(jvm, hadoop)
-    _shorten_hadoop_configuration(hadoop, conf)
+    _shorten_hadoop_configuration(hadoop, properties)
     with suppress(*_REFUSED):
-        _generate_no_code_in_any_thread(jvm, spark.conf.get(_FACTORY_MODE))
-    if spark.conf.get("spark.ui.enabled") == "false":
+        _generate_no_code_in_any_thread(jvm, properties[_FACTORY_MODE])
+    if properties["spark.ui.enabled"] == "false":
         with suppress(*_REFUSED):
-            _keep_no_figures_for_pages(spark)
+            _keep_no_figures_for_pages(context)
 
 
 def _write_files_without_processes(jvm: Any, hadoop: Any) -> None:
@@ -100,15 +99,15 @@ def _write_files_without_processes(jvm: Any, hadoop: Any) -> None:
     field.set(local, files)
 
 
-def _shorten_hadoop_configuration(hadoop: Any, conf: Mapping[str, str]) -> None:
+def _shorten_hadoop_configuration(hadoop: Any, properties: Mapping[str, str]) -> None:
     """Drop a thousand settings of file systems and clusters that the fold does not use: Spark packs all of them for each batch."""
     hadoop.clear()
-    for name, value in conf.items():
+    for name, value in properties.items():
         if name.startswith(_HADOOP):
             hadoop.set(name.removeprefix(_HADOOP), value)
 
 
-def _generate_no_code_in_any_thread(jvm: Any, mode: str | None) -> None:
+def _generate_no_code_in_any_thread(jvm: Any, mode: str) -> None:
     """Make the session's factoryMode the default, for threads that belong to no session.
 
     The thread that answers Python's requests for state (TransformWithStateInPySparkStateServer)
@@ -124,9 +123,9 @@ def _generate_no_code_in_any_thread(jvm: Any, mode: str | None) -> None:
     field.set(entry, modes.withName(mode))
 
 
-def _keep_no_figures_for_pages(spark: SparkSession) -> None:
+def _keep_no_figures_for_pages(context: Any) -> None:
     """Remove the listeners that keep figures of jobs, stages and queries for Spark's web pages."""
-    bus: Any = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001  # the only way to reach it
+    bus = context.listenerBus()
     for listener in list(bus.listeners()):
         if listener.getClass().getSimpleName() in _FOR_PAGES:
             bus.removeListener(listener)

@@ -228,11 +228,10 @@ class Session:
             kept = {"stdout": output, "stderr": subprocess.STDOUT, "pass_fds": (workspace.lock_fd,)}
             try:
                 self._gateway: Any = launch_gateway(None, kept)  # type: ignore[no-untyped-call]  # pyspark gives it no types
-                SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001  # the only way to redirect the JVM's output
-                self.spark = SparkSession.builder.config(conf=conf).getOrCreate()
+                self.spark = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
                 _silence(self.spark)
                 if is_local(settings):
-                    reduce_costs_of_a_batch(self.spark, settings.spark_conf)
+                    reduce_costs_of_a_batch(self._gateway.jvm, properties)
             except (PySparkRuntimeError, Py4JError, OSError) as error:
                 reason = self._last_output() or _first_lines(error)
                 raise EnvironmentProblemError(
@@ -264,7 +263,7 @@ class Session:
         """
         # A Java that keeps them elsewhere keeps them until its exit: no reason for a batch to fail.
         with suppress(Py4JError):
-            jvm: Any = self.spark.sparkContext._jvm  # noqa: SLF001  # the only way to reach it
+            jvm = self._gateway.jvm
             hook = jvm.java.lang.Class.forName("java.io.DeleteOnExitHook")
             files = hook.getDeclaredField("files")
             files.setAccessible(True)
