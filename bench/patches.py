@@ -15,6 +15,7 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from kcm.stack.kafka import KraftBroker
 from pipeline.java import find_java
 from pipeline.part import main_of_part
 from pipeline.runtime import UsageError, run_program
+from pipeline.settings import load
 from pipeline.topics import topic_names
 from streaming import fixed_costs, processor, query, service
 from streaming.config import StreamSettings
@@ -44,6 +46,8 @@ from streaming.metrics import FoldMetrics
 from streaming.processor import FoldProcessor
 from streaming.progress import BatchReport, ProgressReader, read_progress
 from streaming.schemas import OUTPUT
+from streaming.session import Session
+from streaming.workspace import Workspace
 
 SUMMARY = "what each patch of Spark's insides saves of a batch and of memory (2 minutes for each)"
 
@@ -117,6 +121,16 @@ WITHOUT: dict[str, Callable[[], None]] = {
 """How a fold's process switches a patch off, by the patch's name."""
 
 NEEDS_PANDAS = "transform"
+TEMPORARY_FILES = "temporary_files"
+"""A patch whose gain grows with the batches: measured in a JVM without a query."""
+
+FILES = 200_000
+NAMES_FILES = """
+for (int n = 0; n < %d; n++) {
+  new java.io.File("%s/." + java.util.UUID.randomUUID() + ".sock").deleteOnExit();
+}
+"""
+"""Java for what Spark does with the Unix socket of each batch."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -125,10 +139,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=WITHOUT,
-        default=named,
+        choices=[*WITHOUT, TEMPORARY_FILES],
+        default=[*named, TEMPORARY_FILES],
         metavar="PATCH",
-        help=", ".join(WITHOUT),
+        help=", ".join([*WITHOUT, TEMPORARY_FILES]),
     )
     parser.add_argument("--batches", type=int, default=300, help="batches of each fold (300)")
 
@@ -149,15 +163,11 @@ def measure(*, only: list[str], batches: int) -> dict[str, Any]:
         broker.start()
         kafka = _Kafka(supervisor, broker, jars, Path(folder))
         for name in only:
-            pair = (
-                Fold(kafka, f"{name}.shipped", without="nothing"),
-                Fold(kafka, f"{name}.without", without=name),
+            patches[name] = (
+                _kept_files(Path(folder))
+                if name == TEMPORARY_FILES
+                else _pair(kafka, name, batches)
             )
-            try:
-                patches[name] = _compare(*pair, batches)
-            finally:
-                for fold in pair:
-                    fold.close()
             print(f"bench: {name}: {patches[name]}", file=sys.stderr)
     return {
         "scenario": "patches",
@@ -165,6 +175,42 @@ def measure(*, only: list[str], batches: int) -> dict[str, Any]:
         "settings": SIZE | {"warm_up": WARM_UP, "batches": batches},
         "machine": machine.describe(),
     }
+
+
+def _pair(kafka: _Kafka, name: str, batches: int) -> dict[str, Any]:
+    pair = (
+        Fold(kafka, f"{name}.shipped", without="nothing"),
+        Fold(kafka, f"{name}.without", without=name),
+    )
+    try:
+        return _compare(*pair, batches)
+    finally:
+        for fold in pair:
+            fold.close()
+
+
+def _kept_files(folder: Path) -> dict[str, float]:
+    """Return the heap that Java keeps for the file that each batch leaves for its exit."""
+    with Workspace(folder / TEMPORARY_FILES, stop=threading.Event()) as workspace:
+        session = Session(load(StreamSettings), workspace, find_java(os.environ).path)
+        try:
+            jvm: Any = session.spark.sparkContext._jvm  # noqa: SLF001  # the only way to ask the JVM
+            before = _heap_bytes(jvm)
+            script = jvm.org.codehaus.janino.ScriptEvaluator()
+            script.cook(NAMES_FILES % (FILES, workspace.scratch))
+            script.evaluate(None)
+            kept = _heap_bytes(jvm) - before
+            session.forget_temporary_files()
+            freed = before + kept - _heap_bytes(jvm)
+        finally:
+            session.close()
+    return {"bytes_a_batch": round(kept / FILES), "bytes_a_batch_freed": round(freed / FILES)}
+
+
+def _heap_bytes(jvm: Any) -> int:
+    runtime = jvm.java.lang.Runtime.getRuntime()
+    runtime.gc()
+    return int(runtime.totalMemory() - runtime.freeMemory())
 
 
 def _has_pandas() -> bool:

@@ -106,7 +106,7 @@ def test_a_scenario_that_fails_does_not_stop_the_others(
 def test_every_scenario_runs_with_its_defaults() -> None:
     """`all` runs each published scenario with the values that its own command line has by default."""
     defaults = bench._defaults()
-    assert defaults.keys() == bench.SCENARIOS.keys() - {"beside"}
+    assert defaults.keys() == bench.SCENARIOS.keys() - {"beside", "patches", "wire"}
     assert defaults["storm"]["rounds"] == 5
 
 
