@@ -129,9 +129,7 @@ class FoldProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
         relax_gc()
-        if (
-            TaskContext.get() is not None
-        ):  # else this is not a worker of Spark, and other code shares the process
+        if TaskContext.get() is not None:  # a worker of Spark: no other code shares the process
             freeze_long_lived()
         self._rows = handle.getMapState("cluster", STATE_KEY, STATE_VALUE)
 

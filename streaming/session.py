@@ -196,18 +196,15 @@ def submit_files(properties: Mapping[str, str], folder: Path) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a key or value as written in a file of Java properties."""
+    r"""Return a key or value as written in a file of Java properties: in units of UTF-16.
+
+    >>> _escaped("a=")
+    '\\u0061\\u003d'
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
     return "".join(
-        character
-        if character.isalnum() or character in "._-/"
-        else "".join(f"\\u{unit:04x}" for unit in _utf16(character))
-        for character in text
+        f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)
     )
-
-
-def _utf16(character: str) -> Iterator[int]:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
 
 
 class Session:
