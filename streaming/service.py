@@ -109,7 +109,6 @@ class _Fold:
         self._batch_clock = BatchClock()
         self._strikes = 0
         self._pause = Backoff(first_s=0.5)
-        self._batch = -1
         self._has_folded = False
         self._away_since: float | None = None
 

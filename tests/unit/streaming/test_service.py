@@ -19,6 +19,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JNetworkError
 
+from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError, UsageError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
@@ -100,7 +101,7 @@ class Played:
         self.on_session: Callable[[], None] = lambda: None
         self.progresses: list[Progress] = []
         self.sessions: list[SimpleNamespace] = []
-        self.queries = 0
+        self.queries = self.stops = 0
         self.moved: list[int] = []
         self.probe = SimpleNamespace(thread=_thread(), answer=None, failure=None)
         self.watchdog = SimpleNamespace(
@@ -130,7 +131,14 @@ class Played:
         settings = load(StreamSettings)
         with self.workspace as workspace:
             metrics = FoldMetrics(self.registry)
-            _Fold(settings, self.stop, workspace, Path("java"), metrics).run()
+            try:
+                _Fold(settings, self.stop, workspace, Path("java"), metrics).run()
+            finally:
+                assert self.sample("kcm_fold_up") == 0
+                assert all(session.closed for session in self.sessions)
+                assert self.stops == self.queries
+                assert self.watchdog.thread.steps == ["start", "close"]
+                assert self.probe.thread.steps == ["start", "close"] * self.queries
 
     def sample(self, name: str) -> float | None:
         """Return what is served."""
@@ -150,13 +158,14 @@ class Played:
         return self.probe
 
     def _session(self, *_: object) -> SimpleNamespace:
-        session = SimpleNamespace(alive=True, spark=None)
+        session = SimpleNamespace(alive=True, spark=None, closed=False)
 
         def forget() -> None:
             self.forgets += 1
 
         def close() -> None:
             self.now_s += self.end_took_s
+            session.closed = True
 
         session.forget_temporary_files, session.close = forget, close
         self.sessions.append(session)
@@ -164,7 +173,6 @@ class Played:
         return session
 
     def _start(self, *_: object) -> SimpleNamespace:
-        self.queries += 1
         batches, self._text = next(self._failures, (0, ""))
         if self._text.startswith("refused"):
             raise OSError(self._text)
@@ -176,6 +184,7 @@ class Played:
         self.progresses = [
             Progress(PROGRESS | {"batchId": next(self._batches)}) for _ in range(batches)
         ]
+        self.queries += 1
         self.on_query()
         return _Query(self)
 
@@ -190,14 +199,22 @@ class _Query(SimpleNamespace):
     @property
     def isActive(self) -> bool:  # noqa: N802  # Spark's name
         """Whether it goes on."""
+        assert self._played.sample("kcm_fold_up") == 1
         return self._played.is_active
 
     def stop(self) -> None:
         """End."""
+        self._played.stops += 1
 
 
 def _thread() -> SimpleNamespace:
-    return SimpleNamespace(start=list, check=list, close=lambda _wait_s: None)
+    steps: list[str] = []
+    return SimpleNamespace(
+        steps=steps,
+        start=lambda: steps.append("start"),
+        check=list,
+        close=lambda _wait_s: steps.append("close"),
+    )
 
 
 def logged(played: Played) -> list[Any]:
@@ -205,6 +222,40 @@ def logged(played: Played) -> list[Any]:
     with structlog.testing.capture_logs() as entries:
         played.run()
     return entries
+
+
+def test_a_full_disk_ends_the_fold_only_before_its_first_batch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Only the user can correct it: at the start the fold ends with one line, later it waits and logs for how long."""
+    full = "java.io.IOException: No space left on device"
+    with pytest.raises(EnvironmentProblemError, match="No space left on device; correct it") as end:
+        Played(monkeypatch, tmp_path / "new", [(0, full)]).run()
+    assert str(tmp_path / "new") in str(end.value)
+    entries = logged(Played(monkeypatch, tmp_path / "old", [(1, full), (0, full), (1, full)]))
+    waits = [entry for entry in entries if entry["event"].startswith("the fold cannot go on")]
+    assert all(str(tmp_path / "old") in entry["reason"] for entry in waits)
+    first_s, second_s, third_s = (entry["next_try_s"] for entry in waits)
+    assert max(first_s, third_s) <= 0.5 < second_s
+
+
+def test_views_that_cannot_be_read_are_a_failure_of_kafka(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The fold asks again after a pause."""
+    played = Played(monkeypatch, tmp_path)
+    errors = iter(
+        [TopicReadError(ReadTrouble.AWAY, where="there", topic="kcm.views", reason="away")]
+    )
+
+    def published(*_: object) -> None:
+        for error in errors:
+            raise error
+
+    monkeypatch.setattr("streaming.service.published_lineage", published)
+    reasons = [entry["reason"] for entry in logged(played) if entry["event"] == "the query failed"]
+    assert reasons == ["away"]
+    assert played.queries == 1
 
 
 def test_the_session_forgets_batch_files_after_a_number_of_batches(
@@ -349,20 +400,18 @@ def test_unreachable_kafka_is_an_error_unless_the_fold_was_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A user who stops a fold that waits for Kafka sees no error."""
-    played = Played(monkeypatch, tmp_path)
-    stops = False
+    for stops in (False, True):
+        played = Played(monkeypatch, tmp_path)
 
-    def away(*_: object, **__: object) -> None:
-        if stops:
-            played.stop.set()
-        raise UnreachableError("away")
+        def away(*_: object, **options: threading.Event) -> None:
+            if stops:  # noqa: B023  # called at once
+                options["stop"].set()
+            raise UnreachableError("away")
 
-    monkeypatch.setattr("streaming.service.ensure_topics", away)
-    with pytest.raises(UnreachableError):
-        played.run()
-    stops, played.registry = True, CollectorRegistry()
-    played.run()
-    assert not played.sessions
+        monkeypatch.setattr("streaming.service.ensure_topics", away)
+        with nullcontext() if stops else pytest.raises(UnreachableError):
+            played.run()
+        assert not played.sessions
 
 
 def test_a_stop_while_spark_starts_begins_no_query(
