@@ -110,7 +110,9 @@ class Played:
         self._failures = iter(failures)
         self._text = ""
         self._batches = itertools.count()
-        clock = SimpleNamespace(begin=list, moved=self.moved.append, look=self._look)
+        clock = SimpleNamespace(
+            begin=lambda: self.moved.append(0), moved=self.moved.append, look=self._look
+        )
         for name, value in {
             "ensure_topics": lambda *_, **__: TOPICS,
             "published_lineage": lambda *_: None,
@@ -158,7 +160,7 @@ class Played:
         return self.probe
 
     def _session(self, *_: object) -> SimpleNamespace:
-        session = SimpleNamespace(alive=True, spark=None, closed=False)
+        session = SimpleNamespace(alive=True, spark=object(), closed=False)
 
         def forget() -> None:
             self.forgets += 1
@@ -172,7 +174,8 @@ class Played:
         self.on_session()
         return session
 
-    def _start(self, *_: object) -> SimpleNamespace:
+    def _start(self, spark: object, _settings: object, topics: object, *_: object) -> _Query:
+        assert (spark, topics) == (self.sessions[-1].spark, TOPICS)
         batches, self._text = next(self._failures, (0, ""))
         if self._text.startswith("refused"):
             raise OSError(self._text)
@@ -349,7 +352,7 @@ def test_each_batch_is_observed_once_and_an_empty_one_is_not(
     played.on_query, played.on_turn = note, look
     played.run()
     assert seen == [3, 3, 3]
-    assert played.moved[:4] == [120] * 4
+    assert played.moved == [0, *[120] * 4, 0], "the clock begins with each query"
 
 
 def test_an_outage_of_kafka_is_logged_at_its_start_and_end(
