@@ -57,6 +57,8 @@ WARM_UP = 150
 """Batches until Spark's quick compiler is done."""
 PAUSE_S = 0.05
 """How long a batch still works after its views can be read."""
+QUIET_S = 0.3
+"""A fold without new views for so long has folded all."""
 DEADLINE_S = 120.0
 
 
@@ -145,9 +147,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=", ".join([*WITHOUT, TEMPORARY_FILES]),
     )
     parser.add_argument("--batches", type=int, default=300, help="batches of each fold (300)")
+    parser.add_argument("--changes", type=int, default=1, help="changes in each batch (1)")
 
 
-def measure(*, only: list[str], batches: int) -> dict[str, Any]:
+def measure(*, only: list[str], batches: int, changes: int) -> dict[str, Any]:
     """Return what a batch and the memory are without each patch, in percent of what they are with it."""
     if NEEDS_PANDAS in only and not _has_pandas():
         raise UsageError(
@@ -166,21 +169,21 @@ def measure(*, only: list[str], batches: int) -> dict[str, Any]:
             patches[name] = (
                 _kept_files(Path(folder))
                 if name == TEMPORARY_FILES
-                else _pair(kafka, name, batches)
+                else _pair(kafka, name, batches, changes)
             )
             print(f"bench: {name}: {patches[name]}", file=sys.stderr)
     return {
         "scenario": "patches",
         "patches": patches,
-        "settings": SIZE | {"warm_up": WARM_UP, "batches": batches},
+        "settings": SIZE | {"warm_up": WARM_UP, "batches": batches, "changes": changes},
         "machine": machine.describe(),
     }
 
 
-def _pair(kafka: _Kafka, name: str, batches: int) -> dict[str, Any]:
+def _pair(kafka: _Kafka, name: str, batches: int, changes: int) -> dict[str, Any]:
     pair = (
-        Fold(kafka, f"{name}.shipped", without="nothing"),
-        Fold(kafka, f"{name}.without", without=name),
+        Fold(kafka, f"{name}.shipped", changes, without="nothing"),
+        Fold(kafka, f"{name}.without", changes, without=name),
     )
     try:
         return _compare(*pair, batches)
@@ -229,7 +232,8 @@ class _Kafka(NamedTuple):
 class Fold:
     """A fold without one patch, as a process of its own, and the writer of its log."""
 
-    def __init__(self, beside: _Kafka, name: str, *, without: str) -> None:
+    def __init__(self, beside: _Kafka, name: str, changes: int, *, without: str) -> None:
+        self._changes = changes
         supervisor, broker, jars, folder = beside
         self._names = topic_names(name)
         self._load = LogLoad(CLUSTER, **SIZE)
@@ -272,11 +276,13 @@ class Fold:
         self._await_views()
 
     def fold_one(self) -> None:
-        """Fold a batch of one change."""
+        """Fold one batch of changes; Spark may split a large one."""
         while self._views.poll(0) is not None:
             pass
-        self._log.write(CLUSTER, messages(self._load.changes(1)))
+        self._log.write(CLUSTER, messages(self._load.changes(self._changes)))
         self._await_views()
+        while self._changes > 1 and self._views.poll(QUIET_S) is not None:
+            pass
         time.sleep(PAUSE_S)
 
     def batches_ms(self) -> list[int]:
@@ -322,8 +328,7 @@ def _compare(shipped: Fold, without: Fold, batches: int) -> dict[str, Any]:
     _take_turns(pair, batches)
     both_ms = [fold.batches_ms()[n:] for fold, n in zip(pair, done, strict=True)]
     cpu_ms = [
-        (fold.cpu_s() - before) * 1000 / len(took)
-        for fold, before, took in zip(pair, used_s, both_ms, strict=True)
+        (fold.cpu_s() - before) * 1000 / batches for fold, before in zip(pair, used_s, strict=True)
     ]
     return {
         "batch_ms": _compared(*map(_middle, both_ms)),

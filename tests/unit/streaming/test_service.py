@@ -242,6 +242,18 @@ def test_a_full_disk_ends_the_fold_only_before_its_first_batch(
     assert max(first_s, third_s) <= 0.5 < second_s
 
 
+def test_other_topics_restart_the_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is counted and logged as such, not as a failure."""
+    played = Played(monkeypatch, tmp_path, [(1, "not reached")])
+    played.is_active = True
+    played.probe.answer = SimpleNamespace(ids=dict.fromkeys(NAMES, "other"), ends={})
+    entries = logged(played)
+    (changed,) = [entry for entry in entries if entry["event"] == "the topics changed"]
+    assert changed["what"] == f"topic {NAMES.changes} was re-created"
+    assert "the query failed" not in {entry["event"] for entry in entries}
+    assert played.registry.get_sample_value("kcm_fold_restarts_total", {"reason": "topics"}) == 1
+
+
 def test_views_that_cannot_be_read_are_a_failure_of_kafka(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
