@@ -114,7 +114,7 @@ WITHOUT: dict[str, Callable[[], None]] = {
     "local_files": _use(fixed_costs, "_write_files_without_processes"),
     "hadoop_configuration": _use(fixed_costs, "_shorten_hadoop_configuration"),
     "no_codegen": _use(fixed_costs, "_generate_no_code_in_any_thread"),
-    "no_page_listeners": _use(fixed_costs, "_keep_no_figures_for_pages"),
+    "no_page_listeners": _use(fixed_costs, "_remove_page_listeners"),
     "relax_gc": _use(query, "FoldProcessor", _WithPythonsThresholds),
     "freeze_long_lived": _use(query, "FoldProcessor", _WithoutFreeze),
     "progress": _use(ProgressReader, "read", _public_progress),
