@@ -68,11 +68,15 @@ def test_what_is_missing_is_named_before_anything_starts(tmp_path: Path, java_ho
 
 
 class Stop(threading.Event):
-    """A stop whose waits take no time."""
+    """A stop whose waits take no time, and are noted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits_s: list[float | None] = []
 
     def wait(self, timeout: float | None = None) -> bool:
         """Return at once."""
-        assert timeout is not None
+        self.waits_s.append(timeout)
         return self.is_set()
 
 
@@ -294,6 +298,9 @@ def test_the_reason_of_a_failed_query_is_logged(
     assert reasons[:3] == ["who knows", "refused: the port is taken", "x"]
     assert reasons[3] == f"Spark's JVM ended; see {played.workspace.spark_log}"
     assert len(played.sessions) == 2
+    assert played.stop.waits_s.count(1.0) == 2, (
+        "the second failure in a row is followed by a longer pause"
+    )
 
 
 def test_a_new_lineage_is_logged_with_its_reason_and_starts_the_lag_over(
