@@ -41,7 +41,7 @@ class _Row(NamedTuple):
     value: bytes
 
 
-class _Line:
+class Line:
     """A cluster's log and the worker that folds it."""
 
     def __init__(self, brokers: int) -> None:
@@ -89,7 +89,7 @@ def measure() -> dict[str, Any]:
 
 
 def _measure(brokers: int) -> dict[str, Any]:
-    line = _Line(brokers)
+    line = Line(brokers)
     line.fold(line.load.resync())
     kinds: dict[str, Callable[[], list[ZnodeChange]]] = {
         "heartbeat": line.heartbeat,

@@ -9,7 +9,9 @@ the error of the others.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
+import itertools
 import json
 import os
 import statistics
@@ -21,6 +23,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame
@@ -28,6 +31,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from bench import machine
+from bench.brokers import Line
 from bench.load import LogLoad, LogWriter, messages
 from kcm.jars.class_archive import find_class_archive
 from kcm.jars.jars import Jars, ensure_jars
@@ -60,15 +64,6 @@ PAUSE_S = 0.05
 QUIET_S = 0.3
 """A fold without new views for so long has folded all."""
 DEADLINE_S = 120.0
-
-
-class _WithPythonsThresholds(FoldProcessor):
-    """A processor whose worker keeps the thresholds of Python's collector."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state."""
-        processor.relax_gc = lambda: None
-        super().init(handle)
 
 
 class _WithoutFreeze(FoldProcessor):
@@ -115,7 +110,6 @@ WITHOUT: dict[str, Callable[[], None]] = {
     "hadoop_configuration": _use(fixed_costs, "_shorten_hadoop_configuration"),
     "no_codegen": _use(fixed_costs, "_generate_no_code_in_any_thread"),
     "no_page_listeners": _use(fixed_costs, "_remove_page_listeners"),
-    "relax_gc": _use(query, "FoldProcessor", _WithPythonsThresholds),
     "freeze_long_lived": _use(query, "FoldProcessor", _WithoutFreeze),
     "progress": _use(ProgressReader, "read", _public_progress),
     "transform": _use(query, "_transform_with_state", _public_transform),
@@ -123,8 +117,13 @@ WITHOUT: dict[str, Callable[[], None]] = {
 """How a fold's process switches a patch off, by the patch's name."""
 
 NEEDS_PANDAS = "transform"
-TEMPORARY_FILES = "temporary_files"
-"""A patch whose gain grows with the batches: measured in a JVM without a query."""
+IN_PROCESS = ("relax_gc", "temporary_files")
+"""Patches that are measured without a query: what they save of a large batch, or after many."""
+
+BROKERS = 100
+RESYNCS = 2
+BATCH_CHANGES = 50_000
+"""Changes in a full batch of a resync."""
 
 FILES = 200_000
 NAMES_FILES = """
@@ -141,10 +140,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=[*WITHOUT, TEMPORARY_FILES],
-        default=[*named, TEMPORARY_FILES],
+        choices=[*WITHOUT, *IN_PROCESS],
+        default=[*named, *IN_PROCESS],
         metavar="PATCH",
-        help=", ".join([*WITHOUT, TEMPORARY_FILES]),
+        help=", ".join([*WITHOUT, *IN_PROCESS]),
     )
     parser.add_argument("--batches", type=int, default=300, help="batches of each fold (300)")
     parser.add_argument("--changes", type=int, default=1, help="changes in each batch (1)")
@@ -166,11 +165,12 @@ def measure(*, only: list[str], batches: int, changes: int) -> dict[str, Any]:
         broker.start()
         kafka = _Kafka(supervisor, broker, jars, Path(folder))
         for name in only:
-            patches[name] = (
-                _kept_files(Path(folder))
-                if name == TEMPORARY_FILES
-                else _pair(kafka, name, batches, changes)
-            )
+            if name == "relax_gc":
+                patches[name] = _resyncs()
+            elif name == "temporary_files":
+                patches[name] = _kept_files(Path(folder))
+            else:
+                patches[name] = _pair(kafka, name, batches, changes)
             print(f"bench: {name}: {patches[name]}", file=sys.stderr)
     return {
         "scenario": "patches",
@@ -192,9 +192,31 @@ def _pair(kafka: _Kafka, name: str, batches: int, changes: int) -> dict[str, Any
             fold.close()
 
 
+def _resyncs() -> dict[str, float]:
+    """Return the processor milliseconds of Python in all batches of a resync of 200,000 partitions."""
+    own, relaxed = gc.get_threshold(), fixed_costs.GC_THRESHOLDS
+    spent_s: dict[tuple[int, ...], list[float]] = {own: [], relaxed: []}
+    with mock.patch.object(processor, "relax_gc", list):
+        for number in range(RESYNCS):
+            for thresholds in (own, relaxed) if number % 2 else (relaxed, own):
+                spent_s[thresholds].append(_resync_s(thresholds))
+    return _compared(*(statistics.median(spent_s[each]) * 1000 for each in (relaxed, own)))
+
+
+def _resync_s(thresholds: tuple[int, int, int]) -> float:
+    before, line, spent_s = gc.get_threshold(), Line(BROKERS), 0.0
+    log = line.load.resync()
+    while changes := list(itertools.islice(log, BATCH_CHANGES)):
+        gc.set_threshold(*thresholds)
+        spent_s += line.fold(changes)[0]
+        gc.set_threshold(*before)
+        gc.collect()  # as Spark's worker does after each batch
+    return spent_s
+
+
 def _kept_files(folder: Path) -> dict[str, float]:
     """Return the heap that Java keeps for the file that each batch leaves for its exit."""
-    with Workspace(folder / TEMPORARY_FILES, stop=threading.Event()) as workspace:
+    with Workspace(folder, stop=threading.Event()) as workspace:
         session = Session(load(StreamSettings), workspace, find_java(os.environ).path)
         try:
             jvm: Any = session.spark.sparkContext._jvm  # noqa: SLF001  # the only way to ask the JVM

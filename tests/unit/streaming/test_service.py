@@ -239,11 +239,24 @@ def test_a_full_disk_ends_the_fold_only_before_its_first_batch(
     with pytest.raises(EnvironmentProblemError, match="No space left on device; correct it") as end:
         Played(monkeypatch, tmp_path / "new", [(0, full)]).run()
     assert str(tmp_path / "new") in str(end.value)
-    entries = logged(Played(monkeypatch, tmp_path / "old", [(1, full), (0, full), (1, full)]))
+    played = Played(monkeypatch, tmp_path / "old", [(1, full), (0, full), (1, full)])
+    entries = logged(played)
     waits = [entry for entry in entries if entry["event"].startswith("the fold cannot go on")]
     assert all(str(tmp_path / "old") in entry["reason"] for entry in waits)
     first_s, second_s, third_s = (entry["next_try_s"] for entry in waits)
     assert max(first_s, third_s) <= 0.5 < second_s
+    assert second_s in played.stop.waits_s
+
+
+def test_failures_of_unknown_cause_end_the_fold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The fourth in a row without a batch in between; a new lineage has not helped either."""
+    failures = [(1, "who knows"), *[(0, "who knows")] * 9]
+    played = Played(monkeypatch, tmp_path, failures)
+    with pytest.raises(KcmError, match="fails again and again: who knows; see "):
+        played.run()
+    assert (played.queries, played.sample("kcm_fold_lineages_total")) == (4, 2)
 
 
 def test_other_topics_restart_the_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
