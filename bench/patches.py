@@ -71,7 +71,7 @@ class _WithoutFreeze(FoldProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        processor.freeze_long_lived = lambda: None
+        mock.patch.object(processor, "freeze_long_lived", list).start()
         super().init(handle)
 
 
