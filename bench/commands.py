@@ -21,6 +21,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.completeness import ReaderProgress
 from controller_model.records.views import (
     VERSION,
+    BrokerRecord,
     BrokerView,
     ClusterView,
     ControllerView,
@@ -143,7 +144,11 @@ def _views(now: int, topics: int, count: int) -> list[BrokerView | TopicView | C
     ids = tuple(range(count))
     brokers = [
         BrokerView(
-            v=VERSION, cluster=CLUSTER, as_of=AT, id=id_, live=True, since=now, host="k", port=9092
+            v=VERSION,
+            cluster=CLUSTER,
+            as_of=AT,
+            id=id_,
+            record=BrokerRecord(live=True, since=now, host="k", port=9092),
         )
         for id_ in ids
     ]

@@ -15,6 +15,7 @@ from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.contribution import Contribution
 from controller_model.state.control_plane import Assumed, ControlPlane
@@ -67,7 +68,7 @@ def measure() -> dict[str, Any]:
         "large_packed_bytes_per_partition": round(large.topics.state_bytes() / partitions, 1),
         "small_peak_memory_mib": memory,
         "large_peak_memory_mib": machine.peak_memory_mib(os.getpid()),
-        "large_verified": large.control.log.verified_at is not None,
+        "large_verified": large.control.log.view.verified_at is not None,
         "large_totals_equal_a_count_from_scratch": _count(large) == large.control.totals,
         "machine": machine.describe(),
     }
@@ -98,8 +99,8 @@ def _new_state() -> _Held:
 
 
 def _count(held: _Held) -> Contribution:
-    counted = ClusterState(_new_state().control, MemoryTopicStore())
-    state = ClusterState(held.control, held.topics.batch())
+    counted = ClusterState(_new_state().control, MemoryTopicStore(), ZOOKEEPER)
+    state = ClusterState(held.control, held.topics.batch(), ZOOKEEPER)
     for name in state.topics.names():
         counted.put_topic(state.topic(name))
     return counted.control.totals
@@ -112,7 +113,7 @@ def _fold(held: _Held, log: Iterable[bytes], *, views: bool = False) -> _Folded:
     for messages_ in _batches(log):
         began = time.process_time()
         topics = held.topics.batch()
-        state = ClusterState(held.control, topics)
+        state = ClusterState(held.control, topics, ZOOKEEPER)
         batch = EventBatch(state)
         for message in messages_:
             for change in decode_message(message).changes:

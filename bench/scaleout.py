@@ -28,6 +28,7 @@ from controller_model.fold.projection import SentViews, project
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import decode_message, encode_change, join_changes
 from controller_model.records.views import BrokerView, ClusterView, TopicView, decode_view
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from kcm.local.pipeline_processes import Pipeline
@@ -246,7 +247,7 @@ def _compare(bootstrap_servers: str, views: _Views) -> tuple[int, int]:
 
 def _replayed(cluster: str, log: list[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
     control = ControlPlane(cluster, assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
+    state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
     batch = EventBatch(state)
     for message in log:
         for change in decode_message(message).changes:

@@ -21,6 +21,7 @@ from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
 from controller_model.records.completeness import ReaderProgress
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from exporter.core.metrics import ExporterMetrics
@@ -99,7 +100,7 @@ def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
 def _fill(shown: _Shown, load: LogLoad) -> None:
     """Fold a resync as the fold does, and pass the views on."""
     control = ControlPlane(CLUSTER, assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, TopicsInMemory().batch())
+    state = ClusterState(control, TopicsInMemory().batch(), ZOOKEEPER)
     for message in messages(load.resync()):
         for change in decode_message(message).changes:
             replay(state, change)

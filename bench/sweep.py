@@ -12,14 +12,15 @@ from typing import Any
 
 from bench import machine
 from bench.map_state import TopicsInMemory
+from controller_model.facts.origin import Origin
 from controller_model.fold.replay import replay
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text
+from controller_model.sources.zookeeper.source import ZOOKEEPER
+from controller_model.sources.zookeeper.state import ResyncState, ZooKeeperState
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
-from controller_model.state.log_state import ResyncState
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import ZnodeStat
 
 SUMMARY = "the sweep at a resync's end: peak memory and seconds at 200,000 and 1,000,000 partitions"
 
@@ -51,10 +52,11 @@ def _sweep(size: int) -> dict[str, Any]:
     store.new_worker()
     control = ControlPlane("bench", assumed=Assumed(), counters_since=1, now=1)
     log = control.log
-    log.position, log.watcher, log.baseline, log.resync_ordinal = Position(1, 1), "w", True, 1
-    log.znodes = size * (PARTITIONS + 1)
-    confirmed = log.znodes - PARTITIONS - 1
-    log.resync = ResyncState(1, rebase=False, reason="", znodes=confirmed)
+    log.position, log.view.watcher, log.baseline = Position(1, 1), "w", True
+    log.view.znodes = size * (PARTITIONS + 1)
+    confirmed = log.view.znodes - PARTITIONS - 1
+    resync = ResyncState(1, rebase=False, znodes=confirmed)
+    control.source = ZooKeeperState(resync=resync, resync_ordinal=1)
     control.topics = size
     end = ZnodeChange(
         v=1,
@@ -68,7 +70,7 @@ def _sweep(size: int) -> dict[str, Any]:
         znodes=confirmed,
         digest=digest_text(0),
     )
-    state = ClusterState(control, store.batch())
+    state = ClusterState(control, store.batch(), ZOOKEEPER)
     tracemalloc.start()
     began = time.perf_counter()
     events, _ = replay(state, end)
@@ -85,8 +87,13 @@ def _sweep(size: int) -> dict[str, Any]:
 def _topic(name: str, *, resync: int) -> TopicState:
     partitions = {
         number: PartitionRecord(
-            (1, 2, 3), 1, (1, 2, 3), 1, 1, 0, ZnodeStat(10_000 + number, 10_000, 1, resync)
+            (1, 2, 3),
+            1,
+            (1, 2, 3),
+            1,
+            1,
+            origin=Origin(10_000 + number, 10_000, 1, resync),
         )
         for number in range(PARTITIONS)
     }
-    return TopicState(name, partitions, stat=ZnodeStat(1, 1, 0, resync))
+    return TopicState(name, partitions, exists=True, origin=Origin(1, 1, 0, resync))

@@ -1,6 +1,6 @@
 """`python -m dashboards`: writes the dashboards and rules into the chart, or checks that they are up to date.
 
-The rule: generated files are committed, and the build proves that they are what the code makes. The
+Generated files are committed, and the build proves that they are what the code makes. The
 check writes nothing; neither form deletes anything.
 """
 

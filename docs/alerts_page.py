@@ -160,9 +160,9 @@ def alerts_page() -> str:
         (
             f"[{alert.name}](runbooks/{alert.name}.md)",
             str(alert.threshold.severity),
-            code(alert.threshold.hold),
+            code(alert.threshold.for_text),
             code(alert.threshold.condition),
-            plain(alert.signal.description.partition(";")[0]),
+            plain(alert.signal.meaning),
         )
         for alert in ALERTS
     )

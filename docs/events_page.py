@@ -15,12 +15,12 @@ ABOUT = """What happened, as [`kcm events`](commands.md#kcm-events) shows it and
 each cause, with the partitions that it changed. The topic `<prefix>.events` keeps them for 30 days, the exporter the newest (`events_kept`).
 
 Every event has `kind`, `id` (rises within a cluster), `at` (milliseconds since 1970), `position` (its place in the log) and, where one transaction was its
-cause, `zxid`. Of many partitions the API lists the first 20 and gives `partition_count`. What ZooKeeper does not hold is left out.
+cause, `source_number` (in ZooKeeper the zxid). Of many partitions the API lists the first 20 and gives `partition_count`. What ZooKeeper does not hold is left out.
 
 For preferred elections `by` names where the request came from: `kcm` ([`kcm elect`](commands.md#kcm-elect), which writes a record of it to the log), `znode`
 (a request under /admin), `other` (a request that only a resync found). Without `by` no request was seen: the controller rebalanced by itself, or a tool used the
 controller's API. `elected_by` of a `grade` counts elections by origin and infers those of the controller (`rebalance`); the rest is `other`."""
-_EVERYWHERE = {"kind", "id", "at", "position", "zxid"}
+_EVERYWHERE = {"kind", "id", "at", "position", "source_number"}
 
 
 def events_page() -> str:

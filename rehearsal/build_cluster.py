@@ -1,8 +1,8 @@
 """Build the simulated cluster of a rehearsal: a cluster's facts as znodes.
 
-The rule: what ZooKeeper is known to hold is placed as it is known, and nothing else is invented.
-Replicas that are out of the ISR although their partition has a leader stay out of it, because it is
-not known whether they can catch up; all others catch up once they have a leader to follow.
+The rule: only what ZooKeeper is known to hold is placed. Replicas that are out of the ISR although their
+partition has a leader stay out of it, because it is not known whether they can catch up. All others catch
+up once they have a leader to follow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from controller_simulator.cluster.active_controller import FEATURE_PATH
 from controller_simulator.cluster.broker import CLUSTER_ID_PATH, PERSISTENT_PATHS
 from controller_simulator.cluster.loading import load_cluster
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.cluster.simulator import FIRST_SESSION, Simulator
+from controller_simulator.cluster.simulator import FIRST_SESSION, ZooKeeperModeSimulator
 from controller_simulator.cluster.znode_reader import UNCLEAN_LEADER_ELECTION
 from controller_simulator.controller.controller_io import state_path, topic_path
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH
@@ -34,10 +34,10 @@ from controller_simulator.zookeeper.tree import ZnodeTree
 
 
 class RehearsedChoices(Choices):
-    """The outcomes of races in a rehearsal: they are recorded, and the lowest broker id wins."""
+    """The outcomes of races in a rehearsal: the candidates are recorded, and the lowest broker id wins."""
 
     def __init__(self, lagging: Iterable[tuple[TopicPartition, int]]) -> None:
-        """Keep these followers out of the ISRs."""
+        """Prepare choices that keep these followers out of the ISRs."""
         super().__init__()
         self.lagging = frozenset(lagging)
         self.raced: list[tuple[int, ...]] = []
@@ -53,10 +53,12 @@ class RehearsedChoices(Choices):
         return (partition, follower) not in self.lagging
 
 
-def build_cluster(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> Simulator:
+def build_cluster(
+    facts: ClusterFacts, partitions: Sequence[PartitionFacts]
+) -> ZooKeeperModeSimulator:
     """Return a simulated cluster with these facts; its choices are `RehearsedChoices`.
 
-    A due leader that can be elected is elected at once, because the controller does that before anything else.
+    Pending leader writes are made before the first step, as the controller does.
     """
     behind = (
         (partition.id, replica) for partition in partitions for replica in lagging(facts, partition)

@@ -1,8 +1,8 @@
 """How long a failover's work may take, estimated from this cluster's last one.
 
-The rule: a failover reads all topics and then writes a state for each partition whose leader is gone.
-It is not known how the last one's time was split between the two. So there are two bounds, as if all of
-it had been reading or all of it writing, and no figure between them.
+The rule: a failover reads all topics and then writes a state for each partition whose leader is gone. How
+much of the last one's time each of the two took is not known. So there are two bounds, for a failover that
+only reads and for one that only writes, and no figure between them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rehearsal.report import FailoverEstimate
 
 
 class LastFailover(msgspec.Struct, frozen=True):
-    """The last failover of a cluster in which a leader was due (events.FailoverWork)."""
+    """The last failover of a cluster in which leaders had to be written (events.FailoverWork)."""
 
     partitions: int
     took_ms: int
 
     @classmethod
     def of(cls, event: AnyEvent) -> LastFailover | None:
-        """Return the failover that an event reports; None for another event, or if no leader write was due."""
+        """Return the failover that an event reports; None for another event, or if no leader had to be written."""
         if isinstance(event, FailoverWork) and event.partitions:
             return cls(event.partitions, event.took_ms)
         return None

@@ -1,7 +1,7 @@
 """What the controller elects and sends in a step, including its failover.
 
-The rule: requests are counted as the controller sends them, to registered brokers; between two steps
-those are the running ones.
+Requests are counted as the controller sends them, to registered brokers; between two steps those are the
+running ones.
 """
 
 from collections import Counter, defaultdict
@@ -12,7 +12,7 @@ from controller_model.sources.zookeeper.payloads import decode_partition_state
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.events import AlterPartition, ControllerEvent
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from controller_simulator.controller.controller_io import Transition
 from controller_simulator.controller.phases import ElectionStep
 from controller_simulator.controller.requests import (
@@ -32,7 +32,7 @@ _REQUEST_COUNTS = [name for name in BrokerRequests.__struct_fields__ if name != 
 class StepObserver:
     """Counts what the controller of this cluster does from now on."""
 
-    def __init__(self, cluster: Simulator) -> None:
+    def __init__(self, cluster: ZooKeeperModeSimulator) -> None:
         self.isr_changes = 0
         """ISR changes that leaders requested."""
         self._elections: Counter[str] = Counter()
@@ -40,8 +40,8 @@ class StepObserver:
         self._sent: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._was_elected = False
         self._failover_writes = 0
-        self._due: set[TopicPartition] = set()
-        cluster.observe = self._observe
+        self._failed_over: set[TopicPartition] = set()
+        cluster.on_transition = self._observe_transition
 
     @property
     def elections(self) -> dict[str, int]:
@@ -70,9 +70,11 @@ class StepObserver:
         """
         if not self._was_elected:
             return None
-        return failover_work(len(self._due - leaderless_before), self._failover_writes, last)
+        return failover_work(
+            len(self._failed_over - leaderless_before), self._failover_writes, last
+        )
 
-    def _observe(
+    def _observe_transition(
         self, _run: SimulatedBroker, cause: ControllerEvent | ElectionStep, done: Transition
     ) -> None:
         for held in done.elections:
@@ -82,11 +84,11 @@ class StepObserver:
         is_isr_change = isinstance(cause, AlterPartition)
         self.isr_changes += is_isr_change
         for request in done.requests:
-            self._count(request, is_isr_change=is_isr_change)
+            self._count_request(request, is_isr_change=is_isr_change)
         if isinstance(cause, ElectionStep):
-            self._follow_failover(cause, done)
+            self._observe_failover(cause, done)
 
-    def _count(self, request: Request, *, is_isr_change: bool) -> None:
+    def _count_request(self, request: Request, *, is_isr_change: bool) -> None:
         sent = self._sent[request.broker]
         if isinstance(request, LeaderAndIsrRequest):
             sent["leader_and_isr"] += 1
@@ -99,12 +101,12 @@ class StepObserver:
         else:
             sent["update_metadata"] += 1
 
-    def _follow_failover(self, step: ElectionStep, done: Transition) -> None:
+    def _observe_failover(self, step: ElectionStep, done: Transition) -> None:
         if step is ElectionStep.SET_UP_FEATURES:
             self._was_elected, self._failover_writes = True, 0
-            self._due.clear()
+            self._failed_over.clear()
         self._failover_writes += len(done.writes)
-        self._due.update(
+        self._failed_over.update(
             held.partition for held in done.elections if held.strategy is Strategy.OFFLINE
         )
         for write in done.writes:
@@ -113,4 +115,4 @@ class StepObserver:
             if znode.kind is ZnodeKind.PARTITION_STATE and isinstance(written, SetZnode):
                 state = decode_partition_state(written.data.encode())
                 if state.leader == NO_LEADER:
-                    self._due.update(znode.partitions)
+                    self._failed_over.update(znode.partitions)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from controller_model.kafka.ids import TopicPartition
-from rehearsal.rehearsed_cluster import RehearsedCluster, Seen
+from rehearsal.rehearsed_cluster import ClusterChanges, RehearsedCluster
 from rehearsal.report import OutageKind, PartitionOutage
 
 _Key = tuple[OutageKind, TopicPartition]
@@ -14,12 +14,12 @@ _Key = tuple[OutageKind, TopicPartition]
 class Outages:
     """The outages so far."""
 
-    def __init__(self, watch: RehearsedCluster) -> None:
+    def __init__(self, cluster: RehearsedCluster) -> None:
         """Begin with the outages that exist before the first step."""
         self._all: list[PartitionOutage] = []
         self._open: dict[_Key, int] = {}
-        facts = watch.facts
-        for id_, partition in watch.partitions.items():
+        facts = cluster.facts
+        for id_, partition in cluster.partitions.items():
             if facts.is_offline(partition):
                 self._begin(OutageKind.OFFLINE, [id_], 0)
             elif facts.is_under_min_isr(partition):
@@ -30,8 +30,8 @@ class Outages:
         """Every outage, in the order in which they began."""
         return tuple(self._all)
 
-    def follow(self, step: int, seen: Seen) -> None:
-        """Update the outages with what a step has done."""
+    def apply_changes(self, step: int, seen: ClusterChanges) -> None:
+        """Begin and end outages by what a step has changed."""
         self._end(OutageKind.OFFLINE, seen.offline_ended, step)
         self._end(OutageKind.UNDER_MIN_ISR, seen.under_min_isr_ended, step)
         self._begin(OutageKind.OFFLINE, seen.went_offline, step)

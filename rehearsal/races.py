@@ -15,23 +15,23 @@ def races_of(
     if len(candidates) > 1:
         yield RaceNote(
             race=Race.CONTROLLER,
-            text=f"the first of brokers {', '.join(map(str, candidates))} to write /controller becomes "
-            f"controller; the rehearsal goes on with {elected}",
+            text=f"brokers {', '.join(map(str, candidates))} race for /controller: the first to create it becomes "
+            f"controller; the rehearsal assumes broker {elected}",
         )
     if isinstance(operation, KillBroker):
         yield RaceNote(
             race=Race.SESSION_END,
-            text=f"until ZooKeeper ends the session of broker {operation.broker} "
-            "(zookeeper.session.timeout.ms) what it leads does not answer; leaders that miss it for "
-            "replica.lag.time.max.ms may take it out of ISRs before",
+            text=f"until the session of broker {operation.broker} expires (zookeeper.session.timeout.ms), the "
+            "partitions that it leads do not answer; other leaders may remove it from ISRs before that "
+            "(replica.lag.time.max.ms)",
         )
     if observer.isr_changes:
         waits = (
-            "the copies take as long as the data needs"
+            "the duration depends on the data to copy"
             if isinstance(operation, Reassign)
-            else "followers catch up in a time and an order of their own"
+            else "followers catch up at different times, in any order"
         )
         yield RaceNote(
             race=Race.CATCH_UP,
-            text=f"{waits}; the rehearsal waits for all of them before the next step",
+            text=f"{waits}; the rehearsal assumes that all have caught up before the next step",
         )

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
 from controller_simulator.cluster.operations import Reassign
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from rehearsal.build_cluster import RehearsedChoices, build_cluster
 from rehearsal.failover import LastFailover
 from rehearsal.observer import StepObserver
@@ -52,15 +52,14 @@ def rehearse(
     """
     if facts.controller not in facts.live:
         raise NoControllerError(
-            "no live broker is the controller now, so there is nothing to rehearse: "
-            "begin again once one is elected"
+            "no live broker is the controller now: rehearse again when one is elected"
         )
-    with _no_full_collections():
-        return _Stage(facts, list(partitions), last_failover).play(steps)
+    with _without_full_collections():
+        return _Run(facts, list(partitions), last_failover).perform_steps(steps)
 
 
 @contextlib.contextmanager
-def _no_full_collections() -> Iterator[None]:
+def _without_full_collections() -> Iterator[None]:
     """Suspend automatic garbage collections of the oldest generation.
 
     Such a collection examines every object: it takes a quarter of a large rehearsal, and pauses everything else in
@@ -76,7 +75,7 @@ def _no_full_collections() -> Iterator[None]:
         gc.set_threshold(young, middle, old)
 
 
-class _Stage:
+class _Run:
     """A rehearsal in progress."""
 
     def __init__(
@@ -87,16 +86,16 @@ class _Stage:
     ) -> None:
         self._last_failover = last_failover
         self._cluster = build_cluster(facts, partitions)
-        self._watch = RehearsedCluster(facts, partitions, self._cluster)
-        self._owed = len(self._watch.look().changes)
-        self._outages = Outages(self._watch)
+        self._rehearsed = RehearsedCluster(facts, partitions, self._cluster)
+        self._pending_writes = len(self._rehearsed.observe_changes().changes)
+        self._outages = Outages(self._rehearsed)
 
-    def play(self, steps: Sequence[Step]) -> Rehearsal:
+    def perform_steps(self, steps: Sequence[Step]) -> Rehearsal:
         """Perform all steps, and return what they did."""
         outcomes: list[RehearsedStep] = []
-        unknown = unknown_of(self._watch.facts, self._watch.partitions.values(), steps)
+        unknown = unknown_of(self._rehearsed.facts, self._rehearsed.partitions.values(), steps)
         for step in steps:
-            facts = self._watch.facts
+            facts = self._rehearsed.facts
             for operation in operations_of(step, facts.live, facts.controller):
                 if outcomes and outcomes[-1].controller_candidates:
                     gc.collect()
@@ -104,21 +103,21 @@ class _Stage:
         return Rehearsal(
             steps=tuple(outcomes),
             outages=OutageList(count=len(self._outages.all), outages=self._outages.all),
-            owed=self._owed,
+            pending_writes=self._pending_writes,
             unknown=unknown,
         )
 
     def _perform(self, number: int, operation: Act) -> RehearsedStep:
-        cluster, watch = self._cluster, self._watch
-        before = watch.facts
-        leaderless = {id_ for id_, each in watch.partitions.items() if each.leader == NO_LEADER}
+        cluster, rehearsed = self._cluster, self._rehearsed
+        before = rehearsed.facts
+        leaderless = {id_ for id_, each in rehearsed.partitions.items() if each.leader == NO_LEADER}
         observer = StepObserver(cluster)
         begin = len(cluster.commits)
         refused = cluster.perform(operation)
-        candidates = _candidates(cluster)
-        seen = watch.look()
-        self._outages.follow(number, seen)
-        now = watch.facts
+        candidates = _take_candidates(cluster)
+        seen = rehearsed.observe_changes()
+        self._outages.apply_changes(number, seen)
+        now = rehearsed.facts
         return RehearsedStep(
             number=number,
             operation=step_text(operation),
@@ -134,15 +133,15 @@ class _Stage:
             ),
             changes=Changes(count=len(seen.changes), partitions=seen.changes),
             went_offline=listed(seen.went_offline),
-            came_online=listed(watch.led(seen.offline_ended)),
+            came_online=listed(rehearsed.led(seen.offline_ended)),
             leaderless_meanwhile=listed(seen.leaderless_meanwhile),
             went_under_min_isr=listed(seen.went_under_min_isr),
-            left_under_min_isr=listed(watch.led(seen.under_min_isr_ended)),
+            left_under_min_isr=listed(rehearsed.led(seen.under_min_isr_ended)),
             min_isr_unknown=listed(seen.min_isr_unknown),
             unclean=listed(observer.unclean),
-            unclean_unknown=listed(watch.unclean_unknown(seen.went_offline)),
+            unclean_unknown=listed(rehearsed.unclean_unknown(seen.went_offline)),
             not_reassigned=listed(
-                watch.not_on_target(operation) if isinstance(operation, Reassign) else ()
+                rehearsed.not_on_target(operation) if isinstance(operation, Reassign) else ()
             ),
             requests=observer.requests,
             zookeeper_writes=sum(len(commit.writes) for commit in cluster.commits[begin:]),
@@ -151,7 +150,7 @@ class _Stage:
         )
 
 
-def _candidates(cluster: Simulator) -> tuple[int, ...]:
+def _take_candidates(cluster: ZooKeeperModeSimulator) -> tuple[int, ...]:
     """Return who could have become controller, in the last race if there were several; clear the record."""
     choices = cluster.choices
     if not isinstance(choices, RehearsedChoices) or not choices.raced:

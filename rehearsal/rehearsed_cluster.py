@@ -1,4 +1,4 @@
-"""The rehearsed cluster as facts, and what has changed since the last look.
+"""The rehearsed cluster as facts, and what a step has changed.
 
 The rule: whether a partition is offline or under its min.insync.replicas is judged by the same
 definitions before and after (`ClusterFacts`). Only what was written is read again.
@@ -16,14 +16,14 @@ from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.sources.zookeeper.payloads import decode_partition_state
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.operations import Reassign
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.zookeeper.transactions import Changed
 from rehearsal.report import PartitionChange
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed in the partitions since the last look; each list is sorted by name."""
+class ClusterChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step changed in the partitions; each list is sorted by name."""
 
     changes: tuple[PartitionChange, ...]
     leaders_moved: dict[int, int]
@@ -41,12 +41,15 @@ class RehearsedCluster:
     """Follows a simulated cluster that started from these facts."""
 
     def __init__(
-        self, facts: ClusterFacts, partitions: Iterable[PartitionFacts], cluster: Simulator
+        self,
+        facts: ClusterFacts,
+        partitions: Iterable[PartitionFacts],
+        cluster: ZooKeeperModeSimulator,
     ) -> None:
         self.facts = facts
-        """The brokers, as of the last look."""
+        """The brokers, as of the last `observe_changes`."""
         self.partitions = {partition.id: partition for partition in partitions}
-        """The partitions, as of the last look."""
+        """The partitions, as of the last `observe_changes`."""
         self._cluster = cluster
         self._reader = ZnodeReader(cluster.tree)
         self._seen_commits = 0
@@ -54,19 +57,21 @@ class RehearsedCluster:
         for topic, partition in self.partitions:
             self._numbers.setdefault(topic, []).append(partition)
 
-    def look(self) -> Seen:
-        """Read what was written since the last look, and return what it changed."""
+    def observe_changes(self) -> ClusterChanges:
+        """Read what was written since the last call, and return what it changed."""
         written, topics, leaderless = self._written()
         before, now = self.facts, self._facts_now()
         self.facts = now
         touched = set(written)
         for topic in topics:
             touched.update(TopicPartition(topic, number) for number in self._numbers.get(topic, ()))
-        # If a leader ends or returns, there may be no write: whether it is live matters all the same.
-        turned = before.live ^ now.live
-        if turned:
-            touched.update(id_ for id_, each in self.partitions.items() if each.leader in turned)
-        return self._seen(sorted(touched), leaderless, before)
+        # A leader that ends or returns changes partitions without a write.
+        started_or_ended = before.live ^ now.live
+        if started_or_ended:
+            touched.update(
+                id_ for id_, each in self.partitions.items() if each.leader in started_or_ended
+            )
+        return self._changes(sorted(touched), leaderless, before)
 
     def led(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Return those that have a live leader now; a deleted partition has none."""
@@ -126,18 +131,20 @@ class RehearsedCluster:
         self._seen_commits = len(commits)
         return partitions, topics, leaderless
 
-    def _seen(
+    def _changes(
         self,
         touched: Sequence[TopicPartition],
         leaderless: set[TopicPartition],
         before: ClusterFacts,
-    ) -> Seen:
+    ) -> ClusterChanges:
         now = self.facts
         assignments = functools.cache(lambda topic: self._reader.topic(topic)[0])
         changes: list[PartitionChange] = []
         moved: Counter[int] = Counter()
         lists: dict[str, list[TopicPartition]] = {
-            name: [] for name in Seen.__struct_fields__ if name not in {"changes", "leaders_moved"}
+            name: []
+            for name in ClusterChanges.__struct_fields__
+            if name not in {"changes", "leaders_moved"}
         }
         for id_ in touched:
             old = self.partitions[id_]
@@ -153,9 +160,9 @@ class RehearsedCluster:
                 moved[new.written_leader] += 1
             if new is not None and id_ in leaderless and now.is_led(new):
                 lists["leaderless_meanwhile"].append(id_)
-            for name in _judged(before, old, now, new):
+            for name in _lists_of(before, old, now, new):
                 lists[name].append(id_)
-        return Seen(
+        return ClusterChanges(
             changes=tuple(changes),
             leaders_moved=dict(sorted(moved.items())),
             **{name: tuple(found) for name, found in lists.items()},
@@ -182,10 +189,10 @@ class RehearsedCluster:
         return msgspec.structs.replace(old, **fields)
 
 
-def _judged(
+def _lists_of(
     before: ClusterFacts, old: PartitionFacts, now: ClusterFacts, new: PartitionFacts | None
 ) -> list[str]:
-    """Return the lists of `Seen` to which a partition belongs, by what it was and is."""
+    """Return the lists of `ClusterChanges` to which a partition belongs, by what it was and is."""
     found = []
     was_offline, was_under = before.is_offline(old), before.is_under_min_isr(old)
     offline = new is not None and now.is_offline(new)
@@ -196,15 +203,15 @@ def _judged(
         found.append("went_under_min_isr")
     elif was_under and under is False:
         found.append("under_min_isr_ended")
-    elif under is None and new is not None and _may_have_fallen(old, new):
+    elif (
+        under is None
+        and new is not None
+        and len(new.isr) < len(new.replicas)
+        and (new.leader, len(new.isr)) != (old.leader, len(old.isr))
+    ):
+        # It may have fallen below a min.insync.replicas that is not known.
         found.append("min_isr_unknown")
     return found
-
-
-def _may_have_fallen(old: PartitionFacts, new: PartitionFacts) -> bool:
-    """Return whether a led partition may have fallen below a min.insync.replicas that is not known."""
-    is_same = (new.leader, len(new.isr)) == (old.leader, len(old.isr))
-    return not is_same and len(new.isr) < len(new.replicas)
 
 
 def _change(old: PartitionFacts, new: PartitionFacts | None) -> PartitionChange:

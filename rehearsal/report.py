@@ -1,8 +1,8 @@
 """The report of a rehearsal: records of what each step does, and of what is not known.
 
-The rule: what the controller decides is reported as its decision, a race in Kafka as a race, and what
-ZooKeeper does not hold as not known. Brokers are ids. Times are in steps, because how long a step
-takes depends on the operator and on the brokers' speed.
+What the controller decides is reported as its decision, a race in Kafka as a race, and what ZooKeeper does
+not hold as not known. Brokers are ids. Times are in steps, because how long a step takes depends on the
+operator and on the brokers' speed.
 """
 
 import enum
@@ -35,10 +35,10 @@ class LeadersMoved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Race(enum.StrEnum):
-    """What is decided among real brokers by which is faster."""
+    """What depends on which of the real brokers is faster."""
 
     CONTROLLER = "controller"
-    """Who takes /controller."""
+    """Who creates /controller."""
     SESSION_END = "session_end"
     """What happens between a broker's death and the end of its session."""
     CATCH_UP = "catch_up"
@@ -110,7 +110,7 @@ class FailoverEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RehearsedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What one operation does, until the cluster is at rest."""
+    """What one operation does, until nothing is under way any more."""
 
     number: int
     """Counted from 1."""
@@ -183,8 +183,8 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[RehearsedStep, ...]
     outages: OutageList
     """Includes outages that began before the first step."""
-    owed: int
-    """Partitions with a leader or ISR write due before the first step; the rehearsal begins after these writes."""
+    pending_writes: int
+    """Partitions with a pending leader or ISR write before the first step; the rehearsal begins after these writes."""
     unknown: tuple[Unknown, ...]
 
 
@@ -198,7 +198,7 @@ def shortened(rehearsal: Rehearsal, most: int) -> Rehearsal:
     """Return a rehearsal with no list of partitions longer than `most`; the counts stay.
 
     >>> outages = OutageList(count=2, outages=())
-    >>> shortened(Rehearsal(steps=(), outages=outages, owed=0, unknown=()), 1).outages.count
+    >>> shortened(Rehearsal(steps=(), outages=outages, pending_writes=0, unknown=()), 1).outages.count
     2
     """
     steps = tuple(_shortened_step(step, most) for step in rehearsal.steps)

@@ -1,8 +1,7 @@
 """The steps of a rehearsal: what operators do, as records and as text.
 
-The rule: a step is a request, and steps are performed in the order of the requests. Its text is one
-word, and its argument after a colon. Files have the layouts of Kafka's own tools, so that what was
-rehearsed can be run (kafka-reassign-partitions, kafka-leader-election).
+The text of a step is one word, and its argument after a colon. Files have the layouts of Kafka's own
+tools, so that what was rehearsed can be run (kafka-reassign-partitions, kafka-leader-election).
 """
 
 import enum
@@ -47,7 +46,7 @@ class StepError(ValueError):
 class RollingRestart(msgspec.Struct, frozen=True, tag=True):
     """Brokers are stopped and started again, one after the other.
 
-    Without an order: the live brokers by id, the controller last, so that the controller moves once.
+    Without an order: the live brokers by id, the controller last, so that the controller changes only once.
     """
 
     order: tuple[int, ...] = ()
@@ -107,7 +106,7 @@ def read_step(text: str) -> Step:
     """
     word, _, about = text.partition(":")
     if word not in _READ:
-        raise StepError(f"{word!r} is no step; steps: {', '.join(StepKind)}")
+        raise StepError(f"unknown step {word!r}; the steps are {', '.join(StepKind)}")
     return _READ[StepKind(word)](about)
 
 
@@ -146,12 +145,12 @@ def read_targets(data: str) -> Reassign:
         asked = _targets.decode(data)
     except DECODING_ERRORS as error:
         raise StepError(
-            f"not the JSON of kafka-reassign-partitions ({error}): it is to be "
+            f"not the JSON of kafka-reassign-partitions ({error}); expected "
             '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
         ) from None
     targets = {TopicPartition(e.topic, e.partition): e.replicas for e in asked.partitions}
     if not targets or len(targets) < len(asked.partitions):
-        why = "a partition stands in it twice" if targets else "no partition stands in it"
+        why = "a partition is listed twice" if targets else "no partition is listed"
         raise StepError(f"not a reassignment: {why}")
     return Reassign(tuple(targets.items()))
 
@@ -164,11 +163,11 @@ def read_election(data: str) -> ElectPreferred:
         asked = _partitions.decode(data)
     except DECODING_ERRORS as error:
         raise StepError(
-            f"not the JSON of kafka-leader-election ({error}): it is to be "
+            f"not the JSON of kafka-leader-election ({error}); expected "
             '{"partitions":[{"topic":"t","partition":0}]}'
         ) from None
     if not asked.partitions:
-        raise StepError("not an election: no partition stands in it")
+        raise StepError("not an election: no partition is listed")
     return ElectPreferred(tuple(TopicPartition(e.topic, e.partition) for e in asked.partitions))
 
 
@@ -176,13 +175,13 @@ def read_order(text: str) -> RollingRestart:
     """Return a rolling restart in the order of comma-separated ids; raises StepError. Empty: the usual order."""
     order = tuple(_broker(StepKind.ROLLING_RESTART, part) for part in text.split(",") if text)
     if len(set(order)) < len(order):
-        raise StepError(f"{StepKind.ROLLING_RESTART}: a broker stands twice in {text!r}")
+        raise StepError(f"{StepKind.ROLLING_RESTART}: a broker is listed twice in {text!r}")
     return RollingRestart(order)
 
 
 def _broker(kind: StepKind, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_ID and int(text) < 2**31):
-        raise StepError(f"{kind}: {text!r} is not the id of a broker")
+        raise StepError(f"{kind}: {text!r} is not a broker id")
     return int(text)
 
 
@@ -192,13 +191,13 @@ def _of_broker(kind: StepKind, act: Callable[[int], Step]) -> Callable[[str], St
 
 def _delete_controller(about: str) -> DeleteController:
     if about:
-        raise StepError(f"{StepKind.DELETE_CONTROLLER}: {about!r} is too much, it is about nothing")
+        raise StepError(f"{StepKind.DELETE_CONTROLLER}: it takes no argument, but got {about!r}")
     return DeleteController()
 
 
 def _delete_topic(about: str) -> DeleteTopic:
     if not about:
-        raise StepError(f"{StepKind.DELETE_TOPIC}: which topic?")
+        raise StepError(f"{StepKind.DELETE_TOPIC}: the topic is missing")
     return DeleteTopic(about)
 
 

@@ -1,7 +1,7 @@
-"""What a rehearsal's outcome may depend on, and ZooKeeper does not hold.
+"""What a rehearsal's outcome may depend on and ZooKeeper does not hold.
 
-The rule: nothing is assumed silently. Where a rehearsal has to assume something to continue (a
-follower that is out of the ISR stays out, brokers do not rebalance by themselves) it is listed here.
+The rule: nothing is assumed silently. Each assumption of a rehearsal (a follower that is out of the ISR
+stays out, brokers do not rebalance by themselves) is listed here.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -47,46 +47,46 @@ def _of_requests(facts: ClusterFacts) -> Iterable[Unknown]:
     for path in facts.requests:
         yield Unknown(
             what=path,
-            text="the request is under way, or waits for a controller; the rehearsal leaves it out: begin "
-            "again once the znode is gone",
+            text="the request is under way or waits for a controller; the rehearsal ignores it: rehearse again when "
+            "the znode is deleted",
         )
 
 
 _MIN_ISR = Unknown(
     what="min.insync.replicas",
-    text="it stands in the brokers' own files, so whether they fall below it is not known (kcm doctor "
-    "says how to set min_insync_replicas)",
+    text="set in the brokers' own files, so whether they fall below it is not known (kcm doctor says how to "
+    "set min_insync_replicas)",
 )
 _UNCLEAN = Unknown(
     what="unclean.leader.election.enable",
-    text="it stands in the brokers' own files; the rehearsal holds no unclean election of them, and "
-    "names those that might get one",
+    text="set in the brokers' own files; the rehearsal assumes false, and lists the partitions that might "
+    "get an unclean leader",
 )
 _LAGGING = Unknown(
     what="followers out of the ISR",
-    text="whether live replicas that are out of the ISR catch up is not known; the rehearsal leaves "
-    "them out",
+    text="whether live replicas that are out of the ISR catch up is not known; the rehearsal assumes that "
+    "they do not",
 )
 _REASSIGNING = Unknown(
     what="reassignments under way",
-    text="how far the copies are is not known; the rehearsal leaves them as they are",
+    text="the progress of the copies is not known; the rehearsal assumes that they make no progress",
 )
 _ALWAYS = (
     Unknown(
         what="auto.leader.rebalance.enable",
-        text="stands in the brokers' own files: where it is on, which is Kafka's default, the "
-        "controller may hold preferred elections within minutes; the rehearsal holds none by itself",
+        text="set in the brokers' own files; if it is true (Kafka's default), the controller may hold preferred "
+        "elections within minutes; the rehearsal assumes false",
     ),
     Unknown(
         what="log directories",
-        text="which of them have failed only the brokers know: the rehearsal takes all for good",
+        text="only the brokers know which have failed; the rehearsal assumes that none has",
     ),
 )
 _CONTROLLED_SHUTDOWN = Unknown(
     what="controlled.shutdown.enable",
-    text="stands in the brokers' own files: where it is off, a stop is a kill that ends its session",
+    text="set in the brokers' own files; if it is false, a stop acts like a kill that ends the session at once; the rehearsal assumes true",
 )
 _DELETE_TOPIC = Unknown(
     what="delete.topic.enable",
-    text="stands in the brokers' own files: where it is off, the deletion is refused",
+    text="set in the brokers' own files; if it is false, the deletion is refused; the rehearsal assumes true",
 )

@@ -32,6 +32,7 @@ from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import coalesce, encode_event, number
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import cluster_key
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
@@ -169,7 +170,7 @@ class FoldProcessor(StatefulProcessor):
         keys = [cluster_key(cluster)]
         if known is not None:
             topics = StateTopics(PackedTopics(self._state, known.held.place))
-            keys = list(published_keys(ClusterState(known.held.control, topics)))
+            keys = list(published_keys(ClusterState(known.held.control, topics, ZOOKEEPER)))
         for key in keys:
             yield _record(self._parameters.views_topic, self._partition, key, None)
         self._state.clear()
@@ -203,7 +204,7 @@ class FoldProcessor(StatefulProcessor):
         held = known.held
         packed = PackedTopics(self._state, held.place, known.topics, parameters.journal)
         topics = StateTopics(packed)
-        state = ClusterState(held.control, topics)
+        state = ClusterState(held.control, topics, ZOOKEEPER)
         happened = _replay_all(state, items, counts)
         records = number(cluster, parameters.lineage, coalesce(happened), after=held.last_event)
         position = state.control.log.position
@@ -288,7 +289,7 @@ def _replay_all(
             counts.unreadable += item.records
             batch.count_unreadable(item.records, at=item.at, reason=item.reason)
         elif isinstance(item, ElectionRequest):
-            batch.take_request(item)
+            batch.store_request(item)
         else:
             counts.changes += 1
             batch.apply(item)

@@ -8,24 +8,22 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from controller_model.handlers.broker_inference import coordinated, inferred_state
 from controller_model.kafka.ids import AsOf
-from controller_model.records.filled import filled
 from controller_model.records.views import (
     VERSION,
     BrokerView,
     Deleted,
     broker_key,
     encode_view,
-    missed_among,
     view_digest,
     view_key,
 )
 from controller_model.state import figures
-from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import Assumed, ControlPlane
+from controller_model.state.held_broker import HeldBroker
+from controller_model.state.source import Source
 
-_NEVER_REGISTERED = BrokerRecord()
+_NEVER_REGISTERED = HeldBroker()
 
 
 class _Basis(NamedTuple):
@@ -42,7 +40,7 @@ class _Basis(NamedTuple):
     broker_min_isr: frozenset[tuple[str, int]]
     is_behind: bool
     is_missed: bool
-    """The watcher is denied some znodes, so that more may break than is counted."""
+    """Something cannot be seen, so that more may break than is counted."""
     coordinators: frozenset[str]
 
 
@@ -60,7 +58,7 @@ class BrokerViews:
         """The XOR of the digests (`view_digest`) of all views."""
 
     def changed(
-        self, control: ControlPlane, as_of: AsOf
+        self, control: ControlPlane, as_of: AsOf, source: Source
     ) -> Iterator[tuple[str, BrokerView | Deleted, bytes]]:
         """Yield the views that differ from those last sent: the key, the view, and its JSON.
 
@@ -83,7 +81,10 @@ class BrokerViews:
                     gone = Deleted(v=VERSION, cluster=control.cluster, as_of=as_of)
                     yield broker_key(control.cluster, broker), gone, encode_view(gone)
                 continue
-            view = _view(control, broker, as_of, judge, share, is_missed=basis.is_missed)
+            state = source.broker_state(control, broker)
+            view = _view(
+                control, broker, as_of, judge, share, state=state, is_missed=basis.is_missed
+            )
             value = encode_view(view)
             digest = view_digest(value, as_of)
             self._digests[broker] = digest
@@ -95,13 +96,13 @@ class BrokerViews:
 
 def _basis_of(control: ControlPlane, judge: figures.LossJudge) -> _Basis:
     return _Basis(
-        verified_at=control.log.verified_at,
+        verified_at=control.log.view.verified_at,
         live=frozenset(control.live_brokers()),
         preferred=sum(control.totals.preferred.values()),
         assumed=control.assumed,
-        broker_min_isr=frozenset(control.broker_min_isr.items()),
+        broker_min_isr=frozenset(control.config.broker_min_isr.items()),
         is_behind=judge.is_behind,
-        is_missed=bool(missed_among(control.log.denied)),
+        is_missed=control.log.view.is_missing_some,
         coordinators=frozenset(control.coordinators),
     )
 
@@ -113,19 +114,19 @@ def _view(
     judge: figures.LossJudge,
     share: float,
     *,
+    state: str | None,
     is_missed: bool,
 ) -> BrokerView:
     totals = control.totals
-    record = control.brokers.get(broker, _NEVER_REGISTERED)
+    record = control.brokers.get(broker, _NEVER_REGISTERED).record
     lost = judge.of(broker)
     electable = totals.preferred_not_led_in_isr.get(broker, 0)
-    return filled(
-        BrokerView,
-        record,
+    return BrokerView(
         v=VERSION,
         cluster=control.cluster,
         as_of=as_of,
         id=broker,
+        record=record,
         leaders=totals.leaders.get(broker, 0),
         replicas=totals.replicas.get(broker, 0),
         preferred=totals.preferred.get(broker, 0),
@@ -137,6 +138,6 @@ def _view(
         offline_if_lost=lost.offline,
         under_min_isr_if_lost=lost.under_min_isr,
         more_if_lost=lost.unsure or is_missed,
-        inferred_state=inferred_state(control, broker),
-        coordinated=coordinated(control, broker),
+        inferred_state=state,
+        coordinated=figures.coordinated(control, broker),
     )

@@ -1,28 +1,28 @@
-"""One batch of changes: the events that they make, and what the trackers make of those.
+"""One batch of records: the events that they make, and what the trackers make of those.
 
-The rule: changes are applied one after the other, and what they report is collected in that order. A
-health sample is tracked right after the change at which it was taken, so that incidents and
+The rule: records are applied one after the other, and what they report is collected in that order. A
+health sample is tracked right after the record at which it was taken, so that incidents and
 recommendations are the same however the log is cut into batches.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from controller_model.fold.control_records import Reported, anomaly
-from controller_model.fold.replay import count_error, replay
-from controller_model.handlers import controller
-from controller_model.records.changes import ZnodeChange
+from controller_model.fold.replay import Reported, count_error, replay
+from controller_model.handlers.apply import apply_fact
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.events import AnyEvent
 from controller_model.state.cluster import ClusterState
+from controller_model.state.completeness import count_anomaly
 from controller_model.state.incident_state import HealthSample
 from controller_model.tracking import asked_elections, incident_tracker, recommendation_tracker
 
 
 class EventBatch:
-    """Applies changes to a cluster and collects their events.
+    """Applies records to a cluster and collects their events.
 
     Args:
-        state: The cluster to which the changes are applied.
+        state: The cluster to which the records are applied.
         fatal: Exceptions of the topic store: they are raised. Any other exception is a bug of kcm; it
             is counted and reported, and must not stop the fold.
     """
@@ -30,33 +30,33 @@ class EventBatch:
     def __init__(self, state: ClusterState, *, fatal: tuple[type[BaseException], ...] = ()) -> None:
         self.state = state
         self.errors = 0
-        """Changes that raised an unexpected exception, which is a bug of kcm."""
+        """Records that raised an unexpected exception, which is a bug of kcm."""
         self._fatal = fatal
         self._events: list[AnyEvent] = []
         self._tracked = 0
 
-    def apply(self, change: ZnodeChange) -> None:
-        """Apply one change."""
-        self.add(*self.replay(change))
+    def apply(self, record: Any) -> None:
+        """Apply one record of the cluster's source."""
+        self.add(*self.replay(record))
 
-    def replay(self, change: ZnodeChange) -> Reported:
-        """Apply one change and return what it reports, for a caller that adds only a part of it."""
+    def replay(self, record: Any) -> Reported:
+        """Apply one record and return what it reports, for a caller that adds only a part of it."""
         try:
-            return replay(self.state, change)
+            return replay(self.state, record)
         except self._fatal:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of kcm must not stop the fold: it is reported
             self.errors += 1
-            return count_error(self.state, change, _in_words(error)), None
+            return count_error(self.state, record, _in_words(error)), None
 
-    def take_request(self, request: ElectionRequest) -> None:
-        """Hold a request that `kcm elect` is about to make; it reports nothing, and moves neither position nor time."""
-        asked_elections.take_request(self.state.control, request)
+    def store_request(self, request: ElectionRequest) -> None:
+        """Store a request that `kcm elect` is about to make; it reports nothing, and moves neither position nor time."""
+        asked_elections.store_request(self.state.control, request)
 
     def count_unreadable(self, records: int, *, at: int, reason: str) -> None:
         """Count records of the log that could not be read, and report them."""
-        self.state.control.log.unreadable += records
-        self.add([anomaly(self.state, at=at, path="", reason=reason)])
+        self.state.control.log.view.unreadable += records
+        self.add([count_anomaly(self.state, at=at, path="", reason=reason)])
 
     def add(self, events: Sequence[AnyEvent], sample: HealthSample | None = None) -> None:
         """Add reported events, and track them if a sample was taken."""
@@ -65,7 +65,7 @@ class EventBatch:
         if sample is not None:
             self._track(sample)
 
-    def take(self) -> list[AnyEvent]:
+    def take_events(self) -> list[AnyEvent]:
         """Return the events since the last call, including those of the trackers."""
         self._track(None)
         events, self._events = self._events, []
@@ -75,14 +75,14 @@ class EventBatch:
     def finish(self) -> list[AnyEvent]:
         """End the batch and return its events."""
         self.finish_failover()
-        return self.take()
+        return self.take_events()
 
     def finish_failover(self) -> None:
-        """End a failover whose work disappeared without a write, which only the end of a batch shows.
+        """Report what only the end of a batch shows: a failover whose work disappeared without a write.
 
-        Everything else is reported by the change that shows it, so that no event depends on where a batch ends.
+        Everything else is reported by the record that shows it, so that no event depends on where a batch ends.
         """
-        self.add(controller.finish_failover(self.state, self.state.control.now))
+        self.add(self.state.source.finish_batch(self.state, apply_fact))
 
     def _track(self, sample: HealthSample | None) -> None:
         news = self._events[self._tracked :]
@@ -93,9 +93,11 @@ class EventBatch:
                 raise
             except Exception as error:  # noqa: BLE001  # a bug of kcm must not stop the fold: it is reported
                 control = self.state.control
-                control.log.errors += 1
+                control.log.view.errors += 1
                 reason = f"an error of the monitor's own in its accounts: {_in_words(error)}"
-                self._events.append(anomaly(self.state, at=control.now, path="", reason=reason))
+                self._events.append(
+                    count_anomaly(self.state, at=control.now, path="", reason=reason)
+                )
         self._tracked = len(self._events)
 
 

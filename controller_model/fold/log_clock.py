@@ -6,12 +6,14 @@ correction, so that deadlines keep running. The correction is reduced slowly whi
 one record holds, or that no clock can show, does not move the log's time.
 """
 
+from typing import Any
+
 import msgspec
 
-from controller_model.records.changes import ZnodeChange
 from controller_model.records.completeness import LATE_MS
 from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogClock
+from controller_model.state.source import LogRecord
 
 STEP_MS = 5_000
 """A clock that is behind by at most this much is not corrected: the log's time waits for it."""
@@ -22,8 +24,8 @@ LEAP_MS = 86_400_000
 LATEST_MS = 4_102_444_800_000
 """The year 2100: a value beyond it, or before 1970, is not a time."""
 
-_MELT_INTERVAL_MS = 1_000
-_MELTS = 10
+_SLEW_INTERVAL_MS = 1_000
+_SLEW_DIVISOR = 10
 """A correction is reduced by the time that passes, divided by this."""
 
 
@@ -36,65 +38,65 @@ def is_time(record_at: int) -> bool:
     return 0 <= record_at <= LATEST_MS
 
 
-def take_time(state: ClusterState, change: ZnodeChange) -> tuple[ZnodeChange, str | None]:
-    """Advance the log's clock by a change; return the change at the log's time, and what is odd about it."""
+def advance_clock(state: ClusterState, record: Any) -> tuple[Any, str | None]:
+    """Advance the log's clock by a record; return the record at the log's time, and what is odd about it."""
     control = state.control
-    now, record_at = control.now, change.observed_at
+    now, record_at = control.now, record.observed_at
     clock = control.log.clock or LogClock()
-    odd = _judge(clock, now, record_at)
+    odd = _discipline(clock, now, record_at)
     control.now = _moved(clock, now, record_at)
     control.log.clock = clock if clock != LogClock() else None
     if clock.correction or record_at > control.now or record_at < 0:
-        change = msgspec.structs.replace(change, observed_at=control.now)
-    return change, odd
+        record = msgspec.structs.replace(record, observed_at=control.now)
+    return record, odd
 
 
-def time_after(state: ClusterState, change: ZnodeChange) -> int:
-    """Return what the log's time will be after a change, without advancing it."""
+def time_after(state: ClusterState, record: LogRecord) -> int:
+    """Return what the log's time will be after a record, without advancing it."""
     control = state.control
     clock = msgspec.structs.replace(control.log.clock or LogClock())
-    _judge(clock, control.now, change.observed_at)
-    return _moved(clock, control.now, change.observed_at)
+    _discipline(clock, control.now, record.observed_at)
+    return _moved(clock, control.now, record.observed_at)
 
 
 def _moved(clock: LogClock, now: int, record_at: int) -> int:
-    """Return the log's time after a record's time, with a clock that `_judge` has adjusted."""
-    is_believed = is_time(record_at) and clock.doubted is None
-    return max(now, record_at + clock.correction) if is_believed else now
+    """Return the log's time after a record's time, with a clock that `_discipline` has adjusted."""
+    is_accepted = is_time(record_at) and clock.outlier is None
+    return max(now, record_at + clock.correction) if is_accepted else now
 
 
-def _judge(clock: LogClock, now: int, record_at: int) -> str | None:
+def _discipline(clock: LogClock, now: int, record_at: int) -> str | None:
     """Adjust the clock to a record's time; return what is odd about that time."""
     if not is_time(record_at):
-        again, clock.absurd = clock.absurd, True
+        again, clock.impossible = clock.impossible, True
         return None if again else f"a record says that it is of {record_at}, which is no time"
-    clock.absurd = False
-    doubted = clock.doubted
+    clock.impossible = False
+    outlier = clock.outlier
     ahead = record_at + clock.correction - now
-    if now and ahead > LEAP_MS and (doubted is None or record_at < doubted - STEP_MS):
-        clock.doubted = record_at
+    if now and ahead > LEAP_MS and (outlier is None or record_at < outlier - STEP_MS):
+        clock.outlier = record_at
         return None
-    clock.doubted = None
+    clock.outlier = None
     if ahead < -STEP_MS:
         clock.correction -= ahead
-        clock.melted_at = record_at
+        clock.slewed_at = record_at
         return f"the watcher's clock stepped back by {-ahead} ms: the log's time goes on without it"
     if clock.correction:
-        _melt(clock, record_at, ahead)
-    if doubted is not None and ahead <= LEAP_MS:
-        return f"one record says that it is of {doubted}: the log's time did not follow it"
+        _slew(clock, record_at, ahead)
+    if outlier is not None and ahead <= LEAP_MS:
+        return f"one record says that it is of {outlier}: the log's time did not follow it"
     return None
 
 
-def _melt(clock: LogClock, record_at: int, ahead: int) -> None:
+def _slew(clock: LogClock, record_at: int, ahead: int) -> None:
     """Reduce a correction by a part, or by a gap in the log, of which enough is left to be seen."""
     gap = ahead - LATE_MS - 1
-    passed = record_at - clock.melted_at
+    passed = record_at - clock.slewed_at
     if gap > 0:
-        melted = gap
-    elif passed >= _MELT_INTERVAL_MS:
-        melted = passed // _MELTS
+        slewed = gap
+    elif passed >= _SLEW_INTERVAL_MS:
+        slewed = passed // _SLEW_DIVISOR
     else:
         return
-    clock.correction -= min(clock.correction, melted)
-    clock.melted_at = record_at if clock.correction else 0
+    clock.correction -= min(clock.correction, slewed)
+    clock.slewed_at = record_at if clock.correction else 0

@@ -13,23 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from controller_model.fold.broker_views import BrokerViews
-from controller_model.handlers.broker_inference import generated_broker_ids
-from controller_model.kafka.ids import NO_CONTROLLER, AsOf
+from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import digest_text
-from controller_model.records.filled import filled
 from controller_model.records.views import (
     PARTITIONS_PER_TOPIC_VIEW,
     TOPIC_COLUMNS,
-    UNREADABLE_NAMED,
     VERSION,
     AnyView,
     ClusterView,
-    ControllerView,
     Deleted,
     FoldView,
     IncidentsView,
-    LogView,
-    Pending,
     RecommendationView,
     TopicView,
     broker_key,
@@ -39,27 +33,17 @@ from controller_model.records.views import (
     view_digest,
     view_key,
 )
-from controller_model.sources.zookeeper.payloads import shorten
-from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.controller_state import ControllerState
-from controller_model.state.log_state import LogState
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 from controller_model.tracking import (
     incident_tracker,
-    pending_write_tracker,
     recommendation_tracker,
 )
 
 FORGET_AFTER_MS = 3_600_000
 """How long a deleted view's key stays published as deleted: readers lag by seconds, not by an hour."""
-
-_PATH_CHARACTERS = 1_000
-"""The most characters of an unreadable znode's path in a cluster's view: Kafka's own have 300. A view that is too large
-for Kafka is not published, and without the cluster's view none of its batches is complete."""
 
 
 @dataclass
@@ -72,7 +56,10 @@ class SentViews:
 
 
 class Projected(NamedTuple):
-    """A view that changed, as a record of the topic of views."""
+    """A view that changed, as a record of the topic of views.
+
+    The view shares parts with the state, which changes them: whoever keeps a view decodes `value`.
+    """
 
     key: str
     view: AnyView | None
@@ -96,7 +83,7 @@ def project(
     for key in [key for key, at in tombstones.items() if control.now - at >= FORGET_AFTER_MS]:
         del tombstones[key]
         yield Projected(key, None, None)
-    yield _projected(_cluster_view(control, as_of, folded_at))
+    yield _projected(_cluster_view(state, as_of, folded_at))
 
 
 def published_keys(state: ClusterState) -> Iterator[str]:
@@ -124,7 +111,9 @@ def _digest(projected: Projected, as_of: AsOf) -> int:
 
 def _changed_views(state: ClusterState, as_of: AsOf, sent: SentViews) -> Iterator[Projected]:
     yield from _topic_views(state, as_of)
-    yield from itertools.starmap(Projected, sent.brokers.changed(state.control, as_of))
+    yield from itertools.starmap(
+        Projected, sent.brokers.changed(state.control, as_of, state.source)
+    )
     state.control.published.brokers = sent.brokers.digest
     yield from _account_views(state.control, as_of, sent.accounts)
 
@@ -134,11 +123,11 @@ def _account_views(
 ) -> Iterator[Projected]:
     """Yield the views of incidents and of recommendations, if they changed or a new proof arrived."""
     cluster, incidents, advice = control.cluster, control.incidents, control.recommendations
-    proved_at = control.log.verified_at
+    proved_at = control.log.view.verified_at
     if _is_news(sent, "incidents", (incidents.revision, proved_at)):
         listed = incident_tracker.newest(control)
         incidents_view = IncidentsView(
-            v=VERSION, cluster=cluster, as_of=as_of, total=incidents.total, incidents=listed
+            v=VERSION, cluster=cluster, as_of=as_of, total=incidents.summary.total, incidents=listed
         )
         projected = _projected(incidents_view)
         control.published.incidents = _digest(projected, as_of)
@@ -186,8 +175,8 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
 
 
 def _parts(topic: TopicState) -> list[list[int]]:
-    """Return the partitions of each of a topic's views; no view while its znode does not exist."""
-    if topic.stat is None:
+    """Return the partitions of each of a topic's views; no view while it does not exist."""
+    if not topic.exists:
         return []
     assigned = sorted(p for p, record in topic.partitions.items() if record.replicas is not None)
     starts = range(0, max(1, len(assigned)), PARTITIONS_PER_TOPIC_VIEW)
@@ -227,24 +216,15 @@ def _topic_view(
         partitions=tuple(partitions),
         adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
         removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
-        unreadable=tuple(p for p in partitions if _is_unreadable(topic.partitions[p].stat)),
-        unreadable_znodes=_unreadable_of(topic),
+        unreadable=tuple(p for p in partitions if topic.partitions[p].unreadable),
+        unreadable_parts=topic.unreadable,
         **dict(zip(TOPIC_COLUMNS, columns, strict=False)),
     )
 
 
-def _unreadable_of(topic: TopicState) -> tuple[str, ...]:
-    stats = {"/brokers/topics": topic.stat, "/config/topics": topic.config_stat}
-    return tuple(f"{path}/{topic.name}" for path, stat in stats.items() if _is_unreadable(stat))
-
-
-def _is_unreadable(stat: ZnodeStat | None) -> bool:
-    return stat is not None and stat.is_unreadable
-
-
 def _row(record: PartitionRecord) -> tuple[Any, ...]:
     """Return the values of one partition, in the order of TOPIC_COLUMNS; None where it has no state."""
-    replicas, epoch = record.replicas or (), partition_epoch(record)
+    replicas, epoch = record.replicas or (), record.partition_epoch
     if record.leader is None:
         return replicas, None, None, None, None, epoch, None
     return (
@@ -258,69 +238,37 @@ def _row(record: PartitionRecord) -> tuple[Any, ...]:
     )
 
 
-def partition_epoch(record: PartitionRecord) -> int | None:
-    """Return the version of the held state; None without a state, or if the log holds no version."""
-    if record.stat is None or record.stat.value_version == UNKNOWN_VERSION:
-        return None
-    return record.stat.value_version
-
-
-def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> ClusterView:
-    unreadable = [path for path, stat in control.stats.items() if stat.is_unreadable]
-    unreadable.sort(key=lambda path: (not path.startswith("/controller"), path))
-    return filled(
-        ClusterView,
-        control,
+def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterView:
+    control = state.control
+    inferred = state.source.infer(control)
+    log = control.log
+    log.view.incomplete_reason = log.why_incomplete()
+    log.view.dropped_by_watcher = log.dropped_base + log.dropped
+    pending = control.pending
+    pending.oldest_reassignment_at = min(control.reassigning.values(), default=None)
+    pending.oldest_deletion_at = min(control.deleting.values(), default=None)
+    return ClusterView(
         v=VERSION,
+        cluster=control.cluster,
         as_of=as_of,
+        counters_since=control.counters_since,
         folded_at=folded_at,
-        controller=_controller_view(control.controller),
+        controller=control.controller.view,
         counts=figures.counts(control),
-        pending=pending(control),
-        log=_log_view(control.log),
-        pending_writes=pending_write_tracker.pending_writes(control),
+        counters=control.counters,
+        config=control.config,
+        pending=pending,
+        log=log.view,
+        pending_writes=inferred.pending_writes,
         brokers_live=tuple(sorted(control.live_brokers())),
         brokers_known=tuple(sorted(figures.known_brokers(control))),
         min_isr_assumed=control.assumed.min_insync_replicas,
-        generated_broker_ids=generated_broker_ids(control),
-        resync_wanted=control.log.wanted,
-        incidents=incident_tracker.summary(control),
+        resync_wanted=log.wanted,
+        incidents=control.incidents.summary,
         rebalance=recommendation_tracker.summary(control),
-        views_from=control.log.views_from,
-        unreadable=tuple(shorten(path, _PATH_CHARACTERS) for path in unreadable[:UNREADABLE_NAMED]),
-        unreadable_count=len(unreadable),
+        views_from=log.views_from,
+        unreadable=inferred.unreadable,
+        unreadable_count=inferred.unreadable_count,
+        unreadable_controller=inferred.unreadable_controller,
         views_digest=digest_text(control.published.digest),
-    )
-
-
-def _controller_view(controller: ControllerState) -> ControllerView:
-    return filled(
-        ControllerView,
-        controller,
-        elected_at=controller.elected_at if controller.id != NO_CONTROLLER else None,
-        missed_elections=controller.missed,
-        migrating_to_kraft=controller.migrating,
-    )
-
-
-def pending(control: ControlPlane) -> Pending:
-    """Return the requests in ZooKeeper that wait for the controller."""
-    return Pending(
-        preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.stats,
-        reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.stats,
-        notifications=figures.notifications(control),
-        oldest_reassignment_at=min(control.reassigning.values(), default=None),
-        oldest_deletion_at=min(control.deleting.values(), default=None),
-    )
-
-
-def _log_view(log: LogState) -> LogView:
-    return filled(
-        LogView,
-        log,
-        digest=digest_text(log.digest),
-        incomplete_reason=log.why_incomplete(),
-        resync_under_way=log.resync is not None,
-        reconciliations=log.reconciliations,
-        dropped_by_watcher=log.dropped_base + log.dropped,
     )

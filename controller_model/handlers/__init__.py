@@ -1,5 +1,5 @@
-"""What a znode's new value means: one module for each family of znodes.
+"""What a fact changes, and which events it makes: one module for each noun.
 
-A handler changes the state and emits events. It may use `tracking`, `state` and the sub-packages
-below them.
+A handler knows no source: no bytes, path, znode or zxid. It may use `tracking`, `state` and the
+sub-packages below them.
 """

@@ -13,11 +13,11 @@ from typing import Protocol
 
 import msgspec
 
-from controller_model.fold.control_records import baseline
+from controller_model.facts.stamp import where
 from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.log_clock import is_time, time_after
 from controller_model.fold.replay import is_dropped
-from controller_model.handlers import controller
+from controller_model.handlers.apply import apply_fact
 from controller_model.history.snapshot import Snapshot, snapshot
 from controller_model.kafka.ids import NO_CONTROLLER, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
@@ -25,6 +25,7 @@ from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import coalesce
 from controller_model.records.events import (
     AnyEvent,
+    Baseline,
     BrokerStarted,
     ControllerElected,
     Incomplete,
@@ -33,6 +34,9 @@ from controller_model.records.events import (
 )
 from controller_model.records.loose_log import LooseChange, complete
 from controller_model.records.views import Failover
+from controller_model.sources.zookeeper.controller import start_counting
+from controller_model.sources.zookeeper.source import ZOOKEEPER
+from controller_model.sources.zookeeper.stats import stamp_of
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.log_state import LogState
@@ -72,7 +76,7 @@ class Sampler(Protocol):
     next_at: int
     """The next of these times, in milliseconds since 1970."""
 
-    def take(self, state: ClusterState, until: int) -> None:
+    def sample_until(self, state: ClusterState, until: int) -> None:
         """Take a sample for each time before `until`, which is the time of the next change.
 
         It may project the state; nothing else here does.
@@ -108,7 +112,7 @@ class LogReplay:
             cluster or "", assumed=self._assumed(cluster or ""), counters_since=0
         )
         control.log.position = _JUST_BEFORE
-        self.state = ClusterState(control, MemoryTopicStore())
+        self.state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
         self._batch = EventBatch(self.state)
         self._ahead = list(dict.fromkeys(points))
         self._unreadable_before: list[tuple[int, str]] = []
@@ -123,22 +127,22 @@ class LogReplay:
         """Whether all snapshots are taken, so that nothing that follows would change them."""
         return not self._ahead
 
-    def take(self, changes: Iterable[LooseChange]) -> list[AnyEvent]:
+    def apply_changes(self, changes: Iterable[LooseChange]) -> list[AnyEvent]:
         """Apply the changes of one line; return their events, one per cause."""
         for change in changes:
             if self._is_ours(change) and self._ahead:
-                self._take_one(change)
-        in_failover = self.state.control.controller.failover is Failover.UNDER_WAY
+                self._apply_next(change)
+        in_failover = self.state.control.controller.view.failover is Failover.UNDER_WAY
         if in_failover and self._unfinished >= FINISH_AFTER_CHANGES:
             self._unfinished = 0
             self._batch.finish_failover()
         return self._take_events()
 
-    def take_requests(self, requests: Iterable[ElectionRequest]) -> None:
+    def store_requests(self, requests: Iterable[ElectionRequest]) -> None:
         """Hold the election requests at this position; they do not name the cluster to replay."""
         for request in requests:
             if request.cluster == self.cluster and self.first is not None and self._ahead:
-                self._batch.take_request(request)
+                self._batch.store_request(request)
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
         """Count records that could not be read; return the events that report them."""
@@ -161,10 +165,10 @@ class LogReplay:
     def finish(self) -> list[AnyEvent]:
         """End the log: take the snapshots that are left, and return the last events."""
         if self._is_unread:
-            self._miss(UNREADABLE)
+            self._mark_incomplete(UNREADABLE)
         self._batch.finish_failover()
         if self._sampler is not None and self._ahead:
-            self._sampler.take(self.state, self.state.control.now + 1)
+            self._sampler.sample_until(self.state, self.state.control.now + 1)
         events = self._take_events()
         self._take_snapshots(self._ahead)
         return events
@@ -178,7 +182,7 @@ class LogReplay:
         if self._sampler is None:  # no views are projected
             self.state.changed.clear()
             self.state.removed.clear()
-        return coalesce(self._batch.take())
+        return coalesce(self._batch.take_events())
 
     def _is_ours(self, change: LooseChange) -> bool:
         name = change.cluster
@@ -192,9 +196,11 @@ class LogReplay:
 
     def _complete(self, loose: LooseChange) -> LooseChange:
         log = self._log
-        return complete(loose, after=log.position, watcher=log.watcher, now=self.state.control.now)
+        return complete(
+            loose, after=log.position, watcher=log.view.watcher, now=self.state.control.now
+        )
 
-    def _take_one(self, loose: LooseChange) -> None:
+    def _apply_next(self, loose: LooseChange) -> None:
         change = self._complete(loose)
         is_first = self.first is None
         if not is_first:
@@ -202,7 +208,7 @@ class LogReplay:
                 self._batch.apply(change)  # this counts it as dropped
                 return
             if self._is_unread and not (loose.has_place and _is_next(self._log, change)):
-                self._miss(UNREADABLE)
+                self._mark_incomplete(UNREADABLE)
             self._is_unread = False
         if self._sampler is not None and not is_first:
             self._sample_before(change, self._sampler)
@@ -223,7 +229,7 @@ class LogReplay:
         until = time_after(self.state, change)
         if until > sampler.next_at:
             self._batch.finish_failover()  # as at the end of each of the fold's batches
-            sampler.take(self.state, until)
+            sampler.sample_until(self.state, until)
 
     def _take_snapshots(self, points: Sequence[Point]) -> None:
         for point in points:
@@ -236,11 +242,11 @@ class LogReplay:
         if is_time(first.observed_at):
             control.counters_since = control.now = first.observed_at
         control.log.position = Position(first.generation, first.seq - 1)
-        control.log.watcher = first.watcher
+        control.log.view.watcher = first.watcher
         if first.kind is not ChangeKind.RESYNC_STARTED:
             self._cut = True
             control.log.baseline = True
-            self._miss(CUT, position=first.position)
+            self._mark_incomplete(CUT, position=first.position)
         for records, reason in self._unreadable_before:
             self._batch.count_unreadable(records, at=first.observed_at, reason=reason)
 
@@ -250,24 +256,30 @@ class LogReplay:
         events, sample = self._batch.replay(change)
         ends_resync = change.kind is ChangeKind.RESYNC_FINISHED
         if ends_resync and not log.baseline:
-            # The fold would request this resync again; here counting starts with it.
-            log.baseline = True
-            log.incomplete_reason = UNPROVED
-            controller.baseline(self.state, change)
-        if self._cut and log.resync is not None:
+            # The fold would request this resync again; here counting starts with it, and is not reported.
+            log.reason = UNPROVED
+            start_counting(self.state, stamp_of(change), apply_fact)
+        if self._cut and log.view.resync_under_way:
             events = [event for event in events if not _is_found(event)]
-        elif self._cut and ends_resync and log.incomplete_since is None:
+        elif self._cut and ends_resync and log.view.incomplete_since is None:
             self._cut = False
-            events = [*events, baseline(self.state, change)]
+            view = self.state.control.controller.view
+            counting = Baseline(
+                **where(stamp_of(change)),
+                znodes=log.view.znodes,
+                controller=view.id,
+                epoch=view.epoch,
+            )
+            events = [*events, counting]
         self._batch.add(events, sample)
 
-    def _miss(self, reason: str, position: Position | None = None) -> None:
+    def _mark_incomplete(self, reason: str, position: Position | None = None) -> None:
         """Mark the figures as incomplete and report that, unless they are; no resync can be requested."""
         log, now = self._log, self.state.control.now
-        if log.incomplete_since is not None:
+        if log.view.incomplete_since is not None:
             return
-        log.incomplete_since = now
-        log.incomplete_reason = reason
+        log.view.incomplete_since = now
+        log.reason = reason
         self._batch.add([Incomplete(at=now, position=position or log.position, reason=reason)])
 
 

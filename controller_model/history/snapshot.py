@@ -9,17 +9,13 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from controller_model.fold.projection import partition_epoch, pending
-from controller_model.handlers import controller
 from controller_model.kafka.ids import NO_CONTROLLER, Position
 from controller_model.kafka.states import PartitionState, partition_state_of
 from controller_model.records.changes import SessionState
-from controller_model.records.filled import filled
 from controller_model.state import figures
-from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.controller_state import ControllerState
+from controller_model.state.held_broker import HeldBroker
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
 
@@ -143,32 +139,45 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 def snapshot(state: ClusterState) -> Snapshot:
     """Return a snapshot of the state."""
     control = state.control
-    reason = _why_incomplete(control)
+    log = control.log
+    state.source.infer(control)
+    counts, reason = figures.counts(control), _why_incomplete(control)
     live = control.live_brokers()
     return Snapshot(
         cluster=control.cluster or None,
-        as_of=filled(AsOfLog, control.log.position),
+        as_of=AsOfLog(generation=log.position.generation, seq=log.position.seq),
         at=control.now,
-        controller=_controller(control.controller, baseline=control.log.baseline),
+        controller=_controller(state),
         brokers={
             broker: _broker(control, broker) for broker in sorted(figures.known_brokers(control))
         },
         topics={
             name: _topic(topic, deleting=name in control.deleting, live=live)
             for name in sorted(state.topics.names())
-            if (topic := state.topics.get(name)) is not None and topic.stat is not None
+            if (topic := state.topics.get(name)) is not None and topic.exists
         },
-        counts=filled(
-            CountsSnapshot,
-            figures.counts(control),
-            missed_updates=control.log.missed_updates,
-            unreadable=control.log.unreadable,
-            stale=control.log.stale,
+        counts=CountsSnapshot(
+            topics=counts.topics,
+            partitions=counts.partitions,
+            offline=counts.offline,
+            under_replicated=counts.under_replicated,
+            under_min_isr=counts.under_min_isr,
+            at_min_isr=counts.at_min_isr,
+            preferred_imbalance=counts.preferred_imbalance,
+            reassigning=counts.reassigning,
+            deleting_topics=counts.deleting_topics,
+            missed_updates=log.view.missed_updates,
+            unreadable=log.view.unreadable,
+            stale=log.view.stale,
         ),
-        pending=filled(PendingSnapshot, pending(control)),
+        pending=PendingSnapshot(
+            preferred_election=control.pending.preferred_election,
+            reassign_partitions=control.pending.reassign_partitions,
+            notifications=control.pending.notifications,
+        ),
         complete=reason is None,
         incomplete_reason=reason,
-        denied=control.log.denied,
+        denied=log.view.denied,
     )
 
 
@@ -180,35 +189,39 @@ def encode_snapshot(taken: Snapshot) -> bytes:
 def _why_incomplete(control: ControlPlane) -> str | None:
     # In the order of completeness.assess, which judges the fold's views of the same state.
     log = control.log
-    if log.session not in {None, SessionState.CONNECTED}:
-        return f"the watcher had no ZooKeeper session: {log.session}"
-    if log.divergent_since is not None:
+    if log.view.session not in {None, SessionState.CONNECTED}:
+        return f"the watcher had no ZooKeeper session: {log.view.session}"
+    if log.view.divergent_since is not None:
         return "a reconciliation found that this is not what ZooKeeper holds"
-    if log.incomplete_since is None and not log.baseline:
+    if log.view.incomplete_since is None and not log.baseline:
         return "the first resync has not ended"
     return log.why_incomplete()
 
 
-def _controller(held: ControllerState, *, baseline: bool) -> ControllerSnapshot:
-    present = held.id != NO_CONTROLLER
+def _controller(state: ClusterState) -> ControllerSnapshot:
+    view = state.control.controller.view
+    present = view.id != NO_CONTROLLER
     # Before the baseline nothing is counted: a controller that exists will count as one.
-    elections, missed = controller.account(held) if baseline else (int(present), 0)
+    elections, missed = int(present), 0
+    if state.control.log.baseline:
+        elections, missed = state.source.elections(state.control)
     return ControllerSnapshot(
-        id=held.id if present else None,
-        epoch=held.epoch,
+        id=view.id if present else None,
+        epoch=view.epoch,
         elections=elections,
         changes=max(0, elections - 1),
-        id_changes=held.id_changes,
+        id_changes=view.id_changes,
         missed_elections=missed,
     )
 
 
 def _broker(control: ControlPlane, broker: int) -> BrokerSnapshot:
-    record = control.brokers.get(broker, BrokerRecord())
+    record = control.brokers.get(broker, HeldBroker()).record
     totals = control.totals
-    return filled(
-        BrokerSnapshot,
-        record,
+    return BrokerSnapshot(
+        live=record.live,
+        epoch=record.epoch,
+        registrations=record.registrations,
         leaders=totals.leaders.get(broker, 0),
         replicas=totals.replicas.get(broker, 0),
         preferred=totals.preferred.get(broker, 0),
@@ -240,7 +253,7 @@ def _partition(
         isr=record.isr if stated else None,
         leader_epoch=record.leader_epoch if stated else None,
         controller_epoch=record.controller_epoch if stated else None,
-        partition_epoch=partition_epoch(record) if stated else None,
+        partition_epoch=record.partition_epoch if stated else None,
         leader_recovery_state=record.leader_recovery_state if stated else None,
         state=partition_state_of(record.leader, live),
     )

@@ -1,6 +1,6 @@
 """The thresholds of all alerts: what a figure is compared with, for how long, and how severe it is.
 
-The rule: this is the only table of thresholds. The alert rules are made from it, dashboards draw its limits, and
+This is the only table of thresholds. The alert rules are made from it, dashboards draw its limits, and
 the live page judges by it, so that none of them shows as normal what another reports as trouble. The key is the
 alert's name.
 """
@@ -32,7 +32,7 @@ CLOCKS_DISAGREE_SECONDS = CLOCKS_DISAGREE_MS // 1000
 SLOW_FAILOVER_SECONDS = 60
 """With 10,000 partitions a new controller needs up to 15 s until its first write."""
 
-RESTLESS_MINUTES = 5
+ISR_FLAPPING_MINUTES = 5
 """Minutes of the window in which replicas left: a restart causes two at most, and two restarts four."""
 
 BOUNCES = 3
@@ -84,8 +84,8 @@ class Threshold(NamedTuple):
     compare: Compare | None = None
     """None: the alert fires whenever the figure exists."""
     limit: float = 0
-    hold_s: int = 0
-    """For how many seconds the condition must hold (`for`)."""
+    for_s: int = 0
+    """For how many seconds the condition must be true (`for`)."""
 
     def is_met(self, value: float | None) -> bool:
         """Return whether a figure meets the threshold; False if it is not known.
@@ -107,15 +107,15 @@ class Threshold(NamedTuple):
         return "" if self.compare is None else f"{self.compare} {self.limit}"
 
     @property
-    def hold(self) -> str:
-        """The time for which the condition must hold, as Prometheus writes it.
+    def for_text(self) -> str:
+        """The time for which the condition must be true, as Prometheus writes it.
 
-        >>> [Threshold(Severity.WARNING, hold_s=s).hold for s in (0, 30, 600, 3600)]
+        >>> [Threshold(Severity.WARNING, for_s=s).for_text for s in (0, 30, 600, 3600)]
         ['0s', '30s', '10m', '1h']
         """
-        minutes, seconds = divmod(self.hold_s, _MINUTE_S)
+        minutes, seconds = divmod(self.for_s, _MINUTE_S)
         if seconds or not minutes:
-            return f"{self.hold_s}s"
+            return f"{self.for_s}s"
         hours, rest = divmod(minutes, _MINUTE_S)
         return f"{minutes}m" if rest else f"{hours}h"
 
@@ -124,38 +124,38 @@ _CRITICAL, _WARNING = Severity.CRITICAL, Severity.WARNING
 _ABOVE, _AT_LEAST, _EQUAL, _BELOW = Compare
 
 THRESHOLDS: Mapping[str, Threshold] = {
-    "KafkaControllerMissing": Threshold(_CRITICAL, _EQUAL, -1, hold_s=30),
+    "KafkaControllerMissing": Threshold(_CRITICAL, _EQUAL, -1, for_s=30),
     "KafkaControllerFlapping": Threshold(_WARNING, _AT_LEAST, FLAPPING_ELECTIONS),
     "KafkaControllerFlappingSlowly": Threshold(_WARNING, _AT_LEAST, FLAPPING_LONG_ELECTIONS),
     "KafkaControllerZombie": Threshold(_CRITICAL, _EQUAL, 1),
     "KafkaControllerFailoverSlow": Threshold(_WARNING, _ABOVE, SLOW_FAILOVER_SECONDS),
     "KafkaMigratingToKraft": Threshold(_WARNING, _EQUAL, 1),
-    "KafkaPartitionsOffline": Threshold(_CRITICAL, _ABOVE, 0, hold_s=60),
-    "KafkaPartitionsUnderMinIsr": Threshold(_CRITICAL, _ABOVE, 0, hold_s=120),
-    "KafkaPartitionsAtMinIsr": Threshold(_WARNING, _ABOVE, 0, hold_s=600),
-    "KafkaPartitionsUnderReplicated": Threshold(_WARNING, _ABOVE, 0, hold_s=600),
+    "KafkaPartitionsOffline": Threshold(_CRITICAL, _ABOVE, 0, for_s=60),
+    "KafkaPartitionsUnderMinIsr": Threshold(_CRITICAL, _ABOVE, 0, for_s=120),
+    "KafkaPartitionsAtMinIsr": Threshold(_WARNING, _ABOVE, 0, for_s=600),
+    "KafkaPartitionsUnderReplicated": Threshold(_WARNING, _ABOVE, 0, for_s=600),
     "KafkaUncleanLeaderElection": Threshold(_CRITICAL, _ABOVE, 0),
-    "KafkaReassignmentStuck": Threshold(_WARNING, _ABOVE, REASSIGNMENT_SECONDS, hold_s=900),
-    "KafkaTopicDeletionStuck": Threshold(_WARNING, _ABOVE, DELETION_SECONDS, hold_s=300),
-    "KafkaBrokerGone": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
-    "KafkaBrokerGoneAtMinIsr": Threshold(_CRITICAL, _ABOVE, 0, hold_s=900),
+    "KafkaReassignmentStuck": Threshold(_WARNING, _ABOVE, REASSIGNMENT_SECONDS, for_s=900),
+    "KafkaTopicDeletionStuck": Threshold(_WARNING, _ABOVE, DELETION_SECONDS, for_s=300),
+    "KafkaBrokerGone": Threshold(_WARNING, _ABOVE, 0, for_s=300),
+    "KafkaBrokerGoneAtMinIsr": Threshold(_CRITICAL, _ABOVE, 0, for_s=900),
     "KafkaBrokerBouncing": Threshold(_WARNING, _AT_LEAST, BOUNCES),
-    "KafkaIsrFlapping": Threshold(_WARNING, _AT_LEAST, RESTLESS_MINUTES),
+    "KafkaIsrFlapping": Threshold(_WARNING, _AT_LEAST, ISR_FLAPPING_MINUTES),
     "KafkaLogDirFailed": Threshold(_CRITICAL, _ABOVE, 0),
-    "KafkaLeadersImbalanced": Threshold(_WARNING, hold_s=600),
-    "KafkaLeadersCannotReturn": Threshold(_WARNING, hold_s=1800),
-    "KafkaLeadersSkewed": Threshold(_WARNING, _ABOVE, SKEW_RATIO, hold_s=3600),
-    "KcmBlind": Threshold(_CRITICAL, hold_s=60),
-    "KcmBehind": Threshold(_WARNING, _ABOVE, LATE_SECONDS, hold_s=60),
-    "KcmBehindForLong": Threshold(_CRITICAL, _ABOVE, LATE_SECONDS, hold_s=600),
-    "KcmNotServed": Threshold(_CRITICAL, hold_s=300),
-    "KcmNoWatcherLeads": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
-    "KcmStandbyMissing": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
-    "KcmPathsDenied": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
+    "KafkaLeadersImbalanced": Threshold(_WARNING, for_s=600),
+    "KafkaLeadersCannotReturn": Threshold(_WARNING, for_s=1800),
+    "KafkaLeadersSkewed": Threshold(_WARNING, _ABOVE, SKEW_RATIO, for_s=3600),
+    "KcmBlind": Threshold(_CRITICAL, for_s=60),
+    "KcmBehind": Threshold(_WARNING, _ABOVE, LATE_SECONDS, for_s=60),
+    "KcmBehindForLong": Threshold(_CRITICAL, _ABOVE, LATE_SECONDS, for_s=600),
+    "KcmNotServed": Threshold(_CRITICAL, for_s=300),
+    "KcmNoWatcherLeads": Threshold(_WARNING, _ABOVE, 0, for_s=300),
+    "KcmStandbyMissing": Threshold(_WARNING, _ABOVE, 0, for_s=300),
+    "KcmPathsDenied": Threshold(_WARNING, _ABOVE, 0, for_s=300),
     "KcmFoldRestarts": Threshold(_WARNING, _AT_LEAST, FOLD_RESTARTS),
-    "KcmCheckpointFull": Threshold(_WARNING, _BELOW, CHECKPOINT_FREE_RATIO, hold_s=300),
-    "KcmClocksDisagree": Threshold(_WARNING, _ABOVE, CLOCKS_DISAGREE_SECONDS, hold_s=300),
-    "KcmMinIsrNotKnown": Threshold(_WARNING, _ABOVE, 0, hold_s=600),
-    "KcmIncompleteOrDivergent": Threshold(_WARNING, _ABOVE, 0, hold_s=300),
+    "KcmCheckpointFull": Threshold(_WARNING, _BELOW, CHECKPOINT_FREE_RATIO, for_s=300),
+    "KcmClocksDisagree": Threshold(_WARNING, _ABOVE, CLOCKS_DISAGREE_SECONDS, for_s=300),
+    "KcmMinIsrNotKnown": Threshold(_WARNING, _ABOVE, 0, for_s=600),
+    "KcmIncompleteOrDivergent": Threshold(_WARNING, _ABOVE, 0, for_s=300),
 }
 """The threshold of each alert, by the alert's name."""

@@ -11,11 +11,11 @@ from controller_model.records.views import BrokerView
 
 
 def _broker_info(view: BrokerView) -> list[Sample]:
-    if view.host is None:
+    if view.record.host is None:
         return []
-    port = "" if view.port is None else str(view.port)
-    address = f"{view.host}:{port}" if port else view.host
-    return [((str(view.id), address, view.host, port, view.rack or ""), 1)]
+    port = "" if view.record.port is None else str(view.record.port)
+    address = f"{view.record.host}:{port}" if port else view.record.host
+    return [((str(view.id), address, view.record.host, port, view.record.rack or ""), 1)]
 
 
 BROKER: Table[BrokerView] = {
@@ -27,22 +27,22 @@ BROKER: Table[BrokerView] = {
     ),
     "kafka_broker_live": figure(
         "Whether the broker is registered in /brokers/ids (1) or known but gone (0).",
-        lambda view: int(view.live),
+        lambda view: int(view.record.live),
     ),
     "kafka_broker_since_timestamp_seconds": figure(
         "Unix time in seconds when the broker registered or, if it is gone, when that was seen; "
         "absent before its first registration.",
-        lambda view: seconds(view.since),
+        lambda view: seconds(view.record.since),
     ),
     "kafka_broker_registrations_total": figure(
         "Registrations of the broker seen: one for each restart and each lost ZooKeeper session.",
-        lambda view: view.registrations,
+        lambda view: view.record.registrations,
     ),
     "kafka_broker_ends_total": Samples(
         "Ended registrations of the broker, by how they ended, which is inferred; crashed "
         "stays flat in a healthy cluster.",
         ("end",),
-        lambda view: each_of(BrokerEnd, view.ends),
+        lambda view: each_of(BrokerEnd, view.record.ends),
     ),
     "kafka_broker_leaders": figure(
         "Number of partitions that the broker leads (JMX LeaderCount).", lambda view: view.leaders
@@ -59,7 +59,7 @@ BROKER: Table[BrokerView] = {
     ),
     "kafka_broker_log_dir_failures_total": figure(
         "Failed log directories that the broker reported; flat in a healthy cluster.",
-        lambda view: view.log_dir_failures,
+        lambda view: view.record.log_dir_failures,
     ),
     "kafka_broker_in_sync_replicas": figure(
         "Number of the broker's replicas that are in the ISR; all of them in a healthy cluster.",
@@ -107,6 +107,6 @@ BROKER: Table[BrokerView] = {
     "kafka_broker_isr_leaves_total": figure(
         "Times that a replica of the broker left an ISR, without removals by a reassignment; flat "
         "in a healthy cluster.",
-        lambda view: view.isr_leaves,
+        lambda view: view.record.isr_leaves,
     ),
 }

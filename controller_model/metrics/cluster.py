@@ -26,7 +26,7 @@ def _active(view: ClusterView) -> list[Sample]:
 
 
 def _cluster_info(view: ClusterView) -> list[Sample]:
-    return [((view.cluster_id,), 1)] if view.cluster_id is not None else []
+    return [((view.config.cluster_id,), 1)] if view.config.cluster_id is not None else []
 
 
 CONTROLLER: Table[ClusterView] = {
@@ -97,7 +97,7 @@ CONTROLLER: Table[ClusterView] = {
     ),
     "kafka_controller_failover_since_timestamp_seconds": figure(
         "Unix time in seconds when the current failover work, or else the last finished one, "
-        "became due; absent before the first.",
+        "began; absent before the first.",
         lambda view: seconds(view.controller.failover_since),
     ),
     "kafka_controller_last_failover_seconds": figure(
@@ -115,20 +115,19 @@ CONTROLLER: Table[ClusterView] = {
         ("kind",),
         lambda view: each_of(PendingWriteKind, view.pending_writes.counts),
     ),
-    "kafka_controller_oldest_write_due_timestamp_seconds": figure(
+    "kafka_controller_oldest_pending_write_timestamp_seconds": figure(
         "Unix time in seconds when the oldest loss of a broker was seen to which the controller "
         "has not reacted yet; absent when there is none.",
         lambda view: seconds(view.pending_writes.oldest_at),
     ),
     "kafka_controller_pending_writes_since_timestamp_seconds": figure(
-        "Unix time in seconds since when at least one write has been due without a pause; absent "
-        "when none is due or when that is not known.",
+        "Unix time in seconds since when at least one write has been pending without a pause; absent "
+        "when none is pending or when that is not known.",
         lambda view: seconds(view.pending_writes.pending_since),
     ),
     "kafka_controller_health": Samples(
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
-        "others; zombie is a zombie controller, which has pending writes and has written nothing for 45 s "
-        "plus 1 ms per partition.",
+        "others; zombie: it has pending writes and has written nothing for 45 s plus 1 ms per partition.",
         ("health",),
         lambda view: state_of(ControllerHealth, view.pending_writes.health),
     ),
@@ -140,12 +139,12 @@ CONTROLLER: Table[ClusterView] = {
     "kafka_controller_leader_elections_total": Samples(
         "Partitions that got a leader, by the kind of election, which is inferred from the znodes.",
         ("election",),
-        lambda view: each_of(LeaderElectionKind, view.leader_elections),
+        lambda view: each_of(LeaderElectionKind, view.counters.leader_elections),
     ),
     "kafka_controller_unclean_leader_elections_total": figure(
         "Leaders elected from outside the ISR, each of which may have lost records (JMX "
         "UncleanLeaderElectionsPerSec).",
-        lambda view: view.unclean_elections,
+        lambda view: view.counters.unclean_elections,
     ),
     "kafka_controller_migrating_to_kraft": figure(
         "Whether the cluster is migrating to KRaft (1) or not (0); during a migration, vacancy and "
@@ -209,8 +208,7 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.under_replicated_at_min_isr,
     ),
     "kafka_cluster_under_replicated_reassigning_partitions": figure(
-        "Number of under-replicated partitions to which a reassignment adds replicas now; absent with an "
-        "older release of the fold.",
+        "Number of under-replicated partitions to which a reassignment adds replicas now.",
         lambda view: view.counts.under_replicated_reassigning,
     ),
     "kafka_cluster_preferred_replica_imbalance": figure(
@@ -250,7 +248,7 @@ CLUSTER: Table[ClusterView] = {
         lambda view: int(view.pending.reassign_partitions),
     ),
     "kafka_cluster_pending_notifications": figure(
-        "Number of notification znodes that the controller has not taken yet; it grows while the "
+        "Number of notification znodes that the controller has not processed yet; it grows while the "
         "controller is slow or gone.",
         lambda view: view.pending.notifications,
     ),
@@ -276,11 +274,11 @@ CLUSTER: Table[ClusterView] = {
     ),
     "kafka_cluster_isr_shrinks_total": figure(
         "Replicas that left an ISR (JMX IsrShrinksPerSec); flat in a healthy cluster.",
-        lambda view: view.isr_shrinks,
+        lambda view: view.counters.isr_shrinks,
     ),
     "kafka_cluster_isr_expands_total": figure(
         "Replicas that joined an ISR (JMX IsrExpandsPerSec); flat in a healthy cluster.",
-        lambda view: view.isr_expands,
+        lambda view: view.counters.isr_expands,
     ),
 }
 """The metrics of registrations, assignments and states."""

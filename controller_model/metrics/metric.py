@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from controller_model.records.completeness import Completeness, Stage
-from controller_model.records.views import ClusterView
+from controller_model.records.views import Capability, ClusterView
 
 Sample: TypeAlias = tuple[tuple[str, ...], float]
 """The values of the labels after `cluster` (and `broker`), and the figure."""
@@ -137,11 +137,11 @@ def metrics(table: Table[V], *, of: tuple[str, ...] = ("cluster",)) -> tuple[Met
     )
 
 
-def where_readable(path: str, table: Table[ClusterView]) -> Table[ClusterView]:
-    """Return metrics that have no samples while the watcher is denied the path that they depend on."""
+def where_seen(capability: Capability, table: Table[ClusterView]) -> Table[ClusterView]:
+    """Return metrics that have no samples while what they depend on cannot be seen."""
 
     def guarded(read: Reader[ClusterView]) -> Reader[ClusterView]:
-        return lambda view: () if view.log.is_denied(path) else read(view)
+        return lambda view: read(view) if view.can_see(capability) else ()
 
     return {name: samples._replace(read=guarded(samples.read)) for name, samples in table.items()}
 

@@ -161,9 +161,6 @@ def _late(view: ClusterView, progress: ReaderProgress, now: int) -> _Found | Non
     return None
 
 
-_OF_CONTROLLER = frozenset({"/controller", "/controller_epoch"})
-
-
 def _not_proven(view: ClusterView) -> _Found | None:
     """Return why figures that follow ZooKeeper may still be wrong, and since when; None if no reason is known."""
     log = view.log
@@ -173,7 +170,7 @@ def _not_proven(view: ClusterView) -> _Found | None:
         return Status.INCOMPLETE, log.incomplete_since, Stage.FOLD
     if log.verified_at is None:
         return Status.INCOMPLETE, view.counters_since, Stage.FOLD
-    if _OF_CONTROLLER.intersection(view.unreadable):
+    if view.unreadable_controller:
         return Status.INCOMPLETE, None, Stage.FOLD
     if log.incomplete:
         return Status.INCOMPLETE, None, Stage.WATCHER

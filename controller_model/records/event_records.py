@@ -48,7 +48,7 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     event: AnyEvent
 
 
-_EACH_ITS_OWN = frozenset({"at", "position", "zxid", "partitions"})
+_EACH_ITS_OWN = frozenset({"at", "position", "source_number", "partitions"})
 """The fields in which events of one cause may differ."""
 
 _FACTS: dict[type, Callable[[AnyEvent], object]] = {
@@ -72,7 +72,7 @@ _decoder = msgspec.json.Decoder(EventRecord)
 def coalesce(events: Iterable[AnyEvent]) -> list[AnyEvent]:
     """Join events of one cause: same kind and same facts, differing only in their partitions.
 
-    The joined event keeps the first one's time and zxid and takes the last one's position, so
+    The joined event keeps the first one's time and number and takes the last one's position, so
     positions still rise. Events without partitions are never joined.
     """
     groups: dict[object, list[AnyEvent]] = {}

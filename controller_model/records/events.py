@@ -5,13 +5,11 @@ be known is "unknown". Times are milliseconds since 1970 by the watcher's clock,
 """
 
 import enum
-from typing import TypedDict
 
 import msgspec
 
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import Position, TopicPartition
-from controller_model.records.changes import ZnodeChange
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.incidents import Incident
 from controller_model.records.recommendations import Grade
@@ -71,22 +69,8 @@ class Event(
 
     at: int
     position: Position
-    zxid: int | None = None
-    """The mzxid (or read_zxid) of the change that showed it; None where there is none."""
-
-
-class Where(TypedDict):
-    """An event's own fields, as keywords."""
-
-    at: int
-    position: Position
-    zxid: int | None
-
-
-def where(change: ZnodeChange) -> Where:
-    """Return when and where a change showed an event, as keywords for its constructor."""
-    zxid = change.read_zxid if change.mzxid is None else change.mzxid
-    return {"at": change.observed_at, "position": change.position, "zxid": zxid}
+    source_number: int | None = None
+    """The source's own number of the change that showed it: in ZooKeeper its zxid. None where there is none."""
 
 
 class Baseline(Event, frozen=True, kw_only=True):
@@ -299,7 +283,7 @@ class ControllerZombie(Event, frozen=True, kw_only=True):
 
     controller: int
     epoch: int | None
-    due: dict[str, int]
+    pending: dict[str, int]
     """How many writes of each kind (pending_writes.PendingWriteKind)."""
     pending_since: int | None
     last_write_at: int | None
@@ -331,8 +315,6 @@ class RecommendationMade(Event, frozen=True, kw_only=True):
     """How many partitions an election would give back to them."""
     partitions: tuple[TopicPartition, ...]
     """Those of the first recommendations.TOPICS_LOOKED_AT topics, at most MAX_PARTITIONS."""
-    command: str
-    """Fetches all of them from the monitor, and elects them."""
 
 
 class RecommendationGraded(Event, frozen=True, kw_only=True):

@@ -125,8 +125,8 @@ class LastIncident(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions that were offline at once, minus those that were offline before the incident."""
 
 
-class IncidentsSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The summary of incidents in the cluster's view; the incidents have a view of their own."""
+class IncidentsSummary(msgspec.Struct, kw_only=True):
+    """The summary of incidents in the cluster's view; the fold's state holds this value, and changes it."""
 
     total: int = 0
     """Incidents opened in this lineage."""

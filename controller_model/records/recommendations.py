@@ -72,8 +72,6 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions of which an election would give these brokers the leadership back."""
     partitions: tuple[TopicPartition, ...]
     """The listed ones: of the first TOPICS_LOOKED_AT topics, at most MAX_PARTITIONS."""
-    command: str
-    """Fetches all of them as they are when it is run, and elects them."""
     elected_at: int | None = None
     """When the first preferred election for these brokers was seen after that; None: not yet."""
     ratios: tuple[BrokerRatio, ...] = ()
@@ -102,7 +100,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     regained_after_ms: int | None = None
     """Milliseconds from the first election to the last regained leadership."""
     elected_by: dict[str, int] = {}
-    """How many of `elections` each origin asked for (ElectionOrigin); empty in grades of earlier releases."""
+    """How many of `elections` each origin asked for (ElectionOrigin)."""
     lost_again_within_ms: int = WATCH_MS
     """For how long lost leaderships were watched, from the first election on."""
     examples_lost_again: tuple[TopicPartition, ...] = ()

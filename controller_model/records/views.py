@@ -7,8 +7,7 @@ reader swaps. Times are milliseconds since 1970. None always means "not known", 
 
 import enum
 import hashlib
-import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import msgspec
 
@@ -41,8 +40,25 @@ class Failover(enum.StrEnum):
     """The election was not seen, or ZooKeeper does not show the work (migration to KRaft)."""
 
 
-class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
-    """The controller and the counts of its elections."""
+class Capability(enum.StrEnum):
+    """What of a cluster a source can see; what depends on one that it cannot see is not known."""
+
+    CONTROLLER = "controller"
+    """Who the controller is, its epoch and its elections."""
+    TOPICS = "topics"
+    """Brokers, assignments, leaders and ISRs."""
+    TOPIC_CONFIGS = "topic_configs"
+    BROKER_CONFIGS = "broker_configs"
+    """min.insync.replicas and unclean.leader.election.enable of brokers. Kafka's own ACLs deny them to everybody
+    else (ZkData.SensitiveRootPaths), so figures count as complete without them: settings of kcm replace them."""
+    REQUESTS = "requests"
+    """What tools ask the controller for, and what waits for it."""
+    CLUSTER = "cluster"
+    """The cluster id, features, and a migration to KRaft."""
+
+
+class ControllerView(msgspec.Struct, kw_only=True):
+    """The controller and the counts of its elections: the fold's state holds this value, and changes it."""
 
     id: int = -1
     """The broker that holds /controller; -1 if none does."""
@@ -69,9 +85,9 @@ class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
     """How long the last finished failover work took."""
     stale_writes: int = 0
     migrating_to_kraft: bool = False
-    recent_elections: tuple[tuple[int, int], ...] | None = None
+    recent_elections: tuple[tuple[int, int], ...] = ()
     """The times of the elections in the last 6 h, and how many were at each; missed ones count at the
-    last time at which the controller was known. None from a fold that does not keep them."""
+    last time at which the controller was known."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,8 +109,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Both None while min.insync.replicas of some partition is not known."""
     under_replicated_at_min_isr: int | None = None
     """The part of `under_replicated` that is at min.insync.replicas; None while that is not known."""
-    under_replicated_reassigning: int | None = None
-    """The part of `under_replicated` that gets new replicas; None from a fold that does not count it."""
+    under_replicated_reassigning: int = 0
+    """The part of `under_replicated` that gets new replicas."""
     preferred_imbalance: int = 0
     """The gauge rule (JMX PreferredReplicaImbalanceCount)."""
     preferred_electable: int = 0
@@ -109,40 +125,21 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas that are assigned to brokers that are not registered now."""
 
 
-class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """What exists under /admin and the notification znodes."""
+class Pending(msgspec.Struct, kw_only=True):
+    """What tools and brokers wait for: the fold's state holds this value, and changes it."""
 
     preferred_election: bool = False
+    """A tool's request for preferred elections waits (/admin/preferred_replica_election)."""
     reassign_partitions: bool = False
+    """A tool's request for reassignments waits (/admin/reassign_partitions)."""
     notifications: int = 0
+    """Notifications of brokers that the controller has yet to process."""
     oldest_reassignment_at: int | None = None
     oldest_deletion_at: int | None = None
 
 
-_DENIED_BY_KAFKA = "/config/brokers"
-"""Kafka's own ACLs (ZkData.SensitiveRootPaths) deny it to everybody else; kcm's options replace it."""
-
-
-def missed_among(denied: Iterable[str]) -> tuple[str, ...]:
-    """Return the denied paths without which figures are not complete.
-
-    >>> missed_among(["/config/brokers", "/controller"])
-    ('/controller',)
-    """
-    return tuple(path for path in denied if not path.startswith(_DENIED_BY_KAFKA))
-
-
-def is_below(path: str, denied: Iterable[str]) -> bool:
-    """Return whether a path is one of the denied ones, or below one.
-
-    >>> is_below("/brokers/topics/t", ["/brokers/topics/t2", "/brokers"])
-    True
-    """
-    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in denied)
-
-
-class LogView(msgspec.Struct, frozen=True, kw_only=True):
-    """How complete the figures are, and what happened to the log."""
+class LogView(msgspec.Struct, kw_only=True):
+    """How complete the figures are, and what happened to the log: the fold's state holds this value, and changes it."""
 
     watcher: str = ""
     session: SessionState | None = None
@@ -162,9 +159,13 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     incomplete_since: int | None = None
     incomplete_reason: str | None = None
     denied: tuple[str, ...] = ()
+    """What the source may not read, in its own terms."""
     denied_more: int = 0
-    """How many denied znodes are below those in `denied` without being named."""
+    """How many more there are below those in `denied` without being named."""
+    hidden: tuple[Capability, ...] = ()
+    """What cannot be seen because of that, wholly or in part."""
     resync_under_way: bool = False
+    """Everything is being read again: figures mix two points in time."""
     resyncs: int = 0
     reconciliations: int = 0
     holes: int = 0
@@ -181,17 +182,47 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     errors: int = 0
     """Unexpected exceptions (bugs of kcm) that a change caused; the change is skipped and reported."""
     beats: bool = False
-    """The watcher sends beats to the views, so it is down if none arrives. False: not known."""
+    """The watcher sends beats to the views, as its newest heartbeat reports: it is down if none arrives."""
 
     @property
     def incomplete(self) -> bool:
         """Whether the figures may lack something: changes, a first proof, or denied znodes."""
         lacking = self.incomplete_since is not None or self.verified_at is None
-        return lacking or bool(missed_among(self.denied))
+        return lacking or self.is_missing_some
 
-    def is_denied(self, path: str) -> bool:
-        """Return whether the watcher may not read some znode whose path begins with this one."""
-        return any(denied.startswith(path) or denied == "/" for denied in self.denied)
+    def hides_topic(self, topic: str) -> bool:
+        """Return whether it cannot be seen if this topic exists: its path, or one above it, is denied."""
+        path = f"/brokers/topics/{topic}"
+        return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self.denied)
+
+    @property
+    def is_missing_some(self) -> bool:
+        """Whether something cannot be seen without which figures are not complete."""
+        return any(each is not Capability.BROKER_CONFIGS for each in self.hidden)
+
+
+class ClusterCounters(msgspec.Struct, kw_only=True):
+    """What has happened to partitions since counting started: the fold's state holds this value, and changes it."""
+
+    leader_elections: dict[str, int] = {}
+    """Partitions that got a leader, by the kind of election (events.LeaderElectionKind)."""
+    unclean_elections: int = 0
+    isr_shrinks: int = 0
+    isr_expands: int = 0
+
+
+class ClusterConfig(msgspec.Struct, kw_only=True):
+    """What is held of the cluster as a whole: the fold's state holds this value, and changes it."""
+
+    cluster_id: str | None = None
+    broker_min_isr: dict[str, int] = {}
+    """min.insync.replicas of /config/brokers, by id or "<default>"."""
+    broker_unclean: dict[str, bool] = {}
+    """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
+    generated_broker_ids: int = 0
+    """Broker ids that Kafka generated (broker.id.generation.enable)."""
+    kraft_controller: int | None = None
+    """The KRaft controller that /migration names during a migration; -1 before one has taken over."""
 
 
 class ResyncWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,29 +251,18 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     counts: Counts
     pending: Pending
     log: LogView
-    pending_writes: PendingWrites = PendingWrites()
+    pending_writes: PendingWrites = msgspec.field(default_factory=PendingWrites)
     """The pending writes from the controller, and its health, by the log's clock."""
-    cluster_id: str | None = None
+    counters: ClusterCounters = msgspec.field(default_factory=ClusterCounters)
+    config: ClusterConfig = msgspec.field(default_factory=ClusterConfig)
     brokers_live: tuple[int, ...] = ()
     brokers_known: tuple[int, ...] = ()
     """Every id that was ever registered or is assigned."""
-    leader_elections: dict[str, int] = {}
-    unclean_elections: int = 0
-    isr_shrinks: int = 0
-    isr_expands: int = 0
     min_isr_assumed: int | None = None
     """min.insync.replicas by a setting of the fold, for partitions where neither the topic's nor a broker's
     configuration in ZooKeeper holds it; None without the setting: it is not known."""
-    broker_min_isr: dict[str, int] = {}
-    """min.insync.replicas of /config/brokers, by id or "<default>"."""
-    broker_unclean: dict[str, bool] = {}
-    """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
-    generated_broker_ids: int = 0
-    """Broker ids that Kafka generated (broker.id.generation.enable)."""
-    kraft_controller: int | None = None
-    """The KRaft controller that /migration names during a migration; -1 before one has taken over."""
     resync_wanted: ResyncWanted | None = None
-    incidents: IncidentsSummary = IncidentsSummary()
+    incidents: IncidentsSummary = msgspec.field(default_factory=IncidentsSummary)
     rebalance: RebalanceSummary = RebalanceSummary()
     """Computed from the totals; it holds until the controller checks, or somebody elects."""
     views_from: Position = NOWHERE
@@ -254,16 +274,21 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     figures show their last good value, or nothing. At most `UNREADABLE_NAMED` of them."""
     unreadable_count: int = 0
     """How many such znodes there are."""
+    unreadable_controller: bool = False
+    """/controller or its epoch is among them."""
     views_digest: str | None = None
     """The digest over all other views of the cluster as last published (`view_digest`). A reader whose
-    views have another digest lacks some, or has older ones. None: an older release published some of them."""
+    views have another digest lacks some, or has older ones. None: nothing can be compared."""
+
+    def can_see(self, capability: Capability) -> bool:
+        """Return whether the source can see all of this; what depends on it is not known otherwise."""
+        return capability not in self.log.hidden
 
 
-class BrokerView(View, tag="broker", frozen=True, kw_only=True):
-    """A broker; every id that was ever registered or is assigned has a view."""
+class BrokerRecord(msgspec.Struct, kw_only=True):
+    """What is held of a broker's registrations: the fold's state holds this value, and changes it."""
 
-    id: int
-    live: bool
+    live: bool = False
     epoch: int | None = None
     """The broker epoch: czxid of its registration, of the last one for a dead broker."""
     since: int | None = None
@@ -275,6 +300,23 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     host: str | None = None
     port: int | None = None
     rack: str | None = None
+    endpoints: tuple[str, ...] = ()
+    """All listeners of its last registration: `listener://host:port`."""
+    features: Mapping[str, Mapping[str, int]] = {}
+    """The features that it supports: min_version and max_version of each."""
+    isr_leaves: int = 0
+    """How often it left an ISR."""
+    isr_leave_minutes: tuple[int, ...] = ()
+    """The minutes since 1970, of the last 30, in which it left one (`records.recent_leaves`)."""
+    log_dir_failures: int = 0
+    """Failed log directories that it reported."""
+
+
+class BrokerView(View, tag="broker", frozen=True, kw_only=True):
+    """A broker; every id that was ever registered or is assigned has a view."""
+
+    id: int
+    record: BrokerRecord = msgspec.field(default_factory=BrokerRecord)
     leaders: int = 0
     replicas: int = 0
     preferred: int = 0
@@ -294,22 +336,12 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     under_min_isr_if_lost: int | None = None
     """Partitions at their min.insync.replicas that have it and others in the ISR; None while
     min.insync.replicas of some is not known."""
-    isr_leaves: int = 0
-    """How often it left an ISR."""
-    isr_leave_minutes: tuple[int, ...] | None = None
-    """The minutes since 1970, of the last 30, in which it left one; None: the fold does not report them."""
     inferred_state: str | None = None
-    """The state that it is most likely in, by Kafka's name (broker_inference.BrokerState); None for
+    """The state that it is most likely in, by Kafka's name (kafka.states.BrokerState); None for
     an id that is assigned and was never registered."""
     coordinated: dict[str, int] = {}
     """Partitions of __consumer_offsets ("group") and __transaction_state ("transaction") that it
     leads: it coordinates what is kept in them."""
-    log_dir_failures: int = 0
-    """Failed log directories that it reported."""
-    endpoints: tuple[str, ...] = ()
-    """All listeners of its last registration: `listener://host:port`."""
-    features: dict[str, dict[str, int]] = {}
-    """The features that it supports: min_version and max_version of each."""
     more_if_lost: bool = False
     """More may break than the two counts show: the controller has yet to write leaders or to remove gone
     members from ISRs, brokers differ in min.insync.replicas, it is not known, or some znodes are denied."""
@@ -320,7 +352,7 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
 
         What is known to break makes it False at once; it is True only if nothing more may break.
         """
-        if not self.live:
+        if not self.record.live:
             return None
         if self.offline_if_lost or self.under_min_isr_if_lost:
             return False
@@ -360,8 +392,8 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     leader_recovery_state: tuple[int | None, ...] = ()
     unreadable: tuple[int, ...] = ()
     """Partitions whose newest state cannot be read; their last good one is shown, or none."""
-    unreadable_znodes: tuple[str, ...] = ()
-    """The topic's own znodes (assignment, configuration) whose newest value cannot be read."""
+    unreadable_parts: tuple[str, ...] = ()
+    """What of the topic itself (assignment, configuration) cannot be read in its newest value, in the source's terms."""
 
     @property
     def is_even(self) -> bool:
@@ -416,9 +448,9 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
     if it is behind. None: not known."""
     sent_at: int
     """When it was sent, by the watcher's clock: only compared with other clocks, no age is computed from it."""
-    sent_steady: int | None = None
+    sent_steady: int
     """The same by a monotonic clock of the watcher. Between two beats of one watcher it shows how much
-    longer the second one travelled. None: a release that did not send it."""
+    longer the second one travelled."""
 
     @property
     def position(self) -> Position:
@@ -436,7 +468,7 @@ _decoder: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(AnyView)
 def view_key(view: FoldView | WatcherBeat) -> str:
     """Return the key of a view: `cluster/kind/id`.
 
-    >>> view_key(BrokerView(v=1, cluster="prod", as_of=AsOf("l", 1, 1), id=3, live=True))
+    >>> view_key(BrokerView(v=1, cluster="prod", as_of=AsOf("l", 1, 1), id=3))
     'prod/broker/3'
     """
     if isinstance(view, ClusterView):
@@ -467,17 +499,9 @@ def topic_key(cluster: str, topic: str, chunk: int) -> str:
     return f"{cluster}/topic/{topic}/{chunk}"
 
 
-_NOT_KNOWN = re.compile(
-    rb'"(?:under_min_isr|(?:under_replicated_)?at_min_isr|min_isr_blocks|min_isr_assumed|under_min_isr_if_lost)":null,'
-)
-"""Fields for which readers of older releases accept no null, because they were always known; these readers
-have a default. In a text the quotation marks are escaped, so no text can match."""
-
-
 def encode_view(view: AnyView) -> bytes:
     """Return a view as JSON."""
-    value = _encoder.encode(view)
-    return _NOT_KNOWN.sub(b"", value) if isinstance(view, ClusterView | BrokerView) else value
+    return _encoder.encode(view)
 
 
 _BLAKE2B_64 = hashlib.blake2b(digest_size=8)
@@ -490,7 +514,7 @@ def view_digest(value: bytes, as_of: AsOf) -> int:
     and its batches end at other positions of the log.
 
     >>> places = [AsOf("l", 1, seq) for seq in (1, 2)]
-    >>> views = [BrokerView(v=1, cluster="c", as_of=place, id=3, live=True) for place in places]
+    >>> views = [BrokerView(v=1, cluster="c", as_of=place, id=3) for place in places]
     >>> len({view_digest(encode_view(view), view.as_of) for view in views})
     1
     """

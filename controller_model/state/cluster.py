@@ -17,6 +17,7 @@ from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.kafka.ids import new_tuple
 from controller_model.state.contribution import NO_MIN_ISR, CountedState
 from controller_model.state.control_plane import ControlPlane
+from controller_model.state.source import Source
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
 _MAX_MOVES = 4096
@@ -70,9 +71,11 @@ class MemoryTopicStore:
 class ClusterState:
     """A cluster while changes are applied: the control plane, and the topics that they touch."""
 
-    def __init__(self, control: ControlPlane, topics: TopicStore) -> None:
+    def __init__(self, control: ControlPlane, topics: TopicStore, source: Source) -> None:
         self.control = control
         self.topics = topics
+        self.source = source
+        source.adopt(control)
         self.changed: dict[str, set[int] | None] = {}
         """Topics that changed since the last projection. The value holds the partitions whose state alone changed;
         None if more changed."""
@@ -93,12 +96,12 @@ class ClusterState:
         if not _is_counted_alike(old, new):
             self._count_topic(old, -1)
             self._count_topic(new, 1)
-        control.topics += (new.stat is not None) - (old.stat is not None)
+        control.topics += new.exists - old.exists
         if new.reassigning_since is None:
             control.reassigning.pop(name, None)
         else:
             control.reassigning[name] = new.reassigning_since
-        self._keep(new)
+        self._store(new)
 
     def put_partition(self, name: str, partition: int, new: PartitionRecord | None) -> None:
         """Replace a partition by a new value, or remove it if that is None."""
@@ -111,7 +114,7 @@ class ClusterState:
             partitions[partition] = new
         self._move_partition(topic, partition, old, new)
         is_state_alone = old is not None and new is not None and old.replicas == new.replicas
-        self._keep(topic, partition if is_state_alone else None)
+        self._store(topic, partition if is_state_alone else None)
 
     def set_deleting(self, name: str, since: int | None) -> None:
         """Set since when a topic's deletion has been requested; None: it is not."""
@@ -141,12 +144,12 @@ class ClusterState:
     def _move_published(self, topic: TopicState, digests: tuple[int, ...]) -> None:
         self.control.published.topics ^= reduce(xor, (*topic.view_digests, *digests), 0)
 
-    def _keep(self, topic: TopicState, partition: int | None = None) -> None:
+    def _store(self, topic: TopicState, partition: int | None = None) -> None:
         name = topic.name
         self.mark_changed(name, partition)
         if name in COORDINATOR_OF:
             self._count_coordinators(topic)
-        if not topic.partitions and topic.stat is None and topic.config_stat is None:
+        if not (topic.partitions or topic.exists or topic.is_configured):
             self.topics.remove(name)
             self._move_published(topic, ())
             self.control.reassigning.pop(name, None)

@@ -6,18 +6,19 @@ that a fold can stop anywhere, be packed, and resume as if it had not stopped.
 
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from controller_model.kafka.min_isr import min_isr_of
 from controller_model.records.election_requests import ElectionOrigin
-from controller_model.state.broker_record import BrokerRecord
+from controller_model.records.views import ClusterConfig, ClusterCounters, Pending
 from controller_model.state.contribution import Contribution, CountedState
 from controller_model.state.controller_state import ControllerState
+from controller_model.state.held_broker import HeldBroker
 from controller_model.state.incident_state import IncidentState
 from controller_model.state.log_state import LogState
 from controller_model.state.recommendation_state import RecommendationState
-from controller_model.state.znode_stat import ZnodeStat
 
 
 class Assumed(msgspec.Struct, frozen=True, array_like=True):
@@ -28,27 +29,6 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
     leader_imbalance_per_broker_percentage: int = 10
     auto_leader_rebalance: bool = True
     """auto.leader.rebalance.enable."""
-
-
-class PendingWriteState(msgspec.Struct, array_like=True):
-    """What is due from the controller, as of the last heartbeat."""
-
-    at: int | None = None
-    """The last heartbeat; after a longer gap than usual it is not known what happened in the gap."""
-    known_since: int | None = None
-    pending_since: int | None = None
-    last_write_at: int | None = None
-    holder: int | None = None
-    """czxid of the /controller to which these values apply; a new controller starts new ones."""
-    written: bool = False
-    """A state was written under the current epoch since the last heartbeat."""
-    leaderless_zxid: int = 0
-    """The largest mzxid of a state that was written without a leader."""
-    reassignments: int = 0
-    """Reassignments that the controller can complete."""
-    counts: dict[str, int] = {}
-    zombie_reported: bool = False
-    """It has been reported that this controller is a zombie."""
 
 
 class AskedElection(msgspec.Struct, array_like=True, frozen=True):
@@ -81,7 +61,11 @@ class PublishedViews(msgspec.Struct, array_like=True):
 
 
 class ControlPlane(msgspec.Struct, array_like=True, dict=True):
-    """Everything of a cluster except its topics; one value in the fold's state."""
+    """Everything of a cluster except its topics; one value in the fold's state.
+
+    `touched`, `moves` and the live brokers are indexes of what is held: they are made when they are first
+    read, live as long as the object, and are not packed.
+    """
 
     cluster: str
     assumed: Assumed
@@ -90,36 +74,27 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     """The fold's clock: the largest observed_at in the log, corrected where clocks went back."""
     log: LogState = msgspec.field(default_factory=LogState)
     controller: ControllerState = msgspec.field(default_factory=ControllerState)
-    brokers: dict[int, BrokerRecord] = {}
-    stats: dict[str, ZnodeStat] = {}
-    """The stat of every znode that belongs to no topic, by path."""
+    brokers: dict[int, HeldBroker] = {}
     deleting: dict[str, int] = {}
-    """Topics under /admin/delete_topics, and since when they are there."""
+    """Topics whose deletion is requested, and since when."""
     reassigning: dict[str, int] = {}
     """Topics with adding or removing replicas, and since when they have them."""
-    broker_min_isr: dict[str, int] = {}
-    """min.insync.replicas of /config/brokers, by id or "<default>"."""
-    cluster_id: str | None = None
+    config: ClusterConfig = msgspec.field(default_factory=ClusterConfig)
+    counters: ClusterCounters = msgspec.field(default_factory=ClusterCounters)
+    pending: Pending = msgspec.field(default_factory=Pending)
     counted: Contribution = msgspec.field(default_factory=Contribution)
     """The sum over all topics without what `moves` holds: read `totals`, never this."""
     topics: int = 0
-    leader_elections: dict[str, int] = {}
-    unclean_elections: int = 0
-    isr_shrinks: int = 0
-    isr_expands: int = 0
     pending_tombstones: dict[str, int] = {}
     """Keys of views that were deleted, and when: later a null lets compaction remove them."""
-    pending_writes: PendingWriteState = msgspec.field(default_factory=PendingWriteState)
-    broker_unclean: dict[str, bool] = {}
-    """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
     coordinators: dict[str, dict[int, int]] = {}
     """For each topic whose leaders are coordinators: how many partitions each broker leads."""
-    kraft_controller: int | None = None
-    """The KRaft controller that /migration names; None if it names none."""
     incidents: IncidentState = msgspec.field(default_factory=IncidentState)
     recommendations: RecommendationState = msgspec.field(default_factory=RecommendationState)
     published: PublishedViews = msgspec.field(default_factory=PublishedViews)
     elections: ElectionState = msgspec.field(default_factory=ElectionState)
+    source: Any = None
+    """The source's own state: only the source reads it (`Source.adopt`)."""
 
     @cached_property
     def touched(self) -> set[int]:
@@ -128,7 +103,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
 
     @cached_property
     def _live(self) -> set[int]:
-        return {broker for broker, record in self.brokers.items() if record.live}
+        return {broker for broker, held in self.brokers.items() if held.record.live}
 
     @cached_property
     def moves(self) -> dict[CountedState, int]:
@@ -161,11 +136,11 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
         if state.leader is not None and state.leader >= 0:
             self.touched.add(state.leader)
 
-    def put_broker(self, broker: int, record: BrokerRecord) -> None:
-        """Replace what is held of a broker."""
-        self.brokers[broker] = record
+    def put_broker(self, broker: int, held: HeldBroker) -> None:
+        """Store what is held of a broker, new or changed."""
+        self.brokers[broker] = held
         self.touched.add(broker)
-        if record.live:
+        if held.record.live:
             self._live.add(broker)
         else:
             self._live.discard(broker)
@@ -179,4 +154,6 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
 
         Returns None if it is not known.
         """
-        return min_isr_of(topic, leader, self.broker_min_isr, self.assumed.min_insync_replicas)
+        return min_isr_of(
+            topic, leader, self.config.broker_min_isr, self.assumed.min_insync_replicas
+        )

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
 from controller_model.kafka.ids import NO_LEADER
 from controller_model.kafka.min_isr import effective_min_isr, min_isr_blocks
 from controller_model.records.views import Counts
@@ -19,8 +20,6 @@ from controller_model.state.control_plane import ControlPlane
 SKEW_DIGITS = 3
 """Digits of a leader skew: a new topic changes every broker's share, and must not change every broker's
 view in a large cluster."""
-
-_NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
 
 
 def pending_leader_writes(control: ControlPlane) -> int:
@@ -130,9 +129,16 @@ def blocked(control: ControlPlane, brokers: Iterable[int]) -> dict[str, int]:
     return found
 
 
-def notifications(control: ControlPlane) -> int:
-    """Return how many ISR and log directory notifications the controller has yet to process."""
-    return sum(path.startswith(_NOTIFICATIONS) for path in control.stats)
+def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:
+    """Return how many partitions a broker coordinates, for groups and for transactions.
+
+    An internal topic that does not exist (yet) has no entry, because nobody coordinates it.
+    """
+    counts: dict[Coordinator, int] = {
+        COORDINATOR_OF[topic]: leaders.get(broker, 0)
+        for topic, leaders in control.coordinators.items()
+    }
+    return {kind.value: count for kind, count in sorted(counts.items())}
 
 
 def known_brokers(control: ControlPlane) -> set[int]:

@@ -2,19 +2,17 @@
 
 import msgspec
 
-from controller_model.records.incidents import Incident
+from controller_model.records.incidents import Incident, IncidentsSummary
 
 
 class IncidentState(msgspec.Struct, array_like=True):
     """The open incident, the closed ones, and what is needed to continue them."""
 
-    total: int = 0
+    summary: IncidentsSummary = msgspec.field(default_factory=IncidentsSummary)
+    """As the cluster's view shows it."""
     open: Incident | None = None
     closed: list[bytes] = []
     """The last INCIDENTS_KEPT as JSON, newest last: they are decoded only when they are reported."""
-    last_started_at: int | None = None
-    last_closed_at: int | None = None
-    total_ms: int = 0
     offline_before: int = 0
     under_replicated_before: int = 0
     vacant_before: bool = False
@@ -57,9 +55,9 @@ class HealthSample(msgspec.Struct, frozen=True):
     is_zombie: bool
     live: tuple[int, ...]
     unsure_since: int | None
-    """Since when ZooKeeper is not seen or changes are known to be missing; None: neither."""
+    """Since when the source is not seen or changes are known to be missing; None: neither."""
 
     @property
     def is_sure(self) -> bool:
-        """Whether the figures are what ZooKeeper holds, as far as is known."""
+        """Whether the figures are what the source holds, as far as is known."""
         return self.unsure_since is None

@@ -1,15 +1,16 @@
 """What the fold's state holds of a topic and its partitions: one packed value for each topic.
 
 The rule: these are frozen values. Only `ClusterState` replaces one by another, so that the totals
-are always the sum of what is held.
+are always the sum of what is held. It changes the table of a topic's partitions in place, because a copy
+of a wide one would cost more than the change.
 """
 
 from collections.abc import Mapping
 
 import msgspec
 
+from controller_model.facts.origin import Origin
 from controller_model.kafka.cluster_facts import PartitionFacts
-from controller_model.state.znode_stat import ZnodeStat
 
 
 class PartitionRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -18,12 +19,21 @@ class PartitionRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
     replicas: tuple[int, ...] | None = None
     """None: there is a state without an assignment (the topic is being created or deleted)."""
     leader: int | None = None
-    """None: no state znode."""
+    """None: it has no state."""
     isr: tuple[int, ...] = ()
     leader_epoch: int = 0
     controller_epoch: int = 0
     leader_recovery_state: int = 0
-    stat: ZnodeStat | None = None
+    partition_epoch: int | None = None
+    """The version of this state (zkVersion); None if it is not known."""
+    unreadable: bool = False
+    """The newest state cannot be read: the last good one is kept, if there was one."""
+    origin: Origin | None = None
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether it has a state, or its source holds one for it."""
+        return self.leader is not None or self.origin is not None
 
 
 class TopicState(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -36,13 +46,21 @@ class TopicState(msgspec.Struct, array_like=True, gc=False, frozen=True):
     topic_id: str | None = None
     min_isr: int | None = None
     reassigning_since: int | None = None
-    stat: ZnodeStat | None = None
-    """None: the topic's znode does not exist (yet, or any more)."""
-    config_stat: ZnodeStat | None = None
+    exists: bool = False
+    """False: it does not exist (yet, or any more), although something of it is held."""
+    origin: Origin | None = None
+    config_origin: Origin | None = None
+    unreadable: tuple[str, ...] = ()
+    """What of the topic itself cannot be read in its newest value, in the source's terms."""
     unclean: bool | None = None
     """unclean.leader.election.enable of the topic's own configuration; None if it is not set there."""
     view_digests: tuple[int, ...] = ()
     """The digests (`view_digest`) of its views as last published, one for each."""
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether it has a configuration of its own, or its source holds one for it."""
+        return (self.config_origin, self.min_isr, self.unclean) != (None, None, None)
 
     def facts(
         self, partition: int, record: PartitionRecord, *, deleting: bool = False

@@ -14,25 +14,25 @@ from controller_model.records.election_requests import ElectionOrigin, ElectionR
 from controller_model.state.control_plane import AskedElection, ControlPlane
 
 MAX_HELD_MS = 600_000
-"""How long a request is held at most, whatever it says, and while its znode exists under /admin."""
+"""How long a request is held at most, whatever it says, and while a tool's own request waits."""
 
 MAX_ASKED = 10_000
 """Partitions that are held. If a request would exceed this, all earlier ones are dropped: somebody who writes
 requests without end cannot keep the newest one out."""
 
 
-def take_request(control: ControlPlane, request: ElectionRequest) -> None:
-    """Hold a request of the log's. The log's clock may be late by a heartbeat at its position."""
-    _hold(control, ElectionOrigin.KCM, request.partitions, min(request.holds_ms, MAX_HELD_MS))
+def store_request(control: ControlPlane, request: ElectionRequest) -> None:
+    """Store a request of the log's. The log's clock may be late by a heartbeat at its position."""
+    _store(control, ElectionOrigin.KCM, request.partitions, min(request.holds_ms, MAX_HELD_MS))
 
 
-def take_znode(control: ControlPlane, partitions: Sequence[tuple[str, int]]) -> None:
-    """Hold the request under /admin/preferred_replica_election."""
-    _hold(control, ElectionOrigin.ZNODE, partitions, MAX_HELD_MS)
+def store_tool_request(control: ControlPlane, partitions: Sequence[tuple[str, int]]) -> None:
+    """Store a request that a tool made of the controller itself."""
+    _store(control, ElectionOrigin.ZNODE, partitions, MAX_HELD_MS)
 
 
-def end_znode(control: ControlPlane) -> None:
-    """Let that request expire soon: the controller is done, but its writes may be read after the znode's deletion."""
+def expire_tool_request(control: ControlPlane) -> None:
+    """Let that request expire soon: the controller is done, but its writes may be read later."""
     until = control.now + LATE_MS
     for partitions in control.elections.asked.values():
         for partition, asked in partitions.items():
@@ -51,7 +51,7 @@ def origin_of(
     return asked.by if asked is not None and at <= asked.until else None
 
 
-def let_go(control: ControlPlane) -> None:
+def release_expired(control: ControlPlane) -> None:
     """Drop requests held for too long: with each heartbeat, because the state is written with each batch."""
     elections, now = control.elections, control.now
     if elections.asked:
@@ -62,7 +62,7 @@ def let_go(control: ControlPlane) -> None:
         elections.asked = {topic: partitions for topic, partitions in left.items() if partitions}
 
 
-def _hold(
+def _store(
     control: ControlPlane,
     by: ElectionOrigin,
     partitions: Iterable[tuple[str, int]],
@@ -70,7 +70,7 @@ def _hold(
 ) -> None:
     if not control.log.baseline:
         return  # elections are not reported before the baseline
-    let_go(control)
+    release_expired(control)
     taken = tuple(partitions)[:MAX_ASKED]
     elections = control.elections
     if sum(map(len, elections.asked.values())) + len(taken) > MAX_ASKED:

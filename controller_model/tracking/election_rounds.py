@@ -18,7 +18,9 @@ PAUSE_MS = 5_000
 """Writes of one check are not further apart; elections that are closer may belong together."""
 
 
-def take(recommendations: RecommendationState, event: LeadersElected, *, is_watched: bool) -> None:
+def count_elections(
+    recommendations: RecommendationState, event: LeadersElected, *, is_watched: bool
+) -> None:
     """Count preferred elections; `is_watched`: for a broker of the current recommendation."""
     memory = recommendations.brokers.get(event.to_broker)
     above = memory is not None and memory.mendable_since is not None
@@ -40,7 +42,7 @@ def take(recommendations: RecommendationState, event: LeadersElected, *, is_watc
     found.last_at = event.at
 
 
-def settle(control: ControlPlane, now: int, *, all_of_them: bool = False) -> None:
+def judge_rounds(control: ControlPlane, now: int, *, all_of_them: bool = False) -> None:
     """Judge the rounds that are over, or all of them, by what their brokers could still get back."""
     recommendations = control.recommendations
     for broker, found in list(recommendations.rounds.items()):

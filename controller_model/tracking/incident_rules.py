@@ -75,7 +75,7 @@ def _controller_elected(
     incidents: IncidentState, incident: Incident, event: ControllerElected
 ) -> bool:
     if event.from_broker != NO_CONTROLLER:
-        _hold(incident, event.from_broker)
+        _begin_controllers(incident, event.from_broker)
     incident.controllers += (event.to_broker,)
     incident.controllers = incident.controllers[-CONTROLLERS_KEPT:]
     incident.controller_elections += 1 + event.missed_elections
@@ -86,7 +86,7 @@ def _controller_elected(
     return True
 
 
-def _hold(incident: Incident, broker: int) -> None:
+def _begin_controllers(incident: Incident, broker: int) -> None:
     if not incident.controllers:
         incident.controllers = (broker,)
 
@@ -134,7 +134,7 @@ def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> 
         case PartitionsOnline():
             _move_offline(incident, -len(event.partitions))
         case ControllerVacated():
-            _hold(incident, event.from_broker)
+            _begin_controllers(incident, event.from_broker)
         case LogDirFailed():
             incident.log_dir_failures += 1
         case ControllerZombie():

@@ -26,7 +26,6 @@ from controller_model.records.events import (
     Incomplete,
     Verified,
 )
-from controller_model.records.filled import filled
 from controller_model.records.incidents import (
     INCIDENTS_KEPT,
     LONGEST_MS,
@@ -34,7 +33,6 @@ from controller_model.records.incidents import (
     STANDING_MS,
     Incident,
     IncidentEnd,
-    IncidentsSummary,
     LastIncident,
 )
 from controller_model.state import figures
@@ -43,7 +41,7 @@ from controller_model.state.control_plane import ControlPlane
 from controller_model.state.incident_state import HealthSample, IncidentState
 from controller_model.tracking.incident_rules import RULES, Rule, opens
 
-_TURNS = frozenset({ControllerElected, ControllerVacated, Incomplete, Divergent, Verified})
+_OF_STATE = frozenset({ControllerElected, ControllerVacated, Incomplete, Divergent, Verified})
 """Events that change the state whether or not an incident is open."""
 
 _encoder = msgspec.json.Encoder()
@@ -56,7 +54,7 @@ def take_sample(state: ClusterState) -> HealthSample | None:
     log = control.log
     if not log.baseline:
         return None
-    if log.resync is not None:
+    if log.view.resync_under_way:
         incidents = control.incidents
         if control.now - incidents.watched_at <= LATE_MS:
             incidents.watched_at = control.now
@@ -67,11 +65,11 @@ def take_sample(state: ClusterState) -> HealthSample | None:
 def _sample(control: ControlPlane) -> HealthSample:
     counts = figures.counts(control)
     controller = control.controller
-    is_vacant = controller.id == NO_CONTROLLER
+    is_vacant, vacant_since = controller.view.id == NO_CONTROLLER, controller.view.vacant_since
     least_ms = most_ms = 0
-    if is_vacant and controller.vacant_since is not None:
+    if is_vacant and vacant_since is not None:
         held_until = controller.held_until
-        least_ms = max(0, control.now - controller.vacant_since)
+        least_ms = max(0, control.now - vacant_since)
         most_ms = least_ms if held_until is None else max(least_ms, control.now - held_until)
     return HealthSample(
         at=control.now,
@@ -80,14 +78,14 @@ def _sample(control: ControlPlane) -> HealthSample:
         is_vacant=is_vacant,
         vacancy_min_ms=least_ms,
         vacancy_max_ms=most_ms,
-        is_zombie=control.pending_writes.zombie_reported,
+        is_zombie=controller.is_zombie,
         live=tuple(sorted(control.live_brokers())),
         unsure_since=_unsure_since(control),
     )
 
 
 def _unsure_since(control: ControlPlane) -> int | None:
-    log = control.log
+    log = control.log.view
     out_of_sight = None
     if log.session not in {None, SessionState.CONNECTED}:
         out_of_sight = control.now if log.session_since is None else log.session_since
@@ -109,35 +107,21 @@ def track(
             incident = incidents.open
             if incident is None and opens(incidents, event):
                 incident = incidents.open = _begin(incidents, event)
-                number, opened_by = incident.number, incident.opened_by
-                opened = filled(IncidentOpened, event, number=number, opened_by=opened_by)
+                opened = IncidentOpened(
+                    at=event.at,
+                    position=event.position,
+                    source_number=event.source_number,
+                    number=incident.number,
+                    opened_by=incident.opened_by,
+                )
                 reported.append(opened)
             if incident is not None:
                 _add(incidents, incident, rule, event)
-        if kind in _TURNS:
-            _turn(incidents, event)
+        if kind in _OF_STATE:
+            _apply_event(incidents, event)
     if sample is not None:
-        reported += _take_in(state.control, sample)
+        reported += _handle_sample(state.control, sample)
     return reported
-
-
-def summary(control: ControlPlane) -> IncidentsSummary:
-    """Return the summary of incidents for the cluster's view."""
-    incidents = control.incidents
-    incident = incidents.open
-    last = _decoder.decode(incidents.closed[-1]) if incidents.closed else None
-    latest = incident or last
-    return filled(
-        IncidentsSummary,
-        incidents,
-        open=incident.number if incident else None,
-        open_since=incident.started_at if incident else None,
-        opened_by=incident.opened_by if incident else None,
-        last_abnormal_at=latest.last_abnormal_at if latest else None,
-        last_closed=filled(LastIncident, last, brokers_lost=len(last.brokers_lost))
-        if last
-        else None,
-    )
 
 
 def newest(control: ControlPlane) -> tuple[Incident, ...]:
@@ -148,7 +132,7 @@ def newest(control: ControlPlane) -> tuple[Incident, ...]:
         return tuple(closed)
     # The stored incident changes only at samples; what is shown is as recent as the view.
     shown = msgspec.structs.replace(incidents.open)
-    if control.log.resync is None:
+    if not control.log.view.resync_under_way:
         _note(incidents, shown, _sample(control))
     else:
         shown.unsure_since = _unsure_since(control)
@@ -159,13 +143,18 @@ def newest(control: ControlPlane) -> tuple[Incident, ...]:
 def _add(incidents: IncidentState, incident: Incident, rule: Rule, event: AnyEvent) -> None:
     incidents.revision += 1
     if rule(incidents, incident, event):
-        incident.last_abnormal_at = max(incident.last_abnormal_at, event.at)
+        _mark_abnormal(incidents, incident, event.at)
         # A watcher's clock may be set back; the fold's time is at least that of the last sample.
         incidents.moved_at = max(incidents.moved_at, event.at, incidents.sampled_at)
         incidents.abnormal_at = max(incidents.abnormal_at, incidents.moved_at)
 
 
-def _turn(incidents: IncidentState, event: AnyEvent) -> None:
+def _mark_abnormal(incidents: IncidentState, incident: Incident, at: int) -> None:
+    incident.last_abnormal_at = max(incident.last_abnormal_at, at)
+    incidents.summary.last_abnormal_at = incident.last_abnormal_at
+
+
+def _apply_event(incidents: IncidentState, event: AnyEvent) -> None:
     """Apply an event that changes the state whether or not an incident is open."""
     match event:
         case ControllerElected() | ControllerVacated():
@@ -179,15 +168,18 @@ def _turn(incidents: IncidentState, event: AnyEvent) -> None:
 
 
 def _begin(incidents: IncidentState, event: AnyEvent) -> Incident:
-    incidents.total += 1
-    incidents.last_started_at = event.at
+    summary = incidents.summary
+    summary.total += 1
+    summary.open = summary.total
+    summary.open_since = summary.last_started_at = summary.last_abnormal_at = event.at
+    summary.opened_by = type(event).__name__
     incidents.began_at = max(event.at, incidents.sampled_at)
     incidents.moved_at = incidents.abnormal_at = incidents.began_at
     return Incident(
-        number=incidents.total,
+        number=summary.total,
         started_at=event.at,
         last_abnormal_at=event.at,
-        opened_by=type(event).__name__,
+        opened_by=summary.opened_by,
         complete=not incidents.is_unsure,
         offline_before=incidents.offline_before,
         offline_peak=incidents.offline_before,
@@ -198,7 +190,7 @@ def _begin(incidents: IncidentState, event: AnyEvent) -> Incident:
     )
 
 
-def _take_in(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
+def _handle_sample(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
     incidents = control.incidents
     unwatched = incidents.watched_at > 0 and seen.at - incidents.watched_at > LATE_MS
     incidents.sampled_at = incidents.watched_at = seen.at
@@ -220,7 +212,7 @@ def _take_in(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
     incidents.vacancy_min_ms += least_ms
     incidents.vacancy_max_ms += most_ms
     if incident.still:
-        incident.last_abnormal_at = max(incident.last_abnormal_at, seen.at)
+        _mark_abnormal(incidents, incident, seen.at)
         incidents.abnormal_at = seen.at
     end = _end(incidents, incident, seen)
     return [] if end is None else [_close(control, incident, seen, end)]
@@ -298,8 +290,21 @@ def _close(
     incidents.open = None
     incidents.closed.append(_encoder.encode(incident))
     del incidents.closed[:-INCIDENTS_KEPT]
-    incidents.last_closed_at = seen.at
-    incidents.total_ms += incident.lasted_ms
+    summary = incidents.summary
+    summary.open = summary.open_since = summary.opened_by = None
+    summary.last_closed_at = seen.at
+    summary.total_ms += incident.lasted_ms
+    summary.last_closed = LastIncident(
+        number=incident.number,
+        opened_by=incident.opened_by,
+        end=end,
+        last_abnormal_at=incident.last_abnormal_at,
+        lasted_ms=incident.lasted_ms,
+        brokers_lost=len(incident.brokers_lost),
+        controller_elections=incident.controller_elections,
+        leaders_moved=incident.leaders_moved,
+        offline=incident.offline,
+    )
     _remember(incidents, seen)
     _remember_vacancy(incidents, seen)
     return IncidentClosed(at=seen.at, position=control.log.position, incident=incident)

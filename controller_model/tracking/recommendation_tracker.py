@@ -7,12 +7,10 @@ threshold it is repeated only REPEAT_MS after its grade.
 """
 
 import itertools
-import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from controller_model.insight.rebalance import ELECTION_FILE, election_command
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from controller_model.records.events import (
     AnyEvent,
@@ -23,7 +21,6 @@ from controller_model.records.events import (
     RecommendationMade,
     TopicDeleted,
 )
-from controller_model.records.filled import filled
 from controller_model.records.recommendations import (
     CLEAR_MS,
     GRADES_KEPT,
@@ -60,14 +57,14 @@ def track(
     if (standing := recommendations.standing) is not None:
         for event in events:
             if isinstance(event, LeadersElected):
-                _take_election(recommendations, standing.brokers, event)
+                _handle_election(recommendations, standing.brokers, event)
             elif isinstance(event, PartitionsOffline):
-                _take_move(recommendations, event.partitions, NO_LEADER, event.at)
+                _handle_move(recommendations, event.partitions, NO_LEADER, event.at)
             elif isinstance(event, TopicDeleted):
                 recommendations.gone += len(recommendations.watched.pop(event.topic, ()))
     if sample is None or not sample.is_sure:
         return []
-    return _take_in(state, sample)
+    return _handle_sample(state, sample)
 
 
 def summary(control: ControlPlane) -> RebalanceSummary:
@@ -103,20 +100,20 @@ def newest_grades(recommendations: RecommendationState) -> tuple[Grade, ...]:
     return tuple(_decoder.decode(data) for data in reversed(recommendations.grades))
 
 
-def _take_election(
+def _handle_election(
     recommendations: RecommendationState, brokers: Collection[int], event: LeadersElected
 ) -> None:
     if event.election is LeaderElectionKind.PREFERRED:
         is_watched = event.to_broker in brokers
-        election_rounds.take(recommendations, event, is_watched=is_watched)
+        election_rounds.count_elections(recommendations, event, is_watched=is_watched)
         if is_watched:
             recommendations.elections += len(event.partitions)
             recommendations.elected_at = recommendations.elected_at or event.at
             recommendations.revision += 1
-    _take_move(recommendations, event.partitions, event.to_broker, event.at)
+    _handle_move(recommendations, event.partitions, event.to_broker, event.at)
 
 
-def _take_move(
+def _handle_move(
     recommendations: RecommendationState, partitions: Iterable[TopicPartition], leader: int, at: int
 ) -> None:
     for topic, partition in partitions:
@@ -129,14 +126,14 @@ def _take_move(
             watched.lost_at = watched.lost_at or at
 
 
-def _take_in(state: ClusterState, seen: HealthSample) -> list[AnyEvent]:
+def _handle_sample(state: ClusterState, seen: HealthSample) -> list[AnyEvent]:
     control = state.control
     recommendations = control.recommendations
     now = seen.at
     mendable = figures.electable(control, figures.exceeding(control))
     if not mendable and not recommendations.brokers and recommendations.standing is None:
         return []  # the usual case costs nothing
-    election_rounds.settle(control, now)
+    election_rounds.judge_rounds(control, now)
     _remember(recommendations, mendable, now)
     events: list[AnyEvent] = []
     due = _due(recommendations, mendable, now)
@@ -209,14 +206,21 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
         threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
         partition_count=sum(mendable.values()),
         partitions=tuple(partition for partition, _ in found),
-        command=_command(control, brokers, sum(mendable.values())),
         ratios=tuple(
             BrokerRatio(broker=broker, before=figures.imbalance_ratio(control, broker))
             for broker in brokers
         ),
     )
     recommendations.revision += 1
-    return filled(RecommendationMade, made, at=now, position=control.log.position, zxid=None)
+    return RecommendationMade(
+        at=now,
+        position=control.log.position,
+        number=made.number,
+        brokers=made.brokers,
+        threshold_percentage=made.threshold_percentage,
+        partition_count=made.partition_count,
+        partitions=made.partitions,
+    )
 
 
 def _electable(
@@ -225,7 +229,7 @@ def _electable(
     """Yield the partitions that an election gives back to these live brokers, and to which of them."""
     for name in sorted(state.topics.names())[:TOPICS_LOOKED_AT]:
         topic = state.topic(name)
-        if topic.stat is None or name in state.control.deleting:
+        if not topic.exists or name in state.control.deleting:
             continue
         for partition, record in sorted(topic.partitions.items()):
             preferred = record.replicas[0] if record.replicas else None
@@ -234,31 +238,11 @@ def _electable(
                 yield TopicPartition(name, partition), preferred
 
 
-def _command(control: ControlPlane, brokers: Sequence[int], count: int) -> str:
-    """Return the whole command to type: when run, it asks which partitions can be elected then.
-
-    More partitions than one file holds are for `kcm elect`, which runs them in chunks once it is confirmed.
-    """
-    only = f" --broker {brokers[0]}" if len(brokers) == 1 else ""
-    cluster = shlex.quote(control.cluster)
-    servers = (
-        f"{record.host}:{record.port}"
-        for _, record in sorted(control.brokers.items())
-        if record.live and record.host and record.port
-    )
-    server = next(servers, None)
-    if count > MAX_PARTITIONS:
-        where = shlex.quote(server or "HOST:PORT")
-        return f"kcm elect --bootstrap-servers {where} --cluster {cluster}{only}"
-    asking = f"kcm recommend --cluster {cluster}{only} --json > {ELECTION_FILE}"
-    return f"{asking} && {election_command(server)}"
-
-
 def _grade(state: ClusterState, standing: Recommended, now: int) -> RecommendationGraded:
     """End a recommendation, and return the event with its grade."""
     recommendations = state.control.recommendations
     _drop_others(state)
-    election_rounds.settle(state.control, now, all_of_them=True)
+    election_rounds.judge_rounds(state.control, now, all_of_them=True)
     grade = _graded(state.control, standing, now)
     for broker in standing.brokers:
         if broker in recommendations.brokers:

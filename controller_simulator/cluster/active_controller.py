@@ -83,7 +83,7 @@ class ActiveController:
 
     def commit(self) -> Transition:
         """Write what was decided, and return it. A refused create is not an error, as in Kafka."""
-        done = self.io.take()
+        done = self.io.take_transition()
         for write in done.writes:
             self.tree.attempt(write, session=self.session)
         return done

@@ -1,6 +1,6 @@
 """Runs the simulator's event loop: which broker handles which event, and in which order.
 
-The rule: one event at a time. Writes fire watches. First every broker learns who the controller is,
+One event at a time. Writes fire watches. First every broker learns who the controller is,
 then the controller handles its events, and only when it has none left do followers catch up. This
 module decides nothing: the modules that hold Kafka's rules do.
 """
@@ -21,7 +21,7 @@ from controller_simulator.cluster.events import (
     TopicUncleanEnable,
     event_of,
 )
-from controller_simulator.cluster.leadership import handle as handle_event
+from controller_simulator.cluster.leadership import handle_event
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import (
@@ -29,10 +29,9 @@ from controller_simulator.controller.controller_io import (
     Transition,
     state_path,
 )
-from controller_simulator.controller.lifecycle import CONTROLLER_PATH, handle
+from controller_simulator.controller.lifecycle import CONTROLLER_PATH, handle_lifecycle_event
 from controller_simulator.controller.phases import ElectionStep, LifecycleEvent, Phase
 from controller_simulator.controller.requests import (
-    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     Request,
 )
@@ -53,8 +52,8 @@ TOPIC_ENTITIES = "topics/"
 
 MAX_FAILED_FAILOVERS = 5
 """After so many failed failovers no broker tries to be elected before the next operation.  A
-failover that meets what Kafka does not handle gives /controller away, and the next broker meets the
-same: real clusters continue like that for ever."""
+failover that Kafka aborts with an exception gives /controller away, and the failover of the next broker is
+aborted, too: real clusters continue like that without end."""
 
 
 Observer = Callable[[SimulatedBroker, ControllerEvent | ElectionStep, Transition], None]
@@ -76,8 +75,8 @@ class SimulatedCluster:
         self._events: deque[ControllerEvent] = deque()
         self._queued: set[ControllerEvent] = set()
         self._inboxes: dict[int, list[Request]] = {}
-        self._unsettled: dict[TopicPartition, None] = {}
-        self.observe: Observer = lambda _run, _cause, _done: None
+        self._lagging: dict[TopicPartition, None] = {}
+        self.on_transition: Observer = lambda _run, _cause, _done: None
         """Called after each event with all that the controller wrote and sent, before brokers get it."""
 
     @property
@@ -101,8 +100,8 @@ class SimulatedCluster:
         """The brokers that run, by id."""
         return tuple(sorted(b.id for b in self.brokers.values() if b.running))
 
-    def settle(self) -> None:
-        """Let everything happen that is due, until nothing is."""
+    def run_until_quiet(self) -> None:
+        """Handle events until nothing is under way any more."""
         self._failed_failovers = 0
         while True:
             self.run()
@@ -114,9 +113,9 @@ class SimulatedCluster:
             if len(self.tree.commits) == before:
                 return
 
-    def unsettle(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that followers of these partitions may catch up with their leaders when nothing else is due."""
-        self._unsettled.update(dict.fromkeys(partitions))
+    def add_lagging(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note that followers of these partitions may catch up with their leaders when nothing else is under way."""
+        self._lagging.update(dict.fromkeys(partitions))
 
     def notify(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
         """Queue an event about the controller's election for a broker."""
@@ -141,28 +140,23 @@ class SimulatedCluster:
                     self._lifecycle_events.clear()
             elif self._drop_slow_followers():
                 continue
-            elif self._events and not self._is_controller_stalled():
+            elif self._events and not ((run := self.controller) is not None and run.stalled):
                 event = self._events.popleft()
                 self._queued.discard(event)
                 self.control(event)
-            elif self._unsettled:
-                partition = self.choices.catches_up(self._unsettled.keys())
+            elif self._lagging:
+                partition = self.choices.catches_up(self._lagging.keys())
                 if not self._expand_isr(partition):
-                    del self._unsettled[partition]
+                    del self._lagging[partition]
             else:
                 return
 
-    def _put(self, event: ControllerEvent) -> None:
+    def _queue_event(self, event: ControllerEvent) -> None:
         """Queue an event that watches cause, unless it is queued already: a watch fires once."""
         watched = not isinstance(event, StateChange) or not self.settings.alter_partition
         if watched and event not in self._queued:
             self._queued.add(event)
             self._events.append(event)
-
-    def _is_controller_stalled(self) -> bool:
-        """Return whether events wait because the controller's process is stalled."""
-        run = self.controller
-        return run is not None and run.stalled
 
     def _fire_watches(self) -> None:
         """Fire the watches of everything written since the last call."""
@@ -177,7 +171,7 @@ class SimulatedCluster:
                     self._fire_watches_of_config(write)
                 event = event_of(write)
                 if event is not None:
-                    self._put(event)
+                    self._queue_event(event)
 
     def _fire_watches_of_controller(self, write: Committed) -> None:
         runs = [b for b in self.brokers.values() if b.running and not b.stalled]
@@ -206,7 +200,7 @@ class SimulatedCluster:
 
     def _change_life(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
         """Set the broker's lifecycle after an event; a term ends with its epoch."""
-        life = handle(run.life, event, self.tree, session=run.session)
+        life = handle_lifecycle_event(run.life, event, self.tree, session=run.session)
         goes_on = life.is_active and life.epoch == run.life.epoch
         run.life = life
         if not goes_on:
@@ -228,7 +222,7 @@ class SimulatedCluster:
         except ControllerMovedError:
             event = LifecycleEvent.CONTROLLER_MOVED
         else:
-            self.observe(run, step, done)
+            self.on_transition(run, step, done)
             self.deliver(done.requests)
             if done.aborted is not None:
                 event = LifecycleEvent.FAILED
@@ -248,7 +242,7 @@ class SimulatedCluster:
             return None
         if isinstance(event, AlterPartition) and isinstance(answer, LeaderIsrAndControllerEpoch):
             self.brokers[event.broker].altered(event, partition_epoch=answer.partition_epoch)
-        self.observe(run, event, done)
+        self.on_transition(run, event, done)
         self.deliver(done.requests)
         return answer
 
@@ -265,7 +259,12 @@ class SimulatedCluster:
             deleting = frozenset(() if active is None else active.context.topics_to_be_deleted)
             answer = broker.receive(request, deleting=deleting)
             if isinstance(request, LeaderAndIsrRequest):
-                self.unsettle(p.partition for p in request.partitions if self._may_lag(p))
+                # Below inter.broker.protocol 2.7, leaders may have changed the ISR that they were sent.
+                self.add_lagging(
+                    sent.partition
+                    for sent in request.partitions
+                    if len(sent.isr) < len(sent.replicas) or not self.settings.alter_partition
+                )
             if isinstance(answer, LeaderAndIsrResponse) and not (
                 answer.offline
                 or (active is not None and active.context.replicas_on_offline_dirs.get(broker.id))
@@ -275,10 +274,6 @@ class SimulatedCluster:
                 self._events.append(answer)
 
     # --- in-sync replicas -------------------------------------------------------------------
-
-    def _may_lag(self, sent: LeaderAndIsrPartition) -> bool:
-        """Return whether a follower may be out of the ISR. Before 2.7, leaders may have changed the ISR that they were sent."""
-        return len(sent.isr) < len(sent.replicas) or not self.settings.alter_partition
 
     def _drop_slow_followers(self) -> bool:
         """Let a leader drop the followers that have fallen behind, if `choices` names any.
@@ -293,7 +288,7 @@ class SimulatedCluster:
             partition, lambda isr: tuple(member for member in isr if member not in followers)
         ):
             return False
-        self._unsettled[partition] = None
+        self._lagging[partition] = None
         return True
 
     def take_back(self, run: SimulatedBroker) -> None:

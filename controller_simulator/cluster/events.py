@@ -1,6 +1,6 @@
 """Defines the events of the simulated controller's event thread.
 
-The rule: one queue, one event at a time, as in Kafka. An event says that something happened; what
+One queue, one event at a time, as in Kafka. An event says that something happened; what
 is true is read when its turn comes. When a broker or an administrator asks the controller for
 something, the event is the operation itself. Source (Kafka 3.9): kafka.controller.ControllerEvent
 and the handlers at the end of KafkaController.scala.

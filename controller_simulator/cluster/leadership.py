@@ -1,6 +1,6 @@
 """Decides what the simulated controller does about leaders and ISRs, and about brokers' answers.
 
-The rule: as in `active_controller`: decide by the state machines, write nothing here. Sources
+As in `active_controller`: decide by the state machines, write nothing here. Sources
 (Kafka 3.9): kafka.controller.KafkaController: processReplicaLeaderElection, onReplicaElection,
 checkAndTriggerAutoLeaderRebalance, processAlterPartition, processIsrChangeNotification,
 processLogDirEventNotification, processLeaderAndIsrResponseReceived,
@@ -42,7 +42,7 @@ from controller_simulator.controller.controller_io import (
 from controller_simulator.zookeeper.transactions import DeleteZnode
 
 
-def handle(controller: ActiveController, event: ControllerEvent) -> object:
+def handle_event(controller: ActiveController, event: ControllerEvent) -> object:
     """Decide what an event asks for; return the answer to its sender, None if there is none.
 
     An event that is aborted keeps what it has done, and its sender gets no answer.

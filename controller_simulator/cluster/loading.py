@@ -1,13 +1,13 @@
 """Loads a cluster from its znodes, to see what it would do next: what-if answers are based on this.
 
-The rule: what ZooKeeper holds is taken as it is; everything else is assumed as in a cluster at
-rest. Every registered broker serves its replicas, no log directory has failed, no broker is
+What ZooKeeper holds is taken as it is; everything else is assumed as in a cluster in
+which nothing is under way. Every registered broker serves its replicas, no log directory has failed, no broker is
 shutting down, and every leader that can be elected is elected. What only the brokers' memory held
 is lost: which replicas are in a failed log directory, or a state that Kafka's machines never left.
 Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 
 >>> from controller_simulator.cluster.operations import KillBroker, StartBroker
->>> cluster = Simulator()
+>>> cluster = ZooKeeperModeSimulator()
 >>> for operation in (StartBroker(0), StartBroker(1)):
 ...     cluster.perform(operation)
 >>> other = load_cluster(cluster.tree)
@@ -26,7 +26,7 @@ from controller_model.sources.zookeeper.payloads import decode_controller_epoch
 from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
 from controller_simulator.controller.leader_and_isr_receiver import HostedPartition, ReplicaManager
 from controller_simulator.controller.lifecycle import Lifecycle, controller_id
@@ -50,14 +50,14 @@ def load_cluster(
     *,
     settings: SimulatorSettings | None = None,
     choices: Choices | None = None,
-) -> Simulator:
+) -> ZooKeeperModeSimulator:
     """Return a simulator that continues from this tree, and changes it from now on."""
-    cluster = Simulator(settings=settings, choices=choices, tree=tree)
+    cluster = ZooKeeperModeSimulator(settings=settings, choices=choices, tree=tree)
     restore(cluster)
     return cluster
 
 
-def restore(cluster: Simulator) -> None:
+def restore(cluster: ZooKeeperModeSimulator) -> None:
     """Let a simulator without brokers continue from its tree.
 
     Without a controller in the tree there is none until the next election.
@@ -79,10 +79,10 @@ def restore(cluster: Simulator) -> None:
         )
     if holder in cluster.brokers:
         _restore_controller(cluster, cluster.brokers[holder])
-    cluster.settle()
+    cluster.run_until_quiet()
 
 
-def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
+def _restore_controller(cluster: ZooKeeperModeSimulator, run: SimulatedBroker) -> None:
     epoch = cluster.tree.at(CONTROLLER_EPOCH_PATH)
     run.life = msgspec.structs.replace(
         run.life,
@@ -94,7 +94,7 @@ def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
     run.controller = active = cluster.begin_term(run)
     for step in READING_STEPS:
         active.run(step)
-    cluster.unsettle(_restore_replicas(active, cluster.brokers))
+    cluster.add_lagging(_restore_replicas(active, cluster.brokers))
     active.partitions.startup()
     _restore_deletions(active.context)
     cluster.deliver(active.commit().requests)
@@ -134,7 +134,7 @@ def _hosted(
     partition: TopicPartition,
     state: LeaderIsrAndControllerEpoch,
 ) -> HostedPartition:
-    """Return what a broker holds of a partition after it was sent this state (ReplicaManager._take)."""
+    """Return what a broker holds of a partition after it was sent this state (ReplicaManager._apply_partition)."""
     decided = state.leader_and_isr
     topic_id = context.topic_ids.get(partition.topic)
     if decided.leader not in context.live_broker_epochs:

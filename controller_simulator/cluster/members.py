@@ -1,6 +1,6 @@
 """Decides what the simulated controller does about brokers that join, leave, and shut down.
 
-The rule: as in `active_controller`: decide by the state machines, write nothing here. Sources
+As in `active_controller`: decide by the state machines, write nothing here. Sources
 (Kafka 3.9): kafka.controller.KafkaController: processBrokerChange, onBrokerStartup,
 onBrokerFailure, onReplicasBecomeOffline, doControlledShutdown.
 """

@@ -1,6 +1,6 @@
 """Defines what operators do to a cluster, and what happens to it, as records: scripts that can be repeated.
 
-The rule: an operation says what is asked for, never what results from it. So one script can run on
+An operation says what is asked for, never what results from it. So one script can run on
 the simulator and on real servers, and the results can be compared.
 """
 
@@ -24,7 +24,7 @@ class StopBroker(msgspec.Struct, frozen=True, tag=True):
 
 
 class KillBroker(msgspec.Struct, frozen=True, tag=True):
-    """A broker dies at once (kill -9); its session ends later, when ZooKeeper misses it."""
+    """A broker dies at once (kill -9); its session ends later, when it expires."""
 
     broker: int
 

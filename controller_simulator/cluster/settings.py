@@ -1,6 +1,6 @@
 """Defines the settings of simulated brokers, and the choices that real ones make by a race or at random.
 
-The rule: nothing is guessed and nothing is random. Results of races and random draws come from
+Nothing is guessed and nothing is random. Results of races and random draws come from
 `Choices`, so a caller may use a seed, Hypothesis, or what a real cluster did.
 """
 

@@ -1,7 +1,7 @@
-"""Simulates a Kafka cluster: operations go in, the znode writes of real brokers come out.
+"""Simulates a Kafka cluster in ZooKeeper mode: operations go in, the znode writes of its brokers come out.
 
 The rule: writes come in order, with the zxids, versions and ephemeral owners that ZooKeeper gives
-them, and the cluster comes to rest between two operations. So no controller is replaced while it
+them, and between two operations nothing is under way. So no controller is replaced while it
 works, and none keeps requests that it could not send (KAFKA-12315). What real clusters decide by a
 race or at random is taken from `Choices`. What administrators ask for is refused with Kafka's error
 name, or written in the controller's session. Refused requests take a zxid too, as on a server. The
@@ -10,7 +10,7 @@ only such scripts do to a cluster is in `tests.support.scripted_simulator`. Sour
 kafka.server.KafkaServer (startup, controlledShutdown),
 kafka.zk.KafkaZkClient.createDeleteTopicPath.
 
->>> cluster = Simulator()
+>>> cluster = ZooKeeperModeSimulator()
 >>> for operation in (StartBroker(0), StartBroker(1), KillBroker(0)):
 ...     cluster.perform(operation)
 >>> cluster.controller.id, cluster.tree.data("/controller_epoch")
@@ -59,8 +59,8 @@ START_MS = 1_600_000_000_000
 """When a cluster begins, in milliseconds since 1970, unless its tree has a time."""
 
 
-class Simulator(SimulatedCluster):
-    """A cluster that operations are performed on."""
+class ZooKeeperModeSimulator(SimulatedCluster):
+    """A cluster in ZooKeeper mode on which operations are performed."""
 
     def __init__(
         self,
@@ -76,26 +76,26 @@ class Simulator(SimulatedCluster):
             choices or Choices(),
         )
         self._sessions = max((FIRST_SESSION, *(commit.session for commit in self.commits)))
-        self._plays: dict[type, Callable[[Any], str | None]] = {
+        self._performers: dict[type, Callable[[Any], str | None]] = {
             StartBroker: lambda asked: self._start(asked.broker),
             StopBroker: lambda asked: self._if_runs(asked.broker, self._stop),
             KillBroker: lambda asked: self._if_runs(asked.broker, self._kill),
             DeleteController: self._delete_controller,
-            DeleteTopic: self._of_controller(self._delete_topic),
-            Reassign: self._of_controller(self._reassign),
-            ElectPreferred: self._of_controller(self._elect),
-            ElectUnclean: self._of_controller(self._elect),
+            DeleteTopic: self._by_controller(self._delete_topic),
+            Reassign: self._by_controller(self._reassign),
+            ElectPreferred: self._by_controller(self._elect),
+            ElectUnclean: self._by_controller(self._elect),
         }
 
     def perform(self, operation: Operation) -> str | None:
-        """Perform one operation and let the cluster come to rest; return why it was refused.
+        """Perform one operation until nothing is under way any more; return why it was refused.
 
         None = it was not. The text is Kafka's error name, or says that the broker runs, or does not
         run.
         """
         self.tree.time_ms += TICK_MS
-        refused = self._plays[type(operation)](operation)
-        self.settle()
+        refused = self._performers[type(operation)](operation)
+        self.run_until_quiet()
         return refused
 
     def _if_runs(self, broker: int, act: Callable[[SimulatedBroker], None]) -> str | None:
@@ -143,7 +143,7 @@ class Simulator(SimulatedCluster):
     def _kill(self, run: SimulatedBroker) -> None:
         """End a broker's process; its session ends later."""
         self.forget(run)
-        self.run()  # leaders may miss it before ZooKeeper does
+        self.run()  # leaders may drop it before its session expires
         self._end(run)
 
     def _delete_controller(self, _asked: DeleteController) -> str | None:
@@ -152,14 +152,14 @@ class Simulator(SimulatedCluster):
 
     # --- what is asked of the controller ----------------------------------------------------
 
-    def _of_controller(self, act: Callable[[Any, int], str | None]) -> Callable[[Any], str | None]:
+    def _by_controller(self, act: Callable[[Any, int], str | None]) -> Callable[[Any], str | None]:
         """Return a function that performs an operation in the controller's session, or returns NOT_CONTROLLER without one."""
 
-        def ask(operation: Any) -> str | None:
+        def perform(operation: Any) -> str | None:
             run = self.controller
             return "NOT_CONTROLLER" if run is None else act(operation, run.session)
 
-        return ask
+        return perform
 
     def _delete_topic(self, asked: DeleteTopic, session: int) -> str | None:
         if not self.settings.delete_topic:

@@ -101,7 +101,7 @@ class Transition(msgspec.Struct):
 
 
 class ControllerIO:
-    """What a controller has read, written and sent since the last `take`."""
+    """What a controller has read, written and sent since the last `take_transition`."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class ControllerIO:
         self._reassign_partitions: Mapping[TopicPartition, tuple[int, ...]] | None = None
         self._reassign_partitions_written = False
 
-    def take(self) -> Transition:
+    def take_transition(self) -> Transition:
         """Return what has been done since the last call, for ZooKeeper and the brokers.
 
         After that everything is read from the reader again.

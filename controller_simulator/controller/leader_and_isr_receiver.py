@@ -93,9 +93,9 @@ class ReplicaManager:
             have = self.partitions.setdefault(tp, HostedPartition())
             named = request.topic_ids.get(tp.topic, ZERO_UUID)
             topic_id = None if named == ZERO_UUID else named
-            errors[tp] = self._judge(have, asked, topic_id)
+            errors[tp] = self._partition_error(have, asked, topic_id)
             if errors[tp] is Errors.NONE:
-                self._take(have, asked, topic_id or have.topic_id)
+                self._apply_partition(have, asked, topic_id or have.topic_id)
         return Response(errors=errors)
 
     def receive_stop_replica(self, request: StopReplicaRequest) -> Response:
@@ -106,7 +106,7 @@ class ReplicaManager:
         errors = {}
         for asked in request.partitions:
             have = self.partitions.get(asked.partition)
-            errors[asked.partition] = _judge_stop(have, asked)
+            errors[asked.partition] = _stop_error(have, asked)
             if have is not None and errors[asked.partition] is Errors.NONE:
                 have.serves = False
                 if asked.delete:
@@ -133,7 +133,7 @@ class ReplicaManager:
         self.controller_epoch = request.controller_epoch
         return None
 
-    def _judge(
+    def _partition_error(
         self, have: HostedPartition, asked: LeaderAndIsrPartition, topic_id: str | None
     ) -> Errors:
         if have.offline:
@@ -148,7 +148,7 @@ class ReplicaManager:
         downgrade = topic_id is None and have.topic_id is not None and asked.leader != self.broker
         return Errors.NONE if same and (upgrade or downgrade) else Errors.STALE_CONTROLLER_EPOCH
 
-    def _take(
+    def _apply_partition(
         self, have: HostedPartition, asked: LeaderAndIsrPartition, topic_id: str | None
     ) -> None:
         """Accept a partition of a request that was not refused (makeLeader, makeFollower)."""
@@ -169,9 +169,9 @@ class ReplicaManager:
             )
 
 
-def _judge_stop(have: HostedPartition | None, asked: StopReplicaPartition) -> Errors:
+def _stop_error(have: HostedPartition | None, asked: StopReplicaPartition) -> Errors:
     if have is None:
-        return Errors.NONE  # a leftover log is deleted all the same
+        return Errors.NONE  # the log of an unknown partition is deleted, too
     if have.offline:
         return Errors.KAFKA_STORAGE_ERROR
     unchecked = asked.leader_epoch in {NO_EPOCH, EPOCH_DURING_DELETE}

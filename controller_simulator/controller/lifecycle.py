@@ -62,7 +62,7 @@ class Lifecycle(msgspec.Struct, frozen=True):
     epoch_zk_version: int = 0
     """The version of /controller_epoch that its writes expect."""
     steps_done: int = 0
-    """How many of FAILOVER_STEPS are done; a controller that met an error may lack some for good."""
+    """How many of FAILOVER_STEPS are done; a controller whose failover was aborted never does the others."""
     kraft_controller_epoch: bool = True
     """Whether it writes a KRaft controller's epoch into /controller (Kafka 3.4 and later)."""
 
@@ -77,7 +77,9 @@ class Lifecycle(msgspec.Struct, frozen=True):
         return FAILOVER_STEPS[self.steps_done] if self.phase is Phase.FAILOVER else None
 
 
-def handle(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, *, session: int) -> Lifecycle:
+def handle_lifecycle_event(
+    life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, *, session: int
+) -> Lifecycle:
     """Return the lifecycle after an event, given what ZooKeeper holds; an election is written there.
 
     The caller does the steps: `next_step` until there is none, reporting each by STEP_DONE, and
@@ -168,14 +170,14 @@ def _maybe_resign(life: Lifecycle, tree: ZnodeTree) -> Lifecycle:
     Kafka.
     """
     seen = replace(life, active_controller_id=controller_id(tree))
-    return _resigned(seen) if life.is_active and not seen.is_active else _settled(seen)
+    return _resigned(seen) if life.is_active and not seen.is_active else _with_phase(seen)
 
 
 def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
     """Take /controller unless a broker holds it (KafkaController.elect)."""
     seen = replace(life, active_controller_id=controller_id(tree))
     if seen.active_controller_id != NO_CONTROLLER:
-        return _settled(seen)
+        return _with_phase(seen)
     try:
         epoch, version = register_controller(
             tree,
@@ -213,7 +215,7 @@ def _move_controller(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycl
     return replace(_resigned(seen), active_controller_id=NO_CONTROLLER)
 
 
-def _settled(life: Lifecycle) -> Lifecycle:
+def _with_phase(life: Lifecycle) -> Lifecycle:
     """Return the lifecycle in the phase that follows from who holds /controller."""
     return replace(life, phase=Phase.ACTIVE if life.is_active else Phase.STANDBY)
 

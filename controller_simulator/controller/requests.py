@@ -1,6 +1,6 @@
 """Defines what a controller sends to brokers: LeaderAndIsr, UpdateMetadata and StopReplica requests.
 
-The rule: a request is data, with the fields that decide what a broker does with it, under Kafka's
+A request is data, with the fields that decide what a broker does with it, under Kafka's
 names. Source (Kafka 3.9): the schemas of LeaderAndIsrRequest, UpdateMetadataRequest and
 StopReplicaRequest, newest versions.
 """

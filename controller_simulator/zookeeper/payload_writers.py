@@ -1,6 +1,6 @@
 """Writes the payload of each znode, byte for byte as Kafka 3.9 does.
 
-The rule: the text is the one that kafka.zk.ZkData of Kafka 3.9 makes: its keys, their order (that
+The text is the one that kafka.zk.ZkData of Kafka 3.9 makes: its keys, their order (that
 of its hash maps) and no blanks. A test compares each of these with Kafka's own classes.
 """
 

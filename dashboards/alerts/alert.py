@@ -1,6 +1,6 @@
 """Define an alert: a signal, a condition, and what an operator at night must know.
 
-The rule: an alert names a signal, takes its condition from the one table of thresholds, and states its meaning,
+An alert names a signal, takes its condition from the one table of thresholds, and states its meaning,
 its likely causes, the first thing to do and the command for it. Its only labels are the signal's own and a
 severity, so it stays the same alert when an exporter moves. A short gap in the scrapes does not resolve it
 (`keep_firing_for`). No rule is disabled during a restart: silences are Alertmanager's.
@@ -52,7 +52,7 @@ class Alert:
         return {
             "alert": self.name,
             "expr": f"({expr}) {threshold.condition}" if threshold.condition else expr,
-            "for": threshold.hold,
+            "for": threshold.for_text,
             "keep_firing_for": KEEP_FIRING_FOR,
             "labels": {"severity": str(threshold.severity)},
             "annotations": {

@@ -1,6 +1,6 @@
 """Alerts about single brokers: a broker that restarts again and again, falls behind, or does not lead its share.
 
-The rule: each alert names the broker, so that the person on call knows where to begin, and Alertmanager can
+Each alert names the broker, so that the person on call knows where to begin, and Alertmanager can
 silence one broker during its restart.
 """
 
@@ -12,7 +12,7 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaBrokerGone",
         signal=signals.BROKER_GONE,
         summary=f"Broker {BROKER} is gone, with {VALUE} replicas.",
-        meaning="The broker is not registered in ZooKeeper. Partitions with a replica on it have "
+        meaning="The broker is not registered in ZooKeeper. Its partitions have "
         "one live replica less; those whose only in-sync replica was on it are offline.",
         cause="It crashed or was stopped, its machine is down, or it cannot reach ZooKeeper. On the "
         "board Partitions and ISR, how it ended shows which.",
@@ -36,7 +36,7 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaBrokerBouncing",
         signal=signals.BROKER_REGISTRATIONS_HOUR,
         summary=f"Broker {BROKER} registered {VALUE} times within {signals.BOUNCE_WINDOW}.",
-        meaning="The broker comes and goes. Each time its partitions change leaders twice, and "
+        meaning="The broker registers again and again. Each time its partitions change leaders twice, and "
         "clients reconnect.",
         cause="It crashes and is restarted (out of memory, a full disk), or it loses its "
         "ZooKeeper session (GC pauses, network). On the board Partitions and ISR, how it "
@@ -47,9 +47,9 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="KafkaIsrFlapping",
-        signal=signals.BROKER_ISR_RESTLESS,
+        signal=signals.BROKER_ISR_FLAPPING,
         summary=f"Replicas of broker {BROKER} left ISRs in {VALUE} minutes of "
-        f"{signals.RESTLESS_WINDOW}.",
+        f"{signals.ISR_FLAPPING_WINDOW}.",
         meaning="Followers on this broker fall behind, catch up and fall behind again. Each time "
         "its partitions are one failure nearer to refusing producers or going offline.",
         cause="A slow disk or network of this broker, too few num.replica.fetchers, GC pauses, or "

@@ -1,6 +1,6 @@
 """Alerts about the controller: there is none, it changes, or it does not do its work.
 
-The rule: what ends by itself within moments pages nobody; what does not is alerted at once.
+What ends by itself within moments pages nobody; what does not is alerted at once.
 """
 
 from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert
@@ -15,8 +15,7 @@ ALERTS: tuple[Alert, ...] = (
         "leader is elected, and topics are neither created nor deleted.",
         cause="No broker can become controller: all are down or have lost ZooKeeper, writes to "
         "/controller are refused (ACLs, a quota, a read-only server), or something deletes "
-        "it. If KcmBlind or KcmBehind fires, too, this shows the cluster as it was when it "
-        "was last seen.",
+        "it. If KcmBlind or KcmBehind fires, too, this alert shows an old state.",
         action="Read /brokers/ids and /controller with zookeeper-shell, then controller.log of a "
         "live broker for the reason why it does not become controller.",
         command="zookeeper-shell ZOOKEEPER:2181 ls /brokers/ids",
@@ -39,8 +38,8 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.ELECTIONS_LONG,
         summary=f"{CLUSTER} elected its controller {VALUE} times "
         f"within {signals.FLAPPING_LONG_WINDOW}.",
-        meaning="The controller is lost again and again, with long pauses between: a single change "
-        "looks harmless, all together do not.",
+        meaning="The controller is lost again and again, with long pauses in between: the sum of its "
+        "elections leaves partitions without a leader.",
         cause="The same job or load hits the controller now and then (backups, log cleaning, "
         "another process on the machine, a memory leak that ends in long GC), or brokers are "
         "restarted again and again.",
@@ -51,8 +50,8 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaControllerZombie",
         signal=signals.ZOMBIE,
-        summary=f"{CLUSTER} has a controller that does not work.",
-        meaning="A broker holds /controller, but owes writes (new leaders, states of new "
+        summary=f"{CLUSTER} has a zombie controller: it has pending writes and makes none.",
+        meaning="A broker holds /controller, has pending writes (new leaders, states of new "
         "partitions) and has written nothing under its epoch for 45 s plus 1 ms per "
         "partition. Its own metrics look healthy.",
         cause="The controller's event thread hangs (a deadlock, a request to a broker that never "
@@ -71,7 +70,7 @@ ALERTS: tuple[Alert, ...] = (
         cause="Very many partitions, a slow ZooKeeper (each leader is a write), a controller that "
         "is short of CPU, or another election before the work was finished.",
         action="See on the board Controller whether the number of pending writes falls. If it falls, "
-        "wait; if it does not, treat it as KafkaControllerZombie.",
+        "wait; if it does not, follow the runbook of KafkaControllerZombie.",
         command="kcm status --cluster {{ $labels.cluster }} --watch",
     ),
     Alert(
@@ -79,7 +78,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.MIGRATING,
         summary=f"{CLUSTER} has begun to migrate to KRaft.",
         meaning="A KRaft controller holds /controller. ZooKeeper shows less and less of the cluster: "
-        "vacancy and failover work are unknown, and in the end this monitor sees nothing new.",
+        "vacancy and failover are unknown, and after the migration this monitor sees nothing new.",
         cause="zookeeper.metadata.migration.enable is on, and KRaft controllers are running.",
         action="If the migration is intended, plan how the cluster is watched afterwards, and run "
         "`kcm forget` when it has ended. If it is not, check "

@@ -1,6 +1,6 @@
 """Alerts about the monitor itself: it sees nothing, is late, or may be wrong.
 
-The rule: while one of these fires, the silence of the others proves nothing.
+While one of these fires, the silence of the others proves nothing.
 """
 
 from dashboards.alerts.alert import CLUSTER, DURATION, PERCENT, VALUE, Alert
@@ -19,16 +19,16 @@ ALERTS: tuple[Alert, ...] = (
         "exporter is down, or its target is missing in Prometheus. After `kcm forget`, this fires "
         f"for {signals.SEEN_WINDOW}.",
         action="See whether the exporter answers /readyz. If it does, read in the watcher's log "
-        "what became of its session; if not, read the exporter's log and check its target "
+        "whether its session is SUSPENDED or LOST; if not, read the exporter's log and check its target "
         "in Prometheus.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
         name="KcmBehind",
         signal=signals.BEHIND,
-        summary=f"The figures of {CLUSTER} are late: no sign of life of the stage "
-        f"{{{{ $labels.stage }}}} for {DURATION}.",
-        meaning="The figures are still served, but no longer follow ZooKeeper. The stages are "
+        summary=f"The figures of {CLUSTER} are late: the stage "
+        f"{{{{ $labels.stage }}}} has not reported for {DURATION}.",
+        meaning="The figures are served, but no longer follow ZooKeeper. The stages are "
         "watcher, fold and exporter; the first of them that is late is the one to "
         "investigate.",
         cause="That stage is down, hangs or is overloaded, the pipeline's Kafka does not answer, "
@@ -39,8 +39,8 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KcmBehindForLong",
         signal=signals.BEHIND,
-        summary=f"The figures of {CLUSTER} have been late for long: no sign of life of the "
-        f"stage {{{{ $labels.stage }}}} for {DURATION}.",
+        summary=f"The figures of {CLUSTER} are still late: the stage "
+        f"{{{{ $labels.stage }}}} has not reported for {DURATION}.",
         meaning="The figures have not been updated for longer than an upgrade or a restart takes. "
         "The other alerts of this cluster cannot fire for what has happened since.",
         cause="The same as for KcmBehind, and it does not recover by itself.",
@@ -97,7 +97,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.FOLD_RESTARTS,
         summary=f"The fold has started its query again {VALUE} times within an hour "
         "(clusters: {{ $labels.cluster }}).",
-        meaning="Each time, the figures of all clusters are not updated for seconds to a minute.",
+        meaning="Each time, the figures of all clusters are not updated for seconds up to a minute.",
         cause="By the label reason of the counter: disk (the checkpoint cannot be written), "
         "kafka (the pipeline's Kafka does not answer), hung (Spark's JVM hangs: too little CPU or "
         "memory), worker (Spark's Python did not start within 10 s: the same), state (the checkpoint cannot be read).",
@@ -121,9 +121,8 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.CLOCK_SKEW,
         summary=f"The clocks of {CLUSTER}'s exporter and of the stage {{{{ $labels.stage }}}} are "
         f"{DURATION} apart.",
-        meaning="The figures follow ZooKeeper all the same: that does not depend on clocks. Times "
-        "in events, incidents and on the page are wrong by as much, in one direction or "
-        "the other.",
+        meaning="The figures follow ZooKeeper: that does not depend on clocks. Times "
+        "in events, incidents and on the page are wrong by that much.",
         cause="The clock of that machine is not set by NTP, or the exporter's is not, if the "
         "alert fires for every stage.",
         action="Compare `date` on the machines of ZooKeeper's leader, the watcher, the fold and the exporter, "

@@ -1,6 +1,6 @@
 """Alerts about partitions: what is unavailable, what was lost, and what makes no progress.
 
-The rule: what clients notice is critical; what only takes too long is a warning.
+What clients notice is critical; what only takes too long is a warning.
 """
 
 from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert
@@ -24,7 +24,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.UNDER_MIN_ISR,
         summary=f"{CLUSTER} has {VALUE} partitions below min.insync.replicas.",
         meaning="Producers with acks=all are refused on these partitions (NotEnoughReplicas); "
-        "reading goes on.",
+        "consumers still read.",
         cause="Brokers with their replicas are down or fall behind. Where ZooKeeper holds no "
         "min.insync.replicas, the monitor's setting min_insync_replicas counts; without it this "
         "alert cannot fire, and KcmMinIsrNotKnown does.",

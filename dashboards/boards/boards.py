@@ -1,6 +1,6 @@
 """Make dashboards from rows: what all dashboards share, and the files that they make.
 
-The rule: a dashboard answers one question from top to bottom, and ends with whether its answer can be
+A dashboard answers one question from top to bottom, and ends with whether its answer can be
 trusted. Every row fills the grid's 24 columns. Ids are counted here, so the same code makes the same
 bytes.
 """

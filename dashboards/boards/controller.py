@@ -10,9 +10,9 @@ from controller_model.insight.thresholds import (
 from dashboards.boards.panels import (
     BLUE,
     NOBODY,
-    NOT_CALM,
     NOT_KNOWN,
     ONLY_COLOUR,
+    STALE_IS_ORANGE,
     STALE_TEXT,
     ZERO_IS_BEST,
     ZERO_IS_GOOD,
@@ -87,7 +87,7 @@ ROWS: tuple[Row, ...] = (
         _now("Under-replicated", UNDER_REPLICATED, span=6, steps=ZERO_IS_BEST),
         table_of(
             "Which brokers are gone?",
-            Column("Replicas", now.BROKERS_GONE_NOW, NOT_CALM, STALE_TEXT),
+            Column("Replicas", now.BROKERS_GONE_NOW, STALE_IS_ORANGE, STALE_TEXT),
             key="broker",
             span=8,
             worst_by="Replicas",
@@ -163,7 +163,7 @@ ROWS: tuple[Row, ...] = (
         "Does it do its work?",
         word("Health", signals.CONTROLLER_HEALTH),
         figure("Pending leader writes", signals.PENDING_LEADER_WRITES, steps=ZERO_IS_GOOD),
-        figure("Oldest pending write", signals.OLDEST_PENDING_WRITE, no_value="nothing is due"),
+        figure("Oldest pending write", signals.OLDEST_PENDING_WRITE, no_value="none"),
         figure(
             "Failover work under way",
             signals.FAILOVER_AGE,

@@ -7,7 +7,7 @@ as if it were current.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from grafana_foundation_sdk.builders import (
@@ -28,8 +28,14 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
-from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
-from dashboards.signals.signal import DemoStep, DrillStep, Signal
+from dashboards.signals.first_screen import (
+    FIGURES_STALE,
+    STALE,
+    STALE_MEANING,
+    unless_stale,
+    while_followed,
+)
+from dashboards.signals.signal import Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
 """Pairs of a value and the colour from that value on; None: the lowest colour."""
@@ -56,7 +62,7 @@ DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 PLAIN: Steps = ((None, "text"),)
 ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
 ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
-NOT_CALM: Steps = ((None, "orange"), (0, "green"), (1, "red"))
+STALE_IS_ORANGE: Steps = ((None, "orange"), (0, "green"), (1, "red"))
 """For a figure whose query is itself stale or missing: that has the colour of a problem."""
 BLUE: Steps = ((None, "blue"),)
 """For figures without a limit: it is shown next to them, or there is no fixed one."""
@@ -125,7 +131,7 @@ def word(
     `always`: it is never stale, because it is no figure of the cluster or itself says whether figures follow.
     """
     signals = (signal,) if always else (while_followed(signal), FIGURES_STALE)
-    steps = PLAIN if always else _not_calm(PLAIN)
+    steps = PLAIN if always else _orange_below_zero(PLAIN)
     return figure(title, *signals, span=span, steps=steps, no_value=no_value).text_mode(
         options.BigValueTextMode.NAME
     )
@@ -252,14 +258,14 @@ def table_of(
     """
     columns = tuple(column.unless_stale() for column in columns)
     signals = tuple(column.signal for column in columns)
+    titles = [column.title for column in columns]
     heading = key.capitalize()
     sorting = common.TableSortByFieldState()
-    lettered = zip(_LETTERS, columns, strict=False)
-    names = {f"Value #{letter}": column.title for letter, column in lettered}
+    names = {f"Value #{letter}": name for letter, name in zip(_LETTERS, titles, strict=False)}
     order = {name: place for place, name in enumerate((key, *names))}
     hidden = {"Time": True} if key == "cluster" else {"Time": True, "cluster": True}
     panel = (
-        _common(table.Panel(), title, signals, span=span, instant=True, as_table=True)
+        _common(table.Panel(), title, signals, span=span, instant=True, columns=titles)
         .with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
         .with_transformation(
             model.DataTransformerConfig(
@@ -274,7 +280,7 @@ def table_of(
         .sort_by([sorting.display_name(worst_by or heading).desc(worst_by is not None)])
     )
     for column in columns:
-        panel = panel.override_by_name(column.title, _look(column))
+        panel = panel.override_by_name(column.title, _column_properties(column))
     if link is not None:
         links = [{"title": "Open the board", "url": link}]
         panel = panel.override_by_name(heading, [model.DynamicConfigValue("links", links)])
@@ -291,16 +297,16 @@ def _unless_stale(
     colours = {colour for _, colour in (*steps, *texts.values())}
     if "green" not in colours or steps[0][1] not in {"green", PLAIN[0][1]}:
         return signals, steps, texts
-    return tuple(map(unless_stale, signals)), _not_calm(steps), {**STALE_TEXT, **texts}
+    return tuple(map(unless_stale, signals)), _orange_below_zero(steps), {**STALE_TEXT, **texts}
 
 
-def _not_calm(steps: Steps) -> Steps:
+def _orange_below_zero(steps: Steps) -> Steps:
     """Return steps that are orange below 0, where the values for stale and missing figures are."""
     (_, lowest), *others = steps
     return ((None, "orange"), (0, lowest), *others)
 
 
-def _look(column: Column) -> list[model.DynamicConfigValue]:
+def _column_properties(column: Column) -> list[model.DynamicConfigValue]:
     properties = [model.DynamicConfigValue(id_val="unit", value=column.signal.unit)]
     if column.texts:
         properties.append(model.DynamicConfigValue("mappings", _mappings(column.texts)))
@@ -311,16 +317,17 @@ def _look(column: Column) -> list[model.DynamicConfigValue]:
     return properties
 
 
-def _described(signals: tuple[Signal, ...]) -> str:
-    """Return the signals' descriptions, and the steps of the demo and the drill that move them."""
-    texts = [signal.description for signal in signals]
-    for where, steps in (("demo", DemoStep), ("drill of the system tests", DrillStep)):
-        moved = [signal.moved_by for signal in signals if isinstance(signal.moved_by, steps)]
-        if moved:
-            named = ", ".join(f"\u201c{step}\u201d" for step in dict.fromkeys(moved))
-            texts.append(f"In the {where} it moves when: {named}.")
-    texts += [signal.unmoved for signal in signals if signal.unmoved]
-    return "\n\n".join(dict.fromkeys(texts))
+def _described(signals: Sequence[Signal], names: Sequence[str]) -> str:
+    """Return the description of a panel: that of its signal, or one paragraph for each, with its name if it has one."""
+    texts = [
+        signal.description
+        if len(signals) == 1 or "{{" in name
+        else f"**{name}:** {signal.description}"
+        for name, signal in zip(names, signals, strict=True)
+    ]
+    if any(signal.shows_stale for signal in signals):
+        texts.append(STALE_MEANING)
+    return "\n\n".join(texts)
 
 
 def _common(
@@ -331,13 +338,13 @@ def _common(
     span: int,
     height: int = GRAPH_HEIGHT,
     instant: bool,
-    as_table: bool = False,
+    columns: Sequence[str] = (),
 ) -> P:
     described = (
         panel.title(title)
         .span(span)
         .height(height)
-        .description(_described(signals))
+        .description(_described(signals, columns or [signal.legend for signal in signals]))
         .datasource(DATASOURCE)
         .unit(signals[0].unit)
     )
@@ -351,7 +358,7 @@ def _common(
             .expr(signal.on_board())
             .legend_format(signal.legend)
         )
-        if as_table:
+        if columns:
             query = query.format(PromQueryFormat.TABLE)
         described = described.with_target(query.instant() if instant else query.range())
     return described

@@ -1,6 +1,6 @@
 """The dashboard *Partitions and ISR*: what is unavailable, which ISRs shrink and by which brokers, and what is at risk."""
 
-from controller_model.insight.thresholds import BOUNCES, RESTLESS_MINUTES
+from controller_model.insight.thresholds import BOUNCES, ISR_FLAPPING_MINUTES
 from dashboards.boards.panels import (
     GRAPH_HEIGHT,
     NOT_KNOWN,
@@ -59,8 +59,8 @@ ROWS: tuple[Row, ...] = (
         ),
         heat(
             "Minutes in which replicas of a broker left an ISR",
-            brokers.BROKER_ISR_RESTLESS,
-            steps=((None, "green"), (2, "yellow"), (RESTLESS_MINUTES, "red")),
+            brokers.BROKER_ISR_FLAPPING,
+            steps=((None, "green"), (2, "yellow"), (ISR_FLAPPING_MINUTES, "red")),
         ),
     ),
     Row(
@@ -108,7 +108,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "What is under way?",
         figure("Reassigning", signals.REASSIGNING),
-        figure("Reassignment stands still", signals.REASSIGNMENT_STALLED, no_value="no"),
+        figure("Oldest stuck reassignment", signals.REASSIGNMENT_STALLED, no_value="no"),
         figure("Topics being deleted", signals.DELETING),
         figure("Oldest deletion", signals.DELETION_AGE, no_value="none"),
     ),

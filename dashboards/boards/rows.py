@@ -24,6 +24,6 @@ TRUST = Row(
         always=True,
     ),
     figure("Last proven equal to ZooKeeper, ago", VERIFIED_AGE, no_value="never"),
-    lines("Since the newest sign of life", BEHIND, span=24, steps=limit(LATE_SECONDS)),
+    lines("Time since each stage reported", BEHIND, span=24, steps=limit(LATE_SECONDS)),
 )
 """The row with which each dashboard of a cluster ends."""

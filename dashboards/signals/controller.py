@@ -4,7 +4,7 @@ The rule: elections are counted by the controller epoch, so none is lost between
 known has no series and is never shown as 0.
 """
 
-from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, newest
+from dashboards.signals.signal import CONTEXT, Signal, age, grown, highest, newest
 
 FLAPPING_WINDOW = "10m"
 """Contains several elections of a flapping controller, and is short enough that the alert ends soon after them."""
@@ -12,183 +12,206 @@ FLAPPING_WINDOW = "10m"
 FLAPPING_LONG_WINDOW = "6h"
 """Contains the elections of one night, and several of a controller that is lost every half hour."""
 
-
-def _recent(window: str) -> str:
-    """Return the elections within a window by their own times; from an older exporter, by the epoch."""
-    counted = highest("kafka_controller_recent_elections", only=f'window="{window}"')
-    return f"{counted} or {grown('kafka_controller_epoch', window)}"
-
-
 _UNDER_WAY = 'state="under_way"'
+_RECENT_ELECTIONS = "kafka_controller_recent_elections"
 
 CONTROLLER_ID = Signal(
     expr=newest("kafka_controller_id"),
     unit="prefix:broker ",
-    description="The broker that holds /controller; nobody (-1) should last milliseconds.",
+    meaning="The broker that holds /controller. -1 means nobody.",
+    normal="a broker id; nobody for milliseconds during an election.",
+    action="Check /brokers/ids and /controller with zookeeper-shell.",
+    runbook="KafkaControllerMissing",
     legend="controller",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 CONTROLLER_EPOCH = Signal(
     expr=highest("kafka_controller_epoch"),
-    description="The controller epoch; grows by one with each election, and stands still in a "
-    "healthy cluster.",
+    meaning="The controller epoch. Each election increases it by 1.",
+    normal="constant.",
+    action="If it grows again and again, the controller flaps.",
+    runbook="KafkaControllerFlapping",
     legend="epoch",
-    moved_by=DemoStep.DEPOSE,
 )
 ELECTIONS_RECENT = Signal(
-    expr=_recent(FLAPPING_WINDOW),
-    description=f"Controller elections within {FLAPPING_WINDOW}, by ZooKeeper's times, so that "
-    "none is lost between scrapes and old ones read late do not count; 0 in a healthy cluster, 1 after the controller's "
-    "broker restarted. If it is higher again and again, the controller flaps.",
+    expr=highest(_RECENT_ELECTIONS, only=f'window="{FLAPPING_WINDOW}"'),
+    meaning=f"Controller elections within {FLAPPING_WINDOW}, by ZooKeeper's times.",
+    normal="0; 1 after a restart of the controller's broker.",
+    action="Find out why the brokers lose /controller: expired sessions, GC pauses, a slow ZooKeeper.",
+    runbook="KafkaControllerFlapping",
     legend="elections",
-    moved_by=DemoStep.DEPOSE,
 )
 ELECTIONS_HOUR = Signal(
     expr=grown("kafka_controller_epoch", "1h"),
-    description="Controller elections within an hour, counted by the epoch; 0 in a healthy "
-    "cluster.",
+    meaning="Controller elections within an hour, counted by the controller epoch.",
+    normal="0; 1 after a restart of the controller's broker.",
+    action="Compare the times of the elections with broker restarts and expired sessions.",
+    runbook="KafkaControllerFlapping",
     legend="elections",
-    moved_by=DemoStep.DEPOSE,
 )
 ID_CHANGES_HOUR = Signal(
     expr=grown("kafka_controller_id_changes_total", "1h"),
-    description="Elections within an hour that another broker than before won; fewer than the "
-    "elections means that a controller lost /controller and won it back.",
+    meaning="Controller elections within an hour that another broker than before won. If it is lower than the number "
+    "of elections, a broker lost /controller and took it again.",
+    normal="0; 1 after a restart of the controller's broker.",
+    action="Read server.log of the broker that lost /controller for expired sessions.",
+    runbook="KafkaControllerFlapping",
     legend="won by another",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 VACANT_NOW = Signal(
     expr=highest("kafka_controller_vacant_seconds"),
     unit="s",
-    description="Time since /controller became vacant; 0 while somebody holds it.",
+    meaning="Time since /controller became vacant.",
+    normal="0: a broker holds it.",
+    action="Check whether brokers are registered in /brokers/ids.",
+    runbook="KafkaControllerMissing",
     legend="vacant now",
-    moved_by=DrillStep.VACATE,
 )
 VACANCY_HOUR = Signal(
     expr=grown("kafka_controller_vacancy_seconds_total", "1h"),
     unit="s",
-    description="Time without a controller within an hour (ended vacancies), as a lower bound; a "
-    "broker's clean stop costs milliseconds, and so does its death, counted from the "
-    "end of its session.",
+    meaning="Time without a controller within an hour: the lower bound. Vacancies that last are not in it "
+    "yet.",
+    normal="0; milliseconds for each restart of the controller's broker.",
+    action="If it is seconds, see why no broker takes /controller.",
+    runbook="KafkaControllerMissing",
     legend="at least",
-    moved_by=DemoStep.DEPOSE,
 )
 VACANCY_AT_MOST_HOUR = Signal(
     expr=grown("kafka_controller_vacancy_at_most_seconds_total", "1h"),
     unit="s",
-    description="The same as an upper bound, which is higher where a vacancy was not seen live.",
+    meaning="Time without a controller within an hour: the upper bound. It is above the lower bound if the watcher "
+    "did not see a vacancy live.",
+    normal="equal to the lower bound.",
+    action="Check on the board Pipeline when the watcher had no ZooKeeper session.",
     legend="at most",
-    moved_by=DemoStep.DEPOSE,
 )
 LAST_VACANCY = Signal(
     expr=highest("kafka_controller_last_vacancy_seconds"),
     unit="s",
-    description="How long the last ended vacancy lasted, as a lower bound; empty before the first.",
+    meaning="Length of the last vacancy that ended: the lower bound. Empty before the first vacancy.",
+    normal="milliseconds.",
+    action="If it was seconds, read controller.log of the live brokers at that time.",
+    runbook="KafkaControllerMissing",
     legend="at least",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 LAST_VACANCY_AT_MOST = Signal(
     expr=highest("kafka_controller_last_vacancy_at_most_seconds"),
     unit="s",
-    description="The same, as an upper bound.",
+    meaning="Length of the last vacancy that ended: the upper bound.",
+    normal="equal to the lower bound.",
+    action="Check on the board Pipeline when the watcher had no ZooKeeper session.",
     legend="at most",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 FAILOVER = Signal(
     expr=f"{highest('kafka_controller_failover', 'state')} == 1",
-    description="State of the failover work that the controller found when it was elected, as "
-    "leader writes show it: not_needed or done in a healthy cluster, under_way for "
-    "seconds after its predecessor was lost.",
+    meaning="State of the failover: whether the controller has given a new leader to each partition whose leader was gone "
+    "when it was elected.",
+    normal="not_needed or done; under_way for seconds after a controller was lost.",
+    action="If it stays under_way, see whether the pending leader writes fall.",
+    runbook="KafkaControllerFailoverSlow",
     legend="{{state}}",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 LAST_FAILOVER = Signal(
     expr=highest("kafka_controller_last_failover_seconds"),
     unit="s",
-    description="How long the last finished failover work took. Until it finished, partitions had "
-    "no leader although a controller was elected. Seconds; grows with the partitions "
-    "of a broker.",
+    meaning="Duration of the last finished failover. Partitions had no leader until it finished, although a controller "
+    "was elected.",
+    normal="seconds; it grows with the partitions of a broker.",
+    action="Check ZooKeeper's latency and the CPU of the controller's broker.",
+    runbook="KafkaControllerFailoverSlow",
     legend="took",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 PENDING_LEADER_WRITES = Signal(
     expr=highest("kafka_controller_pending_leader_writes"),
-    description="Partitions whose leader is gone, so that the controller must write a new one; 0 "
-    "in a healthy cluster. If it stays above 0, the controller does not do its work.",
+    meaning="Partitions whose leader is gone and for which the controller has not yet written a new one.",
+    normal="0; above 0 for seconds after a broker is lost.",
+    action="If it does not fall, take a thread dump of the controller's broker.",
+    runbook="KafkaControllerZombie",
     legend="pending writes",
-    moved_by=DrillStep.ZOMBIE,
 )
 ELECTIONS_LONG = Signal(
-    expr=_recent(FLAPPING_LONG_WINDOW),
-    description=f"Controller elections within {FLAPPING_LONG_WINDOW}, by ZooKeeper's times; in a "
-    "healthy cluster, the number of restarts of the controller's broker. A controller that is "
-    "lost every half hour shows only here.",
+    expr=highest(_RECENT_ELECTIONS, only=f'window="{FLAPPING_LONG_WINDOW}"'),
+    meaning=f"Controller elections within {FLAPPING_LONG_WINDOW}, by ZooKeeper's times. It shows a controller that is "
+    "lost every half hour.",
+    normal="the number of restarts of the controller's broker.",
+    action="Compare the times of the elections with GC logs and planned jobs.",
+    runbook="KafkaControllerFlappingSlowly",
     legend="elections",
-    moved_by=DemoStep.DEPOSE,
 )
 MISSED_ELECTIONS_HOUR = Signal(
     expr=grown("kafka_controller_missed_elections_total", "1h"),
-    description="Elections within an hour that were not seen live and are known only because the "
-    "epoch jumped. 0 while the monitor follows.",
+    meaning="Elections within an hour that the watcher did not see live. They are known because the "
+    "controller epoch jumped.",
+    normal="0.",
+    action="Check on the board Pipeline when the watcher had no ZooKeeper session.",
     legend="missed",
-    moved_by=DrillStep.UNWATCHED,
 )
 CONTROLLER_HEALTH = Signal(
     expr=f"{highest('kafka_controller_health', 'health')} == 1",
-    description="Health of the controller: not_needed in a quiet cluster, working for seconds "
-    "after a failure; zombie is a zombie controller, which owes writes while nobody "
-    "writes under its epoch.",
+    meaning="Health of the controller. not_needed: no write is pending. working: it writes. zombie: writes are pending, "
+    "and it has written nothing under its epoch for the write timeout.",
+    normal="not_needed; working for seconds after a failure.",
+    action="If it is a zombie, take a thread dump and restart that broker.",
+    runbook="KafkaControllerZombie",
     legend="{{health}}",
-    moved_by=DrillStep.ZOMBIE,
 )
 ZOMBIE = Signal(
     expr=highest("kafka_controller_health", only='health="zombie"'),
-    description="1 while the holder of /controller does not make the writes that it owes; 0 in a "
-    "healthy cluster.",
+    meaning="1 while the broker that holds /controller has pending writes and makes none of them.",
+    normal="0.",
+    action="Take a thread dump and restart that broker.",
+    runbook="KafkaControllerZombie",
     legend="zombie",
-    moved_by=DrillStep.ZOMBIE,
 )
 PENDING_WRITES = Signal(
     expr=highest("kafka_controller_pending_writes", "kind"),
-    description="Writes that the controller owes, by kind; 0 in a healthy cluster, except for "
-    "seconds after a failure or a request.",
+    meaning="Writes that the controller has to make and has not made yet, by kind.",
+    normal="0; above 0 for seconds after a failure or a request.",
+    action="If they do not fall, the controller hangs or ZooKeeper is slow.",
+    runbook="KafkaControllerZombie",
     legend="{{kind}}",
-    moved_by=DrillStep.ZOMBIE,
 )
 OLDEST_PENDING_WRITE = Signal(
-    expr=age("kafka_controller_oldest_write_due_timestamp_seconds"),
+    expr=age("kafka_controller_oldest_pending_write_timestamp_seconds"),
     unit="s",
-    description="For how long the oldest write has been due; empty when nothing is due.",
-    legend="oldest due",
-    moved_by=DrillStep.ZOMBIE,
+    meaning="Age of the oldest pending write of the controller. Empty if no write is pending.",
+    normal="empty, or seconds.",
+    action="If it grows, the controller hangs or ZooKeeper is slow.",
+    runbook="KafkaControllerZombie",
+    legend="oldest",
 )
 FAILOVER_AGE = Signal(
     expr=f"({age('kafka_controller_failover_since_timestamp_seconds')}) and on (cluster) "
     f"({highest('kafka_controller_failover', only=_UNDER_WAY)} == 1)",
     unit="s",
-    description="For how long the failover work has been under way; empty while there is none. "
-    "Seconds; up to about 15 with 10,000 partitions.",
+    meaning="Time since the failover began that is under way. Empty if none is.",
+    normal="empty, or seconds: up to 15 s with 10,000 partitions.",
+    action="See whether the pending leader writes fall.",
+    runbook="KafkaControllerFailoverSlow",
     legend="under way",
-    moved_by=DrillStep.IDLE,
 )
 STALE_WRITES_HOUR = Signal(
     expr=grown("kafka_controller_stale_writes_total", "1h"),
-    description="Leaders written within an hour under an older controller epoch than the "
-    "current; 0 with Kafka 2.1 and newer, which fences them.",
+    meaning="Partition states written within an hour under an older controller epoch than the current one. Kafka 2.1 and "
+    "newer fences such writes.",
+    normal="0.",
+    action="Find out who wrote: an old controller that still runs, or a tool that writes znodes by hand.",
+    runbook="KafkaControllerZombie",
     legend="stale writes",
-    moved_by=DrillStep.MEDDLE,
 )
 MIGRATING = Signal(
     expr=highest("kafka_controller_migrating_to_kraft"),
-    description="1 while the cluster migrates to KRaft; 0 in a cluster that stays with ZooKeeper.",
+    meaning="1 while the cluster migrates to KRaft.",
+    normal="0.",
+    action="If the migration is not planned, check zookeeper.metadata.migration.enable of the brokers.",
+    runbook="KafkaMigratingToKraft",
     legend="migrating",
-    moved_by=None,
-    unmoved="Nothing in the demo or the drill begins a migration.",
 )
 CONTROLLER_ELECTED_AT = Signal(
     expr=f"1000 * {highest('kafka_controller_elected_timestamp_seconds')}",
     unit="dateTimeAsIso",
-    description="When the controller was elected, by ZooKeeper's clock.",
+    meaning="When the controller was elected, by ZooKeeper's clock.",
+    normal="days or weeks ago.",
+    action=CONTEXT,
     legend="controller elected",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )

@@ -6,9 +6,9 @@ dashboard shows it green. The graphs still show the figure as it was.
 
 import dataclasses
 
-from dashboards.signals import brokers, controller
+from dashboards.signals import brokers
 from dashboards.signals.pipeline import FOLLOWED
-from dashboards.signals.signal import DrillStep, Signal, age, selected
+from dashboards.signals.signal import Signal, age, selected
 
 STALE = -2
 """The value of a stale figure. No real figure is negative, except -1 for no controller."""
@@ -16,6 +16,8 @@ STALE = -2
 _FOLLOWS = f"on (cluster) ({FOLLOWED.expr} == 1)"
 
 _FIRES = 'alertstate="firing"'
+STALE_MEANING = f"Stale ({STALE}): the figures do not follow ZooKeeper now."
+"""What panels say about the value."""
 
 
 def _or_stale(expr: str) -> str:
@@ -25,11 +27,7 @@ def _or_stale(expr: str) -> str:
 
 def unless_stale(signal: Signal) -> Signal:
     """Return the signal, stale while its cluster's figures do not follow; it must have a series for each cluster."""
-    return dataclasses.replace(
-        signal,
-        expr=_or_stale(signal.expr),
-        description=f"{signal.description} Stale ({STALE}): the figures do not follow ZooKeeper now.",
-    )
+    return dataclasses.replace(signal, expr=_or_stale(signal.expr), shows_stale=True)
 
 
 def while_followed(signal: Signal) -> Signal:
@@ -39,32 +37,37 @@ def while_followed(signal: Signal) -> Signal:
 
 FIGURES_STALE = Signal(
     expr=f"0 * absent(({FOLLOWED.expr}) == 1) - {-STALE}",
-    description=f"Stale ({STALE}), shown only while the figures do not follow ZooKeeper or no exporter serves them.",
+    meaning=f"{STALE} (stale) while the figures do not follow ZooKeeper or no exporter serves them.",
+    normal="not shown.",
+    action="See the board Pipeline.",
+    runbook="KcmBlind",
     legend="stale",
-    moved_by=DrillStep.BLIND,
 )
-_ANY_OTHER = f'label_replace({FIGURES_STALE.expr}, "broker", "any other", "", "")'
 BROKERS_GONE_NOW = dataclasses.replace(
     brokers.BROKER_GONE,
-    expr=f"{_or_stale(brokers.BROKER_GONE.expr)} or {_ANY_OTHER}",
-    description=f"{brokers.BROKER_GONE.description} Stale ({STALE}), with a row for any other broker: the "
-    "figures do not follow ZooKeeper now, or no exporter serves them.",
+    expr=f"{_or_stale(brokers.BROKER_GONE.expr)} or "
+    f'label_replace({FIGURES_STALE.expr}, "broker", "any other", "", "")',
+    meaning=f"{brokers.BROKER_GONE.meaning} While the figures are stale, the row \u201cany other\u201d is for brokers "
+    "whose state is not known.",
+    shows_stale=True,
 )
 """An empty table means that no broker is gone, so while that is not known there is a row that says so."""
 
 TIME_SINCE_ELECTION = Signal(
     expr=f"({age('kafka_controller_elected_timestamp_seconds')}) and {_FOLLOWS}",
     unit="dtdurations",
-    description="Time since the controller was elected, by ZooKeeper's clock; days or weeks in a "
-    "healthy cluster. Compares the clocks of two machines. Empty while there is no "
-    "controller, and while the figures do not follow ZooKeeper.",
+    meaning="Time since the controller was elected, from ZooKeeper's clock to Prometheus's. Empty while there is no "
+    "controller or the figures are stale.",
+    normal="days or weeks.",
+    action="If it is short and you restarted no broker, see the elections beside it.",
+    runbook="KafkaControllerFlapping",
     legend="since its election",
-    moved_by=controller.CONTROLLER_ELECTED_AT.moved_by,
 )
 FIRING = Signal(
     expr=f"max by (cluster, alertname, severity) ({selected('ALERTS', only=_FIRES)})",
-    description="Alerts about the cluster that fire now, as Prometheus evaluates them; normally "
-    "empty, and always empty where the rules are not loaded.",
+    meaning="Alerts about the cluster that fire now in Prometheus. Always empty if the alert rules are "
+    "not loaded.",
+    normal="empty.",
+    action="Click on an alert to open its runbook.",
     legend="{{alertname}}",
-    moved_by=DrillStep.BLIND,
 )

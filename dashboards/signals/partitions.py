@@ -1,13 +1,10 @@
 """Signals about partitions: what is unavailable, what is at risk, what is under way, and in which topics.
 
-The rule: aggregates per cluster and of its worst topics only. Series per partition would cost more than all others together.
+Aggregates per cluster and of its worst topics only. Series per partition would cost more than all others together.
 """
 
-import functools
-
 from dashboards.signals.signal import (
-    DemoStep,
-    DrillStep,
+    CONTEXT,
     Signal,
     age,
     grown,
@@ -40,151 +37,177 @@ def _oldest_reassignment_and(condition: str) -> str:
 
 OFFLINE = Signal(
     expr=highest("kafka_cluster_offline_partitions"),
-    description="Partitions without a live leader, counted during controller outages, too; 0 in a "
-    "healthy cluster: nobody can write to or read from them.",
+    meaning="Partitions without a live leader. Nobody can write to them or read from them.",
+    normal="0.",
+    action="Start the brokers that are down, the one that was last in the ISR first.",
+    runbook="KafkaPartitionsOffline",
     legend="offline",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 UNDER_REPLICATED = Signal(
     expr=highest("kafka_cluster_under_replicated_partitions"),
-    description="Partitions with fewer in-sync replicas than replicas; 0 in a healthy cluster, "
-    "above it while a broker is down or behind.",
+    meaning="Partitions with fewer in-sync replicas than replicas.",
+    normal="0; above 0 while a broker is down, catches up, or replicas are being moved.",
+    action="See on the board Partitions and ISR which broker's replicas are missing.",
+    runbook="KafkaPartitionsUnderReplicated",
     legend="under-replicated",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 UNDER_MIN_ISR = Signal(
     expr=highest("kafka_cluster_under_min_isr_partitions"),
-    description="Partitions below min.insync.replicas; 0 in a healthy cluster: producers with "
-    "acks=all are refused. Empty: the setting min_insync_replicas is missing.",
+    meaning="Partitions with fewer in-sync replicas than min.insync.replicas. Producers with acks=all are "
+    "refused.",
+    normal="0. Empty: min.insync.replicas is not known; set min_insync_replicas.",
+    action="Start the brokers that are down.",
+    runbook="KafkaPartitionsUnderMinIsr",
     legend="under min ISR",
-    moved_by=DrillStep.RESTLESS,
 )
 IMBALANCE = Signal(
     expr=highest("kafka_cluster_preferred_replica_imbalance"),
-    description="Partitions not led by their preferred replica; near 0 in a balanced cluster, "
-    "above it after a broker restarted, until leaders are elected back.",
+    meaning="Partitions that are not led by their preferred replica.",
+    normal="near 0; above 0 after a restart until leaders are elected back.",
+    action="Run `kcm recommend`.",
+    runbook="KafkaLeadersImbalanced",
     legend="not led by the preferred replica",
-    moved_by=DemoStep.ELECT,
 )
 AT_MIN_ISR = Signal(
     expr=highest("kafka_cluster_at_min_isr_partitions"),
-    description="Partitions at min.insync.replicas, where one more loss refuses producers with "
-    "acks=all; partitions with no more replicas than min.insync.replicas are always "
-    "counted.",
+    meaning="Partitions with exactly min.insync.replicas in-sync replicas: if one more leaves, producers with acks=all are "
+    "refused. Partitions that have no more replicas than that are always counted.",
+    normal="constant.",
+    action="If it grew, restart no broker and start those that are down.",
+    runbook="KafkaPartitionsAtMinIsr",
     legend="at min ISR",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 UNDER_REPLICATED_UNEXPLAINED = Signal(
-    expr=f"{UNDER_REPLICATED.expr} - ({highest('kafka_cluster_under_replicated_reassigning_partitions')} "
-    f"or {highest(_REASSIGNING)} or 0 * {UNDER_REPLICATED.expr})",
-    description="Under-replicated partitions, except those to which a reassignment adds replicas; "
-    "0 in a healthy cluster.",
+    expr=f"{UNDER_REPLICATED.expr} - {highest('kafka_cluster_under_replicated_reassigning_partitions')}",
+    meaning="Under-replicated partitions, without those to which a reassignment adds replicas.",
+    normal="0.",
+    action="See on the board Partitions and ISR which broker's replicas are missing.",
+    runbook="KafkaPartitionsUnderReplicated",
     legend="under-replicated, not being reassigned",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 UNDER_REPLICATED_AT_MIN_ISR = Signal(
-    expr=f"({highest('kafka_cluster_under_replicated_at_min_isr_partitions')} or {AT_MIN_ISR.expr})",
-    description="Under-replicated partitions at min.insync.replicas, where one more loss refuses "
-    "producers with acks=all; 0 in a healthy cluster.",
+    expr=highest("kafka_cluster_under_replicated_at_min_isr_partitions"),
+    meaning="Under-replicated partitions with exactly min.insync.replicas in-sync replicas: if one more leaves, producers "
+    "with acks=all are refused.",
+    normal="0.",
+    action="Restart no broker. Start those that are down.",
+    runbook="KafkaPartitionsAtMinIsr",
     legend="at min ISR, replicas missing",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 LEADERLESS = Signal(
     expr=highest("kafka_cluster_leaderless_partitions"),
-    description="Offline partitions for which the controller wrote that there is no leader; the "
-    "other offline ones it has not handled yet.",
+    meaning="Offline partitions for which the controller wrote leader -1. The other offline partitions it has not handled "
+    "yet.",
+    normal="0.",
+    action="Start the brokers that are down, the one that was last in the ISR first.",
+    runbook="KafkaPartitionsOffline",
     legend="leaderless",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 WITHOUT_STATE = Signal(
     expr=highest("kafka_cluster_partitions_without_state"),
-    description="Partitions that the controller has not brought online yet; above 0 for moments "
-    "after a topic was created.",
+    meaning="New partitions that the controller has not brought online yet.",
+    normal="0; above 0 for moments after a topic is created.",
+    action="If it does not fall, check the health of the controller.",
+    runbook="KafkaControllerZombie",
     legend="without state",
-    moved_by=DrillStep.ZOMBIE,
 )
 PARTITIONS = Signal(
     expr=highest("kafka_cluster_partitions"),
-    description="Partitions of all topics.",
+    meaning="Partitions of all topics.",
+    normal="constant; it changes when topics are created, enlarged or deleted.",
+    action=CONTEXT,
     legend="partitions",
-    moved_by=DemoStep.CREATE,
 )
 BROKERS_DOWN = Signal(
     expr=f"{highest('kafka_cluster_brokers_known')} - {highest('kafka_cluster_brokers')}",
-    description="Broker ids that are known but not registered: down, or long gone with replicas "
-    "left behind; 0 in a healthy cluster.",
+    meaning="Known broker ids that are not registered: brokers that are down, or were removed and still "
+    "have replicas.",
+    normal="0.",
+    action="Start the broker, or reassign its replicas.",
+    runbook="KafkaBrokerGone",
     legend="brokers down",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 ISR_SHRINKS_HOUR = Signal(
     expr=grown("kafka_cluster_isr_shrinks_total", "1h"),
-    description="Replicas that left an ISR within an hour; 0 in a healthy cluster without "
-    "restarts.",
+    meaning="Replicas that left an ISR within an hour.",
+    normal="0; above 0 after a restart.",
+    action="If it grows without restarts, see which broker's replicas leave.",
+    runbook="KafkaIsrFlapping",
     legend="left an ISR",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 ISR_EXPANDS_HOUR = Signal(
     expr=grown("kafka_cluster_isr_expands_total", "1h"),
-    description="Replicas that joined an ISR within an hour; as many as left once all are back in "
-    "sync.",
+    meaning="Replicas that joined an ISR within an hour.",
+    normal="as many as left one, once all are in sync again.",
+    action="If fewer joined than left, see which replicas are missing.",
+    runbook="KafkaPartitionsUnderReplicated",
     legend="joined an ISR",
-    moved_by=DemoStep.BRING_BACK,
 )
 UNCLEAN_HOUR = Signal(
     expr=grown_or_unseen("kafka_controller_unclean_leader_elections_total", UNCLEAN_WINDOW),
-    description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}, or in a gap of the "
-    "scrapes before it; 0 in a healthy cluster: each one may have lost records.",
+    meaning=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}, or while Prometheus did not scrape before that. "
+    "Each may have lost records.",
+    normal="0.",
+    action="List the partitions with `kcm events --kind LeadersElected` and tell their owners.",
+    runbook="KafkaUncleanLeaderElection",
     legend="unclean",
-    moved_by=DrillStep.UNCLEAN,
 )
 LEADER_ELECTIONS_HOUR = Signal(
     expr=grown("kafka_controller_leader_elections_total", "1h", "election"),
-    description="Partitions that got a leader within an hour, by the kind of election as "
-    "inferred from the znodes.",
+    meaning="Partitions that got a leader within an hour, by the kind of election, as inferred from "
+    "ZooKeeper.",
+    normal="0; above 0 after restarts, new topics and preferred elections.",
+    action="If offline elections appear without restarts, see which broker ended.",
+    runbook="KafkaBrokerGone",
     legend="{{election}}",
-    moved_by=DemoStep.KILL_CONTROLLER,
 )
 REPLICATION_FACTOR_1 = Signal(
     expr=highest("kafka_cluster_replication_factor_1_partitions"),
-    description="Partitions with a single replica, which go offline with its broker; 0 is "
-    "advisable.",
+    meaning="Partitions with a single replica. They go offline with their broker.",
+    normal="0.",
+    action="Raise the replication factor with kafka-reassign-partitions.",
     legend="single replica",
-    moved_by=DrillStep.INVITE,
 )
 MIN_ISR_BLOCKING = Signal(
     expr=highest("kafka_cluster_min_isr_blocking_partitions"),
-    description="Partitions whose min.insync.replicas is not below their replication factor: "
-    "none of their brokers can stop without refusing producers with acks=all; 0 is advisable.",
+    meaning="Partitions whose min.insync.replicas is not below their replication factor. If any of their brokers stops, "
+    "producers with acks=all are refused.",
+    normal="0.",
+    action="Lower min.insync.replicas of the topic, or raise its replication factor.",
     legend="block restarts",
-    moved_by=DrillStep.INVITE,
 )
 MIN_ISR_UNKNOWN = Signal(
     expr=f"{highest('kafka_cluster_partitions')} unless {highest('kafka_cluster_under_min_isr_partitions')}",
-    description="Partitions of a cluster of which it is not known how many are under min ISR, "
-    "because min_insync_replicas is not set for it; normally empty.",
+    meaning="Partitions of a cluster whose min.insync.replicas is not known because min_insync_replicas "
+    "is not set for it.",
+    normal="empty.",
+    action="Set min_insync_replicas of the cluster.",
+    runbook="KcmMinIsrNotKnown",
     legend="not judged",
-    moved_by=None,
-    unmoved="The clusters of the demo and the drill have that setting.",
 )
 ONE_RACK = Signal(
     expr=highest("kafka_cluster_one_rack_partitions"),
-    description="Partitions with all their replicas in one rack although live brokers are in "
-    "others; they go offline with that rack, and 0 is advisable.",
+    meaning="Partitions that have all their replicas in one rack while live brokers are in other racks. They go offline "
+    "with that rack.",
+    normal="0.",
+    action="Reassign them over several racks.",
     legend="in one rack",
-    moved_by=DrillStep.INVITE,
 )
 ON_GONE_BROKERS = Signal(
     expr=highest("kafka_cluster_replicas_on_gone_brokers"),
-    description="Replicas assigned to brokers that are not registered now; 0 when every broker "
-    "is up.",
+    meaning="Replicas on brokers that are not registered now.",
+    normal="0.",
+    action="Start the broker, or reassign its replicas.",
+    runbook="KafkaBrokerGone",
     legend="on gone brokers",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 REASSIGNING = Signal(
     expr=highest(_REASSIGNING),
-    description="Partitions being reassigned; above 0 only while you move replicas.",
+    meaning="Partitions that are being reassigned.",
+    normal="0; above 0 only while you move replicas.",
+    action="Check the progress with kafka-reassign-partitions --list.",
+    runbook="KafkaReassignmentStuck",
     legend="reassigning",
-    moved_by=DrillStep.HOLD_UP,
 )
 REASSIGNMENT_STALLED = Signal(
     expr=(
@@ -199,52 +222,65 @@ REASSIGNMENT_STALLED = Signal(
         + f" > {LONG_SECONDS}"
     ),
     unit="s",
-    description=f"Age of the oldest reassignment, while none has ended within {STALL_WINDOW}, or while it is older "
-    f"than {LONG_WINDOW} and their number does not fall; empty while they proceed.",
+    meaning=f"Age of the oldest reassignment, shown if none has finished within {STALL_WINDOW}, or if it is older than "
+    f"{LONG_WINDOW} and the number of reassignments does not fall.",
+    normal="empty.",
+    action="Check whether the adding replicas are live and whether their logs grow.",
+    runbook="KafkaReassignmentStuck",
     legend="stalled",
-    moved_by=DrillStep.HOLD_UP,
 )
 DELETING = Signal(
     expr=highest("kafka_cluster_deleting_topics"),
-    description="Topics waiting for deletion; above 0 for long means that a broker with their "
-    "replicas is down.",
+    meaning="Topics that wait for their deletion.",
+    normal="0; above 0 for seconds after a topic is deleted.",
+    action="If it does not fall, start the brokers that are down.",
+    runbook="KafkaTopicDeletionStuck",
     legend="deleting",
-    moved_by=DrillStep.HOLD_UP,
 )
 DELETION_AGE = Signal(
     expr=age("kafka_cluster_oldest_deletion_timestamp_seconds"),
     unit="s",
-    description="How long ago the oldest pending deletion of a topic was asked for; seconds in a "
-    "healthy cluster, empty when none is.",
+    meaning="Time since the oldest pending deletion of a topic was requested. Empty if none is pending.",
+    normal="empty, or seconds.",
+    action="Start the brokers that are down.",
+    runbook="KafkaTopicDeletionStuck",
     legend="oldest deletion",
-    moved_by=DrillStep.HOLD_UP,
 )
 UNCLEAN_MINUTE = Signal(
     expr=grown("kafka_controller_unclean_leader_elections_total", "1m"),
-    description="Leaders elected from outside the ISR within a minute; 0 in a healthy cluster.",
+    meaning="Leaders elected from outside the ISR within a minute. Each may have lost records.",
+    normal="0.",
+    runbook="KafkaUncleanLeaderElection",
     legend="unclean",
-    moved_by=DrillStep.UNCLEAN,
 )
-_of_worst_topics = functools.partial(Signal, legend="{{topic}}", moved_by=DrillStep.ZOMBIE)
-"""Makes a signal of topics: each has a series only while it is among the worst of its cluster."""
-
-TOPIC_OFFLINE = _of_worst_topics(
+TOPIC_OFFLINE = Signal(
     expr=highest("kafka_topic_offline_partitions", "topic"),
-    description="Offline partitions of each of the 20 worst topics; empty in a healthy cluster.",
+    meaning="Offline partitions of the topic. Only the 20 worst topics are listed.",
+    normal="no topic is listed.",
+    action="Start the brokers that are down.",
+    runbook="KafkaPartitionsOffline",
+    legend="{{topic}}",
 )
-TOPIC_UNDER_MIN_ISR = _of_worst_topics(
+TOPIC_UNDER_MIN_ISR = Signal(
     expr=highest("kafka_topic_under_min_isr_partitions", "topic"),
-    description="Their partitions below min.insync.replicas.",
+    meaning="Partitions of the topic below min.insync.replicas.",
+    normal="0.",
+    runbook="KafkaPartitionsUnderMinIsr",
+    legend="{{topic}}",
 )
-TOPIC_UNDER_REPLICATED = _of_worst_topics(
+TOPIC_UNDER_REPLICATED = Signal(
     expr=highest("kafka_topic_under_replicated_partitions", "topic"),
-    description="Their under-replicated partitions.",
+    meaning="Under-replicated partitions of the topic.",
+    normal="0.",
+    runbook="KafkaPartitionsUnderReplicated",
+    legend="{{topic}}",
 )
 WORST_TOPICS_AGE = Signal(
     expr=age("kafka_cluster_worst_topics_timestamp_seconds"),
     unit="s",
-    description="Age of the list of the worst topics; seconds, and more with very many unhealthy "
-    "partitions.",
+    meaning="Age of the list of the worst topics.",
+    normal="seconds; more with very many unhealthy partitions.",
+    action="If it grows, check whether the figures follow ZooKeeper.",
+    runbook="KcmBehind",
     legend="ago",
-    moved_by=DrillStep.ZOMBIE,
 )

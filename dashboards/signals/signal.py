@@ -4,15 +4,14 @@ The rule: dashboards and alerts take their expressions only from signals, so tha
 the same figure never disagree. Each selector contains the placeholder `<cluster>`, and `<broker>` where the
 metric has brokers: a dashboard replaces them by the choices of its variables, a rule selects all. Each
 expression aggregates the scrape's own labels away, so an exporter that moves to another pod or address
-continues the same series, and two exporters of one cluster make one series. Where the two differ for a
-moment, the right one counts: growth is shown only for counters that began at the same time, and the
+continues the same series, and two exporters of one cluster make one series. Where two exporters differ for a
+moment: growth is shown only for counters that began at the same time, and the
 controller is taken from the exporter with the newest views.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 
 RUNBOOKS = "http://localhost:9640/runbooks"
 """Where an exporter on this machine serves the runbooks. The chart replaces it by the exporter's service or by
@@ -33,40 +32,8 @@ UNSEEN_WINDOW = "1d"
 FOLDED = "kcm_cluster_folded_timestamp_seconds"
 """Metric with the time of an exporter's views by the fold's clock, which is the same for all exporters."""
 
-
-class DemoStep(enum.StrEnum):
-    """The steps of `kcm demo` by their titles; a test compares them with the demo's."""
-
-    CREATE = "topics are created under load"
-    KILL_FOLLOWER = "a broker is killed that is not the controller"
-    KILL_CONTROLLER = "the controller's broker is killed"
-    DEPOSE = "/controller is deleted three times in a row"
-    BRING_BACK = "the brokers come back, imbalance stays"
-    STALL = "a live broker stalls and leaves the ISRs"
-    WAKE = "it goes on and rejoins them"
-    ELECT = "the preferred election restores the balance"
-
-
-class DrillStep(enum.StrEnum):
-    """The steps of the drill on real servers, for what is too rare, too long or too harsh for the demo."""
-
-    INVITE = "topics are created that invite trouble"
-    VACATE = "all brokers hang and /controller is gone"
-    FLAP = "/controller is deleted six times in a row"
-    BOUNCE = "a broker loses its session three times"
-    RESTLESS = "a follower falls behind twice"
-    HOLD_UP = "a broker hangs while its replicas are moved and deleted"
-    UNCLEAN = "the last in-sync replica dies and an older one takes over"
-    ZOMBIE = "the controller hangs while a broker dies"
-    IDLE = "a controller is elected that does not begin its work"
-    DISK = "a log directory is lost"
-    BLIND = "ZooKeeper is killed"
-    UNWATCHED = "the watcher is killed while elections pass"
-    MEDDLE = "somebody writes into ZooKeeper by hand"
-    DENY = "the right to read a path is taken"
-    FLOOD = "the pipeline's Kafka hangs under a burst"
-    HOLE = "the fold hangs and is killed, and the log loses records"
-    UNSERVED = "the exporter is killed"
+CONTEXT = "None: this figure explains others."
+"""The action for a figure that is never wrong by itself."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,18 +42,29 @@ class Signal:
 
     expr: str
     """PromQL with the placeholders in each selector."""
-    description: str
-    """What the figure means, and what a healthy cluster shows."""
+    meaning: str
+    """What the figure is, in one or two sentences."""
+    normal: str
+    """What a healthy cluster shows."""
+    action: str = ""
+    """What to do first when it is not normal; empty if the runbook begins with it."""
+    runbook: str = ""
+    """The alert whose runbook says what to do; empty if there is none."""
     legend: str
     """Grafana's template for the name of a series."""
-    moved_by: DemoStep | DrillStep | None
-    """The step of the demo, or of the drill, that must move it; None: none can, see `unmoved`."""
     unit: str = "none"
     """Grafana's name of the unit; "none" is a plain number."""
-    unmoved: str = ""
-    """Why no step can move it; empty where one does."""
+    shows_stale: bool = False
+    """Whether it has a special value while the figures do not follow ZooKeeper (`first_screen.STALE`)."""
     of_all: bool = False
     """Whether a dashboard shows it for all clusters that its variable chooses."""
+
+    @property
+    def description(self) -> str:
+        """What panels say about the figure, as Markdown: its meaning, the normal value and the first action."""
+        link = f"See [{self.runbook}]({RUNBOOKS}/{self.runbook})." if self.runbook else ""
+        action = " ".join(filter(None, (self.action, link)))
+        return f"{self.meaning} **Normal:** {self.normal} **First action:** {action}"
 
     def on_board(self) -> str:
         """Return the expression for the choices of a dashboard's variables."""

@@ -4,73 +4,79 @@ The rule: a figure that the server does not report (mntr is not allowed by defau
 signals use the watcher's own metrics, so its port must be scraped, too.
 """
 
-from dashboards.signals.signal import DrillStep, Signal, age, highest, selected
+from dashboards.signals.signal import CONTEXT, Signal, age, highest, selected
 
-_SCRAPED = "Needs the watcher's own /metrics to be scraped."
+_IF_EMPTY = "If it is empty, scrape the watcher's /metrics."
 
 SERVER = Signal(
     expr=f"max by (cluster, zookeeper) ({selected('kcm_cluster_watcher_info')}) and on (cluster) "
     f"({highest('kcm_cluster_watcher_connected')} == 1)",
-    description="The ZooKeeper server that the watcher's session is on; it changes when that "
-    "server goes, and is empty while there is no session.",
+    meaning="The ZooKeeper server to which the watcher's session is connected. Empty while there is no "
+    "session.",
+    normal="a server of the ensemble.",
+    action="If it is empty, check the ensemble and the watcher's log.",
+    runbook="KcmBlind",
     legend="{{zookeeper}}",
-    moved_by=DrillStep.BLIND,
 )
 SESSION_AGE = Signal(
     expr=age("kcm_cluster_watcher_session_since_timestamp_seconds"),
     unit="dtdurations",
-    description="Time since the watcher's ZooKeeper session last changed its state; if it is short "
-    "again and again, the ensemble or the network is unstable.",
+    meaning="Time since the watcher's ZooKeeper session last changed its state.",
+    normal="days.",
+    action="If it is short again and again, check the ensemble and the network to it.",
     legend="in this state",
-    moved_by=DrillStep.BLIND,
 )
 ROLE = Signal(
     expr=f"max by (cluster, role, version) ({selected('kcm_watcher_zookeeper_info')})",
-    description=f"Role of the watcher's ZooKeeper server in the ensemble, and its release; empty where it answers "
-    f"neither mntr nor srvr. {_SCRAPED}",
+    meaning="Role of that ZooKeeper server in the ensemble, and its release. Empty if it answers neither "
+    "mntr nor srvr.",
+    normal="leader, follower or standalone.",
+    action=f"To see it, allow mntr (4lw.commands.whitelist). {_IF_EMPTY}",
     legend="{{role}} {{version}}",
-    moved_by=DrillStep.BLIND,
 )
 ANSWER = Signal(
     expr=highest("kcm_watcher_zookeeper_answer_seconds"),
     unit="s",
-    description=f"How long the watcher's ZooKeeper server took to answer the watcher; normally milliseconds. {_SCRAPED}",
+    meaning="Time that the ZooKeeper server took to answer the watcher.",
+    normal="milliseconds.",
+    action=f"Check the server's disk, CPU and GC pauses. {_IF_EMPTY}",
     legend="answered the watcher within",
-    moved_by=DrillStep.ZOMBIE,
 )
 LATENCY = Signal(
     expr=highest("kcm_watcher_zookeeper_latency_average_seconds"),
     unit="s",
-    description="Average request latency that the server reports, since its start; normally "
-    "milliseconds.",
+    meaning="Average request latency that the ZooKeeper server reports, since its start.",
+    normal="milliseconds.",
+    action="Check the server's disk, CPU and GC pauses.",
     legend="average, as reported",
-    moved_by=DrillStep.ZOMBIE,
 )
 LATENCY_MOST = Signal(
     expr=highest("kcm_watcher_zookeeper_latency_highest_seconds"),
     unit="s",
-    description="Highest request latency that the server reports, since its start; near the "
-    "session timeout, sessions expire.",
+    meaning="Highest request latency that the ZooKeeper server reports, since its start. Sessions expire when it "
+    "comes near their timeout.",
+    normal="far below the session timeout of the brokers.",
+    action="Check the server's disk, CPU and GC pauses.",
     legend="highest, as reported",
-    moved_by=DrillStep.BLIND,
 )
 SESSIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_sessions"),
-    description=f"Sessions of the whole ensemble: of brokers, of the monitor and of tools. {_SCRAPED}",
+    meaning="Sessions of the whole ensemble: of brokers, of the monitor and of tools.",
+    normal="constant.",
+    action=f"If it falls, brokers may have lost their sessions. {_IF_EMPTY}",
     legend="sessions",
-    moved_by=DrillStep.ZOMBIE,
 )
 CONNECTIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_connections"),
-    description=f"Client connections of the watcher's ZooKeeper server. {_SCRAPED}",
+    meaning="Client connections of the ZooKeeper server to which the watcher is connected.",
+    normal="constant.",
+    action=CONTEXT,
     legend="connections",
-    moved_by=DrillStep.ZOMBIE,
 )
 OUTSTANDING = Signal(
     expr=highest("kcm_watcher_zookeeper_outstanding_requests"),
-    description="Requests that wait in the watcher's ZooKeeper server; normally near 0, and growing when its disk "
-    f"or its quorum is slow. {_SCRAPED}",
+    meaning="Requests that wait in the ZooKeeper server.",
+    normal="near 0.",
+    action=f"If it grows, its disk or its quorum is slow: check both. {_IF_EMPTY}",
     legend="waiting",
-    moved_by=None,
-    unmoved="Nothing in the demo or the drill moves it: their one ZooKeeper keeps up.",
 )

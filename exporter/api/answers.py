@@ -271,8 +271,8 @@ class RehearsalAnswer(Answer, frozen=True, kw_only=True):
 
     steps: tuple[RehearsedStep, ...]
     outages: OutageList
-    owed: Annotated[
-        int, Meta(description="Partitions that the controller owes a write before the first step.")
+    pending_writes: Annotated[
+        int, Meta(description="Partitions with pending writes before the first step.")
     ]
     unknown: tuple[Unknown, ...]
 

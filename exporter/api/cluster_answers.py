@@ -67,8 +67,8 @@ def event(record: EventRecord) -> Json:
         body.setdefault("partition_count", len(partitions))
     generation, seq = fact.position
     body["position"] = {"generation": str(generation), "seq": seq}
-    if fact.zxid is not None:
-        body["zxid"] = str(fact.zxid)
+    if fact.source_number is not None:
+        body["source_number"] = str(fact.source_number)
     if isinstance(fact, BrokerStarted | BrokerStopped) and fact.epoch is not None:
         body["epoch"] = str(fact.epoch)
     if isinstance(fact, RecommendationGraded):
@@ -108,6 +108,7 @@ def place(as_of: AsOf) -> Place:
 def cluster_answer(view: ClusterView) -> Json:
     """Return what is known about a cluster, without its brokers and topics."""
     body = _plain(view)
+    body |= body.pop("config") | body.pop("counters")
     body["as_of"]["generation"] = str(view.as_of.generation)
     body["log"]["read_zxid"] = str(view.log.read_zxid)
     generation, seq = view.views_from
@@ -119,8 +120,9 @@ def broker_answer(view: BrokerView) -> Json:
     """Return what is known about a broker."""
     body = _plain(view)
     del body["as_of"]
-    if view.epoch is not None:
-        body["epoch"] = str(view.epoch)
+    body |= body.pop("record")
+    if view.record.epoch is not None:
+        body["epoch"] = str(view.record.epoch)
     return body
 
 

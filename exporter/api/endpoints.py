@@ -268,11 +268,13 @@ class ApiPages:
         if bool(brokers or racks) == bool(each):
             raise refuse("lose_broker", "say what is lost: `lose_broker`, `lose_rack`, or `each`")
         _check_known("lose_broker", brokers, snapshot.brokers, _NO_BROKER)
-        known_racks = sorted({b.rack for b in snapshot.brokers.values() if b.rack is not None})
+        known_racks = sorted(
+            {b.record.rack for b in snapshot.brokers.values() if b.record.rack is not None}
+        )
         _check_known("lose_rack", racks, known_racks, "no broker is in rack {!r}")
         if each is not None:
             return await self._insight(asked, ("each", each), LOSS_OF_EACH[each])
-        in_racks = {b.id for b in snapshot.brokers.values() if b.rack in racks}
+        in_racks = {b.id for b in snapshot.brokers.values() if b.record.rack in racks}
         lost, named = in_racks.union(brokers), sorted(set(racks))
         question = ("lose", frozenset(lost), tuple(named))
         return await self._insight(asked, question, lambda s, f: loss_of(s, f, lost, named))

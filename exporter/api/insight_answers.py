@@ -149,7 +149,7 @@ def _command(brokers: Iterable[BrokerView]) -> str:
     """Return the command that runs an election from a file, with the address of a live broker."""
     servers = (
         f"[{b.host}]:{b.port}" if ":" in b.host else f"{b.host}:{b.port}"
-        for b in brokers
+        for b in (broker.record for broker in brokers)
         if b.live and b.host and b.port
     )
     return election_command(next(servers, None))
@@ -255,7 +255,7 @@ MIN_ISR_NOT_KNOWN = (
 
 def safe_to_stop(broker: BrokerView) -> StopSafety:
     """Return whether a broker may be stopped, by the counts that the fold keeps; `safe` is None where it is not known."""
-    if not broker.live:
+    if not broker.record.live:
         return StopSafety(
             safe=broker.safe_to_stop, why="not registered", offline=0, under_min_isr=0
         )

@@ -125,7 +125,7 @@ def _schemas() -> dict[str, Json]:
 def _reword_event(schema: Json) -> None:
     properties, required = schema["properties"], schema["required"]
     properties["id"] = {"type": "string", "description": "Its name; rises within a cluster."}
-    properties["zxid"] = _LONG
+    properties["source_number"] = _LONG
     if properties.get("partitions", {}).get("type") == "array":
         properties["partition_count"] = _WHOLE
         if "partition_count" not in required:
@@ -147,6 +147,13 @@ def _reword_views(schemas: dict[str, Json]) -> None:
         "brokers": {"type": "array", "items": _ref("Broker")},
         "events": {"type": "array", "items": _ref("Event")},
     }
+    # The API shows these as parts of the cluster and of the broker themselves.
+    for name in ("config", "counters"):
+        del cluster["properties"][name]
+    cluster["properties"] |= schemas.pop("ClusterConfig")["properties"]
+    cluster["properties"] |= schemas.pop("ClusterCounters")["properties"]
+    del broker["properties"]["record"]
+    broker["properties"] |= schemas.pop("BrokerRecord")["properties"]
     broker["properties"]["epoch"] = _LONG_OR_NULL
     for name in ("BrokerStarted", "BrokerStopped"):
         schemas[name]["properties"]["epoch"] = _LONG_OR_NULL

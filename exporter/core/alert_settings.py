@@ -35,7 +35,7 @@ class AlertChange(BaseModel):
         if self.threshold is not None:
             changed = changed._replace(limit=self.threshold)
         if self.hold is not None:
-            changed = changed._replace(hold_s=duration_ms(self.hold) // _SECOND_MS)
+            changed = changed._replace(for_s=duration_ms(self.hold) // _SECOND_MS)
         if self.severity in set(Severity):
             changed = changed._replace(severity=Severity(self.severity))
         return changed

@@ -14,7 +14,6 @@ from controller_model.records.views import (
     BrokerView,
     ClusterView,
     broker_key,
-    is_below,
     view_key,
 )
 from exporter.core.records import ClusterSnapshot, Entry, TopicEntry
@@ -147,9 +146,9 @@ def _not_in_the_resync(topics: Mapping[str, TopicEntry], view: ClusterView) -> l
 
     Topics that the watcher was denied stay, as in the fold: whether they exist is not known.
     """
-    first, denied = AsOf(view.as_of.lineage, *view.views_from), view.log.denied
+    first = AsOf(view.as_of.lineage, *view.views_from)
     older = (key for key, topic in topics.items() if topic.as_of < first)
-    return [key for key in older if not is_below(f"/brokers/topics/{topics[key].name}", denied)]
+    return [key for key in older if not view.log.hides_topic(topics[key].name)]
 
 
 def _without(held: Mapping[str, Held], keys: Iterable[str]) -> Mapping[str, Held]:

@@ -24,12 +24,12 @@ _PARTITIONS_NAMED = 3
 """Most partitions that an event on the page names; the API lists more."""
 
 _OF_BROKERS = (
-    "id", "live", "since", "host", "rack", "leaders", "replicas", "in_isr",
-    "preferred", "preferred_not_led", "imbalance_ratio",
+    "id", "leaders", "replicas", "in_isr", "preferred", "preferred_not_led", "imbalance_ratio",
 )  # fmt: skip
-"""The fields of a broker that the page shows."""
+_OF_RECORDS = ("live", "since", "host", "rack")
+"""The fields of a broker, and of its record, that the page shows."""
 
-_NOT_OF_EVENTS = frozenset({"position", "zxid"})
+_NOT_OF_EVENTS = frozenset({"position", "source_number"})
 
 
 def fleet_row(
@@ -50,7 +50,9 @@ def fleet_row(
             "vacant_since": view.controller.vacant_since,
         },
         "brokers_live": len(view.brokers_live),
-        "brokers_gone": sum(not b.live and b.replicas > 0 for b in snapshot.brokers.values()),
+        "brokers_gone": sum(
+            not b.record.live and b.replicas > 0 for b in snapshot.brokers.values()
+        ),
         "counts": view.counts,
     }
 
@@ -110,6 +112,7 @@ def brokers_picture(snapshot: ClusterSnapshot) -> Json:
     return {
         "brokers": [
             {name: getattr(broker, name) for name in _OF_BROKERS}
+            | {name: getattr(broker.record, name) for name in _OF_RECORDS}
             | {"safe_to_stop": safe_to_stop(broker)}
             for broker in snapshot.brokers.values()
         ]

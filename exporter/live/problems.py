@@ -17,7 +17,7 @@ from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.pending_writes import ControllerHealth
 from controller_model.records.recent_leaves import WINDOW_MINUTES
-from controller_model.records.views import BrokerView, ClusterView, Failover
+from controller_model.records.views import BrokerView, Capability, ClusterView, Failover
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.conditions import Condition
 
@@ -107,11 +107,11 @@ class _Case(NamedTuple):
         )
 
     def _state(self, threshold: Threshold, since: int | None) -> AlertState | None:
-        if threshold.hold_s == 0:
+        if threshold.for_s == 0:
             return AlertState.FIRING
         if since is None:
             return None
-        is_held = self.now - since >= threshold.hold_s * _SECOND_MS
+        is_held = self.now - since >= threshold.for_s * _SECOND_MS
         return AlertState.FIRING if is_held else AlertState.PENDING
 
 
@@ -139,7 +139,7 @@ def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> P
 
 def _controller(case: _Case) -> Iterator[ClusterProblem]:
     controller, due = case.view.controller, case.view.pending_writes
-    if case.view.log.is_denied("/controller"):
+    if not case.view.can_see(Capability.CONTROLLER):
         return  # there are no figures, and so no alerts
     who = controller.id
     is_zombie = due.health is ControllerHealth.ZOMBIE
@@ -194,7 +194,7 @@ def _flapping(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _partitions(case: _Case) -> Iterator[ClusterProblem]:
-    if case.view.log.is_denied("/brokers"):
+    if not case.view.can_see(Capability.TOPICS):
         return
     counts = case.view.counts
     reassigning = counts.under_replicated_reassigning
@@ -236,16 +236,16 @@ def _at_min_isr(case: _Case) -> int | None:
     counts = case.view.counts
     by_loss = counts.under_replicated_at_min_isr
     found = counts.at_min_isr if by_loss is None else by_loss
-    return None if case.view.log.is_denied("/brokers") else found
+    return found if case.view.can_see(Capability.TOPICS) else None
 
 
 def _brokers(case: _Case) -> Iterator[ClusterProblem]:
-    gone = [b for b in case.snapshot.brokers.values() if not b.live and b.replicas]
+    gone = [b for b in case.snapshot.brokers.values() if not b.record.live and b.replicas]
     if not gone:
         return
     replicas = sum(broker.replicas for broker in gone)
     # An outage of several brokers began with the first of them, if that is known for all.
-    times = [broker.since for broker in gone if broker.since is not None]
+    times = [broker.record.since for broker in gone if broker.record.since is not None]
     since = min(times) if len(times) == len(gone) else None
     text = f"{_named(gone)} not registered; {_number(replicas, 'replica')} there"
     yield from case.judged("KafkaBrokerGone", replicas, text, since=since)
@@ -328,7 +328,7 @@ def _doubtful(case: _Case) -> Iterator[ClusterProblem]:
 
 
 def _setting(case: _Case) -> Iterator[ClusterProblem]:
-    counts, is_hidden = case.view.counts, case.view.log.is_denied("/brokers")
+    counts, is_hidden = case.view.counts, not case.view.can_see(Capability.TOPICS)
     if counts.under_min_isr is None and not is_hidden:
         text = f"min.insync.replicas is not known: {_number(counts.partitions, 'partition')} not checked against it"
         yield from case.judged("KcmMinIsrNotKnown", counts.partitions, text)

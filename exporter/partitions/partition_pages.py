@@ -217,7 +217,7 @@ class ChunkDetails:
 
     def __init__(self, view: TopicView, facts: ClusterFacts) -> None:
         self._facts = facts
-        self._unreadable = frozenset(view.partitions if view.unreadable_znodes else view.unreadable)
+        self._unreadable = frozenset(view.partitions if view.unreadable_parts else view.unreadable)
         self._epochs = dict(zip(view.partitions, view.partition_epoch, strict=True))
 
     def of(self, partition: PartitionFacts) -> PartitionDetail:

@@ -18,6 +18,7 @@ from controller_model.insight.racks import has_racks_to_spread_over, in_one_rack
 from controller_model.kafka.cluster_facts import ClusterFacts
 from controller_model.metrics.metric import TopicTrouble, WorstTopics
 from controller_model.records.view_facts import partitions_in
+from controller_model.records.views import Capability
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.conditions import is_under_replicated
 from exporter.partitions.partition_pages import is_plain
@@ -55,7 +56,7 @@ class OneRackCount:
 
     def of(self, snapshot: ClusterSnapshot) -> int | None:
         """Return the count; None where the watcher is denied znodes that the count needs."""
-        if snapshot.view.log.is_denied("/brokers"):
+        if not snapshot.view.can_see(Capability.TOPICS):
             return None
         facts = snapshot.facts()
         if not has_racks_to_spread_over(facts):

@@ -14,7 +14,7 @@ from controller_model.metrics.metric import Metric, Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
 from controller_model.records.recent_elections import within_windows
 from controller_model.records.recent_leaves import within_window
-from controller_model.records.views import BrokerView
+from controller_model.records.views import BrokerView, Capability
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines
 from exporter.partitions.worst_topics import WorstTopicsStore
@@ -111,19 +111,17 @@ class Collector:
         """Return the figures of a cluster that depend on the time."""
         view, reading = snapshot.view, self._reading_of(snapshot)
         controller = view.controller
-        is_hidden = view.log.is_denied("/controller")
+        is_hidden = not view.can_see(Capability.CONTROLLER)
         elected_at = controller.elected_at
-        elections = None if is_hidden else controller.recent_elections
         return Moment(
             completeness=assess(view, reading, now),
             behind_ms=behind_ms(reading),
             clock_skew_ms=reading.clock_skew_ms,
             vacant_ms=None if is_hidden else max(0, now - (controller.vacant_since or now)),
-            recent_elections={} if elections is None else within_windows(elections, now),
+            recent_elections={} if is_hidden else within_windows(controller.recent_elections, now),
             isr_leave_minutes={
-                id_: within_window(broker.isr_leave_minutes, now)
+                id_: within_window(broker.record.isr_leave_minutes, now)
                 for id_, broker in snapshot.brokers.items()
-                if broker.isr_leave_minutes is not None
             },
             worst=self.worst_topics.of(snapshot.name),
             next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),

@@ -72,11 +72,11 @@ class ScrapeSampler:
         first_at = self.next_at if self._first_at is None else self._first_at
         return range(first_at, self.next_at, self._interval_ms)
 
-    def take(self, state: ClusterState, until: int) -> None:
+    def sample_until(self, state: ClusterState, until: int) -> None:
         """Scrape at each moment before `until`, but not before the log's first resync has ended."""
         control = state.control
         if self._first_at is None:
-            if not control.log.baseline or control.log.resync is not None:
+            if not control.log.baseline or control.log.view.resync_under_way:
                 return
             self.next_at = self._moment_from(max(control.now, self._begin_ms))
         end = until if self._end_ms is None else min(until, self._end_ms + 1)

@@ -10,7 +10,7 @@ NOT_SHOWN = {
     "kind",
     "at",
     "position",
-    "zxid",
+    "source_number",
     "id",
     "partitions",
     "partition_count",

@@ -97,7 +97,7 @@ class IncidentLog:
 
     def _take_request(self, record: bytes, request: ElectionRequest) -> None:
         if self._parts and not self.is_over and request.cluster == self.replay.cluster:
-            self.replay.take_requests((request,))
+            self.replay.store_requests((request,))
             self._write(record)
 
     def _take_damage(self, record: bytes, reason: str) -> None:
@@ -121,7 +121,7 @@ class IncidentLog:
             self.is_over = True
         if self.is_over:
             return
-        self.replay.take((change,))
+        self.replay.apply_changes((change,))
         if dropped:
             self._keep(record)  # the replay of the bundle must count it, too
             return

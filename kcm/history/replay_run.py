@@ -75,8 +75,8 @@ class ReplayRun:
         is_damaged = loose.unreadable > 0 and self._is_ours(loose)
         if is_damaged and not loose.ends_unreadable:
             self._note_damage(line, loose)
-        self.replay.take_requests(loose.requests)
-        events = self.replay.take(loose.changes)
+        self.replay.store_requests(loose.requests)
+        events = self.replay.apply_changes(loose.changes)
         if events:
             self._pass_on(events)
         if is_damaged and loose.ends_unreadable:  # no change of the line shows what is missing
@@ -127,7 +127,7 @@ class ReplayRun:
         raise UsageError("there is no change in the log")
 
     def _warn_of_what_was_dropped(self) -> None:
-        log = self.replay.state.control.log
+        log = self.replay.state.control.log.view
         if log.not_newer:
             self._warn(
                 f"{log.not_newer} changes were dropped: not newer than those before them, "

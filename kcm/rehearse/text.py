@@ -160,8 +160,8 @@ def _of(requests: int, partitions: int) -> str:
 
 def _notes(answer: Json) -> Iterator[str]:
     """Yield the pending writes before the first step, the races, and what is not known."""
-    if owed := answer["owed"]:
-        yield f"before: the controller owes {counted(owed, 'partition')} a write; the rehearsal begins after it"
+    if pending := answer["pending_writes"]:
+        yield f"before: writes are pending for {counted(pending, 'partition')}; the rehearsal begins after them"
     for step in answer["steps"]:
         for race in step["races"]:
             yield f"race in step {step['number']}: {race['text']}"

@@ -17,10 +17,10 @@ from tests.faults.soak import PARTS_MEASURED, Stretch
 _PAGE = """\
 # Reliability
 
-Written by `make faults` and `make soak`; do not edit.
+Written by `python -m tests.faults`; do not edit.
 
-Real servers: three ZooKeeper members, three Kafka 3.9 brokers, the pipeline with its own Kafka, all looked after as `kcm up` does it. Partitions change four times a second. Four times a second
-everything that the exporter shows is held against what ZooKeeper has, and since when.
+Real servers: three ZooKeeper members, three Kafka 3.9 brokers, the pipeline with its own Kafka, all supervised as by `kcm up`. Partitions change four times a second. Four times a second
+everything that the exporter shows is compared with what ZooKeeper holds, and since when.
 
 <!-- faults: begin -->
 <!-- faults: end -->
@@ -32,14 +32,14 @@ everything that the exporter shows is held against what ZooKeeper has, and since
 _FAULTS = """
 ## Faults
 
-`python -m tests.faults --report docs/reliability.md`. A fault happens to a part; afterwards every leader, every ISR and every count must equal ZooKeeper's.
+`python -m tests.faults --report docs/reliability.md`. After each fault of a part, every leader, every ISR and every count must equal ZooKeeper's.
 
-*Follows after*: from the fault until all that is shown was live and young again, for good; how long the fault itself lasts is part of it. *Not live*: how long the exporter
-said that the figures are not to be relied on, or did not answer. *Oldest under live*: how long ago the oldest figure had been replaced that was shown as `live`. Beyond {limit:g} s it is stale; the next column says for how long.
-SIGSTOP is a pause of 10 to 60 s. Watcher, driver and exporter go on by themselves before `kcm up` takes them for parts that hang (45 s without an answer); Spark's JVM is killed by the fold's own watchdog.
-Driver and JVM share the proxy to the pipeline's Kafka: the JVM's half-open connection is of both. The Python worker has a Unix socket to the JVM alone, which no network can cut. A disk is lost by who keeps something on
-one: the checkpoint is the driver's, and the JVM's and the worker's with it; watcher and exporter keep nothing.
-Times are of a machine with {cpus} processors; *load* is its load average, by all that it did.
+*Follows after*: from the fault until all figures are live and current again and stay so; this includes the duration of the fault. *Not live*: how long the exporter
+reported that its figures do not follow ZooKeeper, or did not answer. *Oldest under live*: the age of the oldest outdated figure that was shown as `live`. Beyond {limit:g} s it is stale; the next column says for how long.
+SIGSTOP is a pause of 10 to 60 s. Watcher, driver and exporter continue before `kcm up` restarts them as hanging (45 s without an answer); Spark's JVM is killed by the fold's own watchdog.
+Driver and JVM share the proxy to the pipeline's Kafka: a half-open connection of the JVM is one of the driver, too. The Python worker has only a Unix socket to the JVM. Only parts with files have a lost disk:
+the checkpoint belongs to the driver, its JVM and its worker; watcher and exporter have none.
+Times are of a machine with {cpus} processors; *load* is its load average, other work included.
 
 | part | fault | follows after | not live | oldest under live | stale under live | load | |
 |---|---|---:|---:|---:|---:|---:|---|
@@ -52,7 +52,7 @@ _SOAK = """
 ## A long run
 
 `python -m tests.faults --soak MINUTES --report docs/reliability.md`, here {minutes:.0f} minutes, seed {seed}: topics are created, deleted and reassigned, controllers deposed, and each part is killed or stopped at random.
-Memory and open files are the most that a part took in those minutes. The delay is from ZooKeeper's write until the value is shown, restarts included.
+Memory and open files are the maximum of each part in those minutes. The delay is from ZooKeeper's write until the value is shown, restarts included.
 
 | from minute | happened | kills | changes | delay p50 | p99 | not live | oldest under live | stale under live | wrong | {parts} |
 |---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|{lines}|
@@ -77,8 +77,8 @@ def write_faults(page: Path, outcomes: Sequence[Outcome], *, of: Sequence[str]) 
         limit=STALE_S,
         rows="\n".join(_row(_cells_of(found)) for found in outcomes),
         cpus=os.cpu_count(),
-        summary=f"{sum(o.ok for o in outcomes)} of {len(outcomes)} cells hold."
-        + (f" Not played: {'; '.join(not_played)}." if not_played else ""),
+        summary=f"{sum(o.ok for o in outcomes)} of {len(outcomes)} cells passed."
+        + (f" Not run: {'; '.join(not_played)}." if not_played else ""),
     )
     _write(page, "faults", text)
 

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from tests.mutation.mutants import NOT_RUN, NOTICED, REJECTED, Mutant
 from tests.mutation.reasons import Reason
 
-HEAD = """# Mutants that live
+HEAD = """# Mutants that survive
 
-`make mutate` changes the code in {total:,} small ways, one at a time: of the model its elections,
-states, contribution, control records and replay, and the edges, what talks to Kafka, ZooKeeper and
-Spark or to those who watch. Log lines are left as they are. A change is noticed when mypy rejects it
-or when unit tests of the same package fail: {share:.1f} % are. The simulation (`make simulate`) and
-the tests with real servers are not run. `pyproject.toml` names the files and the tests.
+`python -m tests.mutation` changes the code in {total:,} small ways, one at a time. It changes the model's elections,
+states, contribution, control records and replay, and the code at the edges, which talks to Kafka, ZooKeeper, Spark and
+clients. Log lines are not changed. A change is detected when mypy rejects it or a unit test of the same package fails:
+{share:.1f} % are. The simulation and the tests with real servers are not run for it. `pyproject.toml` names the files and
+the tests.
 
-Each other change has its reason in `tests/mutation/reasons.toml`, of which this page is made
-(`python -m tests.mutation --write`, after a run). `make mutate` fails where one has none, and where a
-reason has lost its change. *The same* means that nobody can tell the change from the code.
+Each surviving change has its reason in `tests/mutation/reasons.toml`, from which this page is made
+(`python -m tests.mutation --write`, after a run). The run fails if a change has no reason, or a reason no change. *The
+same* means that the changed code behaves like the code.
 """
 
 
@@ -31,7 +31,7 @@ def mutants_page(mutants: Sequence[Mutant], reasons: Sequence[Reason]) -> str:
     noticed = Counter(each.file for each in mutants if each.status in NOTICED)
     lines = [
         HEAD.format(total=made.total(), share=100 * noticed.total() / made.total()),
-        "| file | mutants | rejected by mypy | noticed by tests | live |",
+        "| file | mutants | rejected by mypy | detected by tests | survive |",
         "|---|---|---|---|---|",
     ]
     for file, total in made.items():
@@ -45,7 +45,7 @@ def mutants_page(mutants: Sequence[Mutant], reasons: Sequence[Reason]) -> str:
     for file in made:
         of_file = [each for each in reasons if each.file == file]
         if of_file:
-            lines += ["", f"## {file}", "", "| live | where | why |", "|---|---|---|"]
+            lines += ["", f"## {file}", "", "| number | where | why |", "|---|---|---|"]
         for reason in of_file:
             alive = [each for each in mutants if each.change and reason.covers(each)]
             where = ", ".join(dict.fromkeys(f"`{each.change.split(':')[0]}`" for each in alive))

@@ -109,7 +109,7 @@ def test_every_election_by_failure_is_counted_in_one_incident(seed: int) -> None
     """The counts of all incidents add up to the reported elections; none is counted twice."""
     watched = play(seed)
     control = watched.fold.state.control
-    assert control.log.errors == 0
+    assert control.log.view.errors == 0
     incidents = [e.incident for e in watched.fold.accounts if isinstance(e, IncidentClosed)]
     if control.incidents.open is not None:
         incidents.append(control.incidents.open)
@@ -124,7 +124,7 @@ def test_every_election_by_failure_is_counted_in_one_incident(seed: int) -> None
             for event in watched.fold.events
             if isinstance(event, LeadersElected) and event.election is kind
         )
-    assert sum(incident.isr_shrinks for incident in incidents) <= control.isr_shrinks
+    assert sum(incident.isr_shrinks for incident in incidents) <= control.counters.isr_shrinks
 
 
 @given(SEEDS)

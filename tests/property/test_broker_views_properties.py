@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controller_model.fold.broker_views import BrokerViews
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import AnyView, BrokerView, Deleted
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.control_plane import Assumed, ControlPlane
 from tests.property.test_replay_properties import write_random_changes
 from tests.support.histories import Fold, repacked, small_cluster
@@ -22,7 +23,9 @@ SEEDS = st.integers(0, 2**32)
 def all_views(control: ControlPlane) -> tuple[dict[str, AnyView], int]:
     """Return the views of all brokers, computed from the state alone, and their digest."""
     new = BrokerViews()
-    made: dict[str, AnyView] = {key: view for key, view, _ in new.changed(control, NOWHERE)}
+    made: dict[str, AnyView] = {
+        key: view for key, view, _ in new.changed(control, NOWHERE, ZOOKEEPER)
+    }
     return made, new.digest
 
 

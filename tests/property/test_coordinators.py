@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model.handlers.broker_inference import coordinated
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.records.events import CoordinatorsMoved
+from controller_model.state.figures import coordinated
 from tests.support.histories import Fold, History, small_cluster
 
 TOPICS = [*COORDINATOR_OF, "t"]

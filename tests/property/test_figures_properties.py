@@ -153,7 +153,7 @@ def _check_cluster(now: Seen) -> None:
 
 def _least(partition: PartitionFacts, now: Seen) -> int:
     """Return min.insync.replicas, which the fold of these histories is given."""
-    by_broker, default = now.cluster.broker_min_isr, now.cluster.min_isr_assumed
+    by_broker, default = now.cluster.config.broker_min_isr, now.cluster.min_isr_assumed
     own = partition.min_isr or by_broker.get(str(partition.leader), by_broker.get("<default>"))
     least = default if own is None else own
     assert least is not None
@@ -172,7 +172,7 @@ def _check_brokers(now: Seen) -> None:
         not_led = [p for p in stated if p.replicas[0] == id_ and p.leader != id_]
         member = [p for p in stated if id_ in p.isr]
         at_risk = [p for p in member if p.leader in live]
-        assert view.live == (id_ in live)
+        assert view.record.live == (id_ in live)
         assert view.replicas == replicas[id_]
         assert view.leaders == leaders[id_]
         assert view.preferred == preferred[id_]
@@ -191,7 +191,7 @@ def _check_brokers(now: Seen) -> None:
             assert view.leader_skew == pytest.approx(skew, abs=0.0005)
             clean = all(live.issuperset(p.isr) for p in member)
             assert not clean or view.offline_if_lost == len(losses[id_].offline)
-            uniform = clean and not set(now.cluster.broker_min_isr) - {"<default>"}
+            uniform = clean and not set(now.cluster.config.broker_min_isr) - {"<default>"}
             assert not uniform or view.under_min_isr_if_lost == len(losses[id_].under_min_isr)
             _check_safety(view, losses[id_], now, uniform=uniform)
         else:

@@ -99,5 +99,5 @@ def test_a_controller_that_rebalances_leaves_nothing_to_elect(seed: int) -> None
         for write in list_pending_writes(partitions, brokers)
         if write.kind is PendingWriteKind.LEADER_BACK
     }
-    if watched.fold.state.control.controller.id >= 0:
+    if watched.fold.state.control.controller.view.id >= 0:
         assert set(next_rebalance(partitions, brokers, AutoRebalance()).elect) <= leaders_back

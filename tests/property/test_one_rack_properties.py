@@ -35,15 +35,15 @@ REGISTRATIONS = st.builds(
 
 
 def _snapshot(brokers: dict[int, BrokerView], entries: dict[str, TopicEntry]) -> ClusterSnapshot:
-    live = tuple(id_ for id_, broker in brokers.items() if broker.live)
+    live = tuple(id_ for id_, broker in brokers.items() if broker.record.live)
     view = cluster_view(brokers_live=live)
     return ClusterSnapshot(name="prod", partition=0, view=view, brokers=brokers, topics=entries)
 
 
 def _one_by_one(brokers: dict[int, BrokerView], topics: dict[str, TopicView]) -> int:
-    if len({broker.rack for broker in brokers.values() if broker.live} - {None}) < 2:
+    if len({broker.record.rack for broker in brokers.values() if broker.record.live} - {None}) < 2:
         return 0
-    racks = {id_: broker.rack for id_, broker in brokers.items()}
+    racks = {id_: broker.record.rack for id_, broker in brokers.items()}
     return sum(
         len(replicas) > 1 and {racks.get(each) for each in replicas} in ({"r1"}, {"r2"})
         for topic in topics.values()

@@ -83,5 +83,5 @@ def test_a_silent_controller_with_pending_writes_is_reported_once(seed: int, vic
     watched.report()
     reported = watched.beat(30)
     assert len(reported) == 1
-    assert set(reported[0].due) <= {"new_leader", "isr_removal"}
+    assert set(reported[0].pending) <= {"new_leader", "isr_removal"}
     assert watched.fold.cluster_view().pending_writes.health is ControllerHealth.ZOMBIE

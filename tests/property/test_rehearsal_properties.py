@@ -76,7 +76,7 @@ def _agree(facts: ClusterFacts, partitions: list[PartitionFacts], broker: int, h
     loss = lose(partitions, facts, {broker})
     result = rehearse(facts, partitions, [read_step(f"{how}:{broker}")])
     step: RehearsedStep = result.steps[0]
-    assert result.owed == 0
+    assert result.pending_writes == 0
     assert set(names(step.went_offline)) == set(loss.offline)
     assert set(names(step.unclean)) == set(loss.unclean)
     assert set(names(step.went_under_min_isr)) == set(loss.under_min_isr)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller_model.fold.replay import replay
-from controller_model.handlers.controller import account
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange
 from controller_model.state.packing import pack_control
 from tests.support.histories import (
@@ -162,9 +161,7 @@ def test_totals_equal_a_count_from_scratch(seed: int) -> None:
         fold.feed(batch)
         assert fold.state.control.totals == count_from_scratch(fold.state)
         topics = [fold.state.topics.get(name) for name in fold.state.topics.names()]
-        assert fold.state.control.topics == sum(
-            t is not None and t.stat is not None for t in topics
-        )
+        assert fold.state.control.topics == sum(t is not None and t.exists for t in topics)
 
 
 @given(STEPS)
@@ -203,10 +200,10 @@ def test_redelivery_changes_nothing(seed: int) -> None:
     fold = Fold()
     fold.feed(history.changes)
     before = whole(fold)[1]
-    dropped = fold.state.control.log.not_newer
+    dropped = fold.state.control.log.view.not_newer
     assert fold.feed(history.changes[-20:]) == []
     assert whole(fold)[1] == before
-    assert fold.state.control.log.not_newer == dropped + len(history.changes[-20:])
+    assert fold.state.control.log.view.not_newer == dropped + len(history.changes[-20:])
 
 
 @given(STEPS)
@@ -221,8 +218,8 @@ def test_a_history_and_a_resync_of_its_end_agree(seed: int) -> None:
     history.resync(reason="at the end")
     old = Fold()
     old.feed(history.changes)
-    assert old.state.control.log.verified_at == history.changes[-1].observed_at
-    assert old.state.control.log.incomplete_since is None
+    assert old.state.control.log.view.verified_at == history.changes[-1].observed_at
+    assert old.state.control.log.view.incomplete_since is None
     later = History(znodes=history.znodes, zxid=history.zxid, now=history.now, generation=2)
     later.resync()
     new = Fold()
@@ -242,7 +239,7 @@ def test_a_reconciliation_of_a_fully_reported_tree_verifies(seed: int) -> None:
         write_random_reported_changes(history, draws)
         history.reconciled()
         fold.follow(history)
-        assert fold.state.control.log.verified_at == history.changes[-1].observed_at
+        assert fold.state.control.log.view.verified_at == history.changes[-1].observed_at
 
 
 def write_random_reported_changes(history: History, draws: random.Random) -> None:
@@ -267,7 +264,7 @@ def test_a_stale_value_never_wins(seed: int) -> None:
         for c in history.changes
         if c.kind is ChangeKind.SET
         and ((c.mzxid or 0) < newest[c.path] or c.path not in history.znodes)
-        and (c.read_zxid or 0) < fold.state.control.log.deletes_read_zxid
+        and (c.read_zxid or 0) < fold.state.control.source.deletes_read_zxid
     ]
     late = [
         replaced(
@@ -291,14 +288,14 @@ def test_counters_never_fall(seed: int) -> None:
         fold.feed([change])
         controller = fold.state.control.controller
         now = (
-            controller.elections,
-            controller.missed,
-            controller.id_changes,
-            controller.vacancy_total_min_ms,
-            controller.vacancy_total_max_ms,
+            controller.view.elections,
+            controller.view.missed_elections,
+            controller.view.id_changes,
+            controller.view.vacancy_total_min_ms,
+            controller.view.vacancy_total_max_ms,
         )
         assert all(new >= old for new, old in zip(now, last, strict=True))
-        assert controller.vacancy_total_min_ms <= controller.vacancy_total_max_ms
+        assert controller.view.vacancy_total_min_ms <= controller.view.vacancy_total_max_ms
         last = now
 
 
@@ -332,15 +329,21 @@ def test_the_number_of_elections_equals_the_growth_of_the_epoch(seed: int) -> No
     for change in history.changes:
         fold.feed([change])
         if fold.state.control.log.baseline:
-            reported = account(controller)
-            assert reported[1] == reported[0] - 1 - controller.seen
+            reported = fold.state.source.elections(fold.state.control)
+            assert reported[1] == reported[0] - 1 - fold.state.control.source.elections.seen
             assert reported[0] >= elections
             elections = reported[0]
     history.heartbeat()
     fold.feed(history.changes[-1:])
-    assert account(controller) == (controller.elections, controller.missed)
-    assert controller.elections == history.epoch
-    assert controller.missed == history.epoch - 1 - controller.seen
+    assert fold.state.source.elections(fold.state.control) == (
+        controller.view.elections,
+        controller.view.missed_elections,
+    )
+    assert controller.view.elections == history.epoch
+    assert (
+        controller.view.missed_elections
+        == history.epoch - 1 - fold.state.control.source.elections.seen
+    )
 
 
 _NUMBERS = st.none() | st.integers(-3, 40) | st.sampled_from([2**63 - 1, -(2**63)])

@@ -104,7 +104,7 @@ def test_a_run_is_written_as_a_markdown_page(tmp_path: Path) -> None:
     assert main(["9+1", "--report", str(page)]) == 0
     written = page.read_text(encoding="utf-8")
     assert "`python -m tests.simulation 9+1 --report docs/simulation.md`" in written
-    assert "| broken | none |" in written
+    assert "| failed | none |" in written
     assert "| a page was compared at rest |" in written
     assert "| a fold that its service runs | 1 | 1 |" in written
     assert all(name in written for name in PLANTED)

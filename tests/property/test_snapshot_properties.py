@@ -43,7 +43,7 @@ def recorded(history: History, *points: Point) -> list[Snapshot]:
     replay = LogReplay(points=points or (END,), assumed=lambda _: Assumed(min_insync_replicas=1))
     for start in range(0, len(history.changes), 7):
         line = encode_changes(history.changes[start : start + 7])
-        replay.take(decode_line(line).changes)
+        replay.apply_changes(decode_line(line).changes)
     replay.finish()
     taken = [replay.snapshots[point] for point in points or (END,)]
     return [reported for reported in taken if reported is not None]
@@ -265,7 +265,7 @@ def test_facts_need_no_positions(seed: int) -> None:
         record = json.loads(encode_change(change))
         for name in ("v", "cluster", "generation", "watcher", "seq", "observed_at"):
             del record[name]
-        replay.take(decode_line(json.dumps(record).encode()).changes)
+        replay.apply_changes(decode_line(json.dumps(record).encode()).changes)
     replay.finish()
     reported = replay.snapshots[END]
     assert reported is not None
@@ -280,5 +280,5 @@ def test_no_line_of_a_log_raises_an_exception(line: bytes) -> None:
     replay = LogReplay(assumed=lambda _: Assumed(min_insync_replicas=1))
     loose = decode_line(line)
     assert loose.changes or loose.unreadable or json.loads(line) == []
-    replay.take(loose.changes)
+    replay.apply_changes(loose.changes)
     replay.finish()

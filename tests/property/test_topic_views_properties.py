@@ -14,6 +14,7 @@ from controller_model.fold import projection
 from controller_model.fold.projection import SentViews, project
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import AnyView, Deleted, TopicView
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from tests.property.test_replay_properties import write_random_changes
 from tests.support.histories import Fold, History, repacked, replaced, small_cluster
@@ -46,7 +47,7 @@ def all_views(fold: Fold) -> tuple[dict[str, AnyView], int]:
     """Return the views of all topics, computed from the state alone, and the digest over them."""
     control = repacked(fold.state.control)
     control.published.topics = 0
-    new = ClusterState(control, MemoryTopicStore())
+    new = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
     for name in fold.state.topics.names():
         topic = fold.state.topics.get(name)
         assert topic is not None

@@ -9,27 +9,29 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller_model.facts.origin import Origin
 from controller_model.fold import replay as replay_module
 from controller_model.records.changes import ZnodeChange
+from controller_model.sources.zookeeper import source as zookeeper_source
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state import cluster as cluster_module
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import ZnodeStat
 from tests.support.histories import Fold, count_from_scratch, repacked, small_cluster
 
 NAMES = st.sampled_from(("a", "b", "__consumer_offsets"))
 PARTITIONS = st.integers(0, 3)
 BROKERS = st.lists(st.integers(0, 3), unique=True, max_size=3).map(tuple)
 STATS = st.none() | st.builds(
-    ZnodeStat, mzxid=st.integers(1, 9), czxid=st.just(1), version=st.just(0), resync=st.just(0)
+    Origin, order=st.integers(1, 9), created=st.just(1), version=st.just(0), reading=st.just(0)
 )
 RECORDS = st.builds(
     PartitionRecord,
     replicas=st.none() | BROKERS,
     leader=st.none() | st.integers(-2, 3),
     isr=BROKERS,
-    stat=STATS,
+    origin=STATS,
 )
 MOVING = st.dictionaries(PARTITIONS, BROKERS, max_size=2)
 TOPICS = st.builds(
@@ -40,8 +42,8 @@ TOPICS = st.builds(
     removing=MOVING,
     min_isr=st.none() | st.integers(1, 3),
     reassigning_since=st.none() | st.integers(1, 9),
-    stat=STATS,
-    config_stat=STATS,
+    origin=STATS,
+    config_origin=STATS,
 )
 Put = Callable[[ClusterState], object]
 
@@ -77,12 +79,12 @@ PUTS = st.one_of(
 def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
     """After each call, not only at the end of a batch, totals and derived figures are right."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
+    state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
     for put in puts:
         put(state)
         assert control.totals == count_from_scratch(state)
         topics = [state.topic(name) for name in state.topics.names()]
-        assert control.topics == sum(topic.stat is not None for topic in topics)
+        assert control.topics == sum(topic.origin is not None for topic in topics)
         moving = {t.name: t.reassigning_since for t in topics if t.reassigning_since is not None}
         assert control.reassigning == moving
 
@@ -91,7 +93,7 @@ def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
 def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: set[int]) -> None:
     """Puts count without a read of the totals in between, and in a packed state as well."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
+    state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
     for number, put in enumerate(puts):
         put(state)
         if number in packed_after:
@@ -104,7 +106,7 @@ def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: se
 def test_totals_are_right_for_any_number_of_pending_moves(puts: list[Put], most: int) -> None:
     """The number of pending moves is limited, and the limit does not change the totals."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
+    state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
     bound, cluster_module._MAX_MOVES = cluster_module._MAX_MOVES, most
     try:
         for put in puts:
@@ -125,7 +127,7 @@ def test_a_change_that_fails_half_way_keeps_the_totals(failing: int, every: int)
     history.set("/admin/delete_topics/t", b"")
     history.topic_gone("t")
     fold = Fold()
-    kept = vars(replay_module)["keep"]
+    kept = vars(zookeeper_source)["count_znode"]
     left = [failing]
 
     def keep(*args: object) -> None:

@@ -249,5 +249,5 @@ def test_no_payload_breaks_the_fold(written: list[tuple[str, bytes | None]], res
     assert [decode_event(encode_event(record)) for record in records] == records
     fold.restart()
     assert all(decode_view(encode_view(view)) == view for view in fold.views().values())
-    assert fold.state.control.log.divergent_since is None
-    assert fold.state.control.log.errors == 0
+    assert fold.state.control.log.view.divergent_since is None
+    assert fold.state.control.log.view.errors == 0

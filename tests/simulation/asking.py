@@ -88,13 +88,13 @@ class Asking:
         )
 
     def _append(self, cluster: str, message: bytes) -> None:
-        self._world.hit(f"elections were asked for ({cluster})")
+        self._world.hit(f"elections were requested ({cluster})")
         self._world.log.append(self._world.clock.now, cluster.encode(), message)
 
     def complaint(self, event: AnyEvent) -> str | None:
         """Return what is wrong with an event; None when nothing is."""
         if not isinstance(event, LeadersElected) or event.by is not ElectionOrigin.KCM:
             return None
-        self._world.hit("an election was called ours")
+        self._world.hit("an election was attributed to kcm elect")
         wrong = [each for each in event.partitions if each not in self._asked]
         return f"nobody asked for {wrong[0]}" if wrong else None

@@ -111,7 +111,7 @@ class Run:
             check_cluster(api, CLUSTER, cast("Elections", self))
             plan = make_plan(api, CLUSTER, None, None)
         except (KcmError, KeyboardInterrupt):
-            self.world.hit("kcm elect would not begin")
+            self.world.hit("kcm elect refused to begin")
             return
         size = rng.choice((1, 1, 2, 3))
         chunks = [plan.partitions[at : at + size] for at in range(0, len(plan.partitions), size)]
@@ -135,7 +135,7 @@ class Run:
         except KeyboardInterrupt:
             stopped_by = "interrupted"
         self.world.trace(f"ELECT {stopped_by}")
-        self.world.hit("kcm elect stopped" if stopped_by else "kcm elect did all")
+        self.world.hit("kcm elect stopped" if stopped_by else "kcm elect finished")
         self._check_end(run, chunks, is_done=stopped_by is None)
 
     def wait(self, ms: int) -> None:
@@ -154,7 +154,7 @@ class Run:
         """Cause something in a pause that elections do not cause."""
         kafka = self.world.kafka
         if not self._electing.is_quiet:
-            self.world.hit("kcm elect was disturbed in a pause")
+            self.world.hit("the cluster changed in a pause of kcm elect")
             self._rng.choice(
                 (kafka.broker_down, kafka.elect, kafka.lead_by_others, kafka.lead_by_others)
             )()
@@ -202,7 +202,7 @@ class Run:
         self.wait(rng.choice(_ELECTED_MS))
         wrong = {error for error in answer.values() if error not in {None, NOT_NEEDED, *UNSURE}}
         self._refused = ", ".join(map(str, wrong))
-        world.hit("kcm elect asked for a chunk")
+        world.hit("kcm elect requested a chunk")
         return answer
 
     def _elect_one(self, each: TopicPartition) -> str | None:

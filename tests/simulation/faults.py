@@ -574,7 +574,7 @@ FAULTS: Mapping[str, tuple[int, Callable[[World], bool]]] = {
     "second watcher": (2, second_watcher),
     "watcher's clock set": (3, clock_jump),
     "reads denied": (3, denied),
-    "a crowd of topics denied": (1, crowd_denied),
+    "many topics denied": (1, crowd_denied),
     "reads fail": (3, reads_fail),
     "recursive watches refused": (1, watches_refused),
     "payload damaged": (3, damaged_payload),

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from bench.map_state import DictMapState
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import digest_text
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import unpack_control
 from controller_model.state.topic_state import TopicState
@@ -80,7 +81,9 @@ class State(NamedTuple):
         row = read_control(state)
         if row is None:
             return None
-        return unpack_control(row.packed, state.items(StatePart.MEMBERS).values())
+        control = unpack_control(row.packed, state.items(StatePart.MEMBERS).values())
+        ZOOKEEPER.adopt(control)
+        return control
 
     def all_topics(self) -> dict[str, TopicState]:
         """Return the topics as a new worker reads them."""
@@ -333,7 +336,9 @@ class Fold:
             if len(self.states) > _MAX_STATES:
                 del self.states[next(iter(self.states))]
             log = control.log
-            self.states[AsOf(self.lineage, *log.position), digest_text(log.digest)] = state
+            self.states[AsOf(self.lineage, *log.position), digest_text(control.source.digest)] = (
+                state
+            )
 
     def repeat_output(self) -> bool:
         """Make a task that Spark has given up write its output late; False: there is none."""

@@ -25,6 +25,7 @@ from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected, TopicDeleted
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
+from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import LogState
 from exporter.core.records import ClusterSnapshot
 from streaming.state_codec import read_control
@@ -132,43 +133,53 @@ class Oracle:
         self._check_errors(log)
         if old is not None:
             self._check_time(old.now, control.now, batch)
-        self._check_digest(log, held)
-        verified = log.verified_at is not None and (
-            old is None or log.verified_at != old.log.verified_at
+        self._check_digest(control, held)
+        verified = log.view.verified_at is not None and (
+            old is None or log.view.verified_at != old.log.view.verified_at
         )
         self._check_holes(log, batch, verified=verified)
-        rebases = log.rebases - (0 if old is None else old.log.rebases)
+        rebases = control.source.rebases - (0 if old is None else old.source.rebases)
         if not rebases:  # a resync in which another history is found mixes the two
             self._check_whole(log, batch)
         if verified:
-            self._check_proof(log, held, batch)
-        newly = log.divergent_since is not None and (old is None or not old.log.divergent_since)
+            self._check_proof(control, held, batch)
+        newly = log.view.divergent_since is not None and (
+            old is None or not old.log.view.divergent_since
+        )
         reported = batch.note.hole or batch.late or batch.note.rebasing or rebases
         if newly and not reported:
             raise BrokenError("divergent is true", f"no hole, yet divergent at {log.position}")
         if rebases > 0 and not self.world.zk.era:
             raise BrokenError("a rebase is reported only of another history", f"at {log.position}")
         rebasing = batch.note.rebasing or rebases > 0
-        mixed = log.resync is not None and (batch.note.mixed or rebases > 0)
+        mixed = control.source.resync is not None and (batch.note.mixed or rebases > 0)
         batch = batch._replace(note=batch.note._replace(rebasing=rebasing, mixed=mixed))
         gone = {change.path for change in batch.news if change.kind is ChangeKind.DELETED}
         kept = marks_of(before).keys() - gone
         highest = self._check_order(batch.note, held, kept, log, verified=verified)
         self.checks += 1
         news = batch.note._replace(highest=highest)
-        if log.verified_at is None or (log.incomplete_since, log.divergent_since) != (None, None):
+        if log.view.verified_at is None or (
+            log.view.incomplete_since,
+            log.view.divergent_since,
+        ) != (None, None):
             return news
-        return news._replace(hole=False, rebasing=news.rebasing and log.resync is not None)
+        return news._replace(
+            hole=False, rebasing=news.rebasing and control.source.resync is not None
+        )
 
-    def _is_proved(self, log: LogState) -> bool:
-        trouble = (log.incomplete_since, log.divergent_since, log.resync)
-        return log.verified_at is not None and trouble == (None, None, None)
+    def _is_proved(self, control: ControlPlane) -> bool:
+        log = control.log
+        trouble = (
+            log.view.incomplete_since,
+            log.view.divergent_since,
+            control.source.resync,
+        )
+        return log.view.verified_at is not None and trouble == (None, None, None)
 
     def _check_errors(self, log: LogState) -> None:
-        if log.errors:
-            raise BrokenError(
-                "no error of our own", log.incomplete_reason or "an error was counted"
-            )
+        if log.view.errors:
+            raise BrokenError("no error of our own", log.reason or "an error was counted")
 
     def _check_time(self, before: int, now: int, batch: Batch) -> None:
         """Check that the log's time advances while the watcher's clock does, whatever it showed before."""
@@ -179,12 +190,16 @@ class Oracle:
                 "the log's time goes on", f"{now - before} ms while {passed} ms passed"
             )
 
-    def _check_digest(self, log: LogState, held: Mapping[str, int]) -> None:
-        if (log.znodes, digest_text(log.digest)) != (len(held), digest_text(digest_of(held))):
+    def _check_digest(self, control: ControlPlane, held: Mapping[str, int]) -> None:
+        log = control.log
+        if (log.view.znodes, digest_text(control.source.digest)) != (
+            len(held),
+            digest_text(digest_of(held)),
+        ):
             raise BrokenError("the digest is of what is held", f"at {log.position}")
 
     def _check_holes(self, log: LogState, batch: Batch, *, verified: bool) -> None:
-        reported = log.incomplete_since is not None or log.divergent_since is not None
+        reported = log.view.incomplete_since is not None or log.view.divergent_since is not None
         if batch.note.hole and not reported and not verified:
             raise BrokenError("a hole is reported", f"up to {log.position}")
         if batch.holed_at >= 0 and not reported:
@@ -200,17 +215,19 @@ class Oracle:
             return  # the next one has begun already: until its end nothing need be complete
         if batch.news[batch.whole].denied and ChangeKind.RECONCILED in later:
             return  # a path denied to this one may have been deleted; a reconciliation shows that
-        if log.incomplete_since is not None or log.divergent_since is not None:
-            reason = log.incomplete_reason or "divergent"
+        if log.view.incomplete_since is not None or log.view.divergent_since is not None:
+            reason = log.reason or "divergent"
             raise BrokenError("a whole resync is believed", f"at {log.position}: {reason}")
 
-    def _check_proof(self, log: LogState, held: Mapping[str, int], batch: Batch) -> None:
+    def _check_proof(self, control: ControlPlane, held: Mapping[str, int], batch: Batch) -> None:
         """Check that verified state was the truth at one moment of the proof, for each znode."""
+        log = control.log
         proofs = [i for i, change in enumerate(batch.news) if change.kind in PROOFS]
         index = max(
-            (i for i in proofs if batch.news[i].observed_at == log.verified_at), default=proofs[-1]
+            (i for i in proofs if batch.news[i].observed_at == log.view.verified_at),
+            default=proofs[-1],
         )
-        if batch.news[index].observed_at != log.verified_at and not self._is_proved(log):
+        if batch.news[index].observed_at != log.view.verified_at and not self._is_proved(control):
             return  # clock set back: the last proof is the verifying one only while all is proved
         change = batch.news[index]
         proof = self.world.proofs.get((change.watcher, change.position))
@@ -218,7 +235,7 @@ class Oracle:
             return
         since = {c.path for c in batch.news[index + 1 :] if c.kind in _ZNODES}
         # Nothing is proved about paths that are reported as denied.
-        wrong = self.untrue(held, proof, leave_out=since.union(log.unreadable_znodes))
+        wrong = self.untrue(held, proof, leave_out=since.union(control.source.unreadable_znodes))
         if wrong:
             raise BrokenError("verified is true", f"at {change.position}: {wrong[:3]}")
 
@@ -299,7 +316,7 @@ class Oracle:
         if skew and not any(self.world.hits[fault] for fault in _SETS_CLOCKS):
             raise BrokenError("clocks that agree are not said to disagree", f"{skew}")
         if Stage.ZOOKEEPER in skew:
-            self.world.hit("ZooKeeper's clock was said to disagree")
+            self.world.hit("ZooKeeper's clock was reported to disagree")
         if completeness.status in _LIVE:
             view = snapshot.view
             self.on_live(view.as_of, view.log.digest)
@@ -342,10 +359,10 @@ class Oracle:
             hits["retention"] or hits["stretch of the log lost"] or hits["a message was lost"]
         )
         once = not (self.world.zk.era or forgot)
-        if once and isinstance(event, ControllerElected) and event.zxid is not None:
-            reported = (record.id.lineage, event.zxid)
+        if once and isinstance(event, ControllerElected) and event.source_number is not None:
+            reported = (record.id.lineage, event.source_number)
             if reported in self._elected:
-                raise BrokenError("an election is reported once", f"zxid {event.zxid}")
+                raise BrokenError("an election is reported once", f"zxid {event.source_number}")
             self._elected.add(reported)
 
     def on_commit(self, shown: ClusterSnapshot) -> None:
@@ -462,16 +479,16 @@ def marks_of(state: State) -> dict[str, int]:
     control = state.control()
     if control is None:
         return {}
-    held = {path: stat.mzxid for path, stat in control.stats.items()}
+    held = {path: stat.order for path, stat in control.source.stats.items()}
     for name, topic in state.all_topics().items():
-        if topic.stat is not None:
-            held[f"/brokers/topics/{name}"] = topic.stat.mzxid
-        if topic.config_stat is not None:
-            held[f"/config/topics/{name}"] = topic.config_stat.mzxid
+        if topic.origin is not None:
+            held[f"/brokers/topics/{name}"] = topic.origin.order
+        if topic.config_origin is not None:
+            held[f"/config/topics/{name}"] = topic.config_origin.order
         for partition, record in topic.partitions.items():
-            if record.stat is not None:
+            if record.origin is not None:
                 path = f"/brokers/topics/{name}/partitions/{partition}/state"
-                held[path] = record.stat.mzxid
+                held[path] = record.origin.order
     return held
 
 

@@ -13,21 +13,25 @@ from typing import Any
 
 import msgspec
 
-from controller_model.fold import control_records, event_batch
+from controller_model.facts.origin import Origin
+from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
-from controller_model.fold.control_records import Reported
+from controller_model.fold.replay import Reported
 from controller_model.kafka.ids import AsOf, Position
-from controller_model.records import changes, completeness, decoding
+from controller_model.records import changes, decoding
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import ClusterView
+from controller_model.sources.zookeeper import proofs
+from controller_model.sources.zookeeper import source as zookeeper_source
+from controller_model.sources.zookeeper.freshness import Freshness
+from controller_model.sources.zookeeper.source import ZOOKEEPER
+from controller_model.sources.zookeeper.state import ZooKeeperState
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
-from controller_model.state.bookkeeping import Freshness
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.log_state import LogState
-from controller_model.state.znode_stat import ZnodeStat
+from controller_model.state.source import Handle, Inferred, Source
 from controller_model.tracking import asked_elections
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
@@ -82,7 +86,7 @@ def no_dedupe() -> AbstractContextManager[None]:
 
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         log = state.control.log
-        if change.position <= log.position and change.watcher == log.watcher:
+        if change.position <= log.position and change.watcher == log.view.watcher:
             log.position = Position(change.generation, change.seq - 1)
         done: Reported = real(state, change)
         return done
@@ -92,13 +96,13 @@ def no_dedupe() -> AbstractContextManager[None]:
 
 def stale_applied() -> AbstractContextManager[None]:
     """A value wins over a newer one, or over a newer delete."""
-    real = vars(replay_module)["judge"]
+    real = vars(zookeeper_source)["judge"]
 
-    def judge(log: LogState, stat: ZnodeStat | None, change: ZnodeChange) -> Freshness:
-        freshness: Freshness = real(log, stat, change)
+    def judge(held: ZooKeeperState, stat: Origin | None, change: ZnodeChange) -> Freshness:
+        freshness: Freshness = real(held, stat, change)
         return Freshness.NEWS if freshness is Freshness.STALE else freshness
 
-    return _patched(replay_module, "judge", judge)
+    return _patched(zookeeper_source, "judge", judge)
 
 
 def hole_ignored() -> AbstractContextManager[None]:
@@ -117,19 +121,19 @@ def hole_ignored() -> AbstractContextManager[None]:
 
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:
     """A resync with a gap, or with another digest, deletes what it did not report."""
-    real = control_records._finish_resync
+    real = proofs._finish_resync
 
-    def finish(state: ClusterState, change: ZnodeChange) -> Reported:
-        resync = state.control.log.resync
+    def finish(state: ClusterState, change: ZnodeChange, handle: Handle) -> proofs.Applied:
+        resync = state.control.source.resync
         if resync is not None:
             resync.whole = True
             change = msgspec.structs.replace(
                 change, znodes=resync.znodes, digest=digest_text(resync.digest)
             )
-        return real(state, change)
+        return real(state, change, handle)
 
-    records = {**control_records.CONTROL_RECORDS, ChangeKind.RESYNC_FINISHED: finish}
-    return _patched(replay_module, "CONTROL_RECORDS", records)
+    records = {**proofs.CONTROL_RECORDS, ChangeKind.RESYNC_FINISHED: finish}
+    return _patched(zookeeper_source, "CONTROL_RECORDS", records)
 
 
 _TURNS_LATE = 3
@@ -232,7 +236,7 @@ def counters_twice() -> AbstractContextManager[None]:
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         again = change.position <= state.control.log.position
         if again and classify(change.path).kind is ZnodeKind.PARTITION_STATE:
-            state.control.isr_shrinks += 1
+            state.control.counters.isr_shrinks += 1
         done: Reported = real(state, change)
         return done
 
@@ -246,7 +250,7 @@ def time_waits() -> AbstractContextManager[None]:
         state.control.now = max(state.control.now, change.observed_at)
         return change, None
 
-    return _patched(replay_module, "take_time", take_time)
+    return _patched(replay_module, "advance_clock", take_time)
 
 
 def bytes_of_dropped_changes_kept() -> AbstractContextManager[None]:
@@ -351,13 +355,7 @@ def denied_list_cut() -> AbstractContextManager[None]:
     def named(self: DeniedPaths) -> tuple[str, ...]:
         return tuple(sorted(self._paths)[:MAX_NAMED])
 
-    def denied_by(change: ZnodeChange) -> tuple[str, ...]:
-        return change.denied
-
-    return _both(
-        _patched(DeniedPaths, "named", property(named)),
-        _patched(control_records, "_denied_by", denied_by),
-    )
+    return _patched(DeniedPaths, "named", property(named))
 
 
 def refused_read_ignored() -> AbstractContextManager[None]:
@@ -373,7 +371,13 @@ def refused_read_ignored() -> AbstractContextManager[None]:
 
 def unreadable_controller_live() -> AbstractContextManager[None]:
     """Figures count as live although the controller cannot be read."""
-    return _patched(completeness, "_OF_CONTROLLER", frozenset())
+    source = type(ZOOKEEPER)
+    real = source.infer
+
+    def infer(self: Source, control: ControlPlane) -> Inferred:
+        return real(self, control)._replace(unreadable_controller=False)
+
+    return _patched(source, "infer", infer)
 
 
 _NOT_NESTING = (ValueError,)

@@ -20,6 +20,7 @@ from controller_model.records.changes import ChangeKind, ZnodeChange, data_field
 from controller_model.records.completeness import Stage, Status
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.sources.zookeeper.znode_kinds import published_data
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
@@ -88,7 +89,11 @@ def unrest(world: World, since_ms: int, reported: Position) -> str | None:
     if not any(change.kind in PROOFS and change.observed_at >= since_there for change in news):
         return "no proof was reported since, of what was read since"
     control = world.fold.committed.control()
-    if control is None or control.log.watcher != edge.name or control.log.resync is not None:
+    if (
+        control is None
+        or control.log.view.watcher != edge.name
+        or control.source.resync is not None
+    ):
         return "what is held is not proved by this watcher, whose clock may be another"
     clock = control.log.clock
     ahead = 0 if clock is None else clock.correction
@@ -189,21 +194,22 @@ def facts(view: AnyView | None) -> Any:
                 view.pending, oldest_reassignment_at=None, oldest_deletion_at=None
             )
             holder = (view.controller.id, view.controller.epoch, view.controller.elected_at)
-            held = (view.log.znodes, view.log.digest, view.brokers_live, view.cluster_id)
+            held = (view.log.znodes, view.log.digest, view.brokers_live, view.config.cluster_id)
             return (*holder, *held, view.counts, pending)
         case TopicView():
             return msgspec.structs.replace(view, as_of=_NO_AS_OF)
         case BrokerView():
             plain = msgspec.structs.replace(view, as_of=_NO_AS_OF)
             known = msgspec.to_builtins(plain)
-            if not view.live:
+            known |= known.pop("record")
+            if not view.record.live:
                 # Of a dead broker a fresh fold knows only its assignments.
                 known = {k: v for k, v in known.items() if isinstance(v, int | float) and v}
                 known.pop("epoch", None)
                 known.pop("port", None)
             for name in _HISTORY_OF_A_BROKER:
                 known.pop(name, None)
-            return known if view.live or set(known) - {"v", "id"} else None
+            return known if view.record.live or set(known) - {"v", "id"} else None
         case _:
             return None
 
@@ -213,7 +219,7 @@ def fresh_views(
 ) -> dict[str, AnyView]:
     """Return the views of a fold that has seen one resync of these znodes, up to a zxid."""
     state = ClusterState(
-        ControlPlane(cluster, assumed=Assumed(), counters_since=0), MemoryTopicStore()
+        ControlPlane(cluster, assumed=Assumed(), counters_since=0), MemoryTopicStore(), ZOOKEEPER
     )
     digest = digest_text(digest_of({path: znode.mzxid for path, znode in nodes.items()}))
     seq = 0
@@ -256,19 +262,21 @@ def check_counters(world: World) -> None:
     if again is None:
         return
     control, base = again
-    for name in ("leader_elections", "unclean_elections", "isr_shrinks", "isr_expands"):
-        _compare(name, getattr(held, name), getattr(control, name))
-    for name in ("elections", "missed", "id_changes", "stale_writes", "seen"):
-        _compare(name, getattr(held.controller, name), getattr(control.controller, name))
-    for name in ("resyncs", "reconciliations", "holes", "stale", "missed_updates", "rebases"):
-        _compare(name, getattr(held.log, name), getattr(control.log, name))
+    _compare("counters", held.counters, control.counters)
+    for name in ("elections", "missed_elections", "id_changes", "stale_writes"):
+        ours, fresh = held.controller.view, control.controller.view
+        _compare(name, getattr(ours, name), getattr(fresh, name))
+    _compare("seen", held.source.elections.seen, control.source.elections.seen)
+    for name in ("resyncs", "reconciliations", "holes", "stale", "missed_updates"):
+        _compare(name, getattr(held.log.view, name), getattr(control.log.view, name))
+    _compare("rebases", held.source.rebases, control.source.rebases)
     _compare("brokers", _lives(held), _lives(control))
     _compare("incidents", held.incidents, control.incidents)
     _compare("recommendations", held.recommendations, control.recommendations)
     known = not world.zk.era and not world.kafka.was_controller_damaged
     if base is not None and known and world.kafka.controller() is not None:
         elections = base[0] + world.kafka.epoch() - base[1]
-        _compare("elections by the epoch", held.controller.elections, elections)
+        _compare("elections by the epoch", held.controller.view.elections, elections)
 
 
 def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None:
@@ -283,19 +291,20 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
         for change in batch.records():
             if isinstance(change, ElectionRequest):
                 if state is not None:
-                    EventBatch(state).take_request(change)
+                    EventBatch(state).store_request(change)
                 continue
             if state is None:
                 since = change.observed_at
                 control = ControlPlane(CLUSTER, assumed=Assumed(), counters_since=since)
-                state = ClusterState(control, MemoryTopicStore())
+                state = ClusterState(control, MemoryTopicStore(), ZOOKEEPER)
                 events = EventBatch(state)
             events.apply(change)
             if base is None and state.control.log.baseline:
-                controller = state.control.controller
+                controller = state.control.source.controller
+                view = state.control.controller.view
                 # /controller was read, but its epoch not yet: one more election is in flight.
                 behind = (controller.czxid or 0) > controller.epoch_zxid
-                base = (controller.elections, (controller.epoch or 0) + behind)
+                base = (view.elections, (view.epoch or 0) + behind)
                 awaited = (
                     None if controller.czxid == controller.epoch_zxid else controller.epoch_zxid
                 )
@@ -309,7 +318,10 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
 
 
 def _lives(control: ControlPlane) -> dict[int, tuple[int, Mapping[str, int], int]]:
-    return {id_: (b.registrations, b.ends, b.isr_leaves) for id_, b in control.brokers.items()}
+    return {
+        id_: (b.record.registrations, b.record.ends, b.record.isr_leaves)
+        for id_, b in control.brokers.items()
+    }
 
 
 def _compare(name: str, held: object, expected: object) -> None:

@@ -14,54 +14,66 @@ _PAGE = """\
 
 Written by `python -m tests.simulation {seeds} --report docs/simulation.md`; do not edit.
 
-One integer, the seed, gives a Kafka cluster that changes its znodes, everything that goes wrong, and every delay. The
-watcher's service with its publisher, beats and reading back, its candidacy, the model, the processor, the exporter's
-reading thread, its server with the API and the live page's feed, and the run of `kcm elect` are the real ones;
-sockets, Kafka's clients, threads, Spark, browsers and time are played, so a seed always plays the same. One seed of
-seven has two more clusters, one in the same partition of the topics and one in another, whose logs are lost,
-repeated, damaged and forged as well, and the second of which loses beginnings, stretches and ends of its partition:
-nothing of that may show in another cluster. One seed of fifteen loses the beginning of its views again and again. In
-one of fifteen somebody writes into the log what `kcm elect` writes there, good or hostile: nothing but an election's
-origin may follow from it. In one of ten ZooKeeper throttles its clients: what they ask waits its turn, for longer
-than their sessions live or not, or is refused because it has waited, perhaps by a server that lags. In one of
-thirteen the pipeline's Kafka starts: until it has read its metadata it reports its topics as missing. In two of
-twenty-one somebody runs `kcm elect`, which Kafka answers well or not, while leaders move and brokers go. Three
-browsers look at the live page, of the cluster, of another or of all; they are prompt or slow, or take nothing, and
-come and go. The exporter's server stands still now and then, or a mistake is made about one cluster. In one seed of
-eight the fold's service runs the fold, with its lineages on a real folder: queries fail, hang and are refused,
-Spark's JVM dies or does not answer, Kafka is away, the disk is full, and checkpoints are damaged, lost and restored.
-`make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays it with a trace.
+A seed, one integer, determines the changes of a Kafka cluster's znodes, every fault and every delay. These parts are the
+real ones: the watcher's service with its publisher, beats and readback, its candidacy, the model, the processor, the
+exporter's reading thread, its server with the API and the live page's feed, and the run of `kcm elect`. Sockets, Kafka's
+clients, threads, Spark, browsers and time are simulated, so a seed gives the same run each time.
+`python -m tests.simulation FROM+COUNT` runs seeds; a failing one is printed with the command that replays it with a trace.
 
-After every batch: nothing has moved back, the digest is of what is held, a hole is reported, a whole resync is
-believed, what counts as verified was true, divergent is no false alarm. Twice a second: what the exporter shows as
-live was true within 4 s (20 s while a server that lost its peers has not noticed it), and somebody could read who the
-controller is. At the watcher: a resync starts where the view is, an event comes before its value, only the leader
-publishes, and under a proof. In the fold's output and at the exporter: event ids rise, an election is reported once,
-no topic that lives is deleted, and it says that it lacks views if it does, and only then. At the live page: what a
-browser shows with a beat is what the exporter held then, and true within 4 s where the beat says so; a browser that
-takes what it is sent hears a beat each second, whatever befalls the figures of other clusters, and without beats none
-takes its figures for live. Of `kcm elect`: it asks for nothing but by figures that are live and newer than its pause,
-nothing after a refusal, and nothing once another controller, another registration or more offline partitions were the
-truth for 4 s; what it calls elected was so, and its end accounts for all that it asked for. No part ends by what it
-reads, and neither a watcher nor a query ends because a Kafka that starts does not know its topics. Of the fold's
-service: a lineage begins for a reason and for nothing else, the published lineage never goes back, no query goes on
-from what the log has lost or with other topics, what heals by waiting ends no part, and the first pause after a batch
-is short. Once all is healed and quiet: state and figures equal ZooKeeper's, counters are those of the log without its
-repetitions, elections follow the epoch, no request for a resync is open, and pages show what the exporter holds.
+Besides the faults in the table:
+
+- One seed of seven has two more clusters, one in the same partition of the topics and one in another. Their logs are lost,
+  repeated, damaged and forged, and the partition of the second loses beginnings, stretches and ends. No other cluster may
+  be affected.
+- One seed of fifteen loses the beginning of its views repeatedly.
+- In one of fifteen, records that `kcm elect` writes are written into the log by others, valid or hostile. Only an
+  election's origin may depend on them.
+- In one of ten, ZooKeeper throttles its clients: requests wait, for longer than the sessions live or not, or are refused
+  because they waited, also by a server that lags.
+- In one of thirteen, the pipeline's Kafka starts: until it has read its metadata, it reports its topics as missing.
+- In two of twenty-one, somebody runs `kcm elect`, and Kafka answers or fails while leaders move and brokers end.
+- Three browsers poll the live page of the cluster, of another or of all. They are fast, slow or hidden, and are opened
+  and closed. The exporter's server pauses, or an error is raised for one cluster.
+- In one seed of eight, the fold's service runs the fold, with its lineages on a real folder: queries fail, hang and are
+  refused, Spark's JVM dies or does not answer, Kafka is away, the disk is full, and checkpoints are damaged, lost and
+  restored.
+
+What is checked:
+
+- After every batch: nothing has moved back, the digest equals the state, a hole is reported, a complete resync is
+  accepted, what counts as verified was true, divergent is never a false alarm.
+- Twice a second: what the exporter shows as live was true within 4 s (20 s while a server that lost its peers has not
+  noticed it), and the controller can be read.
+- At the watcher: a resync starts where the view is, an event precedes its value, only the leader publishes, and only
+  under a proof.
+- In the fold's output and at the exporter: event ids rise, an election is reported once, no existing topic is deleted,
+  and missing views are reported if views are missing, and only then.
+- At the live page: what a browser shows is what the exporter held when it made the answer, and true within 4 s where
+  the answer says live. A browser that polls gets answers, whatever happens to the figures of other clusters, and
+  without answers no browser shows figures as live.
+- Of `kcm elect`: it requests elections only by figures that are live and newer than its pause. It requests nothing after
+  a refusal, and nothing once another controller, another registration or more offline partitions were true for 4 s.
+  What it reports as elected was elected, and its report accounts for all that it requested.
+- No part ends because of what it reads. No watcher and no query ends because a Kafka that starts does not know its topics.
+- Of the fold's service: a lineage begins only for a reason, the published lineage never goes back, no query continues
+  after what the log has lost or with other topics, a fault that passes ends no part, and the first pause after a batch is
+  short.
+- After all faults have ended: state and figures equal ZooKeeper's, counters are those of the log without its repetitions,
+  elections follow the epoch, no request for a resync is open, and pages show what the exporter holds.
 
 | | |
 |---|---|
 | seeds | {seeds} |
-| broken | {broken} |
-| changes of znodes, at least one seed's / all | {least} / {changes:,} |
-| batches judged | {batches:,} |
-| time played | {hours:,.0f} h |
+| failed | {broken} |
+| changes of znodes, fewest of a seed / all | {least} / {changes:,} |
+| batches checked | {batches:,} |
+| time simulated | {hours:,.0f} h |
 
-| what went wrong | how often | in seeds |
+| fault or event | how often | in seeds |
 |---|---|---|
 {faults}
 
-Planted in the code, each of these is caught (`tests/property/test_simulation.py`):
+Each of these planted bugs is caught (`tests/property/test_simulation.py`):
 {planted}.
 """
 
@@ -81,7 +93,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     """Return the faults as lines for a terminal."""
     rows = fault_rows(outcomes)
     lines = [f"{often:>8} {seeds:>8}  {name}" for name, often, seeds in rows]
-    return "\n".join(["   often in seeds  what went wrong", *lines])
+    return "\n".join(["   often in seeds  fault or event", *lines])
 
 
 def page(seeds: str, outcomes: Sequence[Outcome]) -> str:

@@ -148,7 +148,7 @@ def topic_made_anew(fold: ServicedFold) -> bool:
 
 SERVICE_FAULTS: Mapping[str, tuple[int, Callable[[ServicedFold], bool]]] = {
     "service: queries fail": (6, queries_fail),
-    "service: failures far between": (2, failures_far_between),
+    "service: rare failures": (2, failures_far_between),
     "service: Kafka is away": (3, kafka_away),
     "service: JVM dies": (2, jvm_dies),
     "service: JVM hangs": (1, jvm_hangs),
@@ -158,7 +158,7 @@ SERVICE_FAULTS: Mapping[str, tuple[int, Callable[[ServicedFold], bool]]] = {
     "service: stopped": (2, stopped),
     "service: checkpoint damaged": (2, checkpoint_damaged),
     "service: end of the log lost": (3, log_loses_its_end),
-    "service: topic made anew": (2, topic_made_anew),
+    "service: topic recreated": (2, topic_made_anew),
     "service: backup taken": (4, backup_taken),
     "service: backup restored": (3, backup_restored),
 }

@@ -137,7 +137,7 @@ class Play:
         partitions = self.topic(name, *assignment)
         self.replicas.startup()
         self.partitions.startup()
-        self.take()
+        self.take_transition()
         return partitions
 
     def state(self, partition: TopicPartition, leader: int, *isr: int, **more: int) -> None:
@@ -154,9 +154,9 @@ class Play:
             LeaderAndIsr(leader, isr, epoch), controller_epoch, version
         )
 
-    def take(self) -> Transition:
+    def take_transition(self) -> Transition:
         """Take the transition, and perform its writes."""
-        done = self.io.take()
+        done = self.io.take_transition()
         for write in done.writes:
             for part in unfenced(write):
                 self.zookeeper.make(part)

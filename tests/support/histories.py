@@ -39,6 +39,7 @@ from controller_model.records.events import (
     RecommendationMade,
 )
 from controller_model.records.views import AnyView, BrokerView, ClusterView, Counts
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState, MemoryTopicStore, TopicStore
 from controller_model.state.contribution import Contribution
@@ -363,7 +364,7 @@ class Fold:
         control = ControlPlane(
             "prod", assumed=Assumed(min_insync_replicas=min_isr), counters_since=1
         )
-        self.state = ClusterState(control, store)
+        self.state = ClusterState(control, store, ZOOKEEPER)
         self.events: list[AnyEvent] = []
         self.accounts: list[AnyEvent] = []
         """The events about incidents and recommendations."""
@@ -378,7 +379,7 @@ class Fold:
         batch = EventBatch(self.state)
         for record in records:
             if isinstance(record, ElectionRequest):
-                batch.take_request(record)
+                batch.store_request(record)
             else:
                 batch.apply(record)
         assert batch.errors == 0, batch.finish()
@@ -404,7 +405,7 @@ class Fold:
             topic = held.get(name)
             assert topic is not None
             store.put(topic)
-        self.state = ClusterState(control, store)
+        self.state = ClusterState(control, store, ZOOKEEPER)
         self._pack_topics()
         self.sent = SentViews()
 
@@ -459,9 +460,9 @@ class Fold:
             "counts": self.counts(),
             "topics": topics,
             "live": sorted(control.live_brokers()),
-            "controller": (control.controller.id, control.controller.epoch),
+            "controller": (control.controller.view.id, control.controller.view.epoch),
             "deleting": sorted(control.deleting),
-            "held": (control.log.znodes, control.log.digest),
+            "held": (control.log.view.znodes, control.source.digest),
         }
 
 
@@ -476,7 +477,7 @@ def count_from_scratch(state: ClusterState) -> Contribution:
     """Return the totals by brute force: each topic held is added to an empty cluster."""
     empty = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     empty.deleting = state.control.deleting
-    counted = ClusterState(empty, MemoryTopicStore())
+    counted = ClusterState(empty, MemoryTopicStore(), ZOOKEEPER)
     for name in state.topics.names():
         counted.put_topic(state.topic(name))
     return empty.totals
@@ -486,7 +487,9 @@ def repacked(control: ControlPlane) -> ControlPlane:
     """Return a control plane as a new worker reads it."""
     packed = pack_control(control)
     groups = pack_members(control, control.totals.members)
-    return unpack_control(packed, [group for _, group in groups if group is not None])
+    unpacked = unpack_control(packed, [group for _, group in groups if group is not None])
+    ZOOKEEPER.adopt(unpacked)
+    return unpacked
 
 
 def control_names(state: ClusterState) -> list[str]:

@@ -17,6 +17,7 @@ from controller_model.records.recommendations import BrokerRatio, Grade, Outcome
 from controller_model.records.views import (
     VERSION,
     AnyView,
+    BrokerRecord,
     BrokerView,
     ClusterView,
     ControllerView,
@@ -31,6 +32,7 @@ from controller_model.records.views import (
     encode_view,
     view_key,
 )
+from controller_model.sources.zookeeper.denied_paths import hidden_by
 from exporter.core.records import TopicEntry
 from pipeline.topic_records import Record
 
@@ -52,7 +54,8 @@ def as_of(seq: int, *, generation: int = 1, lineage: str = "L1") -> AsOf:
 
 
 def log_view(**fields: Any) -> LogView:
-    """Return a log view without problems, with these fields changed."""
+    """Return a log view without problems, with these fields changed; what denied paths hide is hidden."""
+    fields.setdefault("hidden", hidden_by(fields.get("denied", ())))
     healthy = LogView(
         watcher="a1b2c3",
         session=SessionState.CONNECTED,
@@ -100,14 +103,20 @@ def broker_view(
         cluster=cluster,
         as_of=at or as_of(1),
         id=id_,
-        live=True,
-        epoch=2**60 + 1,
-        since=T0,
-        registrations=1,
-        host=f"kafka{id_}",
-        port=9092,
+        record=BrokerRecord(
+            live=True,
+            epoch=2**60 + 1,
+            since=T0,
+            registrations=1,
+            host=f"kafka{id_}",
+            port=9092,
+        ),
     )
-    return msgspec.structs.replace(live, **fields)
+    of_record = {
+        name: fields.pop(name) for name in BrokerRecord.__struct_fields__ if name in fields
+    }
+    record = msgspec.structs.replace(live.record, **of_record)
+    return msgspec.structs.replace(live, record=record, **fields)
 
 
 def topic_view(
@@ -143,6 +152,7 @@ def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> Wa
         v=VERSION,
         cluster="prod",
         watcher="a1b2c3",
+        sent_steady=0,
         generation=generation,
         seq=seq,
         number=number,
@@ -214,7 +224,6 @@ def recommendation_view(at: AsOf | None = None) -> RecommendationView:
             threshold_percentage=10,
             partition_count=1,
             partitions=partitions,
-            command="kafka-leader-election.sh",
             ratios=(msgspec.structs.replace(ratio, after=None),),
         ),
         graded=(
@@ -265,7 +274,7 @@ def elected(
     fact = ControllerElected(
         at=T0 + seq,
         position=Position(1, seq),
-        zxid=2**60 + seq,
+        source_number=2**60 + seq,
         from_broker=0,
         to_broker=to,
         epoch=seq,

@@ -20,7 +20,7 @@ from controller_simulator.cluster.broker import SimulatedBroker, create_recursiv
 from controller_simulator.cluster.loading import restore
 from controller_simulator.cluster.operations import Operation, Replicas
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.controller.controller_io import (
     LOG_DIR_EVENTS_PATH,
@@ -64,7 +64,7 @@ CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 _config = msgspec.json.Decoder(dict[str, dict[str, str] | int])
 
 
-class ScriptedSimulator(Simulator):
+class ScriptedSimulator(ZooKeeperModeSimulator):
     """A cluster on which scripts are run."""
 
     def __init__(
@@ -77,7 +77,7 @@ class ScriptedSimulator(Simulator):
         """Start with an empty ZooKeeper (or this one) and no brokers."""
         super().__init__(settings=settings, choices=choices, tree=tree)
         self._reader = ZnodeReader(self.tree)
-        self._plays |= {
+        self._performers |= {
             BounceBroker: lambda asked: self._if_runs(asked.broker, self._bounce),
             StallBroker: lambda asked: self._if_runs(
                 asked.broker, lambda run: self._stall(run, asked.topics)
@@ -86,9 +86,9 @@ class ScriptedSimulator(Simulator):
             FailLogDir: lambda asked: self._if_runs(
                 asked.broker, lambda run: self._fail_log_dir(run, asked)
             ),
-            CreateTopic: self._of_controller(self._create_topic),
-            CreatePartitions: self._of_controller(self._create_partitions),
-            AlterTopicConfig: self._of_controller(self._alter_topic_config),
+            CreateTopic: self._by_controller(self._create_topic),
+            CreatePartitions: self._by_controller(self._create_partitions),
+            AlterTopicConfig: self._by_controller(self._alter_topic_config),
             ElectPreferredByZnode: lambda asked: self._create_request(
                 PREFERRED_ELECTION_PATH, encode_partitions(asked.partitions)
             ),
@@ -124,7 +124,7 @@ class ScriptedSimulator(Simulator):
         self.run()
         run.stalled = False
         self.deliver(self._inboxes.pop(run.id, ()))
-        self.unsettle(served(run))
+        self.add_lagging(served(run))
 
     def _expire(self, asked: ExpireSession) -> str | None:
         """Pause a broker until its session has ended; then it resigns, and registers again."""

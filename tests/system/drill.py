@@ -1,9 +1,8 @@
-"""The story's cluster and monitor, maltreated: what the demo's story has no time or no heart for.
+"""Failures of the demo's cluster and monitor that are too rare, too long or too harsh for the demo.
 
-The rule: real servers, real failures. Broker 0 keeps its ZooKeeper session for long, so that it may
-hang and stay what it is; broker 1 for half a minute; broker 2 loses it within seconds. The monitor
-looks more often than it is shipped to, and holds back less, so that what takes it minutes shows
-within seconds.
+Real servers, real failures. Broker 0 keeps its ZooKeeper session for long, so that it may
+hang and stay what it is; broker 1 for half a minute; broker 2 loses it within seconds. The monitor's
+intervals are shorter than the shipped ones, so that what takes minutes shows within seconds.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ OPTIONS = {
 
 
 class Drill:
-    """The story's servers, taken over when the story has ended, and the means to maltreat them."""
+    """The demo's servers after its story has ended, and the failures that can be caused on them."""
 
     def __init__(self, scene: Scene, jars: Jars) -> None:
         """Describe what the drill needs beside the scene; nothing is changed yet."""
@@ -115,7 +114,7 @@ class Drill:
             self.brokers[broker_id].start(wait=False)
         for broker in self.brokers.values():
             broker.wait_ready()
-            # What it was before the drill is of no matter to it.
+            # Depositions before the drill do not count.
             self._deposed_at_work[broker.broker_id] = self._times_deposed_at_work(broker)
         self.cluster.truth = ZooKeeperTruth(self.cluster.zookeeper.connect_string)
         self.cluster.load = Load(self.cluster.bootstrap_servers)
@@ -144,7 +143,7 @@ class Drill:
         Kafka's metadata forgets a topic when its deletion begins; until it has ended, no topic of that
         name can be created. A controller that was deposed at work does not end it (`CANNOT_LEAD_ON`).
         """
-        wait_until(self._look, self._complete, deadline_s=DEADLINE_S)
+        wait_until(self._true_figures, self._is_complete, deadline_s=DEADLINE_S)
         topics, deletions = "/brokers/topics", "/admin/delete_topics"
         wait_until(
             lambda: [
@@ -215,7 +214,7 @@ class Drill:
         for alert in alerts:
             self.await_true(f"absent({firing(alert)})", deadline_s=deadline_s)
 
-    def settle(self) -> None:
+    def await_quiet(self) -> None:
         """Let the cluster recover and wait until the monitor reports it as healthy.
 
         Kafka must be healthy first, and moves the leaders back: brokers that hung and
@@ -231,10 +230,10 @@ class Drill:
         self.await_well()
 
     def _recover(self) -> None:
-        wait_until(self._look, self._complete, deadline_s=DEADLINE_S)
+        wait_until(self._true_figures, self._is_complete, deadline_s=DEADLINE_S)
         self.cluster.elect_preferred()
 
-    def _look(self) -> TrueFigures | None:
+    def _true_figures(self) -> TrueFigures | None:
         """Return Kafka's figures; first restart brokers that could not work as controllers."""
         for broker_id, broker in self.brokers.items():
             times = self._times_deposed_at_work(broker)
@@ -248,7 +247,7 @@ class Drill:
     def _times_deposed_at_work(broker: ZooKeeperModeBroker) -> int:
         return len(CANNOT_LEAD_ON.findall(broker.log_path.read_bytes()))
 
-    def _complete(self, now: TrueFigures | None) -> bool:
+    def _is_complete(self, now: TrueFigures | None) -> bool:
         """Return whether every broker is there and every replica in sync, as Kafka says."""
         if now is None or now.controller < 0 or len(now.brokers) < len(self.brokers):
             return False
@@ -348,7 +347,7 @@ class Drill:
             if parent == fold:
                 os.kill(pid, signal.SIGSTOP)
 
-    def seat(self, broker_id: int) -> None:
+    def make_controller(self, broker_id: int) -> None:
         """Make a broker the controller: all others are paused while /controller is free."""
         if self.controller() == broker_id:
             return

@@ -1,6 +1,6 @@
 """The steps of the drill: a failure of the servers, and the alerts that must report it.
 
-The rule: each step causes a failure, waits until Prometheus has seen its alerts or series, and
+Each step causes a failure, waits until Prometheus has seen its alerts or series, and
 ends the failure; the next begins with a healthy cluster.
 """
 
@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from dashboards.signals.signal import DrillStep
 from tests.support.waiting import wait_until
 from tests.system.drill import DEADLINE_S, TWO_DISKS, Drill, disks
+from tests.system.signal_steps import DrillStep
 
 CHANGES = "kcm.changes"
 ZOMBIE_DEADLINE_S = 120.0
@@ -41,8 +41,8 @@ class Step(NamedTuple):
     fires: tuple[str, ...] = ()
 
 
-def invite(drill: Drill) -> None:
-    """Create topics that invite trouble, and let a group of consumers commit."""
+def create_topics(drill: Drill) -> None:
+    """Create topics with single replicas, strict min.insync.replicas and skewed leaders; a consumer group commits."""
     reconciled = drill.figure("max(kcm_cluster_reconciliations_total)")
     drill.create_topic("orders", [[(n + i) % 3 for i in range(3)] for n in range(6)])
     drill.create_topic("single", [[0]])
@@ -62,7 +62,7 @@ def invite(drill: Drill) -> None:
     drill.await_true(f"max(kcm_cluster_reconciliations_total) > {reconciled}")
 
 
-def vacate(drill: Drill) -> None:
+def pause_all_brokers(drill: Drill) -> None:
     """Delete /controller while no broker can take it."""
     with drill.paused(1, 2):
         with drill.paused(0):
@@ -71,14 +71,14 @@ def vacate(drill: Drill) -> None:
         wait_until(drill.controller, lambda now: now == 0)
 
 
-def flap(drill: Drill) -> None:
+def depose_six_times(drill: Drill) -> None:
     """Depose the controller again and again."""
     for _ in range(FLAPS):
         drill.depose()
     drill.await_firing("KafkaControllerFlapping", "KafkaControllerFlappingSlowly")
 
 
-def bounce(drill: Drill) -> None:
+def expire_sessions(drill: Drill) -> None:
     """Let broker 2 hang until its session is over, and come back."""
     for _ in range(BOUNCES):
         with drill.paused(2):
@@ -90,7 +90,7 @@ def bounce(drill: Drill) -> None:
 
 def fall_behind(drill: Drill) -> None:
     """Let broker 1 hang until it has left the ISRs, and catch up."""
-    drill.seat(0)
+    drill.make_controller(0)
     for _ in range(2):
         with drill.paused(1):
             wait_until(lambda: drill.isr("strict"), lambda isr: 1 not in isr, deadline_s=DEADLINE_S)
@@ -101,7 +101,7 @@ def fall_behind(drill: Drill) -> None:
 
 def stall_admin_requests(drill: Drill) -> None:
     """Move a replica to a paused broker, and delete a topic that has a replica on it."""
-    drill.seat(0)
+    drill.make_controller(0)
     moves = {"topic": "moved", "partition": 0, "replicas": [0, 1]}
     with drill.paused(1):
         drill.zookeeper.create(
@@ -115,7 +115,7 @@ def stall_admin_requests(drill: Drill) -> None:
 
 def lose_records(drill: Drill) -> None:
     """Kill the broker of the only in-sync replica while the other replica lags."""
-    drill.seat(0)
+    drill.make_controller(0)
     wait_until(lambda: drill.isr("risky"), lambda isr: len(isr) == 2)
     drill.cluster.elect_preferred()
     with drill.paused(1):
@@ -127,8 +127,8 @@ def lose_records(drill: Drill) -> None:
 
 
 def hang_controller(drill: Drill) -> None:
-    """Pause the controller while leaders and first states are due."""
-    drill.seat(0)
+    """Pause the controller while new leaders and first states are pending."""
+    drill.make_controller(0)
     with drill.paused(0):
         drill.brokers[2].kill()
         wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
@@ -141,8 +141,8 @@ def hang_controller(drill: Drill) -> None:
 
 
 def take_controller_and_idle(drill: Drill) -> None:
-    """Create /controller as Kafka does while leaders are due, and write none of them."""
-    drill.seat(0)
+    """Create /controller as Kafka does while new leaders are pending, and write none of them."""
+    drill.make_controller(0)
     with drill.paused(0, 1):
         drill.brokers[2].kill()
         wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
@@ -177,14 +177,14 @@ def lose_disk(drill: Drill) -> None:
     raise AssertionError(missed)
 
 
-def blind(drill: Drill) -> None:
+def kill_zookeeper(drill: Drill) -> None:
     """Kill ZooKeeper, and start it again."""
     drill.cluster.zookeeper.kill()
     drill.await_firing("KcmBlind")
     drill.cluster.zookeeper.start()
 
 
-def unwatched(drill: Drill) -> None:
+def kill_watcher(drill: Drill) -> None:
     """Hold elections while no watcher runs."""
     drill.pipeline.processes["watcher"].kill()
     try:
@@ -196,7 +196,7 @@ def unwatched(drill: Drill) -> None:
     drill.await_true("increase(kafka_controller_missed_elections_total[30s]) > 0")
 
 
-def meddle(drill: Drill) -> None:
+def write_by_hand(drill: Drill) -> None:
     """Write what Kafka does not: nonsense, very often, and a leader under an old epoch."""
     zookeeper = drill.zookeeper
     zookeeper.create("/config/topics/by-hand", b"not JSON")
@@ -217,7 +217,7 @@ def meddle(drill: Drill) -> None:
     drill.await_true("increase(kcm_cluster_missed_updates_total[30s]) > 0")
 
 
-def deny(drill: Drill) -> None:
+def deny_path(drill: Drill) -> None:
     """Take the right to read a path from all but one, and give it back; resyncs see both."""
     zookeeper = drill.zookeeper
     zookeeper.add_auth("digest", "admin:secret")
@@ -232,7 +232,7 @@ def deny(drill: Drill) -> None:
     drill.await_true("kcm_cluster_denied_paths == 0")
 
 
-def flood(drill: Drill) -> None:
+def overflow_buffer(drill: Drill) -> None:
     """Change more than may wait while the pipeline's Kafka hangs; the resync after it is long.
 
     How much that is depends on how full the messages are that the producer has taken before: the
@@ -267,7 +267,7 @@ def flood(drill: Drill) -> None:
         zookeeper.delete(path)
 
 
-def tear(drill: Drill) -> None:
+def lose_log(drill: Drill) -> None:
     """Let the fold hang and die, and the log lose what was not folded while no watcher answers."""
     pipeline = drill.pipeline
     drill.hang_spark()
@@ -295,7 +295,7 @@ def _forget_all_but_the_last(bootstrap_servers: str) -> None:
     reader.close()
 
 
-def unserve(drill: Drill) -> None:
+def kill_exporter(drill: Drill) -> None:
     """Kill the only exporter, and start it again."""
     drill.pipeline.processes["exporter"].kill()
     drill.await_firing("KcmBlind", "KcmNotServed")
@@ -303,21 +303,25 @@ def unserve(drill: Drill) -> None:
 
 
 STEPS = (
-    Step(DrillStep.INVITE, invite, ("KafkaLeadersSkewed",)),
-    Step(DrillStep.VACATE, vacate, ("KafkaControllerMissing",)),
-    Step(DrillStep.FLAP, flap, ("KafkaControllerFlapping", "KafkaControllerFlappingSlowly")),
+    Step(DrillStep.CREATE, create_topics, ("KafkaLeadersSkewed",)),
+    Step(DrillStep.VACATE, pause_all_brokers, ("KafkaControllerMissing",)),
+    Step(
+        DrillStep.FLAP,
+        depose_six_times,
+        ("KafkaControllerFlapping", "KafkaControllerFlappingSlowly"),
+    ),
     Step(
         DrillStep.BOUNCE,
-        bounce,
+        expire_sessions,
         ("KafkaBrokerBouncing", "KafkaLeadersCannotReturn", "KafkaLeadersImbalanced"),
     ),
     Step(
-        DrillStep.RESTLESS,
+        DrillStep.ISR_FLAP,
         fall_behind,
         ("KafkaIsrFlapping", "KafkaPartitionsUnderMinIsr", "KafkaPartitionsUnderReplicated"),
     ),
     Step(
-        DrillStep.HOLD_UP,
+        DrillStep.STALL,
         stall_admin_requests,
         ("KafkaReassignmentStuck", "KafkaTopicDeletionStuck"),
     ),
@@ -334,11 +338,11 @@ STEPS = (
     Step(DrillStep.ZOMBIE, hang_controller, ("KafkaControllerZombie", "KafkaPartitionsOffline")),
     Step(DrillStep.IDLE, take_controller_and_idle, ("KafkaControllerFailoverSlow",)),
     Step(DrillStep.DISK, lose_disk, ("KafkaLogDirFailed",)),
-    Step(DrillStep.BLIND, blind, ("KcmBlind",)),
-    Step(DrillStep.UNWATCHED, unwatched, ("KcmNoWatcherLeads",)),
-    Step(DrillStep.MEDDLE, meddle),
-    Step(DrillStep.DENY, deny),
-    Step(DrillStep.FLOOD, flood),
-    Step(DrillStep.HOLE, tear, ("KcmBehind", "KcmBehindForLong", "KcmIncompleteOrDivergent")),
-    Step(DrillStep.UNSERVED, unserve, ("KcmBlind", "KcmNotServed")),
+    Step(DrillStep.BLIND, kill_zookeeper, ("KcmBlind",)),
+    Step(DrillStep.UNWATCHED, kill_watcher, ("KcmNoWatcherLeads",)),
+    Step(DrillStep.MEDDLE, write_by_hand),
+    Step(DrillStep.DENY, deny_path),
+    Step(DrillStep.FLOOD, overflow_buffer),
+    Step(DrillStep.HOLE, lose_log, ("KcmBehind", "KcmBehindForLong", "KcmIncompleteOrDivergent")),
+    Step(DrillStep.UNSERVED, kill_exporter, ("KcmBlind", "KcmNotServed")),
 )

@@ -1,9 +1,8 @@
 """The shipped rules with short times: the same expressions, with seconds in place of minutes.
 
-The rule: only waiting times, windows of time and limits that are times or counts over time are
-made smaller. What a rule looks at, and how it compares, stays as it is shipped. Elections and
-leaves of ISRs are counted by the epoch and the counter, as of an older exporter: the windows of the other figures
-are the exporter's.
+Only waiting times, windows of time and limits that are times or counts over time are
+made smaller. The figures of a rule and their comparison stay as shipped, except that elections and
+leaves of ISRs are counted by the epoch and the counter: the windows of the shipped figures are the exporter's.
 """
 
 from __future__ import annotations
@@ -35,12 +34,28 @@ HASTY_LIMITS = {
 STANDSTILL = {REASSIGNMENT_STALLED: "5s"}
 """Signals of a window in which nothing happened: it must fit into the failure."""
 
+BY_COUNTERS = (
+    (
+        r"max by \(cluster\) \(kafka_controller_recent_elections\{(.*?), window=.*?\}\)",
+        (
+            r"max by (cluster) (kafka_controller_epoch{\1}) "
+            r"- min by (cluster) (min_over_time(kafka_controller_epoch{\1}[1m]))"
+        ),
+    ),
+    (
+        r"max by \(cluster, broker\) \(kafka_broker_recent_isr_leaves\{(.*?), window=.*?\}\)",
+        r"changes((max by (cluster, broker) (kafka_broker_isr_leaves_total{\1}))[1m:1s])",
+    ),
+)
+"""Patterns of figures over the exporter's own windows, and what counts the same over a short one."""
+
 
 def hasty(signal: Signal, expr: str) -> str:
     """Return an expression of the signal with each window of time made short."""
     window = STANDSTILL.get(signal, WINDOW)
-    by_counters = re.sub(r"max by \([\w, ]+\) \(kafka_\w+_recent_\w+\{.*?\}\) or ", "", expr)
-    short = re.sub(r"\[\d+[a-z]\]", f"[{window}]", by_counters)
+    for pattern, counted in BY_COUNTERS:
+        expr = re.sub(pattern, counted, expr)
+    short = re.sub(r"\[\d+[a-z]\]", f"[{window}]", expr)
     return re.sub(r"\[\w+:\w+\]", f"[{window}:1s]", short)
 
 
@@ -55,8 +70,8 @@ def write_rules(folder: Path) -> Path:
 
 def _hasty(alert: Alert) -> dict[str, object]:
     shipped = alert.threshold
-    short = shipped._replace(limit=HASTY_LIMITS.get(alert.name, shipped.limit), hold_s=1)
+    short = shipped._replace(limit=HASTY_LIMITS.get(alert.name, shipped.limit), for_s=1)
     rule = alert.rule()
     expr = str(rule["expr"]).removesuffix(shipped.condition) + short.condition
-    times = {"for": short.hold, "keep_firing_for": "1s"}
+    times = {"for": short.for_text, "keep_firing_for": "1s"}
     return {**rule, "expr": hasty(alert.signal, expr), **times}

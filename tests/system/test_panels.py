@@ -1,6 +1,6 @@
 """The boards on the demo's story: a real Prometheus scrapes it, and signals move when they should.
 
-The rule: a signal that names a step of the demo moves in that step; what never moves names none.
+A signal that `signal_steps` assigns to a step of the demo changes in that step.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from dashboards.alerts.rules import rules
-from dashboards.signals.signal import DemoStep
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.stack.prometheus import Prometheus
 from tests.support.prometheus_answers import LOOK_S, SeenStory, ask, chosen, firing
 from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until
 from tests.system.noted_story import NotedStory
+from tests.system.signal_steps import STEP_OF, DemoStep
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="the program prometheus is not installed"
@@ -30,8 +30,7 @@ pytestmark = pytest.mark.skipif(
 SCRAPE_S = 0.5
 """Shorter than any step; a state that ends between two scrapes is invisible to any Prometheus."""
 
-MOVED = [name for name, signal in SIGNALS.items() if isinstance(signal.moved_by, DemoStep)]
-
+MOVED = [name for name, step in STEP_OF.items() if isinstance(step, DemoStep)]
 
 FIRED = {
     "KafkaPartitionsOffline": DemoStep.KILL_CONTROLLER,
@@ -96,11 +95,10 @@ def seen(scene: Scene, board: NotedStory, request: pytest.FixtureRequest) -> Ite
 @pytest.mark.parametrize("name", MOVED)
 def test_a_signal_changes_in_its_step_of_the_demo(seen: SeenStory, name: str) -> None:
     """Within the step, from its first second on, a series of it has more than one value."""
-    signal = SIGNALS[name]
-    assert isinstance(signal.moved_by, DemoStep)
+    signal, step = SIGNALS[name], STEP_OF[name]
     asked = signal.for_fleet() if name in _FLEET else signal
     expr = _FILL(asked.on_board())
-    assert seen.moved(signal, expr, signal.moved_by), seen.answers(expr, signal.moved_by)
+    assert seen.moved(signal, expr, step), seen.answers(expr, step)
 
 
 @pytest.mark.timeout(600)

@@ -71,7 +71,7 @@ class ReadinessCheck:
         as_of, wanted = view.as_of, view.resync_wanted
         if as_of.position >= self._rebased_at:
             self._view_zxid = view.log.read_zxid
-            self._cluster_id = self._cluster_id or view.cluster_id
+            self._cluster_id = self._cluster_id or view.config.cluster_id
         self._asked = (as_of.lineage, wanted.number) if wanted else None
         self.unanswered = wanted if self._asked != self._answered else None
 

@@ -1,4 +1,6 @@
-"""Kafka's znodes: which paths there are, and what their payloads say.
+"""ZooKeeper as a source: Kafka's znodes, their order and proofs, and every inference that they make necessary.
 
-Decoders return what Kafka wrote or raise; they never guess. It may use `kafka` and `records`.
+Which paths there are and what their payloads say (`znode_kinds`, `payloads`, `config_payloads`), what each
+states (`znodes`, `controller`, `brokers`), what is inferred (`election_count`, `election_inference`,
+`broker_inference`, `failover`, `pending_writes`), and what orders and proves it (`freshness`, `proofs`).
 """

@@ -37,7 +37,7 @@ export function trustText(trust, picture, reasons) {
 }
 
 function isControllerUnreadable(picture) {
-  return picture.unreadable.some((path) => path.startsWith("/controller"));
+  return picture.unreadable_controller;
 }
 
 function skewText(skew) {

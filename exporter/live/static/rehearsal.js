@@ -101,8 +101,8 @@ function notes(answer, step) {
   const { changes } = step;
   const left = changes.count - changes.partitions.length;
   const found = left > 0 ? [`${count(left, "more partition")} would change.`] : [];
-  if (answer.owed > 0)
-    found.push(`The controller owes ${count(answer.owed, "partition")} a write now: that comes first.`);
+  if (answer.pending_writes > 0)
+    found.push(`Writes are pending for ${count(answer.pending_writes, "partition")}: the rehearsal begins after them.`);
   found.push(...step.races.map((each) => `A race: ${each.text}.`));
   found.push(...answer.unknown.map((each) => `Not known: ${each.what}: ${each.text}.`));
   return found;

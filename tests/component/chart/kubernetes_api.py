@@ -1,6 +1,6 @@
 """As much of Kubernetes' API as Spark's driver asks for: it runs pods as processes of this machine.
 
-The rule: a pod that is made runs what its manifest says (command, arguments, variables, folder), and
+A pod that is made runs what its manifest says (command, arguments, variables, folder), and
 ends when it is deleted. Requests are kept, so that a test can compare them with a Role.
 """
 

@@ -35,15 +35,15 @@ def _notes(folder: Path, values: Path, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("values", "expected", "unnamed"),
     [
-        ("least", "the watched ensembles. Make the path beforehand", "WARNING: settings"),
-        ("least", "WARNING: networkPolicy.from names nobody", "nor the Ingress"),
+        ("least", "the watched ensembles. Create the path beforehand", "WARNING: settings"),
+        ("least", "WARNING: networkPolicy.from is empty", "nor the Ingress"),
         ("all", "or https://kcm.example.com/", "WARNING"),
         ("least", "prometheusRule.enabled is false", "new lineage"),
         ("all", "service/kcm-exporter 9640:9640", "serviceMonitor.enabled is false"),
-        ("one-of-each", "WARNING: settings.replication_factor is below 2", "Make the path"),
+        ("one-of-each", "WARNING: settings.replication_factor is below 2", "Create the path"),
         ("one-of-each", "WARNING: stream.persistence.enabled is false", "executor"),
         ("watchers-only", "watches 1 cluster(s): edge", "port-forward"),
-        ("executors", "drives 2 executor(s)", "WARNING: s"),
+        ("executors", "runs 2 executor(s)", "WARNING: s"),
         ("existing-claim", "watches no cluster from here", "0 cluster(s)"),
     ],
 )

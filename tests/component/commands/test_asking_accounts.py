@@ -51,7 +51,6 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[Shown]:
             threshold_percentage=10,
             partition_count=900,
             partitions=(TopicPartition("t", 1),),
-            command="kafka-leader-election.sh",
         ),
         RecommendationGraded(at=T0, position=Position(1, 4), grade=grade),
     )

@@ -220,7 +220,7 @@ class Ours:
         answer: str | None = ""
         with self.play.io.event():
             answer = self._commands[verb](*arguments)
-        done = self.play.take()
+        done = self.play.take_transition()
         lines = [write_line(part) for write in done.writes for part in unfenced(write)]
         return (
             "broken off" if done.aborted else answer or "",

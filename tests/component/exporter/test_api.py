@@ -172,7 +172,7 @@ def events(draw: st.DrawFn, kind: str) -> EventRecord:
     known = {
         "at": st.integers(0, 2**50),
         "position": st.builds(Position, LONG, st.integers(0, 2**50)),
-        "zxid": st.none() | LONG,
+        "source_number": st.none() | LONG,
         "epoch": st.none() | LONG,
         "partitions": st.integers(0, 9)
         if kind in COUNTING

@@ -204,7 +204,7 @@ def test_the_api_shows_a_cluster_with_text_for_64_bit_numbers(shared: Exporter) 
     assert body["as_of"]["generation"] == str(2**40)
     assert body["brokers"][0]["epoch"] == str(2**60 + 1)
     assert body["events"][0]["kind"] == "ControllerElected"
-    assert body["events"][0]["zxid"] == str(2**60 + 5)
+    assert body["events"][0]["source_number"] == str(2**60 + 5)
     assert body["completeness"]["status"] == "live"
     names = [cluster["name"] for cluster in shared.get("/api/v1/clusters").json()["clusters"]]
     assert "b" in names

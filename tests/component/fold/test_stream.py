@@ -105,7 +105,7 @@ def test_changes_become_views_and_events(
     assert topic.leader == (1, 1)
     broker = outcome.views["lasting/broker/0"]
     assert isinstance(broker, BrokerView)
-    assert not broker.live
+    assert not broker.record.live
     kinds = [type(record.event) for record in outcome.events_of("lasting")]
     assert kinds.count(Baseline) == 1
     assert kinds.count(IsrShrunk) == 1
@@ -238,7 +238,7 @@ def test_a_stopped_fold_goes_on_where_it_was(
     assert after.as_of.lineage == before.as_of.lineage
     assert after.counters_since == before.counters_since
     assert after.controller.elections == before.controller.elections
-    assert after.isr_shrinks == before.isr_shrinks + 1
+    assert after.counters.isr_shrinks == before.counters.isr_shrinks + 1
     assert after.log.holes == 0
     assert after.log.not_newer == 0
     kinds = [type(record.event) for record in outcome.events_of("lasting")]
@@ -263,8 +263,8 @@ def test_a_killed_fold_goes_on_where_it_was(
     stream.append_new(lasting)
     after = outcome.folded(lasting)
     assert after.as_of.lineage == before.as_of.lineage
-    assert after.isr_shrinks == before.isr_shrinks + 20
-    assert after.isr_expands == before.isr_expands + 20
+    assert after.counters.isr_shrinks == before.counters.isr_shrinks + 20
+    assert after.counters.isr_expands == before.counters.isr_expands + 20
     assert after.log.not_newer == 0
     ids = [record.id for record in outcome.events_of("lasting")]
     assert ids == sorted(set(ids))
@@ -292,7 +292,7 @@ def test_a_slow_start_of_a_python_worker_begins_no_lineage(
     after = outcome.folded(lasting)
     assert after.as_of.lineage == before.as_of.lineage
     assert after.counters_since == before.counters_since
-    assert after.isr_expands == before.isr_expands + 1
+    assert after.counters.isr_expands == before.counters.isr_expands + 1
 
 
 def slow_down(stream: Stream, most: int) -> None:
@@ -343,7 +343,7 @@ def test_a_hung_jvm_or_worker_is_killed_and_the_fold_continues(
     )
     after = outcome.folded(lasting)
     assert after.as_of.lineage == before.as_of.lineage
-    assert after.isr_expands == before.isr_expands + 1
+    assert after.counters.isr_expands == before.counters.isr_expands + 1
     assert after.log.holes == 0
     assert stream.process.running
 
@@ -377,7 +377,7 @@ def test_topics_made_anew_begin_a_new_lineage(
     )
     after = outcome.folded(lasting, lineage=before.as_of.lineage)
     assert after.as_of.lineage > before.as_of.lineage
-    assert after.isr_shrinks == before.isr_shrinks
+    assert after.counters.isr_shrinks == before.counters.isr_shrinks
     assert after.counts == before.counts
     assert stream.process is not None
     assert stream.process.running
@@ -472,8 +472,8 @@ def test_the_state_in_the_store_is_what_the_views_show(
     assert stands is not None
     control = unpack_control(stands.packed)
     assert control.log.position in places
-    assert control.controller.elections == view.controller.elections
-    assert control.isr_shrinks == view.isr_shrinks
+    assert control.controller.view.elections == view.controller.elections
+    assert control.counters.isr_shrinks == view.counters.isr_shrinks
     shown = {
         (seen.cluster, seen.name): seen
         for seen in outcome.views.values()

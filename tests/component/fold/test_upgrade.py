@@ -178,7 +178,7 @@ class Line:
         assert view.log.incomplete_since is None
         assert (view.log.holes, view.log.not_newer) == (0, 0)
         shrinks = [f for f in self.facts(view.as_of.lineage) if isinstance(f, IsrShrunk)]
-        assert view.isr_shrinks == len(shrinks) > 0
+        assert view.counters.isr_shrinks == len(shrinks) > 0
 
     def shown(self) -> Shown:
         """Wait until both exporters show the history to its end, and the same; return that."""

@@ -55,7 +55,9 @@ ILL_S = 4500
 FOLLOWED_S = 300
 """Of the ill time: so long the figures still follow, so that the trouble is seen before all is stale."""
 
-_WELL_COUNTS = Counts(topics=2, partitions=40)
+_WELL_COUNTS = Counts(
+    topics=2, partitions=40, under_replicated_at_min_isr=0, under_replicated_reassigning=0
+)
 _ILL_COUNTS = Counts(
     topics=3,
     partitions=41,
@@ -124,7 +126,7 @@ _RECOMMENDING = RebalanceSummary(
     made=2,
     graded={"mended": 1},
 )
-_OWED = PendingWrites(
+_PENDING_WRITES = PendingWrites(
     counts={str(PendingWriteKind.NEW_LEADER): 5},
     oldest_at=T0 + 1000,
     health=ControllerHealth.ZOMBIE,
@@ -143,7 +145,7 @@ def well() -> dict[str, ClusterSnapshot]:
 
 
 def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnapshot]:
-    """Return the same cluster in every trouble that there is, and a second one."""
+    """Return the same cluster with every kind of problem, and a second one."""
     log = log_view(
         session=session,
         session_since=T0 + 2000,
@@ -160,7 +162,7 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
         controller=_ILL_CONTROLLER,
         folded_at=T0 - 60_000,
         counts=_ILL_COUNTS,
-        pending_writes=_OWED,
+        pending_writes=_PENDING_WRITES,
         pending=Pending(oldest_reassignment_at=T0, oldest_deletion_at=T0),
         log=log,
         brokers_live=(0, 2),
@@ -183,7 +185,6 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
         registrations=4,
         ends={"crashed": 3},
         isr_leaves=20,
-        isr_leave_minutes=(),
         log_dir_failures=1,
         offline_if_lost=8,
         under_min_isr_if_lost=3,
@@ -219,6 +220,7 @@ _LOG_COUNTERS = (
 
 def _broker(id_: int, **fields: Any) -> BrokerView:
     usual: dict[str, Any] = {"replicas": 40, "in_isr": 40, "preferred": 20, "leader_skew": 0.0}
+    usual |= {"isr_leave_minutes": ()}
     return broker_view(id_, **{"rack": f"r{id_}", **usual, **fields})
 
 

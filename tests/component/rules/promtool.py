@@ -1,6 +1,6 @@
 """Prometheus's own promtool, and written-out series that it plays against the shipped rules.
 
-The rule: a test of one alert loads that alert as it is shipped, and no other: promtool evaluates all
+A test of one alert loads that alert as it is shipped, and no other: promtool evaluates all
 that it loads at each moment of a story, of which some last for days.
 """
 

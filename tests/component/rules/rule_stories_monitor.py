@@ -77,26 +77,10 @@ BEHIND = (
     ),
     Story(
         alert="KcmBehind",
-        claim="is silent at the limit",
-        proves=Proves.SILENT,
-        series=one("kcm_cluster_behind_seconds", (25, 30), stage="fold"),
-        moments={120: None, 400: None},
-        labels=_FOLD,
-    ),
-    Story(
-        alert="KcmBehind",
         claim="is silent about less than a minute",
         proves=Proves.SILENT,
         series=one("kcm_cluster_behind_seconds", (5, 4), (90, 4), (5, 20), stage="fold"),
         moments={105: None, 120: None, 300: None},
-        labels=_FOLD,
-    ),
-    Story(
-        alert="KcmBehind",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one("kcm_cluster_behind_seconds", (90, 6), *GAP, (90, 10), stage="fold"),
-        moments={45: None, 60: 90, 90: 90, 135: 90, 150: 90, 200: 90},
         labels=_FOLD,
     ),
 )
@@ -118,14 +102,6 @@ CLOCKS = (
         proves=Proves.SILENT,
         series=one("kcm_clock_skew_seconds", (5, 60), stage="watcher"),
         moments={360: None, 800: None},
-        labels=_WATCHER,
-    ),
-    Story(
-        alert="KcmClocksDisagree",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one("kcm_clock_skew_seconds", (60, 24), *GAP, (60, 24), stage="watcher"),
-        moments={285: None, 315: 60, 375: 60, 405: 60},
         labels=_WATCHER,
     ),
 )
@@ -160,13 +136,6 @@ DOUBTFUL = (
         series=_doubts(times((0, 14), (1, 20)), times((0, 4), (1, 30))),
         moments={345: None, 360: 2, 480: 2},
     ),
-    Story(
-        alert="KcmIncompleteOrDivergent",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_doubts(times((0, 40)), times((1, 24), *GAP, (1, 10))),
-        moments={285: None, 300: 1, 360: 1, 405: 1, 420: 1, 540: 1},
-    ),
 )
 
 _UNDER = f"kafka_cluster_under_min_isr_partitions{{{EXPORTER}}}"
@@ -199,13 +168,6 @@ MIN_ISR = (
             f"kafka_cluster_under_min_isr_partitions{{{OTHER_EXPORTER}}}": times((0, 80)),
         },
         moments={600: None, 1190: None},
-    ),
-    Story(
-        alert="KcmMinIsrNotKnown",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one("kafka_cluster_partitions", (12, 44), *GAP, (12, 44)),
-        moments={585: None, 600: 12, 690: 12, 705: 12, 720: 12},
     ),
 )
 

@@ -54,13 +54,6 @@ UNDER_MIN_ISR = (
         series=one("kafka_cluster_under_min_isr_partitions", (0, 4), (2, 8), (0, 20)),
         moments={165: None, 180: None, 300: None},
     ),
-    Story(
-        alert="KafkaPartitionsUnderMinIsr",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one("kafka_cluster_under_min_isr_partitions", (3, 10), *GAP, (3, 10)),
-        moments={105: None, 120: 3, 150: 3, 195: 3, 210: 3, 300: 3},
-    ),
 )
 
 UNCLEAN = (
@@ -196,15 +189,25 @@ DELETION = (
     ),
 )
 
-_LACKING = "kafka_cluster_under_replicated_partitions"
 _AT_MIN = "kafka_cluster_under_replicated_at_min_isr_partitions"
+
+
+def _lacking(
+    *runs: tuple[float | str, int], moved: tuple[tuple[float | str, int], ...]
+) -> dict[str, str]:
+    """Return the under-replicated partitions, and those of them to which a reassignment adds replicas."""
+    return {
+        **one("kafka_cluster_under_replicated_partitions", *runs),
+        **one("kafka_cluster_under_replicated_reassigning_partitions", *moved),
+    }
+
 
 UNDER_REPLICATED = (
     Story(
         alert="KafkaPartitionsUnderReplicated",
         claim="fires after 10 min, resolves when the replicas are in sync again",
         proves=Proves.FIRES,
-        series=one(_LACKING, (0, 4), (500, 240), (0, 20)),
+        series=_lacking((0, 4), (500, 240), (0, 20), moved=((0, 264),)),
         moments={645: None, 660: 500, 3600: 500, 3765: 500, 3780: None},
     ),
     Story(
@@ -212,8 +215,7 @@ UNDER_REPLICATED = (
         claim="counts what a reassignment that moves others does not explain",
         proves=Proves.FIRES,
         series={
-            **one(_LACKING, (5, 60), (2, 40)),
-            **one("kafka_cluster_under_replicated_reassigning_partitions", (2, 100)),
+            **_lacking((5, 60), (2, 40), moved=((2, 100),)),
             **one("kafka_cluster_reassigning_partitions", (900, 100)),
         },
         moments={585: None, 600: 3, 885: 3, 1005: 3, 1020: None},
@@ -222,28 +224,8 @@ UNDER_REPLICATED = (
         alert="KafkaPartitionsUnderReplicated",
         claim="is silent about less than 10 min, and while a reassignment explains all",
         proves=Proves.SILENT,
-        series={
-            **one(_LACKING, (3, 40), (0, 20), (7, 80)),
-            **one("kafka_cluster_under_replicated_reassigning_partitions", (0, 60), (7, 80)),
-        },
+        series=_lacking((3, 40), (0, 20), (7, 80), moved=((0, 60), (7, 80))),
         moments={600: None, 615: None, 1500: None, 2085: None},
-    ),
-    Story(
-        alert="KafkaPartitionsUnderReplicated",
-        claim="takes all that is being reassigned for explained where the part is not counted",
-        proves=Proves.SILENT,
-        series={
-            **one(_LACKING, (7, 80)),
-            **one("kafka_cluster_reassigning_partitions", (7, 80)),
-        },
-        moments={600: None, 1185: None},
-    ),
-    Story(
-        alert="KafkaPartitionsUnderReplicated",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one(_LACKING, (3, 44), *GAP, (3, 44)),
-        moments={585: None, 600: 3, 690: 3, 705: 3, 720: 3},
     ),
 )
 
@@ -264,13 +246,6 @@ AT_MIN_ISR = (
             **one(_AT_MIN, (2, 40), (0, 40)),
         },
         moments={600: None, 615: None, 1185: None},
-    ),
-    Story(
-        alert="KafkaPartitionsAtMinIsr",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one(_AT_MIN, (3, 44), *GAP, (3, 44)),
-        moments={585: None, 600: 3, 690: 3, 705: 3, 720: 3},
     ),
 )
 

@@ -31,14 +31,6 @@ BEHIND_FOR_LONG = (
         moments={300: None, 585: None, 615: None, 1000: None},
         labels=_LATE,
     ),
-    Story(
-        alert="KcmBehindForLong",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one("kcm_cluster_behind_seconds", (90, 44), *GAP, (90, 20), stage="fold"),
-        moments={585: None, 600: 90, 690: 90, 705: 90, 720: 90},
-        labels=_LATE,
-    ),
 )
 
 _UP = f"kcm_cluster_up{{{EXPORTER}}}"
@@ -170,13 +162,6 @@ PATHS_DENIED = (
         series=_denied(times((1, 80)), times((0, 80))),
         moments={300: None, 1185: None},
     ),
-    Story(
-        alert="KcmPathsDenied",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_denied(times((3, 24), *GAP, (3, 20)), times((1, 24), *GAP, (1, 20))),
-        moments={285: None, 300: 3, 360: 3, 405: 3, 420: 3},
-    ),
 )
 
 _FOLD = 'instance="f:9641", job="kcm"'
@@ -249,14 +234,6 @@ CHECKPOINT = (
         moments={300: None, 1185: None},
         labels=_OF_VOLUME,
     ),
-    Story(
-        alert="KcmCheckpointFull",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=_free((50, 24), *GAP, (50, 20)),
-        moments={285: None, 300: 0.05, 360: 0.05, 405: 0.05, 420: 0.05},
-        labels=_OF_VOLUME,
-    ),
 )
 
 MIGRATING = (
@@ -273,13 +250,6 @@ MIGRATING = (
         proves=Proves.SILENT,
         series=one("kafka_controller_migrating_to_kraft", (0, 40)),
         moments={60: None, 585: None},
-    ),
-    Story(
-        alert="KafkaMigratingToKraft",
-        claim="goes on firing over a gap in the scrapes",
-        proves=Proves.GAP,
-        series=one("kafka_controller_migrating_to_kraft", (1, 8), *GAP, (1, 20)),
-        moments={0: 1, 120: 1, 165: 1, 180: 1},
     ),
 )
 

@@ -80,7 +80,18 @@ def controller(**fields: Any) -> Case:
 def counts(**fields: Any) -> Case:
     """Return a cluster with so many partitions."""
     return Case(
-        {"counts": Counts(**{"partitions": 9, "under_min_isr": 0, "at_min_isr": 0} | fields)}
+        {
+            "counts": Counts(
+                **{
+                    "partitions": 9,
+                    "under_min_isr": 0,
+                    "at_min_isr": 0,
+                    "under_replicated_at_min_isr": 0,
+                    "under_replicated_reassigning": 0,
+                }
+                | fields
+            )
+        }
     )
 
 
@@ -121,10 +132,8 @@ CASES = {
     "min-isr-not-known": counts(under_min_isr=None, at_min_isr=None),
     "at-min-isr": counts(at_min_isr=4, under_replicated_at_min_isr=0),
     "at-min-isr-by-loss": counts(at_min_isr=4, under_replicated_at_min_isr=1),
-    "at-min-isr-older-fold": counts(at_min_isr=4),
     "under-replicated": counts(under_replicated=3, under_replicated_reassigning=2),
     "being-reassigned": counts(under_replicated=2, under_replicated_reassigning=2),
-    "being-reassigned-older-fold": counts(under_replicated=2, reassigning=2),
     "gone": of_broker(**GONE),
     "gone-without-replicas": of_broker(**GONE | {"replicas": 0}),
     "gone-at-min-isr": of_broker(**GONE)._replace(

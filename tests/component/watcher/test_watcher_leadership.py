@@ -150,7 +150,7 @@ def test_records_of_a_leader_paused_past_its_session_are_ignored(scene: Scene) -
         c for c in scene.log.changes if c.watcher == old and c.observed_at > started.observed_at
     ]
     assert not late, "what the paused leader saw after its waking did not reach the log"
-    assert scene.check_fold().control.log.watcher == started.watcher
+    assert scene.check_fold().control.log.view.watcher == started.watcher
     assert (paused.exit_code, standby.exit_code) == (None, None)
 
     standby.signal(signal.SIGTERM)

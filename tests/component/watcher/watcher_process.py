@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 
 from controller_model.fold.replay import replay
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from pipeline.settings import given_values
@@ -138,10 +139,12 @@ class Scene:
         """Fold the log; it ends equal to the tree, and nothing deposed was applied on the way."""
         znodes = published_tree(self.client, self.chroot)
         digest = digest_of(znodes)
-        return wait_until(self._fold, lambda state: digest_text(state.control.log.digest) == digest)
+        return wait_until(
+            self._fold, lambda state: digest_text(state.control.source.digest) == digest
+        )
 
     def _fold(self) -> ClusterState:
-        state = ClusterState(ControlPlane(CLUSTER, Assumed(), 0), MemoryTopicStore())
+        state = ClusterState(ControlPlane(CLUSTER, Assumed(), 0), MemoryTopicStore(), ZOOKEEPER)
         log = state.control.log
         highest = 0
         for change in self.log.read():
@@ -150,7 +153,11 @@ class Scene:
             if change.generation < highest:
                 assert log.position == before, f"a deposed record counts: {change}"
             highest = max(highest, change.generation)
-        assert (log.holes, log.incomplete_since, log.divergent_since) == (0, None, None)
+        assert (log.view.holes, log.view.incomplete_since, log.view.divergent_since) == (
+            0,
+            None,
+            None,
+        )
         return state
 
     def close(self) -> None:

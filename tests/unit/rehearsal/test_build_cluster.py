@@ -88,7 +88,7 @@ def test_lagging_followers_stay_out() -> None:
     """It is not known whether they can catch up: the rehearsal keeps them out, and reports that."""
     result = rehearsed("stop-broker:1", partitions=[part(isr=(1,))])
     assert names(result.steps[0].went_offline) == (T0,)
-    assert result.owed == 0
+    assert result.pending_writes == 0
     assert "followers out of the ISR" in {each.what for each in result.unknown}
 
 
@@ -99,7 +99,7 @@ def test_due_leaders_are_elected_before_the_first_step() -> None:
         partitions=[part(leader=9, isr=(9, 2))],
         facts=up(1, 2, controller=1, controller_epoch=1),
     )
-    assert result.owed == 1
+    assert result.pending_writes == 1
     assert result.outages.count == 0
 
 

@@ -12,7 +12,7 @@ from controller_simulator.cluster.operations import (
     StartBroker,
 )
 from rehearsal.build_cluster import build_cluster
-from rehearsal.rehearsed_cluster import RehearsedCluster, Seen
+from rehearsal.rehearsed_cluster import ClusterChanges, RehearsedCluster
 from tests.support.partition_facts import T0, T1, T2, part, up
 from tests.support.rehearsing import names, one
 
@@ -25,11 +25,11 @@ class Followed:
         self.cluster = build_cluster(facts, partitions)
         self.watch = RehearsedCluster(facts, partitions, self.cluster)
 
-    def after(self, *operations: Operation) -> Seen:
+    def after(self, *operations: Operation) -> ClusterChanges:
         """Return what these operations change together."""
         for operation in operations:
             assert self.cluster.perform(operation) is None
-        return self.watch.look()
+        return self.watch.observe_changes()
 
 
 def test_a_look_returns_the_changes_since_the_last_one() -> None:
@@ -45,7 +45,7 @@ def test_a_look_returns_the_changes_since_the_last_one() -> None:
     assert seen.leaders_moved == {2: 1}
     assert followed.watch.partitions[T0].isr == (2,)
     assert followed.watch.facts.live == {1, 2}
-    assert followed.watch.look().changes == ()
+    assert followed.watch.observe_changes().changes == ()
 
 
 def test_a_partition_written_leaderless_before_its_election_is_reported() -> None:
@@ -130,7 +130,7 @@ def test_a_topic_deletion_marks_all_its_partitions_as_deleting() -> None:
     """A deletion that waits for a dead replica writes no state; then Kafka does not count an offline partition."""
     waits = part(replicas=(9,), leader=9, isr=(9,))
     followed = Followed(waits, part(1), part(topic="u"))
-    followed.watch.look()
+    followed.watch.observe_changes()
     seen = followed.after(DeleteTopic("t"))
     assert [each.partition for each in seen.changes] == [0, 1]
     assert [each.deleting for each in followed.watch.partitions.values()] == [True, True, False]

@@ -54,23 +54,23 @@ def test_a_step_is_read(text: str, step: Step) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("explode:3", "'explode' is no step; steps: stop-broker, kill-broker"),
-        ("stop-broker", "stop-broker: '' is not the id of a broker"),
-        ("kill-broker:-1", "kill-broker: '-1' is not the id of a broker"),
-        ("start-broker:2147483648", "is not the id of a broker"),
-        ("start-broker:" + "9" * 5000, "is not the id of a broker"),
-        ("rolling-restart:1,,2", "rolling-restart: '' is not the id of a broker"),
-        ("rolling-restart:1,1", "a broker stands twice in '1,1'"),
-        ("delete-controller:1", "'1' is too much"),
-        ("delete-topic:", "which topic?"),
+        ("explode:3", "unknown step 'explode'; the steps are stop-broker, kill-broker"),
+        ("stop-broker", "stop-broker: '' is not a broker id"),
+        ("kill-broker:-1", "kill-broker: '-1' is not a broker id"),
+        ("start-broker:2147483648", "is not a broker id"),
+        ("start-broker:" + "9" * 5000, "is not a broker id"),
+        ("rolling-restart:1,,2", "rolling-restart: '' is not a broker id"),
+        ("rolling-restart:1,1", "a broker is listed twice in '1,1'"),
+        ("delete-controller:1", "it takes no argument, but got '1'"),
+        ("delete-topic:", "the topic is missing"),
         ("reassign:[]", "not the JSON of kafka-reassign-partitions"),
-        ('reassign:{"partitions":[]}', "no partition stands in it"),
+        ('reassign:{"partitions":[]}', "no partition is listed"),
         (
             'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[1]},{"topic":"t","partition":0,"replicas":[2]}]}',
-            "a partition stands in it twice",
+            "a partition is listed twice",
         ),
         ("preferred-election:x", "not the JSON of kafka-leader-election"),
-        ('preferred-election:{"partitions":[]}', "no partition stands in it"),
+        ('preferred-election:{"partitions":[]}', "no partition is listed"),
     ],
 )
 def test_a_text_that_is_not_a_step_is_refused(text: str, why: str) -> None:
@@ -109,6 +109,6 @@ def test_a_rolling_restart_leaves_the_controller_for_last() -> None:
 @pytest.mark.parametrize("kind", StepKind)
 def test_every_kind_of_step_can_be_read(kind: StepKind) -> None:
     """None is missing in the table that reads them: each refuses a bad argument under its own name."""
-    with pytest.raises(StepError, match=r"broker|too much|JSON|which") as refused:
+    with pytest.raises(StepError, match=r"broker|no argument|JSON|missing") as refused:
         read_step(f"{kind}:,") if kind is not StepKind.DELETE_TOPIC else read_step(f"{kind}:")
     assert "is no step" not in str(refused.value)

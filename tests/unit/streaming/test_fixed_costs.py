@@ -12,6 +12,7 @@ from bench.load import LogLoad, messages
 from bench.map_state import TopicsInMemory
 from controller_model.fold.replay import replay
 from controller_model.records.changes import decode_message
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from streaming.fixed_costs import MAX_OBJECTS, freeze_long_lived, relax_gc
@@ -38,7 +39,9 @@ def test_the_garbage_collector_thresholds_are_raised() -> None:
 def test_a_fold_creates_no_reference_cycles() -> None:
     """A resync and a thousand changes create no object that only the collector could free."""
     state = ClusterState(
-        ControlPlane("test", assumed=Assumed(), counters_since=0), TopicsInMemory().batch()
+        ControlPlane("test", assumed=Assumed(), counters_since=0),
+        TopicsInMemory().batch(),
+        ZOOKEEPER,
     )
     load = LogLoad("test", topics=20, partitions=5, brokers=4)
     log = [*messages(load.resync()), *messages(load.changes(1_000))]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bench.map_state import TopicsInMemory
+from controller_model.facts.origin import Origin
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import ZnodeStat
 from streaming.topic_journal import JournalLimits
 
 
 def topic(name: str) -> TopicState:
     """Return a topic whose znode exists."""
-    return TopicState(name, stat=ZnodeStat(1, 1, 0, 0))
+    return TopicState(name, exists=True, origin=Origin(1, 1, 0, 0))
 
 
 def test_topics_reach_the_store_with_a_flush() -> None:

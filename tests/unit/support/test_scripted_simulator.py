@@ -122,7 +122,7 @@ def test_other_topic_settings_start_no_election() -> None:
     cluster.tree.write(
         CreateZnode("/config/changes/config_change_9", '{"version":2,"entity_path":"brokers/1"}')
     )
-    cluster.settle()
+    cluster.run_until_quiet()
     assert state(cluster) == (1, [1, 2], 0, 0)
 
 

@@ -6,12 +6,19 @@ from collections.abc import Callable
 from functools import reduce
 from operator import xor
 
-import msgspec
 import pytest
 
 from controller_model.fold.broker_views import BrokerViews
 from controller_model.kafka.ids import AsOf
-from controller_model.records.views import BrokerView, Deleted, broker_key, encode_view, view_digest
+from controller_model.records.views import (
+    BrokerView,
+    Capability,
+    Deleted,
+    broker_key,
+    encode_view,
+    view_digest,
+)
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.control_plane import Assumed, ControlPlane
 from tests.support.histories import begun, repacked
 
@@ -30,7 +37,7 @@ class Published:
     def batch(self, as_of: AsOf = PLACE) -> list[int | str]:
         """Return the brokers whose views are sent, and the keys of those that are deleted."""
         sent: list[int | str] = []
-        for key, view, value in self.views.changed(self.control, as_of):
+        for key, view, value in self.views.changed(self.control, as_of, ZOOKEEPER):
             if isinstance(view, Deleted):
                 sent.append(key)
                 del self.held[key]
@@ -42,7 +49,11 @@ class Published:
 
     def view(self, broker: int) -> BrokerView:
         """Return a broker's view, computed from the state alone."""
-        made = {view.id: view for _, view, _ in BrokerViews().changed(self.control, PLACE)}  # type: ignore[union-attr]  # a new one deletes nothing
+        made = {
+            view.id: view
+            for _, view, _ in BrokerViews().changed(self.control, PLACE, ZOOKEEPER)
+            if isinstance(view, BrokerView)
+        }
         found = made[broker]
         assert isinstance(found, BrokerView)
         return found
@@ -50,8 +61,9 @@ class Published:
 
 def changed(control: ControlPlane, broker: int, isr_leaves: int) -> None:
     """Change a figure of a broker, and mark it as the handlers do."""
-    record = msgspec.structs.replace(control.brokers[broker], isr_leaves=isr_leaves)
-    control.put_broker(broker, record)
+    held = control.brokers[broker]
+    held.record.isr_leaves = isr_leaves
+    control.put_broker(broker, held)
 
 
 @pytest.fixture
@@ -80,12 +92,13 @@ def test_a_batch_checks_only_the_touched_brokers(published: Published) -> None:
 
 def deny(control: ControlPlane) -> None:
     """Deny the watcher a path below which more may be held."""
-    control.log.denied = ("/brokers/topics/u",)
+    control.log.view.hidden = (Capability.TOPICS,)
 
 
 def make_pending_writes(control: ControlPlane) -> None:
     """Let a broker with leaders die, so that leader writes are due from the controller."""
-    control.put_broker(0, msgspec.structs.replace(control.brokers[0], live=False))
+    control.brokers[0].record.live = False
+    control.put_broker(0, control.brokers[0])
     control.touched.clear()
 
 
@@ -96,7 +109,7 @@ def assume(control: ControlPlane) -> None:
 
 def configure(control: ControlPlane) -> None:
     """Set min.insync.replicas for all brokers."""
-    control.broker_min_isr["<default>"] = 2
+    control.config.broker_min_isr["<default>"] = 2
 
 
 @pytest.mark.parametrize("change", [deny, make_pending_writes, assume, configure])
@@ -118,8 +131,8 @@ def test_a_change_of_shared_settings_checks_all_brokers(
 
 def test_a_new_verification_sends_all_broker_views_again(published: Published) -> None:
     """No view differs: but readers may hold views of a later fold, with a later as_of."""
-    assert published.control.log.verified_at is not None
-    published.control.log.verified_at += 1
+    assert published.control.log.view.verified_at is not None
+    published.control.log.view.verified_at += 1
     assert published.batch(LATER) == [0, 1, 2]
     assert published.batch(LATER) == []
 
@@ -138,9 +151,9 @@ def test_an_interrupted_batch_checks_all_brokers_again(
     published: Published,
 ) -> None:
     """The basis of a proof is stored after the last view of a batch, not after its first."""
-    assert published.control.log.verified_at is not None
-    published.control.log.verified_at += 1
-    _, first, _ = next(published.views.changed(published.control, PLACE))
+    assert published.control.log.view.verified_at is not None
+    published.control.log.view.verified_at += 1
+    _, first, _ = next(published.views.changed(published.control, PLACE, ZOOKEEPER))
     assert isinstance(first, BrokerView)
     assert published.batch() == [0, 1, 2]
 
@@ -189,7 +202,7 @@ def test_a_dead_broker_has_no_electable_preferred_partitions() -> None:
     assert (view.preferred, view.preferred_not_led, view.preferred_electable) == (2, 1, 1)
     make_pending_writes(published.control)
     view = published.view(0)
-    assert (view.preferred_electable, view.live) == (0, False)
+    assert (view.preferred_electable, view.record.live) == (0, False)
 
 
 def test_a_broker_without_replicas_has_zero_figures() -> None:
@@ -198,14 +211,14 @@ def test_a_broker_without_replicas_has_zero_figures() -> None:
     view = Published(fold.state.control).view(2)
     assert (view.leaders, view.replicas, view.preferred, view.preferred_not_led) == (0, 0, 0, 0)
     assert (view.in_isr, view.offline_if_lost, view.under_min_isr_if_lost) == (0, 0, 0)
-    assert (view.live, view.inferred_state) == (True, "RunningAsBroker")
+    assert (view.record.live, view.inferred_state) == (True, "RunningAsBroker")
     never = Published(fold.state.control).view(9)
-    assert (never.replicas, never.live, never.inferred_state) == (1, False, None)
+    assert (never.replicas, never.record.live, never.inferred_state) == (1, False, None)
 
 
 def test_more_if_lost_is_set_where_read_is_denied(published: Published) -> None:
     """For every broker, also one without replicas; settings replace what Kafka's own ACLs deny."""
-    published.control.log.denied = ("/config/brokers",)
+    published.control.log.view.hidden = (Capability.TOPICS,)
     assert not published.view(0).more_if_lost
     deny(published.control)
     assert [published.view(broker).more_if_lost for broker in (0, 1, 2)] == [True] * 3

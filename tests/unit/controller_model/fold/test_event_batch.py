@@ -26,8 +26,8 @@ def test_events_are_taken_once() -> None:
     batch.apply(history.changes[-1])
     history.broker(3)
     batch.apply(history.changes[-1])
-    assert kinds(batch.take())[:2] == ["BrokerStopped", "IncidentOpened"]
-    assert batch.take() == batch.finish() == []
+    assert kinds(batch.take_events())[:2] == ["BrokerStopped", "IncidentOpened"]
+    assert batch.take_events() == batch.finish() == []
 
 
 def test_an_exception_in_replay_skips_only_its_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_an_exception_in_replay_skips_only_its_change(monkeypatch: pytest.Monkey
         patched.setattr(event_batch, "replay", failing)
         batch.apply(change)
     batch.apply(history.heartbeat())
-    assert batch.errors == fold.state.control.log.errors == 1
+    assert batch.errors == fold.state.control.log.view.errors == 1
     reasons = [event.reason for event in batch.finish() if isinstance(event, Anomaly)]
     assert len(reasons) == 1
     assert reasons[0].endswith("ZeroDivisionError: a bug")
@@ -52,15 +52,15 @@ def test_an_exception_in_a_tracker_skips_only_its_events(monkeypatch: pytest.Mon
     monkeypatch.setattr(incident_tracker, "track", failing)
     history.delete("/controller")
     batch.apply(history.changes[-1])
-    anomalies = fold.state.control.log.anomalies
+    anomalies = fold.state.control.log.view.anomalies
     events = batch.finish()
     assert "ControllerVacated" in kinds(events)
     found = [event for event in events if isinstance(event, Anomaly)]
     assert {event.reason for event in found} == {
         "an error of the monitor's own in its accounts: ZeroDivisionError: a bug"
     }
-    assert fold.state.control.log.errors == len(found)
-    assert fold.state.control.log.anomalies >= anomalies
+    assert fold.state.control.log.view.errors == len(found)
+    assert fold.state.control.log.view.anomalies >= anomalies
 
 
 @pytest.mark.parametrize("place", [(event_batch, "replay"), (incident_tracker, "track")])

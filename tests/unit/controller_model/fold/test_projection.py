@@ -106,7 +106,7 @@ def test_deleted_topic_views_get_a_tombstone_after_an_hour() -> None:
     assert fold.forgotten == []
 
 
-def test_unreadable_znodes_are_named_in_the_view_with_their_last_good_value() -> None:
+def test_unreadable_parts_are_named_in_the_view_with_their_last_good_value() -> None:
     """A partition in its topic's view, a topic's own znodes there too, all others in the cluster's view."""
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     assert fold.cluster_view().unreadable_count == 0
@@ -123,7 +123,7 @@ def test_unreadable_znodes_are_named_in_the_view_with_their_last_good_value() ->
     assert view.unreadable == ("/controller", "/controller_epoch", "/brokers/ids/1")
     assert view.unreadable_count == 3
     assert topic.unreadable == (1,)
-    assert topic.unreadable_znodes == ("/brokers/topics/t", "/config/topics/t")
+    assert topic.unreadable_parts == ("/brokers/topics/t", "/config/topics/t")
     assert topic.leader == (0, 1)
     for path, data in good.items():
         history.set(path, data)
@@ -133,11 +133,11 @@ def test_unreadable_znodes_are_named_in_the_view_with_their_last_good_value() ->
     view, topic = views["prod/cluster"], views["prod/topic/t/0"]
     assert isinstance(view, ClusterView)
     assert isinstance(topic, TopicView)
-    assert (topic.unreadable, topic.unreadable_znodes) == ((), ())
+    assert (topic.unreadable, topic.unreadable_parts) == ((), ())
     assert view.unreadable == ()
 
 
-def test_a_view_names_so_many_unreadable_znodes_and_counts_all() -> None:
+def test_a_view_names_so_many_unreadable_parts_and_counts_all() -> None:
     """However many there are, the view fits into a record; those of the controller are the first."""
     history, fold = begun()
     for number in range(UNREADABLE_NAMED + 5):

@@ -152,7 +152,7 @@ def test_the_rebalance_of_a_real_controller_is_inferred() -> None:
     """Its own check elected all that two brokers could get back; the log continues until the check and the grades."""
     name = "real_kafka_3_9_rebalance"
     elected = {
-        event.zxid
+        event.source_number
         for event in observed(name)
         if isinstance(event, LeadersElected) and event.election is LeaderElectionKind.PREFERRED
     }

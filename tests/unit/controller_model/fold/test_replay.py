@@ -23,7 +23,7 @@ def test_a_whole_resync_deletes_znodes_that_it_did_not_report() -> None:
     history.resync()
     reported = kinds(fold.follow(history))
     assert {"BrokerStopped", "TopicDeleted"} <= set(reported)
-    assert fold.state.control.log.znodes == len(history.znodes)
+    assert fold.state.control.log.view.znodes == len(history.znodes)
 
 
 @pytest.mark.parametrize("wrong", [{"znodes": 3}, {"digest": "0" * 16}, {"znodes": None}])
@@ -51,7 +51,7 @@ def test_a_hole_in_a_resync_forbids_its_deletes() -> None:
     history.finish_resync()
     assert kinds(fold.follow(history)) == ["Incomplete"]
     assert 2 in fold.state.control.live_brokers()
-    assert fold.state.control.log.holes == 1
+    assert fold.state.control.log.view.holes == 1
     history.resync(answers=1)
     assert kinds(fold.follow(history)) == ["BrokerStopped", "Verified"]
     assert fold.cluster_view().resync_wanted is None
@@ -73,7 +73,7 @@ def test_changes_during_a_resync_count_in_it() -> None:
     history.report(paths[1])
     history.finish_resync()
     fold.follow(history)
-    assert fold.state.control.log.verified_at == history.changes[-1].observed_at
+    assert fold.state.control.log.view.verified_at == history.changes[-1].observed_at
 
 
 def test_the_third_resync_for_one_reason_is_reported_and_not_requested() -> None:
@@ -86,7 +86,7 @@ def test_the_third_resync_for_one_reason_is_reported_and_not_requested() -> None
     log = fold.state.control.log
     assert log.asked == 2
     assert fold.cluster_view().resync_wanted is None
-    assert log.incomplete_since is not None
+    assert log.view.incomplete_since is not None
     history.resync()
     fold.follow(history)
     assert log.asked_times == 0
@@ -101,7 +101,7 @@ def test_duplicates_and_foreign_watchers_are_dropped() -> None:
     assert fold.feed(history.changes[-3:]) == []
     foreign = replaced(history.changes[-1], watcher="w9", seq=history.seq + 1)
     assert fold.feed([foreign]) == []
-    assert fold.state.control.log.not_newer == 4
+    assert fold.state.control.log.view.not_newer == 4
     assert fold.state.control.log.position == Position(1, history.seq)
 
 
@@ -113,8 +113,8 @@ def test_a_new_generation_begins_with_a_resync_or_has_a_hole() -> None:
         before = len(history.changes)
         history.resync()
         fold.feed(history.changes[before + cut :])
-        assert fold.state.control.log.holes == holes
-        assert (fold.state.control.log.incomplete_since is not None) == bool(holes)
+        assert fold.state.control.log.view.holes == holes
+        assert (fold.state.control.log.view.incomplete_since is not None) == bool(holes)
 
 
 def test_an_older_value_never_wins() -> None:
@@ -125,8 +125,8 @@ def test_an_older_value_never_wins() -> None:
     late = history.record(ChangeKind.SET, **{f: getattr(old, f) for f in (
         "path", "data", "mzxid", "czxid", "version", "read_zxid")})  # fmt: skip
     fold.follow(history)
-    assert fold.state.control.log.stale == 1
-    assert fold.broker_view(0).rack == "new"
+    assert fold.state.control.log.view.stale == 1
+    assert fold.broker_view(0).record.rack == "new"
     assert late.path == "/brokers/ids/0"
 
 
@@ -151,7 +151,7 @@ def test_a_late_delete_takes_nothing_away() -> None:
     history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=1)
     fold.follow(history)
     assert 2 in fold.state.control.live_brokers()
-    assert fold.state.control.log.stale == 1
+    assert fold.state.control.log.view.stale == 1
 
 
 def test_in_a_rebase_values_win_with_any_mzxid() -> None:
@@ -166,7 +166,7 @@ def test_in_a_rebase_values_win_with_any_mzxid() -> None:
     history.resync(rebase=True)
     fold.follow(history)
     assert fold.state.control.live_brokers() == {5}
-    assert fold.state.control.log.verified_at == history.changes[-1].observed_at
+    assert fold.state.control.log.view.verified_at == history.changes[-1].observed_at
     assert fold.cluster_view().log.read_zxid == history.zxid
 
 
@@ -208,13 +208,21 @@ def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_bac
     history.resync()
     assert kinds(fold.follow(history)) == ["Anomaly", "Incomplete"]
     log = fold.state.control.log
-    assert (log.rebases, log.rebasing, log.stale) == (1, True, 2)
+    assert (
+        fold.state.control.source.rebases,
+        fold.state.control.source.rebasing,
+        log.view.stale,
+    ) == (1, True, 2)
     wanted = fold.cluster_view().resync_wanted
     assert wanted is not None
     assert wanted.reason == "a resync with a hole, two histories or old reads in it"
     history.resync(answers=wanted.number)
     assert kinds(fold.follow(history))[-1] == "Verified"
-    assert (log.rebases, log.rebasing, log.stale) == (1, False, 2)
+    assert (
+        fold.state.control.source.rebases,
+        fold.state.control.source.rebasing,
+        log.view.stale,
+    ) == (1, False, 2)
     topic = fold.state.topics.get("t")
     assert topic is not None
     assert topic.partitions[0].leader == 0
@@ -226,7 +234,11 @@ def test_outside_of_a_resync_an_older_value_is_stale_whenever_it_was_read() -> N
     history.report("/brokers/topics/t/partitions/0/state")
     assert fold.follow(history) == []
     log = fold.state.control.log
-    assert (log.rebases, log.rebasing, log.stale) == (0, False, 1)
+    assert (
+        fold.state.control.source.rebases,
+        fold.state.control.source.rebasing,
+        log.view.stale,
+    ) == (0, False, 1)
     topic = fold.state.topics.get("t")
     assert topic is not None
     assert topic.partitions[0].leader == 1
@@ -244,14 +256,14 @@ def test_another_cluster_id_with_the_same_zxids_replaces_all_state() -> None:
     )
     history.resync()
     assert kinds(fold.follow(history)) == ["Anomaly", "Incomplete"]
-    assert fold.state.control.cluster_id == "old"
+    assert fold.state.control.config.cluster_id == "old"
     wanted = fold.cluster_view().resync_wanted
     assert wanted is not None
     history.resync(answers=wanted.number)
     assert kinds(fold.follow(history)) == ["Anomaly", "Anomaly", "Verified"]
-    assert fold.state.control.cluster_id == "new"
-    assert fold.broker_view(1).host == "other"
-    assert fold.state.control.log.rebases == 1
+    assert fold.state.control.config.cluster_id == "new"
+    assert fold.broker_view(1).record.host == "other"
+    assert fold.state.control.source.rebases == 1
 
 
 def test_a_damaged_cluster_id_does_not_replace_the_cluster() -> None:
@@ -262,7 +274,7 @@ def test_a_damaged_cluster_id_does_not_replace_the_cluster() -> None:
     history.znodes["/cluster/id"].data = b"{"
     history.resync()
     assert kinds(fold.follow(history)) == []
-    assert fold.state.control.log.rebases == 0
+    assert fold.state.control.source.rebases == 0
 
 
 def test_failed_resyncs_are_requested_again_with_backoff() -> None:
@@ -283,7 +295,7 @@ def test_reconciliations_verify_or_report_that_figures_diverge() -> None:
     history.heartbeat()
     history.reconciled()
     assert fold.follow(history) == []
-    assert fold.state.control.log.verified_at == history.changes[-1].observed_at
+    assert fold.state.control.log.view.verified_at == history.changes[-1].observed_at
     for _ in range(2):
         history.reconciled(digest="0" * 16)
     assert kinds(fold.follow(history)) == ["Divergent"]
@@ -317,7 +329,7 @@ def test_an_exception_of_the_monitor_makes_the_figures_incomplete() -> None:
     history, fold = begun()
     reported = count_error(fold.state, history.changes[-1], "boom")
     assert kinds(reported) == ["Anomaly", "Incomplete"]
-    assert fold.state.control.log.errors == 1
+    assert fold.state.control.log.view.errors == 1
 
 
 def test_dropped_changes_add_up_over_watchers() -> None:
@@ -339,7 +351,7 @@ def test_a_zxid_whose_low_half_rolled_over_is_newer() -> None:
     history.zxid = 0x3_0000_0000
     history.state("t", 0, leader=2, isr=[0, 1, 2])
     fold.follow(history)
-    assert fold.state.control.log.stale == 0
+    assert fold.state.control.log.view.stale == 0
     assert fold.cluster_view().counts.preferred_imbalance == 1
     topic = fold.state.topics.get("t")
     assert topic is not None

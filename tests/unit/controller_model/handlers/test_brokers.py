@@ -70,7 +70,7 @@ def test_a_bounce_in_one_change_is_an_end_and_a_start() -> None:
     reported = fold.follow(history)
     assert kinds(reported) == ["BrokerStopped", "BrokerStarted"]
     assert end_of(reported) == "bounced"
-    assert fold.broker_view(2).registrations == 2
+    assert fold.broker_view(2).record.registrations == 2
 
 
 def test_an_end_found_by_a_resync_is_unknown() -> None:
@@ -141,7 +141,7 @@ def test_a_failed_log_directory_is_reported_and_explains_why_a_broker_is_emptied
     reported = fold.follow(history)
     assert only(reported, LogDirFailed).broker == 1
     assert fold.broker_view(1).inferred_state == "RunningAsBroker"
-    assert fold.broker_view(1).log_dir_failures == 1
+    assert fold.broker_view(1).record.log_dir_failures == 1
     history.broker_gone(1)
     assert only(fold.follow(history), BrokerStopped).end == "unknown"
     history.broker(1)
@@ -149,7 +149,7 @@ def test_a_failed_log_directory_is_reported_and_explains_why_a_broker_is_emptied
     history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=2)
     history.broker_gone(1)
     assert only(fold.follow(history), BrokerStopped).end == "controlled_shutdown"
-    assert fold.broker_view(1).log_dir_failures == 1
+    assert fold.broker_view(1).record.log_dir_failures == 1
 
 
 def test_a_failed_log_directory_of_a_dead_broker_is_not_reported() -> None:
@@ -175,7 +175,7 @@ def test_a_failed_log_directory_found_by_a_resync_is_held_and_not_reported(at_fi
         history.changes = history.changes[-len(history.znodes) - 2 :]
     assert not is_reported(fold.follow(history), LogDirFailed)
     assert fold.state.control.brokers[1].log_dir_failed
-    assert fold.broker_view(1).log_dir_failures == 0
+    assert fold.broker_view(1).record.log_dir_failures == 0
 
 
 def test_a_broker_started_at_another_address_is_reported_with_the_old_one() -> None:
@@ -183,7 +183,7 @@ def test_a_broker_started_at_another_address_is_reported_with_the_old_one() -> N
     history, fold = begun()
     registered_at(history, 1, "moved", 1)
     assert kinds(fold.follow(history)) == []
-    assert fold.broker_view(1).host == "moved"
+    assert fold.broker_view(1).record.host == "moved"
     history.broker_gone(1)
     registered_at(history, 1, "moved", 1)
     assert only(fold.follow(history), BrokerStarted).moved_from is None
@@ -220,7 +220,7 @@ def test_two_processes_with_one_broker_id_are_reported(seen: bool) -> None:
         (anomaly,) = anomalies
         assert anomaly.path == "/brokers/ids/1"
         assert place in anomaly.reason
-    assert fold.state.control.log.anomalies == 2
+    assert fold.state.control.log.view.anomalies == 2
 
 
 @pytest.mark.parametrize(("later_ms", "anomalies"), [(0, 1), (1, 0)])
@@ -235,4 +235,4 @@ def test_a_move_back_after_an_hour_is_a_move(later_ms: int, anomalies: int) -> N
     registered_at(history, 1, "b1")
     assert history.znodes["/brokers/ids/1"].ctime - registered == TO_AND_FRO_MS - 1 + later_ms
     fold.follow(history)
-    assert fold.state.control.log.anomalies == anomalies
+    assert fold.state.control.log.view.anomalies == anomalies

@@ -53,7 +53,7 @@ def test_unclean_elections_may_be_allowed_by_topic_broker_and_default(
     topic = fold.state.topics.get("t")
     assert topic is not None
     assert topic.unclean is value
-    assert fold.cluster_view().broker_unclean == {"1": value, "<default>": value}
+    assert fold.cluster_view().config.broker_unclean == {"1": value, "<default>": value}
     history.set(paths[0], encode_config({"min.insync.replicas": " +2 "}))
     history.set(paths[1], encode_config({}))
     history.delete(paths[2])
@@ -61,7 +61,7 @@ def test_unclean_elections_may_be_allowed_by_topic_broker_and_default(
     topic = fold.state.topics.get("t")
     assert topic is not None
     assert (topic.unclean, topic.min_isr) == (None, 2)
-    assert fold.cluster_view().broker_unclean == {}
+    assert fold.cluster_view().config.broker_unclean == {}
     history.delete(paths[0])
     fold.follow(history)
     topic = fold.state.topics.get("t")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.handlers.controller import account
 from controller_model.records.changes import SessionState
 from controller_model.records.events import ControllerElected, ElectionCause, FailoverWork
 from controller_model.records.views import Failover
@@ -41,7 +40,7 @@ def test_a_deleted_controller_is_reported_from_a_lost_one() -> None:
     history.delete("/controller")
     history.elect(0)
     assert only(fold.follow(history), ControllerElected).cause is ElectionCause.DELETED
-    assert fold.state.control.controller.id_changes == 0
+    assert fold.state.control.controller.view.id_changes == 0
 
 
 def test_consecutive_elections_seen_in_one_read_are_missed_elections() -> None:
@@ -56,14 +55,19 @@ def test_consecutive_elections_seen_in_one_read_are_missed_elections() -> None:
     history.elect(0)
     reported = only(fold.follow(history), ControllerElected)
     controller = fold.state.control.controller
-    assert (controller.elections, controller.missed, reported.missed_elections, reported.epoch) == (
+    assert (
+        controller.view.elections,
+        controller.view.missed_elections,
+        reported.missed_elections,
+        reported.epoch,
+    ) == (
         4,
         2,
         2,
         4,
     )
-    assert (controller.vacancy_last_min_ms, controller.vacancy_last_max_ms) != (None, 0)
-    assert controller.vacancy_last_min_ms == 0
+    assert (controller.view.vacancy_last_min_ms, controller.view.vacancy_last_max_ms) != (None, 0)
+    assert controller.view.vacancy_last_min_ms == 0
 
 
 def test_elections_are_kept_with_their_own_times() -> None:
@@ -71,7 +75,7 @@ def test_elections_are_kept_with_their_own_times() -> None:
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
-    began = fold.state.control.controller.elected_at
+    began = fold.state.control.controller.view.elected_at
     assert began is not None
     assert fold.cluster_view().controller.recent_elections == ((began, 1),)
     beat = history.heartbeat()
@@ -81,7 +85,7 @@ def test_elections_are_kept_with_their_own_times() -> None:
     history.now += 60_000
     history.elect(2)
     fold.follow(history)
-    last = fold.state.control.controller.elected_at
+    last = fold.state.control.controller.view.elected_at
     assert last is not None
     assert fold.cluster_view().controller.recent_elections == (
         (began, 1),
@@ -133,7 +137,7 @@ def test_the_epoch_may_be_read_first() -> None:
     assert "ControllerElected" not in kinds(fold.follow(history))
     history.report("/controller")
     assert only(fold.follow(history), ControllerElected).epoch == 2
-    assert fold.state.control.controller.elections == 2
+    assert fold.state.control.controller.view.elections == 2
 
 
 def test_before_2_1_the_epoch_follows() -> None:
@@ -144,10 +148,10 @@ def test_before_2_1_the_epoch_follows() -> None:
     history.delete("/controller")
     history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
     assert "ControllerElected" not in kinds(fold.follow(history))
-    assert fold.state.control.controller.elections == 2
+    assert fold.state.control.controller.view.elections == 2
     history.set("/controller_epoch", "2")
     assert only(fold.follow(history), ControllerElected).epoch == 2
-    assert fold.state.control.controller.elections == 2
+    assert fold.state.control.controller.view.elections == 2
 
 
 def test_an_election_without_a_readable_epoch_is_reported_at_a_heartbeat() -> None:
@@ -175,11 +179,14 @@ def test_a_smaller_epoch_lets_no_counter_fall() -> None:
     history.elect(1, seen=False)
     history.resync(rebase=True)
     fold.follow(history)
-    assert fold.state.control.controller.elections == 4
+    assert fold.state.control.controller.view.elections == 4
     history.delete("/controller")
     history.elect(0)
     fold.follow(history)
-    assert (fold.state.control.controller.elections, fold.state.control.controller.epoch) == (5, 2)
+    assert (
+        fold.state.control.controller.view.elections,
+        fold.state.control.controller.view.epoch,
+    ) == (5, 2)
 
 
 def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
@@ -198,7 +205,11 @@ def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
         history.heartbeat()
         fold.follow(history)
         controller = fold.state.control.controller
-        assert (controller.elections, controller.missed, controller.migrating) == (2, 0, True)
+        assert (
+            controller.view.elections,
+            controller.view.missed_elections,
+            controller.view.migrating_to_kraft,
+        ) == (2, 0, True)
 
 
 def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None:
@@ -213,7 +224,7 @@ def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None
     reported = only(fold.follow(history), ControllerElected)
     assert reported.cause is ElectionCause.UNKNOWN
     assert reported.vacancy_ms is None
-    assert fold.state.control.controller.failover is Failover.UNDER_WAY
+    assert fold.state.control.controller.view.failover is Failover.UNDER_WAY
 
 
 def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
@@ -236,8 +247,8 @@ def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
         history.now - held_at,
     )
     assert reported.vacancy_ms is None
-    assert controller.vacancy_last_min_ms == history.now - found_at
-    assert controller.vacancy_last_max_ms == history.now - held_at
+    assert controller.view.vacancy_last_min_ms == history.now - found_at
+    assert controller.view.vacancy_last_max_ms == history.now - held_at
 
 
 def test_an_unreadable_controller_keeps_the_last_holder() -> None:
@@ -259,7 +270,7 @@ def test_failover_is_not_needed_when_no_leader_is_gone() -> None:
     history.elect(1)
     fold = Fold()
     fold.follow(history)
-    assert fold.state.control.controller.failover is Failover.NOT_NEEDED
+    assert fold.state.control.controller.view.failover is Failover.NOT_NEEDED
 
 
 def test_failover_work_ends_at_the_write_that_was_last_due() -> None:
@@ -272,7 +283,7 @@ def test_failover_work_ends_at_the_write_that_was_last_due() -> None:
         history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
         under_way = Fold()
         under_way.follow(history)
-        assert under_way.state.control.controller.failover is Failover.UNDER_WAY
+        assert under_way.state.control.controller.view.failover is Failover.UNDER_WAY
         history.state("t", 1, leader=2, isr=[2, 1], leader_epoch=1)
         history.broker_gone(2)
         fold = Fold()
@@ -293,7 +304,7 @@ def test_failover_work_ends_when_the_leader_comes_back() -> None:
     history.broker(0)
     fold = Fold()
     fold.follow(history)
-    assert fold.state.control.controller.failover is Failover.DONE
+    assert fold.state.control.controller.view.failover is Failover.DONE
 
 
 def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
@@ -306,7 +317,7 @@ def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
     fold = Fold()
     reported = only(fold.follow(history), ControllerElected)
     assert reported.cause is ElectionCause.SESSION_LOST
-    assert fold.state.control.controller.failover is Failover.UNDER_WAY
+    assert fold.state.control.controller.view.failover is Failover.UNDER_WAY
 
 
 def test_a_deleted_controller_before_the_baseline_is_not_a_counted_vacancy() -> None:
@@ -322,8 +333,12 @@ def test_a_deleted_controller_before_the_baseline_is_not_a_counted_vacancy() -> 
     fold = Fold()
     assert "ControllerVacated" not in kinds(fold.follow(history))
     controller = fold.state.control.controller
-    assert (controller.id, controller.elections, controller.vacancy_total_max_ms) == (-1, 0, 0)
-    assert controller.vacant_since == history.changes[-1].observed_at
+    assert (
+        controller.view.id,
+        controller.view.elections,
+        controller.view.vacancy_total_max_ms,
+    ) == (-1, 0, 0)
+    assert controller.view.vacant_since == history.changes[-1].observed_at
 
 
 def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
@@ -342,11 +357,15 @@ def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
     fold = Fold()
     fold.follow(history)
     controller = fold.state.control.controller
-    assert (controller.id, controller.epoch, controller.elections) == (1, 1, 1)
+    assert (controller.view.id, controller.view.epoch, controller.view.elections) == (1, 1, 1)
     history.report("/controller_epoch")
     history.heartbeat()
     fold.follow(history)
-    assert (controller.epoch, controller.elections, controller.missed) == (2, 1, 0)
+    assert (controller.view.epoch, controller.view.elections, controller.view.missed_elections) == (
+        2,
+        1,
+        0,
+    )
 
 
 def test_a_later_registration_does_not_replace_the_elected_holders_epoch() -> None:
@@ -354,11 +373,11 @@ def test_a_later_registration_does_not_replace_the_elected_holders_epoch() -> No
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
-    elected_with = fold.state.control.controller.last_holder_epoch
+    elected_with = fold.state.control.source.controller.holder_epoch
     history.delete("/brokers/ids/0")
     history.broker(0)
     fold.follow(history)
-    assert fold.state.control.controller.last_holder_epoch == elected_with
+    assert fold.state.control.source.controller.holder_epoch == elected_with
     history.delete("/controller")
     history.elect(1)
     assert only(fold.follow(history), ControllerElected).cause is ElectionCause.SESSION_LOST
@@ -375,11 +394,17 @@ def test_failover_work_under_way_does_not_restart() -> None:
     history.report("/controller")
     fold.follow(history)
     controller = fold.state.control.controller
-    since, partitions = controller.failover_since, controller.failover_partitions
-    assert (controller.failover, partitions) == (Failover.UNDER_WAY, 1)
+    since, partitions = (
+        controller.view.failover_since,
+        fold.state.control.source.failover.partitions,
+    )
+    assert (controller.view.failover, partitions) == (Failover.UNDER_WAY, 1)
     history.report("/brokers/ids/0")
     fold.follow(history)
-    assert (controller.failover_since, controller.failover_partitions) == (since, partitions)
+    assert (controller.view.failover_since, fold.state.control.source.failover.partitions) == (
+        since,
+        partitions,
+    )
 
 
 def test_a_write_that_makes_a_leader_write_due_is_not_failover_work() -> None:
@@ -391,12 +416,14 @@ def test_a_write_that_makes_a_leader_write_due_is_not_failover_work() -> None:
     history.elect(1)
     history.state("t", 1, leader=0, isr=[0], leader_epoch=1)
     fold.follow(history)
-    controller = fold.state.control.controller
-    assert (controller.failover_pending, controller.failover_last_write_at) == (2, None)
+    assert (
+        fold.state.control.source.failover.pending,
+        fold.state.control.source.failover.last_write_at,
+    ) == (2, None)
     history.state("t", 0, leader=1, isr=[1], leader_epoch=1)
     history.state("t", 1, leader=1, isr=[1], leader_epoch=2)
     assert only(fold.follow(history), FailoverWork).partitions == 1
-    assert controller.failover_last_write_at == history.now + 1
+    assert fold.state.control.source.failover.last_write_at == history.now + 1
 
 
 def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
@@ -412,7 +439,11 @@ def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
     assert taken is not None
     fold.feed([replaced(taken, czxid=0)])
     controller = fold.state.control.controller
-    assert (controller.epoch, controller.elections, controller.migrating) == (None, 2, True)
+    assert (
+        controller.view.epoch,
+        controller.view.elections,
+        controller.view.migrating_to_kraft,
+    ) == (None, 2, True)
 
 
 @pytest.mark.parametrize(
@@ -428,10 +459,14 @@ def test_epochs_at_the_end_of_a_log_count_as_missed_elections(
         history.set("/controller_epoch", str(epoch))
     fold.follow(history)
     controller = fold.state.control.controller
-    assert account(controller) == (elections, missed)
+    assert fold.state.source.elections(fold.state.control) == (elections, missed)
     history.heartbeat()
     fold.follow(history)
-    assert (controller.elections, controller.missed) == account(controller) == (elections, missed)
+    assert (
+        (controller.view.elections, controller.view.missed_elections)
+        == fold.state.source.elections(fold.state.control)
+        == (elections, missed)
+    )
 
 
 def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
@@ -446,9 +481,9 @@ def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
     missed = []
     for change in history.changes:
         fold.feed([change])
-        missed.append(account(fold.state.control.controller)[1])
+        missed.append(fold.state.source.elections(fold.state.control)[1])
     assert missed[-6:] == [0, 0, 2, 2, 2, 2]
-    assert fold.state.control.controller.elections == 5
+    assert fold.state.control.controller.view.elections == 5
 
 
 def vacant_from_the_start(*, epoch: str | None) -> tuple[History, Fold]:
@@ -481,8 +516,14 @@ def test_a_vacancy_from_before_the_log_has_no_upper_bound() -> None:
     )
     assert (reported.from_broker, reported.cause) == (-1, ElectionCause.UNKNOWN)
     controller = fold.state.control.controller
-    assert (controller.vacancy_last_min_ms, controller.vacancy_last_max_ms) == (51_000, None)
-    assert (controller.vacancy_total_min_ms, controller.vacancy_total_max_ms) == (51_000, 51_000)
+    assert (controller.view.vacancy_last_min_ms, controller.view.vacancy_last_max_ms) == (
+        51_000,
+        None,
+    )
+    assert (controller.view.vacancy_total_min_ms, controller.view.vacancy_total_max_ms) == (
+        51_000,
+        51_000,
+    )
 
 
 def test_a_vacancy_from_before_the_log_ended_by_a_resync_is_at_least_zero() -> None:
@@ -499,7 +540,10 @@ def test_a_vacancy_from_before_the_log_ended_by_a_resync_is_at_least_zero() -> N
         None,
     )
     controller = fold.state.control.controller
-    assert (controller.vacancy_total_min_ms, controller.vacancy_total_max_ms) == (0, 7_010)
+    assert (controller.view.vacancy_total_min_ms, controller.view.vacancy_total_max_ms) == (
+        0,
+        7_010,
+    )
 
 
 @pytest.mark.parametrize(
@@ -556,6 +600,6 @@ def test_the_upper_bound_of_a_vacancy_includes_a_resync(is_swept: bool) -> None:
     fold = Fold()
     fold.follow(history)
     controller = fold.state.control.controller
-    assert controller.vacancy_last_min_ms == history.now - found_at
-    assert controller.vacancy_last_max_ms == history.now - held_at > history.now - found_at
+    assert controller.view.vacancy_last_min_ms == history.now - found_at
+    assert controller.view.vacancy_last_max_ms == history.now - held_at > history.now - found_at
     assert only(fold.events, ControllerElected).vacancy_ms is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.handlers.broker_inference import BrokerState, inferred_state
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.events import (
     AnyEvent,
@@ -24,6 +23,7 @@ from controller_model.records.events import (
     TopicDeletionRequested,
     TopicExpanded,
 )
+from controller_model.sources.zookeeper.broker_inference import BrokerState, inferred_state
 from controller_simulator.cluster import operations as did
 from tests.support import scripted_operations as scripted
 from tests.support.histories import Fold

@@ -58,8 +58,8 @@ def test_leader_elections_are_classified(
     fold.follow(history)
     history.state("t", 0, leader=after[0], isr=after[1], leader_epoch=after[2])
     assert elected(fold.follow(history)) == kind
-    assert fold.state.control.leader_elections[kind] == 1
-    assert fold.state.control.unclean_elections == (kind == "unclean")
+    assert fold.state.control.counters.leader_elections[kind] == 1
+    assert fold.state.control.counters.unclean_elections == (kind == "unclean")
 
 
 def test_a_replica_that_rejoined_unseen_and_leads_is_not_unclean() -> None:
@@ -70,7 +70,7 @@ def test_a_replica_that_rejoined_unseen_and_leads_is_not_unclean() -> None:
     history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1, seen=False)
     history.state("t", 0, leader=0, isr=[1, 2, 0], leader_epoch=2)
     assert elected(fold.follow(history)) == LeaderElectionKind.UNKNOWN.value
-    assert fold.state.control.log.missed_updates == 1
+    assert fold.state.control.log.view.missed_updates == 1
 
 
 def test_updates_that_were_merged_away_add_up() -> None:
@@ -83,7 +83,7 @@ def test_updates_that_were_merged_away_add_up() -> None:
         fold.follow(history)
     history.state("t", 1, leader=1, isr=[1])
     fold.follow(history)
-    assert fold.state.control.log.missed_updates == 3
+    assert fold.state.control.log.view.missed_updates == 3
 
 
 def test_a_reassignment_moves_the_leader_off_a_replica_that_goes() -> None:
@@ -138,10 +138,10 @@ def test_a_replica_removed_by_a_reassignment_counts_no_isr_leave(assignment_firs
         history.report(path)
     assert only(fold.follow(history), IsrShrunk).who == (2,)
     record = fold.state.control.brokers[2]
-    assert (record.isr_leaves, record.drained) == (0, 0)
+    assert (record.record.isr_leaves, record.drained) == (0, 0)
     history.state("t", 0, leader=0, isr=[0], leader_epoch=1)
     fold.follow(history)
-    assert fold.broker_view(1).isr_leaves == 1
+    assert fold.broker_view(1).record.isr_leaves == 1
 
 
 def test_isr_leaves_count_once_a_minute_and_expire_after_an_hour() -> None:
@@ -151,13 +151,13 @@ def test_isr_leaves_count_once_a_minute_and_expire_after_an_hour() -> None:
     for partition in (0, 1):
         history.state("t", partition, leader=0, isr=[0], leader_epoch=1)
     fold.follow(history)
-    assert fold.broker_view(1).isr_leave_minutes == (first,)
-    assert fold.broker_view(0).isr_leave_minutes == ()
+    assert fold.broker_view(1).record.isr_leave_minutes == (first,)
+    assert fold.broker_view(0).record.isr_leave_minutes == ()
     history.heartbeat(after_ms=3_600_000)
     history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=2)
     history.state("t", 0, leader=0, isr=[0], leader_epoch=3)
     fold.follow(history)
-    assert fold.broker_view(1).isr_leave_minutes == (first + 60,)
+    assert fold.broker_view(1).record.isr_leave_minutes == (first + 60,)
 
 
 def test_a_replica_without_a_known_assignment_counts_an_isr_leave() -> None:
@@ -166,7 +166,7 @@ def test_a_replica_without_a_known_assignment_counts_an_isr_leave() -> None:
     history.state("new", 0, leader=0, isr=[0, 1])
     history.state("new", 0, leader=0, isr=[0])
     fold.follow(history)
-    assert fold.broker_view(1).isr_leaves == 1
+    assert fold.broker_view(1).record.isr_leaves == 1
 
 
 def test_isr_changes_distinguish_a_dead_follower_from_a_slow_one() -> None:
@@ -179,7 +179,10 @@ def test_isr_changes_distinguish_a_dead_follower_from_a_slow_one() -> None:
     history.state("t", 0, leader=0, isr=[0], leader_epoch=1)
     shrunk = only(fold.follow(history), IsrShrunk)
     assert (shrunk.who, shrunk.by_controller) == ((1, 2), True)
-    assert (fold.state.control.isr_shrinks, fold.state.control.isr_expands) == (2, 1)
+    assert (fold.state.control.counters.isr_shrinks, fold.state.control.counters.isr_expands) == (
+        2,
+        1,
+    )
 
 
 def test_a_write_of_a_deposed_controller_is_reported_but_not_a_leaders_isr_change() -> None:
@@ -191,7 +194,7 @@ def test_a_write_of_a_deposed_controller_is_reported_but_not_a_leaders_isr_chang
     assert "StaleControllerWrite" not in kinds(fold.follow(history))
     history.state("t", 0, leader=1, isr=[0, 1], leader_epoch=1, controller_epoch=1)
     assert "StaleControllerWrite" in kinds(fold.follow(history))
-    assert fold.state.control.controller.stale_writes == 1
+    assert fold.state.control.controller.view.stale_writes == 1
 
 
 def test_a_topics_creation_expansion_and_deletion_are_reported() -> None:
@@ -239,8 +242,8 @@ def test_a_recreated_topic_is_reported_without_an_unclean_election() -> None:
     history.state("t", 0, leader=2, isr=[2])
     reported = fold.follow(history)
     assert kinds(reported) == ["TopicDeleted", "TopicCreated"]
-    assert fold.state.control.leader_elections == {"initial": 1}
-    assert fold.state.control.unclean_elections == 0
+    assert fold.state.control.counters.leader_elections == {"initial": 1}
+    assert fold.state.control.counters.unclean_elections == 0
 
 
 def test_a_record_without_czxid_keeps_the_known_czxid() -> None:
@@ -274,8 +277,8 @@ def test_a_recreated_topic_inherits_no_leader(end_seen: bool) -> None:
     history.state("t", 0, leader=2, isr=[2])
     history.reconciled()
     assert "Divergent" not in kinds(fold.follow(history))
-    assert fold.state.control.log.divergent_since is None
-    assert fold.state.control.leader_elections == {"initial": 1}
+    assert fold.state.control.log.view.divergent_since is None
+    assert fold.state.control.counters.leader_elections == {"initial": 1}
     topic = fold.state.topics.get("t")
     assert topic is not None
     assert {p: r.leader for p, r in topic.partitions.items()} == {0: 2}
@@ -322,9 +325,9 @@ def test_an_unreadable_state_keeps_the_last_good_value() -> None:
     history.set(state_path("t", 0), '{"leader":"0"}')
     history.reconciled()
     assert kinds(fold.follow(history)) == ["Anomaly"]
-    assert fold.state.control.log.unreadable == 1
+    assert fold.state.control.log.view.unreadable == 1
     assert fold.counts().offline == 0
-    assert fold.state.control.log.divergent_since is None
+    assert fold.state.control.log.view.divergent_since is None
 
 
 def test_offline_and_online_are_reported() -> None:

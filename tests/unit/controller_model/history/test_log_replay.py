@@ -56,7 +56,7 @@ def at_end(changes: Iterable[LooseChange], **options: Any) -> tuple[Snapshot, li
     Events that summarise others (incidents, recommendations) are left out.
     """
     recording = LogReplay(**options)
-    events = [event for change in changes for event in recording.take((change,))]
+    events = [event for change in changes for event in recording.apply_changes((change,))]
     events += recording.finish()
     reported = recording.snapshots[END]
     assert reported is not None
@@ -233,12 +233,12 @@ def test_without_a_choice_the_first_cluster_is_replayed_and_others_are_noted() -
     prod, test = small_cluster(), History(cluster="test")
     test.resync()
     recording = LogReplay()
-    recording.take(loose([*prod.changes, *test.changes]))
+    recording.apply_changes(loose([*prod.changes, *test.changes]))
     recording.finish()
     reported = recording.snapshots[END]
     assert reported is not None
     assert (reported.cluster, reported.as_of.seq) == ("prod", prod.seq)
-    assert (recording.state.control.log.not_newer, reported.complete) == (0, True)
+    assert (recording.state.control.log.view.not_newer, reported.complete) == (0, True)
     assert recording.clusters == {"prod", "test"}
     assert recording.cluster == "prod"
 
@@ -248,11 +248,11 @@ def test_a_chosen_cluster_is_replayed_wherever_it_starts() -> None:
     prod, test = small_cluster(), History(cluster="test")
     test.resync()
     recording = LogReplay("prod")
-    recording.take(loose([*test.changes, *prod.changes]))
+    recording.apply_changes(loose([*test.changes, *prod.changes]))
     recording.finish()
     assert recording.first is not None
     log = recording.state.control.log
-    assert (recording.first.cluster, log.position.seq, log.not_newer) == ("prod", prod.seq, 0)
+    assert (recording.first.cluster, log.position.seq, log.view.not_newer) == ("prod", prod.seq, 0)
 
 
 def test_records_without_a_name_belong_to_the_cluster() -> None:
@@ -269,10 +269,10 @@ def test_a_log_without_the_cluster_has_no_snapshot() -> None:
     test = History(cluster="test")
     test.resync()
     recording = LogReplay("prod")
-    assert recording.take(loose(test.changes)) == []
+    assert recording.apply_changes(loose(test.changes)) == []
     assert recording.finish() == []
     assert (recording.snapshots, recording.first) == ({END: None}, None)
-    assert (recording.state.control.now, recording.state.control.stats) == (0, {})
+    assert (recording.state.control.now, recording.state.control.source.stats) == (0, {})
 
 
 def test_a_replay_is_done_after_its_last_point() -> None:
@@ -280,13 +280,13 @@ def test_a_replay_is_done_after_its_last_point() -> None:
     history = small_cluster()
     recording = LogReplay(points=(Point(until=Position(1, 3)),))
     changes = loose(history.changes)
-    recording.take(changes[:3])
+    recording.apply_changes(changes[:3])
     assert not recording.is_done
-    assert recording.take(changes[3:]) == []
+    assert recording.apply_changes(changes[3:]) == []
     assert recording.count_unreadable(1, "late") == []
     assert recording.finish() == []
     log = recording.state.control.log
-    assert (recording.is_done, log.position.seq, log.unreadable) == (True, 3, 0)
+    assert (recording.is_done, log.position.seq, log.view.unreadable) == (True, 3, 0)
 
 
 def test_unreadable_records_are_counted_anywhere_in_the_log() -> None:
@@ -294,7 +294,7 @@ def test_unreadable_records_are_counted_anywhere_in_the_log() -> None:
     history = small_cluster()
     recording = LogReplay()
     assert recording.count_unreadable(2, "line 1") == []
-    reported = recording.take(loose(history.changes))
+    reported = recording.apply_changes(loose(history.changes))
     more = recording.count_unreadable(1, "line 9")
     assert kinds(recording.finish())[-1] == "Incomplete"
     reasons = [getattr(event, "reason", "") for event in (*reported, *more)]
@@ -309,7 +309,7 @@ def doubted(changes: Iterable[LooseChange], after: int, **options: Any) -> LogRe
     """Return a replay of changes with an unreadable record among them."""
     recording = LogReplay(**options)
     for number, change in enumerate(changes, 1):
-        recording.take((change,))
+        recording.apply_changes((change,))
         if number == after:
             recording.count_unreadable(1, "damaged")
     recording.finish()
@@ -336,9 +336,9 @@ def test_a_hole_after_an_unreadable_record_is_reported_once() -> None:
     history.heartbeat()
     changes = loose(history.changes)
     recording = LogReplay()
-    recording.take(changes[:-2])
+    recording.apply_changes(changes[:-2])
     recording.count_unreadable(1, "damaged")
-    reported = recording.take(changes[-1:])
+    reported = recording.apply_changes(changes[-1:])
     assert kinds(reported) == ["Incomplete"]
     assert (reported[0].at, reported[0].position.seq) == (changes[-3].observed_at, history.seq - 2)
     recording.finish()
@@ -374,10 +374,10 @@ def test_a_new_generation_does_not_resolve_a_doubt_about_the_old_one() -> None:
     history.resync()
     changes = loose(history.changes)
     recording = LogReplay()
-    recording.take(changes[:before])
+    recording.apply_changes(changes[:before])
     recording.count_unreadable(1, "damaged")
-    assert "Incomplete" in kinds(recording.take(changes[before : before + 1]))
-    assert kinds(recording.take(changes[before + 1 :])) == ["Verified"]
+    assert "Incomplete" in kinds(recording.apply_changes(changes[before : before + 1]))
+    assert kinds(recording.apply_changes(changes[before + 1 :])) == ["Verified"]
 
 
 def test_dropped_changes_do_not_resolve_a_doubt() -> None:
@@ -408,14 +408,14 @@ def test_dropped_changes_are_counted_and_not_applied() -> None:
     foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=changes[3].seq + 1)
     recording = LogReplay()
     assert not recording.drops(foreign)
-    recording.take(changes[:4])
+    recording.apply_changes(changes[:4])
     assert [recording.drops(each) for each in (foreign, changes[2], changes[3], changes[4])] == [
         *(True, True, True, False)
     ]
-    recording.take((foreign,))
+    recording.apply_changes((foreign,))
     assert recording.state.control.log.baseline is False
-    assert recording.state.control.log.not_newer == 1
-    recording.take(changes[4:])
+    assert recording.state.control.log.view.not_newer == 1
+    recording.apply_changes(changes[4:])
     recording.finish()
     taken = recording.snapshots[END]
     assert taken is not None
@@ -430,8 +430,8 @@ def test_events_of_one_line_and_one_cause_are_joined() -> None:
     for partition in (0, 1):
         history.state("t", partition, leader=1, isr=[1], leader_epoch=1)
     recording = LogReplay()
-    recording.take(loose(history.changes[:start]))
-    reported = only(recording.take(loose(history.changes[start:])), LeadersElected)
+    recording.apply_changes(loose(history.changes[:start]))
+    reported = only(recording.apply_changes(loose(history.changes[start:])), LeadersElected)
     assert [each.partition for each in reported.partitions] == [0, 1]
 
 
@@ -450,10 +450,10 @@ def test_a_replay_keeps_no_names_of_changed_and_removed_topics() -> None:
     """No views are made of a recording, so the names of changed and removed topics must not pile up."""
     history = small_cluster()
     recording = LogReplay()
-    recording.take(loose(history.changes))
+    recording.apply_changes(loose(history.changes))
     before = len(history.changes)
     history.topic_gone("t")
-    recording.take(loose(history.changes[before:]))
+    recording.apply_changes(loose(history.changes[before:]))
     assert list(recording.state.topics.names()) == []
     assert (recording.state.changed, recording.state.removed) == ({}, {})
 
@@ -490,15 +490,15 @@ def test_a_failover_ends_after_a_limited_number_of_changes(monkeypatch: pytest.M
     history = small_cluster(t={0: (0, 1), 1: (0, 1)})
     start = history.seq
     recording = LogReplay()
-    recording.take(loose(history.changes))
+    recording.apply_changes(loose(history.changes))
     assert ended_at == []  # there is no failover
     history.broker_gone(0)
     history.elect(1)
-    recording.take(loose(history.changes[start:]))
+    recording.apply_changes(loose(history.changes[start:]))
     assert ended_at == [history.seq]
     for leader_epoch in (1, 2, 3, 4):
         history.state("t", 0, leader=1, isr=[1], leader_epoch=leader_epoch)
-        recording.take(loose(history.changes[-1:]))
+        recording.apply_changes(loose(history.changes[-1:]))
     assert ended_at == [history.seq - 4, history.seq - 1]
     recording.finish()
     assert ended_at == [history.seq - 4, history.seq - 1, history.seq]
@@ -509,16 +509,16 @@ def test_a_request_names_elections_as_in_the_fold_and_makes_no_cluster() -> None
     history = small_cluster()
     history.state("t", 0, leader=1, isr=(0, 1, 2), leader_epoch=1)
     recording = LogReplay()
-    recording.take_requests([election_request("t", 0, cluster="elsewhere")])
+    recording.store_requests([election_request("t", 0, cluster="elsewhere")])
     assert (recording.cluster, recording.clusters) == (None, set())
-    recording.take(loose(history.changes))
-    recording.take_requests([election_request("t", 0, cluster="elsewhere")])
+    recording.apply_changes(loose(history.changes))
+    recording.store_requests([election_request("t", 0, cluster="elsewhere")])
     assert recording.state.control.elections.asked == {}
-    recording.take_requests([election_request("t", 0)])
+    recording.store_requests([election_request("t", 0)])
     history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=2)
-    events = recording.take(loose(history.changes[-1:]))
+    events = recording.apply_changes(loose(history.changes[-1:]))
     assert only(events, LeadersElected).by is ElectionOrigin.KCM
     recording.finish()
     assert recording.is_done
-    recording.take_requests([election_request("t", 0)])
+    recording.store_requests([election_request("t", 0)])
     assert recording.state.control.elections.asked == {}

@@ -32,7 +32,7 @@ def points_of(history: History, *points: Point) -> list[Snapshot | None]:
     """Return the snapshots at several points, by one replay."""
     recording = LogReplay(points=points)
     for change in loose(history.changes):
-        recording.take((change,))
+        recording.apply_changes((change,))
     recording.finish()
     return [recording.snapshots[point] for point in points]
 
@@ -59,7 +59,7 @@ class _Moments:
         self.taken: list[tuple[int, int]] = []
         self._every_ms = every_ms
 
-    def take(self, state: ClusterState, until: int) -> None:
+    def sample_until(self, state: ClusterState, until: int) -> None:
         """Record each time with the position that is shown."""
         while self.next_at < until:
             self.taken.append((self.next_at, state.control.log.position.seq))
@@ -76,7 +76,7 @@ def test_a_sampler_samples_each_time_once_with_all_changes_up_to_it() -> None:
     sampler = _Moments(10_000, began + 5_000)
     recording = LogReplay(sampler=sampler)
     for change in loose(history.changes):
-        recording.take((change,))
+        recording.apply_changes((change,))
     recording.finish()
     assert [at - began for at, _ in sampler.taken] == [5_000, 15_000, 25_000, 35_000, 45_000]
     for at, seq in sampler.taken:
@@ -94,7 +94,7 @@ def test_a_clock_that_steps_back_repeats_no_sample() -> None:
         history.heartbeat()
     sampler = _Moments(10_000, began)
     recording = LogReplay(sampler=sampler)
-    recording.take(loose(history.changes))
+    recording.apply_changes(loose(history.changes))
     recording.finish()
     moments = [at for at, _ in sampler.taken]
     assert moments == sorted(set(moments))
@@ -111,7 +111,7 @@ def test_a_clock_leap_in_a_single_record_takes_no_sample() -> None:
     sampler = _Moments(10_000, began + 1)
     recording = LogReplay(sampler=sampler)
     for change in loose(history.changes):
-        recording.take((change,))
+        recording.apply_changes((change,))
     recording.finish()
     assert [at - began for at, _ in sampler.taken] == [1, 10_001]
 
@@ -125,7 +125,7 @@ def test_a_sampler_stops_where_the_replay_does() -> None:
     sampler = _Moments(10_000, history.changes[0].observed_at + 1)
     recording = LogReplay(points=(Point(at=end),), sampler=sampler)
     for change in loose(history.changes):
-        recording.take((change,))
+        recording.apply_changes((change,))
     recording.finish()
     assert [at for at, _ in sampler.taken if at <= end] == [at for at, _ in sampler.taken][:3]
     assert len(sampler.taken) == 3
@@ -172,14 +172,14 @@ def test_dropped_changes_move_no_point() -> None:
     last = history.changes[-1]
     wanted = [Point(at=last.observed_at), Point(until=last.position), Point(until=Position(1, 99))]
     recording = LogReplay(points=wanted)
-    recording.take(changes)
+    recording.apply_changes(changes)
     recording.finish()
     assert seqs(recording.snapshots[point] for point in wanted) == [history.seq] * 3
     reported = recording.snapshots[wanted[0]]
     assert reported is not None
     assert (reported.at, reported.complete) == (last.observed_at, True)
     assert recording.state is not None
-    assert recording.state.control.log.not_newer == 3
+    assert recording.state.control.log.view.not_newer == 3
 
 
 def test_a_point_within_unreadable_records_is_incomplete() -> None:
@@ -194,9 +194,9 @@ def test_a_point_within_unreadable_records_is_incomplete() -> None:
     wanted = [later, *(Point(until=Position(1, seq)) for seq in (damaged, history.seq))]
     recording = LogReplay(points=[*early, *wanted])
     for change in changes[: damaged - 1]:
-        recording.take((change,))
+        recording.apply_changes((change,))
     recording.count_unreadable(1, "damaged")
-    recording.take(changes[damaged:])
+    recording.apply_changes(changes[damaged:])
     recording.finish()
     taken = [recording.snapshots[point] for point in (*early, *wanted)]
     assert seqs(taken) == [damaged - 2, *[damaged - 1] * 3, history.seq]

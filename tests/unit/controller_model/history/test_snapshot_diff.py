@@ -16,7 +16,7 @@ def reported(history: History, seq: int) -> dict[str, Any]:
     """Return what changed from a seq of generation 1 to the end, as its readers see it."""
     point = Point(until=Position(1, seq))
     replay = LogReplay(points=(point, END))
-    replay.take(decode_line(encode_changes(history.changes)).changes)
+    replay.apply_changes(decode_line(encode_changes(history.changes)).changes)
     replay.finish()
     before, after = replay.snapshots[point], replay.snapshots[END]
     assert before is not None

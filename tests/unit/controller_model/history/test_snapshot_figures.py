@@ -188,23 +188,6 @@ def test_a_resync_removes_readable_znodes_next_to_a_denied_one() -> None:
     assert [brokers[str(broker)]["live"] for broker in range(3)] == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("named", "more", "kept"), [(100, None, True), (100, 0, False), (99, None, False)]
-)
-def test_a_denied_list_that_may_be_cut_removes_no_znodes_below_it(
-    named: int, more: int | None, kept: bool
-) -> None:
-    """An older watcher lists the first hundred; a newer one also counts those that it does not list."""
-    history = small_cluster()
-    del history.znodes["/brokers/ids/2"]
-    history.start_resync()
-    for path in history.znodes:
-        history.report(path)
-    history.finish_resync(denied=[f"/brokers/topics/{i}" for i in range(named)], denied_more=more)
-    history.heartbeat()
-    assert reported(history)["brokers"]["2"]["live"] is kept
-
-
 def test_a_tree_that_is_denied_from_its_root_stays_as_it_was_read_last() -> None:
     """The root covers everything: nothing of the tree is deleted."""
     history = small_cluster()

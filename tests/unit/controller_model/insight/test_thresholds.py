@@ -28,16 +28,16 @@ def test_a_figure_is_compared_as_promql_does(
 
 
 @pytest.mark.parametrize(
-    ("hold_s", "text"), [(0, "0s"), (30, "30s"), (90, "90s"), (300, "5m"), (3600, "1h"), (5400, "90m")]
+    ("for_s", "text"), [(0, "0s"), (30, "30s"), (90, "90s"), (300, "5m"), (3600, "1h"), (5400, "90m")]
 )  # fmt: skip
-def test_a_time_is_written_as_prometheus_reads_it(hold_s: int, text: str) -> None:
+def test_a_time_is_written_as_prometheus_reads_it(for_s: int, text: str) -> None:
     """In the largest unit that gives a whole number."""
-    assert Threshold(Severity.WARNING, hold_s=hold_s).hold == text
+    assert Threshold(Severity.WARNING, for_s=for_s).for_text == text
 
 
 def test_the_alert_with_the_longer_hold_is_critical() -> None:
     """Where two alerts share a figure, the later one is critical and the earlier one a warning."""
     for sooner, later in (("KcmBehind", "KcmBehindForLong"), ("KafkaBrokerGone", "KafkaBrokerGoneAtMinIsr")):  # fmt: skip
         first, then = THRESHOLDS[sooner], THRESHOLDS[later]
-        assert first.hold_s < then.hold_s
+        assert first.for_s < then.for_s
         assert (first.severity, then.severity) == (Severity.WARNING, Severity.CRITICAL)

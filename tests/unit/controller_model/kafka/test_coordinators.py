@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from controller_model.handlers.broker_inference import (
-    coordinated,
-)
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
+from controller_model.state.figures import coordinated
 from tests.support.histories import Fold, small_cluster
 
 

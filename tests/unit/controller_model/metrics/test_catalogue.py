@@ -13,7 +13,7 @@ from controller_model.metrics.metric import (
 )
 from controller_model.records.events import BrokerEnd, LeaderElectionKind
 from controller_model.records.pending_writes import PendingWrites
-from controller_model.records.views import BrokerView, ControllerView, LogView
+from controller_model.records.views import BrokerView, ClusterConfig, ControllerView, LogView
 from tests.support.metric_samples import of_broker, of_cluster
 from tests.support.samples import broker_view, cluster_view
 
@@ -46,10 +46,10 @@ def test_help_says_when_a_metric_is_absent() -> None:
     empty = cluster_view(
         controller=ControllerView(),
         log=LogView(),
-        cluster_id=None,
+        config=ClusterConfig(),
         pending_writes=PendingWrites(),
     )
-    gone = BrokerView(v=1, cluster="prod", as_of=empty.as_of, id=0, live=False)
+    gone = BrokerView(v=1, cluster="prod", as_of=empty.as_of, id=0)
     absent = {each.name: each.help for each in CLUSTER_METRICS if not list(each.read(empty))}
     absent |= {each.name: each.help for each in BROKER_METRICS if not list(each.read(gone))}
     assert len(absent) > 20

@@ -15,6 +15,7 @@ from controller_model.records.completeness import (
     assess,
     behind_ms,
 )
+from controller_model.records.views import Capability
 from tests.support.samples import FRESH, T0, cluster_view, log_view
 
 LATE = LATE_BEATS_MS + 1
@@ -32,7 +33,7 @@ def read(**fields: object) -> ReaderProgress:
         ({}, FRESH, (Status.LIVE, None, None)),
         ({"heartbeat_at": T0 + 9**9}, FRESH, (Status.LIVE, None, None)),
         ({"heartbeat_at": None, "last_change_at": None}, FRESH, (Status.LIVE, None, None)),
-        ({"denied": ("/admin",)}, FRESH, (Status.INCOMPLETE, None, Stage.WATCHER)),
+        ({"hidden": (Capability.REQUESTS,)}, FRESH, (Status.INCOMPLETE, None, Stage.WATCHER)),
         ({}, read(read_ms=None), (Status.BEHIND, None, Stage.EXPORTER)),
         ({}, read(read_ms=LATE_BEATS_MS), (Status.LIVE, None, None)),
         ({}, read(read_ms=LATE, fold_ms=LATE), (Status.BEHIND, T0 - LATE, Stage.EXPORTER)),
@@ -77,9 +78,9 @@ def test_the_status_names_the_worst_and_the_stage(
 
 def test_a_cluster_with_an_unreadable_controller_znode_is_never_live() -> None:
     """The figures show its last good value; another unreadable znode is reported where it is read."""
-    for path in ("/controller", "/controller_epoch"):
-        found = assess(cluster_view(unreadable=(path,)), FRESH, T0)
-        assert (found.status, found.stage, found.up) == (Status.INCOMPLETE, Stage.FOLD, True)
+    view = cluster_view(unreadable=("/controller",), unreadable_controller=True)
+    found = assess(view, FRESH, T0)
+    assert (found.status, found.stage, found.up) == (Status.INCOMPLETE, Stage.FOLD, True)
     assert assess(cluster_view(unreadable=("/cluster/id",)), FRESH, T0).status is Status.LIVE
 
 

@@ -55,7 +55,7 @@ OTHER = {
 
 def at(seq: int, **fields: Any) -> dict[str, Any]:
     """Return an event's position, ten times that as its time, and its other fields."""
-    return {"at": 10 * seq, "position": Position(1, seq), "zxid": seq, **fields}
+    return {"at": 10 * seq, "position": Position(1, seq), "source_number": seq, **fields}
 
 
 def of(*partitions: int) -> tuple[TopicPartition, ...]:
@@ -70,7 +70,9 @@ def test_events_of_one_cause_are_joined_for_each_kind(
     """First time and zxid, last position, all partitions in their order."""
     first, second = (kind(**at(s, partitions=of(s), **facts)) for s in (3, 5))
     (joined,) = coalesce([first, second])
-    assert joined == kind(at=30, position=Position(1, 5), zxid=3, partitions=of(3, 5), **facts)
+    assert joined == kind(
+        at=30, position=Position(1, 5), source_number=3, partitions=of(3, 5), **facts
+    )
 
 
 @pytest.mark.parametrize(("kind", "fact"), [(kind, f) for kind, facts in CAUSES for f in facts])

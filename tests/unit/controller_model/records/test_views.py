@@ -8,11 +8,10 @@ import pytest
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.views import (
-    Counts,
+    Capability,
     LogView,
     decode_view,
     encode_view,
-    missed_among,
     topic_key,
     view_key,
 )
@@ -58,8 +57,8 @@ def test_each_view_has_its_own_key() -> None:
         ({"verified_at": 1}, False),
         ({}, True),
         ({"verified_at": 1, "incomplete_since": 1}, True),
-        ({"verified_at": 1, "denied": ("/controller",)}, True),
-        ({"verified_at": 1, "denied": ("/config/brokers/1",)}, False),
+        ({"verified_at": 1, "hidden": (Capability.CONTROLLER,)}, True),
+        ({"verified_at": 1, "hidden": (Capability.BROKER_CONFIGS,)}, False),
     ],
 )
 def test_figures_are_incomplete_until_verified_and_while_a_path_is_denied(
@@ -69,14 +68,14 @@ def test_figures_are_incomplete_until_verified_and_while_a_path_is_denied(
     assert LogView(**fields).incomplete is incomplete  # type: ignore[arg-type]  # a table of fields
 
 
-def test_a_denied_path_denies_all_paths_below_it() -> None:
-    """The root denies everything; a longer path denies a part of the shorter one."""
-    log = LogView(denied=("/brokers/ids/1",))
-    assert log.is_denied("/brokers")
-    assert log.is_denied("/brokers/ids/1")
-    assert not log.is_denied("/controller")
-    assert LogView(denied=("/",)).is_denied("/controller")
-    assert missed_among(["/config/brokers", "/", "/admin"]) == ("/", "/admin")
+def test_a_cluster_view_tells_what_can_be_seen() -> None:
+    """What is hidden, wholly or in part, cannot be seen; a topic is hidden by any path above its own."""
+    view = cluster_view(log=LogView(hidden=(Capability.TOPICS,), denied=("/brokers/topics/t",)))
+    assert not view.can_see(Capability.TOPICS)
+    assert view.can_see(Capability.CONTROLLER)
+    assert view.log.hides_topic("t")
+    assert not view.log.hides_topic("t2")
+    assert LogView(denied=("/",)).hides_topic("t2")
 
 
 def test_a_broker_may_stop_when_nothing_is_known_to_break_and_nothing_is_open() -> None:
@@ -103,23 +102,6 @@ def test_a_view_of_another_version_or_kind_raises() -> None:
     for data in (encode_view(newer), b'{"view":"x"}', b"{", b"\xff", b"null"):
         with pytest.raises(UnreadableRecordError):
             decode_view(data)
-
-
-def test_unknown_figures_are_left_out_for_older_readers() -> None:
-    """Older readers accept no null for these numbers, and have a default; names may hold any text."""
-    odd = '"min_isr_assumed":null,'
-    view = cluster_view(
-        counts=Counts(topics=1), min_isr_assumed=None, cluster_id=odd, kraft_controller=None
-    )
-    value = encode_view(view)
-    body = msgspec.json.decode(value)
-    assert {"under_min_isr", "at_min_isr", "min_isr_blocks"}.isdisjoint(body["counts"])
-    assert "min_isr_assumed" not in body
-    assert (body["cluster_id"], body["kraft_controller"]) == (odd, None)
-    assert decode_view(value) == view
-    broker = broker_view(0, under_min_isr_if_lost=None)
-    assert "under_min_isr_if_lost" not in msgspec.json.decode(encode_view(broker))
-    assert decode_view(encode_view(broker)) == broker
 
 
 @pytest.mark.parametrize("column", [*COLUMNS, "partitions"])

@@ -8,20 +8,21 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller_model.facts.origin import Origin
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state import cluster
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import ZnodeStat
 
-STAT = ZnodeStat(1, 1, 0, 0)
-LED = PartitionRecord(replicas=(0, 1), leader=0, isr=(0, 1), stat=STAT)
+STAT = Origin(1, 1, 0, 0)
+LED = PartitionRecord(replicas=(0, 1), leader=0, isr=(0, 1), origin=STAT)
 
 
 def empty() -> ClusterState:
     """Return a cluster of which nothing is held."""
     return ClusterState(
-        ControlPlane("prod", assumed=Assumed(), counters_since=0), MemoryTopicStore()
+        ControlPlane("prod", assumed=Assumed(), counters_since=0), MemoryTopicStore(), ZOOKEEPER
     )
 
 
@@ -33,7 +34,7 @@ def nonzero(counts: Mapping[Any, int]) -> dict[Any, int]:
 def with_topic(**fields: object) -> tuple[ClusterState, TopicState]:
     """Return a cluster with one topic of one partition."""
     state = empty()
-    topic = msgspec.structs.replace(TopicState("t", {0: LED}, stat=STAT), **fields)
+    topic = msgspec.structs.replace(TopicState("t", {0: LED}, exists=True, origin=STAT), **fields)
     state.put_topic(topic)
     return state, topic
 
@@ -81,7 +82,7 @@ def test_pending_moves_are_added_up_at_their_limit(
 def test_a_topic_without_znodes_is_removed() -> None:
     """The end of its last partition removes a topic that has no znode."""
     state = empty()
-    state.put_partition("t", 0, PartitionRecord(stat=STAT))
+    state.put_partition("t", 0, PartitionRecord(origin=STAT))
     assert state.changed == {"t": None}
     state.put_partition("t", 0, None)
     assert list(state.topics.names()) == []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from controller_model.state.broker_record import BrokerRecord
+from controller_model.records.views import BrokerRecord
 from controller_model.state.contribution import NO_MIN_ISR, CountedState
 from controller_model.state.control_plane import Assumed, ControlPlane
+from controller_model.state.held_broker import HeldBroker
 
 LED = CountedState((0, 1), 0, (0, 1), (), NO_MIN_ISR, deleting=False)
 
@@ -27,14 +28,17 @@ def test_pending_moves_belong_to_one_cluster() -> None:
     """Two control planes share nothing."""
     first, second = control_plane(), control_plane()
     first.moves[LED] = 1
-    first.brokers[0] = BrokerRecord(live=True)
+    first.brokers[0] = HeldBroker(BrokerRecord(live=True))
     assert (second.moves, second.brokers) == ({}, {})
 
 
 def test_a_broker_is_live_while_it_is_registered() -> None:
     """A broker that was registered before is known, and not live."""
     control = control_plane()
-    control.brokers = {0: BrokerRecord(live=True), 1: BrokerRecord(live=False)}
+    control.brokers = {
+        0: HeldBroker(BrokerRecord(live=True)),
+        1: HeldBroker(BrokerRecord(live=False)),
+    }
     assert control.live_brokers() == {0}
 
 
@@ -42,6 +46,6 @@ def test_min_isr_is_the_topics_then_the_leaders_then_the_assumed_one() -> None:
     """As in Kafka's dynamic configuration; a broker's own file is not in ZooKeeper."""
     control = control_plane()
     assert control.min_isr_of(None, 0) == 2
-    control.broker_min_isr = {"<default>": 4, "0": 3}
+    control.config.broker_min_isr = {"<default>": 4, "0": 3}
     assert [control.min_isr_of(None, leader) for leader in (0, 1)] == [3, 4]
     assert control.min_isr_of(1, 0) == 1

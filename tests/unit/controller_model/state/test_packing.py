@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import (
     UnreadableStateError,
     pack_control,
@@ -29,21 +28,6 @@ def test_a_state_of_another_format_is_refused() -> None:
     topic = fold.state.topic("t")
     assert topic is not None
     assert pack_topic(topic, 250)["t"][:1] == data[:1]
-
-
-def test_a_state_packed_before_elections_had_origins_is_read() -> None:
-    """Fields appended since then have their defaults; the layout's version is the same, so the fold resumes from its checkpoint."""
-    _, fold = begun()
-    data = pack_control(fold.state.control)
-    fields = ControlPlane.__struct_fields__
-    held = msgspec.msgpack.decode(data[1:], strict=False)
-    assert fields[-1] == "elections"
-    before = held[:-1]
-    before[fields.index("assumed")] = before[fields.index("assumed")][:2]
-    before[fields.index("recommendations")] = before[fields.index("recommendations")][:10]
-    older = unpack_control(data[:1] + msgspec.msgpack.encode(before))
-    assert older == unpack_control(data)
-    assert older.assumed.auto_leader_rebalance
 
 
 def test_a_change_of_one_partition_of_a_wide_topic_changes_its_piece_alone() -> None:

@@ -103,7 +103,7 @@ def test_a_request_changes_nothing_else() -> None:
     assert fold.views() == views
     history.heartbeat()
     assert fold.follow(history) == []
-    assert fold.state.control.log.holes == 0
+    assert fold.state.control.log.view.holes == 0
 
 
 def test_a_pending_znode_under_admin_is_the_origin_of_its_elections() -> None:
@@ -165,5 +165,5 @@ def test_kept_requests_survive_a_restart_from_a_checkpoint() -> None:
 def test_a_deleted_request_that_was_never_read_is_ignored() -> None:
     """The znode may be created and deleted before the watcher reads it."""
     _, fold = begun()
-    asked_elections.end_znode(fold.state.control)
+    asked_elections.expire_tool_request(fold.state.control)
     assert fold.state.control.elections.asked == {}

@@ -171,5 +171,5 @@ def test_elections_towards_a_broker_without_recommendation_are_not_counted() -> 
         at=7,
         position=Position(1, 1),
     )
-    election_rounds.take(held, event, is_watched=False)
+    election_rounds.count_elections(held, event, is_watched=False)
     assert held == RecommendationState(others_at=7)

@@ -83,7 +83,7 @@ def test_each_failure_caused_on_a_real_cluster_is_in_an_incident(name: str) -> N
         counted = sum(i.leader_elections.get(kind.value, 0) for i in every if i)
         reported = (e for e in fold.events if isinstance(e, LeadersElected) and e.election is kind)
         assert counted == sum(len(event.partitions) for event in reported)
-    assert fold.state.control.log.errors == 0
+    assert fold.state.control.log.view.errors == 0
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

@@ -18,12 +18,13 @@ from controller_model.records.recommendations import (
     RebalanceSummary,
 )
 from controller_model.records.views import RecommendationView
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.topic_state import TopicState
 from controller_model.tracking import incident_tracker, recommendation_tracker
-from tests.support.histories import Fold, only, replaced, small_cluster
+from tests.support.histories import Fold, only, small_cluster
 from tests.support.recommended_cluster import (
     BEAT_MS,
     PARTITIONS,
@@ -49,11 +50,6 @@ def test_a_broker_above_the_threshold_is_reported_once_it_has_stayed_there() -> 
     assert reported.threshold_percentage == 10
     assert reported.partition_count == 2
     assert reported.partitions == (TopicPartition("t", 3), TopicPartition("t", 5))
-    assert reported.command == (
-        "kcm recommend --cluster prod --broker 0 --json > election.json && "
-        "kafka-leader-election.sh --bootstrap-server b0:9092 "
-        "--election-type PREFERRED --path-to-json-file election.json"
-    )
     assert reported.at == history.now + 1
     shown = fold.cluster_view().rebalance
     assert shown == RebalanceSummary(
@@ -291,7 +287,6 @@ def test_the_partition_list_is_limited_and_the_partition_count_exact(
     beat(history, fold, 5)
     reported = only(fold.accounts, RecommendationMade)
     assert (reported.partition_count, reported.partitions) == (3, ())
-    assert reported.command == "kcm elect --bootstrap-servers b0:9092 --cluster prod --broker 0"
     monkeypatch.setattr(recommendation_tracker, "TOPICS_LOOKED_AT", 2)
     fold = Fold()
     fold.feed(history.changes)
@@ -321,23 +316,6 @@ def test_nothing_is_recommended_while_the_log_has_a_hole() -> None:
     history.seq += 1
     beat(history, fold, 20)
     assert made(fold) == []
-
-
-def test_a_cluster_without_addresses_gets_a_command_to_fill_in() -> None:
-    """No broker has a known address."""
-    _, fold = recommended(3, 5)
-    control = fold.state.control
-    for broker, record in list(control.brokers.items()):
-        control.put_broker(broker, replaced(record, host=None))
-    assert "HOST:PORT" in recommendation_tracker._command(fold.state.control, [0], 1)
-
-
-def test_a_command_of_several_brokers_asks_for_all_and_quotes_the_cluster() -> None:
-    """One file fixes all of them; the name is quoted because it is pasted into a shell."""
-    _, fold = recommended(3, 5)
-    fold.state.control.cluster = "a b"
-    command = recommendation_tracker._command(fold.state.control, [0, 1], 2)
-    assert command.startswith("kcm recommend --cluster 'a b' --json > election.json && kafka-")
 
 
 def test_the_view_holds_the_standing_recommendation_and_the_newest_grades() -> None:
@@ -407,7 +385,7 @@ def broken(
     history, fold = begun()
     lead(history, 1, 3, 5)
     beat(history, fold, SETTLE_MS // BEAT_MS)
-    state = ClusterState(fold.state.control, BrokenTopics(error))
+    state = ClusterState(fold.state.control, BrokenTopics(error), ZOOKEEPER)
     batch = EventBatch(state, **options)
     state.control.now += BEAT_MS
     return batch, incident_tracker.take_sample(state)  # as a heartbeat does
@@ -417,9 +395,9 @@ def test_an_exception_in_a_tracker_is_reported_and_events_go_on() -> None:
     """It is counted; the events of replay are published all the same."""
     batch, sample = broken(ValueError("no such thing"))
     batch.add([], sample)
-    (reported,) = batch.take()
+    (reported,) = batch.take_events()
     assert "an error of the monitor's own in its accounts: ValueError" in str(reported)
-    assert batch.state.control.log.errors == 1
+    assert batch.state.control.log.view.errors == 1
 
 
 def test_an_error_of_the_store_is_raised() -> None:

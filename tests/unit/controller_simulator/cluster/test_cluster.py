@@ -54,7 +54,7 @@ def test_a_slow_follower_is_dropped_and_catches_up() -> None:
     """Its leader writes twice under the same epoch; without a leader a slow follower does not matter."""
     cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
     cluster.choices = SlowFollowers((T0, (2,)), (T1, (2,)))
-    cluster.settle()
+    cluster.run_until_quiet()
     assert state(cluster) == (1, [1, 0, 2], 0, 2)
 
 
@@ -173,7 +173,7 @@ def test_events_wait_for_the_end_of_a_failover() -> None:
         if cause in FAILOVER_STEPS:
             assert run.life.phase is Phase.FAILOVER
 
-    cluster.observe = observe
+    cluster.on_transition = observe
     assert cluster.perform(KillBroker(0)) is None
     assert tuple(done[: len(FAILOVER_STEPS)]) == FAILOVER_STEPS
     assert cluster.brokers[1].life.phase is Phase.EXPIRED

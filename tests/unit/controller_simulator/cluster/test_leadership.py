@@ -81,7 +81,7 @@ def test_replicas_that_cannot_lead_are_not_rebalanced() -> None:
     assert state(cluster) == (2, [2], 1, 1)
     cluster.perform(DeleteTopic("t"))
     before = len(cluster.commits)
-    cluster.settle()
+    cluster.run_until_quiet()
     assert len(cluster.commits) == before
 
 
@@ -199,6 +199,6 @@ def test_a_partition_without_replicas_aborts_a_rebalance() -> None:
     context = run.controller.context
     context.assign(T0, context.assignment_of(T0).remove_replica(1))
     before = len(cluster.commits)
-    cluster.settle()
+    cluster.run_until_quiet()
     assert len(cluster.commits) == before
     assert cluster.controller is run

@@ -39,7 +39,7 @@ def test_a_deletion_request_for_an_unknown_topic_is_deleted() -> None:
     """An unknown topic under /admin/delete_topics is deleted there."""
     cluster = cluster_of(TOPIC)
     cluster.tree.write(CreateZnode("/admin/delete_topics/x"))
-    cluster.settle()
+    cluster.run_until_quiet()
     assert cluster.tree.find("/admin/delete_topics/x") is None
 
 
@@ -62,7 +62,7 @@ def test_partitions_added_to_a_topic_under_deletion_are_removed_again() -> None:
     assignments = dict(enumerate(map(ReplicaAssignment, ((0, 1), (1, 2), (0, 1)))))
     more = encode_topic(assignments, topic_id="000000000000000000001A")
     cluster.tree.write(SetZnode("/brokers/topics/t", more.decode()))
-    cluster.settle()
+    cluster.run_until_quiet()
     assert cluster.tree.data("/brokers/topics/t") == before
     assert cluster.tree.at("/brokers/topics/t").version == 2
 
@@ -75,7 +75,7 @@ def test_a_topic_that_vanishes_comes_back_with_the_next_controller_only() -> Non
     cluster = cluster_of(CreateTopic("t", ((1,),)))
     for path in ("/partitions/0/state", "/partitions/0", "/partitions", ""):
         cluster.tree.write(DeleteZnode(f"/brokers/topics/t{path}"))
-    cluster.settle()
+    cluster.run_until_quiet()
     assert cluster.perform(CreateTopic("t", ((2,),))) is None
     assert cluster.tree.find("/brokers/topics/t/partitions") is None
     cluster.perform(DeleteController())

@@ -27,10 +27,10 @@ def test_take_returns_each_effect_once() -> None:
     play.io.fail(PARTITION, PartitionState.NEW, PartitionState.ONLINE, "E")
     with play.io.event():
         raise AbortedEventError("broken")
-    done = play.io.take()
+    done = play.io.take_transition()
     assert [len(done.writes), len(done.requests), len(done.failed)] == [1, 1, 1]
     assert (done.failed[0].error, done.aborted) == ("E", "broken")
-    empty = play.io.take()
+    empty = play.io.take_transition()
     assert (empty.writes, empty.requests, empty.failed, empty.aborted) == ([], [], [], None)
 
 
@@ -39,7 +39,7 @@ def test_only_errors_that_kafka_does_not_handle_abort_an_event() -> None:
     play = Play(1)
     with pytest.raises(ControllerMovedError), play.io.event():
         raise ControllerMovedError("moved")
-    assert play.io.take().aborted is None
+    assert play.io.take_transition().aborted is None
 
 
 def test_a_written_state_is_read_back_until_take() -> None:
@@ -51,7 +51,7 @@ def test_a_written_state_is_read_back_until_take() -> None:
     again = play.io.update_state(PARTITION, LeaderAndIsr(1, (1,), 1), partition_epoch=0)
     assert again.partition_epoch == 1
     assert play.io.partition_state(PARTITION) == again
-    play.io.take()
+    play.io.take_transition()
     assert play.io.partition_state(PARTITION) is None
 
 
@@ -63,7 +63,7 @@ def test_a_fenced_write_is_neither_made_nor_remembered() -> None:
         play.io.create_state(PARTITION, LeaderAndIsr(1, (1,)))
     assert str(moved.value) == "controller epoch zkVersion check fails: expected 49, found 48"
     assert play.io.partition_state(PARTITION) is None
-    assert play.io.take().writes == []
+    assert play.io.take_transition().writes == []
 
 
 def test_a_topics_assignment_as_it_is_written() -> None:
@@ -72,7 +72,7 @@ def test_a_topics_assignment_as_it_is_written() -> None:
     play.topic("t", (1,))
     moving = {0: ReplicaAssignment((2, 1), (2,), (1,)), 1: ReplicaAssignment((1,))}
     play.io.set_topic_assignment("t", moving)
-    (write,) = play.io.take().writes
+    (write,) = play.io.take_transition().writes
     assert unfenced(write) == (
         SetZnode(
             "/brokers/topics/t",
@@ -88,7 +88,7 @@ def test_delete_recursive_deletes_children_before_their_parent() -> None:
     for path in ("/t", "/t/a", "/t/b", "/t/a/x"):
         play.zookeeper.znodes[path] = ("", 0)
     play.io.delete_recursive("/t")
-    assert [unfenced(w)[0].path for w in play.io.take().writes] == [
+    assert [unfenced(w)[0].path for w in play.io.take_transition().writes] == [
         "/t/a/x",
         "/t/a",
         "/t/b",
@@ -100,7 +100,7 @@ def test_update_metadata_is_sent_once_for_each_registered_broker() -> None:
     """One request for each registered broker, in a batch of its own."""
     play = Play(1, 2)
     play.io.send_update_metadata([PARTITION], brokers=[2, 1, 9])
-    assert in_short(play.io.take().requests) == [
+    assert in_short(play.io.take_transition().requests) == [
         "UpdateMetadata to 2: []",
         "UpdateMetadata to 1: []",
     ]

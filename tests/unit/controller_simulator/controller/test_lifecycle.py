@@ -11,7 +11,7 @@ from controller_model.kafka.ids import NO_CONTROLLER
 from controller_simulator.controller.lifecycle import (
     Lifecycle,
     controller_id,
-    handle,
+    handle_lifecycle_event,
     register_controller,
 )
 from controller_simulator.controller.phases import (
@@ -45,7 +45,7 @@ def tree() -> ZnodeTree:
 def after(life: Lifecycle, tree: ZnodeTree, *events: LifecycleEvent) -> Lifecycle:
     """Return the broker after these events."""
     for event in events:
-        life = handle(life, event, tree, session=SESSIONS[life.broker])
+        life = handle_lifecycle_event(life, event, tree, session=SESSIONS[life.broker])
     return life
 
 
@@ -143,10 +143,10 @@ def test_failover_steps_are_done_one_by_one(tree: ZnodeTree) -> None:
 def test_a_controller_change_makes_a_broker_read_controller_again(tree: ZnodeTree) -> None:
     """It continues if it still holds /controller; otherwise it resigns and forgets its epoch."""
     life = active(tree)
-    same = handle(life, LifecycleEvent.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
+    same = handle_lifecycle_event(life, LifecycleEvent.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
     assert same == life
     replaced_by(tree, 1)
-    gone = handle(life, LifecycleEvent.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
+    gone = handle_lifecycle_event(life, LifecycleEvent.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
     assert gone == Lifecycle(0, Phase.STANDBY, active_controller_id=1)
 
 
@@ -154,7 +154,7 @@ def test_a_deletion_starts_an_election(tree: ZnodeTree) -> None:
     """It resigns, and wins again if no other broker is faster: a full failover under the next epoch."""
     life = active(tree)
     tree.write(DeleteZnode("/controller"))
-    outcome = handle(life, LifecycleEvent.REELECT, tree, session=SESSIONS[0])
+    outcome = handle_lifecycle_event(life, LifecycleEvent.REELECT, tree, session=SESSIONS[0])
     assert outcome == Lifecycle(0, Phase.FAILOVER, 0, epoch=2, epoch_zk_version=2)
 
 
@@ -163,7 +163,7 @@ def test_a_controller_resigns_on_expiry_and_is_elected_with_a_new_session(
 ) -> None:
     """On expiry it resigns without reading; with the new session it is a candidate again."""
     life = active(tree)
-    expired = handle(life, LifecycleEvent.EXPIRE, tree, session=SESSIONS[0])
+    expired = handle_lifecycle_event(life, LifecycleEvent.EXPIRE, tree, session=SESSIONS[0])
     assert expired == Lifecycle(0, Phase.EXPIRED)
     tree.close_session(SESSIONS[0])
     tree.open_session(SESSIONS[0])
@@ -180,7 +180,9 @@ def test_while_expired_all_other_events_are_ignored(tree: ZnodeTree) -> None:
 
 def test_a_shutdown_leaves_the_znode_to_the_session(tree: ZnodeTree) -> None:
     """It resigns; /controller is kept until the session is closed; after that it handles no event."""
-    outcome = handle(active(tree), LifecycleEvent.SHUTDOWN, tree, session=SESSIONS[0])
+    outcome = handle_lifecycle_event(
+        active(tree), LifecycleEvent.SHUTDOWN, tree, session=SESSIONS[0]
+    )
     assert (outcome.phase, outcome.epoch) == (Phase.CLOSED, 0)
     assert controller_id(tree) == 0
     assert all(after(outcome, tree, event) == outcome for event in LifecycleEvent)
@@ -194,7 +196,9 @@ def test_a_newer_epoch_ends_a_failover_at_any_step(tree: ZnodeTree, done: int) -
     """At any step, the broker reads who the controller is now, resigns, and forgets its epoch."""
     life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * done)
     replaced_by(tree, 1)
-    outcome = handle(life, LifecycleEvent.CONTROLLER_MOVED, tree, session=SESSIONS[0])
+    outcome = handle_lifecycle_event(
+        life, LifecycleEvent.CONTROLLER_MOVED, tree, session=SESSIONS[0]
+    )
     assert outcome == Lifecycle(0, Phase.STANDBY, active_controller_id=1)
 
 
@@ -202,7 +206,7 @@ def test_an_epoch_raised_by_hand_stops_a_failover_half_done(tree: ZnodeTree) -> 
     """No other broker holds /controller, so it takes itself for the controller but does no more steps."""
     life = after(elected(tree), tree, LifecycleEvent.STEP_DONE)
     tree.write(SetZnode("/controller_epoch", "9"))
-    moved = handle(life, LifecycleEvent.CONTROLLER_MOVED, tree, session=SESSIONS[0])
+    moved = handle_lifecycle_event(life, LifecycleEvent.CONTROLLER_MOVED, tree, session=SESSIONS[0])
     assert (moved.phase, moved.epoch, moved.steps_done) == (Phase.ACTIVE, 1, 1)
     assert moved.next_step is None
 
@@ -218,7 +222,7 @@ def test_an_active_controller_that_is_fenced_resigns(tree: ZnodeTree) -> None:
 def test_a_controller_resigns_on_an_error_and_deletes_its_znode(tree: ZnodeTree, done: int) -> None:
     """It resigns and deletes /controller, fenced by its epoch, so that another one is elected."""
     life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * done)
-    outcome = handle(life, LifecycleEvent.FAILED, tree, session=SESSIONS[0])
+    outcome = handle_lifecycle_event(life, LifecycleEvent.FAILED, tree, session=SESSIONS[0])
     assert outcome == Lifecycle(0, Phase.STANDBY)
     assert tree.find("/controller") is None
 
@@ -227,7 +231,7 @@ def test_an_error_of_a_former_controller_does_not_delete_controller(tree: ZnodeT
     """Another broker holds /controller: it is not deleted, and Kafka's machines are not shut down."""
     life = active(tree)
     replaced_by(tree, 1)
-    outcome = handle(life, LifecycleEvent.FAILED, tree, session=SESSIONS[0])
+    outcome = handle_lifecycle_event(life, LifecycleEvent.FAILED, tree, session=SESSIONS[0])
     assert (outcome.phase, outcome.active_controller_id, outcome.epoch) == (Phase.STANDBY, 1, 1)
     assert controller_id(tree) == 1
 
@@ -268,4 +272,4 @@ def test_a_transition_outside_the_table_raises(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(TRANSITIONS[Phase.STANDBY], LifecycleEvent.EXPIRE, (Phase.ACTIVE,))
     run = cluster.brokers[1]
     with pytest.raises(ModelError, match="Expire led from standby to expired"):
-        handle(run.life, LifecycleEvent.EXPIRE, cluster.tree, session=run.session)
+        handle_lifecycle_event(run.life, LifecycleEvent.EXPIRE, cluster.tree, session=run.session)

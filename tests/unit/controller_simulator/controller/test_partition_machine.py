@@ -56,7 +56,7 @@ def test_every_step_changes_the_state_or_is_reported(
     if previous is not PartitionState.NEW:
         controller.state(PARTITION, 5, 5)
     controller.partitions.handle_state_changes([PARTITION], target, Strategy.OFFLINE)
-    done = controller.take()
+    done = controller.take_transition()
     if is_valid(previous, target):
         assert (state_of(controller), done.failed) == (target, [])
         return
@@ -71,7 +71,7 @@ def test_a_step_from_no_state_is_illegal() -> None:
     controller = Play(5)
     controller.topic("t", (5,))
     assert online(controller) is None
-    assert controller.take().failed == [
+    assert controller.take_transition().failed == [
         TransitionFailure(
             PARTITION,
             PartitionState.NON_EXISTENT,
@@ -93,7 +93,7 @@ def test_only_transitions_to_online_write_and_send() -> None:
     ):
         assert controller.partitions.handle_state_changes([PARTITION], target) == {}
         assert state_of(controller) is target
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, done.requests, done.failed) == ([], [], [])
 
 
@@ -104,7 +104,7 @@ def test_a_new_partition_gets_its_first_live_replica_as_leader() -> None:
     """initializeLeaderAndIsr: first live replica leads, ISR = live replicas, all new."""
     controller = play(7, 6, 5, state=PartitionState.NEW, replicas=(4, 6, 5))
     assert online(controller) is None
-    done = controller.take()
+    done = controller.take_transition()
     assert done.writes == [
         Multi((FENCE, CreateZnode("/brokers/topics/t/partitions"))),
         Multi((FENCE, CreateZnode("/brokers/topics/t/partitions/0"))),
@@ -134,7 +134,7 @@ def test_a_new_partition_without_live_replicas_stays_new() -> None:
     controller = play(6, 7, state=PartitionState.NEW)
     controller.context.shutting_down.add(7)
     online(controller)
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, done.requests) == ([], [])
     (failure,) = done.failed
     assert (failure.error, failure.previous) == ("StateChangeFailedException", PartitionState.NEW)
@@ -146,7 +146,7 @@ def test_a_new_partition_with_a_state_stays_new() -> None:
     controller = play(5, state=PartitionState.NEW)
     controller.state(PARTITION, 6, 6)
     online(controller)
-    (failure,) = controller.take().failed
+    (failure,) = controller.take_transition().failed
     assert failure.error == "NodeExistsException"
     assert state_of(controller) is PartitionState.NEW
     assert controller.written(PARTITION) == (6, (6,), 0, 0)
@@ -158,7 +158,11 @@ def test_the_container_znodes_of_a_topic_are_created_once() -> None:
     partitions = controller.topic("t", (5,), (5,))
     controller.partitions.handle_state_changes(partitions, PartitionState.NEW)
     controller.partitions.handle_state_changes(partitions, PartitionState.ONLINE)
-    paths = [write.writes[1].path for write in controller.take().writes if isinstance(write, Multi)]
+    paths = [
+        write.writes[1].path
+        for write in controller.take_transition().writes
+        if isinstance(write, Multi)
+    ]
     root = "/brokers/topics/t/partitions"
     assert paths == [root, f"{root}/0", f"{root}/1", f"{root}/0/state", f"{root}/1/state"]
 
@@ -171,7 +175,7 @@ def test_an_offline_partition_gets_a_leader() -> None:
     controller = play(5, state=PartitionState.OFFLINE)
     controller.state(PARTITION, -1, 5, leader_epoch=3, version=7)
     assert online(controller) == LeaderAndIsr(5, (5,), 4)
-    done = controller.take()
+    done = controller.take_transition()
     assert done.writes == [
         Multi(
             (
@@ -197,7 +201,7 @@ def test_an_election_over_a_leader_that_leads_raises_the_epoch() -> None:
     controller = play(5, state=PartitionState.ONLINE)
     controller.state(PARTITION, 5, 5)
     assert online(controller, Strategy.PREFERRED) == LeaderAndIsr(5, (5,), 1)
-    assert controller.take().requests[0].broker == 5
+    assert controller.take_transition().requests[0].broker == 5
 
 
 def test_controlled_shutdown_sends_the_state_to_the_stopping_broker_too() -> None:
@@ -206,7 +210,7 @@ def test_controlled_shutdown_sends_the_state_to_the_stopping_broker_too() -> Non
     controller.context.shutting_down.add(5)
     controller.state(PARTITION, 5, 5, 6)
     assert online(controller, Strategy.CONTROLLED_SHUTDOWN) == LeaderAndIsr(6, (6,), 1)
-    assert in_short(controller.take().requests)[:2] == [
+    assert in_short(controller.take_transition().requests)[:2] == [
         "LeaderAndIsr to 5: t-0 leader 6 epoch 1 isr [6]",
         "LeaderAndIsr to 6: t-0 leader 6 epoch 1 isr [6]",
     ]
@@ -217,7 +221,7 @@ def test_an_unclean_leader_by_request() -> None:
     controller = play(5, state=PartitionState.OFFLINE, replicas=(6, 5))
     controller.state(PARTITION, 6, 6)
     assert online(controller, allow_unclean=True) == LeaderAndIsr(5, (5,), 1, RECOVERING)
-    assert [r.broker for r in controller.take().requests] == [5, 5]
+    assert [r.broker for r in controller.take_transition().requests] == [5, 5]
     assert '"leader_recovery_state":1' in controller.zookeeper.znodes[STATE][0]
 
 
@@ -253,7 +257,7 @@ def test_a_replica_in_a_failed_log_directory_is_not_elected() -> None:
     controller.context.replicas_on_offline_dirs[5] = {PARTITION}
     controller.state(PARTITION, 5, 5, 6)
     assert online(controller) == LeaderAndIsr(6, (6,), 1)
-    metadata = controller.take().requests[-1]
+    metadata = controller.take_transition().requests[-1]
     assert metadata.partitions[0].offline_replicas == (5,)  # type: ignore[union-attr] # UpdateMetadata
 
 
@@ -263,7 +267,7 @@ def test_an_election_without_a_candidate_fails(strategy: Strategy) -> None:
     controller = play(6, state=PartitionState.OFFLINE)
     controller.state(PARTITION, 5, 5)
     result = online(controller, strategy)
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, done.requests, done.failed) == ([], [], [result])
     assert isinstance(result, TransitionFailure)
     assert (result.error, result.previous, result.target) == (
@@ -281,7 +285,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
     result = online(controller)
     assert isinstance(result, TransitionFailure)
     assert result.error == "StateChangeFailedException"
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
 
 
 def test_a_state_of_the_same_controller_epoch_is_overwritten() -> None:
@@ -319,7 +323,7 @@ def test_an_election_reads_the_state_written_in_the_same_step() -> None:
     controller.state(PARTITION, -1, 5, version=7)
     assert online(controller) == LeaderAndIsr(5, (5,), 1)
     assert online(controller, Strategy.PREFERRED) == LeaderAndIsr(5, (5,), 2)
-    assert len(controller.take().writes) == 2
+    assert len(controller.take_transition().writes) == 2
     assert controller.written(PARTITION) == (5, (5,), 2, 9)
 
 
@@ -333,7 +337,11 @@ def test_leader_and_isr_recipients_depend_on_the_election_strategy() -> None:
         controller.context.replicas_on_offline_dirs[6] = {PARTITION}
         controller.state(PARTITION, 7, 5, 7)
         online(controller, strategy)
-        sent = [line for line in in_short(controller.take().requests) if line.startswith("Leader")]
+        sent = [
+            line
+            for line in in_short(controller.take_transition().requests)
+            if line.startswith("Leader")
+        ]
         assert [int(line.split()[2][:-1]) for line in sent] == recipients
 
 
@@ -343,7 +351,7 @@ def test_an_election_needs_a_strategy() -> None:
     controller.state(PARTITION, -1, 5)
     with pytest.raises(ModelError, match="Election strategy is a required field"):
         controller.partitions.handle_state_changes([PARTITION], PartitionState.ONLINE)
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
 
 
 def test_a_controller_that_was_replaced_writes_nothing() -> None:
@@ -353,7 +361,7 @@ def test_a_controller_that_was_replaced_writes_nothing() -> None:
     controller.zookeeper.epoch_version = 50
     with pytest.raises(ControllerMovedError, match="expected 49, found 50"):
         online(controller)
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
     assert state_of(controller) is PartitionState.OFFLINE
 
 
@@ -361,7 +369,7 @@ def test_a_step_without_partitions_does_nothing() -> None:
     """Nothing is asked for, so nothing is done."""
     controller = Play(5)
     assert controller.partitions.handle_state_changes([], PartitionState.ONLINE) == {}
-    assert controller.take().requests == []
+    assert controller.take_transition().requests == []
 
 
 # --- startup and triggers --------------------------------------------------------------------
@@ -390,7 +398,7 @@ def test_startup_gives_every_partition_its_state() -> None:
         (3, False),
         (4, True),
     ]
-    controller.take()
+    controller.take_transition()
     assert controller.written(new) == (5, (5,), 0, 0)
     assert controller.written(dead) == (6, (6,), 1, 1)
     assert controller.written(led) == (5, (5,), 0, 0)

@@ -24,13 +24,13 @@ def cluster(*replicas: int, isr: tuple[int, ...] | None = None) -> tuple[Play, T
     controller.state(partition, in_sync[0], *in_sync, leader_epoch=10)
     controller.replicas.startup()
     controller.partitions.startup()
-    controller.take()
+    controller.take_transition()
     return controller, partition
 
 
 def writes(controller: Play) -> list[str]:
     """Make the writes; return each in short: the state's leader, epoch and ISR, or the path."""
-    return [_named(unfenced(write)[0]) for write in controller.take().writes]
+    return [_named(unfenced(write)[0]) for write in controller.take_transition().writes]
 
 
 def _named(part: object) -> str:
@@ -52,7 +52,7 @@ def test_a_clean_reassignment_takes_three_leader_epochs() -> None:
     """Kafka's own example, {1,2,3} to {4,5,6}, along its table: each step's assignment and state."""
     controller, partition = cluster(1, 2, 3)
     assert controller.reassignments.alter({partition: (4, 5, 6)}) == {partition: None}
-    begun = controller.take()
+    begun = controller.take_transition()
     moving = ReplicaAssignment((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))
     assert controller.assignment("t") == {0: moving}
     assert controller.context.assignment_of(partition) == moving
@@ -70,7 +70,7 @@ def test_a_clean_reassignment_takes_three_leader_epochs() -> None:
 
     catch_up(controller, partition, 1, 2, 3, 4, 5)
     controller.reassignments.maybe_complete(partition)
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
 
     catch_up(controller, partition, 1, 2, 3, 4, 5, 6)
     controller.reassignments.maybe_complete(partition)
@@ -97,10 +97,10 @@ def test_replacing_one_replica_takes_three_leader_epochs() -> None:
     """{1,2} to {3,2}: A1, B3 and B4 raise the leader epoch by one each."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
-    controller.take()
+    controller.take_transition()
     catch_up(controller, partition, 1, 2, 3)
     controller.reassignments.maybe_complete(partition)
-    done = controller.take()
+    done = controller.take_transition()
     assert controller.written(partition)[:3] == (3, (2, 3), 13)
     assert [line for line in in_short(done.requests) if "to 1:" in line] == [
         "UpdateMetadata to 1: ['t-0']",
@@ -115,7 +115,7 @@ def test_a_leader_that_stays_gets_a_new_epoch() -> None:
     """The leader is in the target and live: B3 keeps it, and the new assignment is sent."""
     controller, partition = cluster(1, 2, 3)
     controller.reassignments.alter({partition: (2, 1)})
-    done = controller.take()
+    done = controller.take_transition()
     assert controller.assignment("t") == {0: ReplicaAssignment((2, 1))}
     assert controller.written(partition)[:3] == (1, (1, 2), 12)
     assert in_short(done.requests)[:2] == [
@@ -149,7 +149,7 @@ def test_a_dead_leader_in_the_target_is_replaced() -> None:
     controller, partition = cluster(1, 2, 3)
     del controller.context.live_broker_epochs[1]
     controller.reassignments.alter({partition: (1, 2)})
-    controller.take()
+    controller.take_transition()
     assert controller.written(partition)[:3] == (2, (1, 2), 12)
 
 
@@ -157,9 +157,9 @@ def test_a_replaced_reassignment_stops_and_deletes_its_adding_replicas() -> None
     """Kafka's phase U3: replicas that only the first target wanted are stopped and deleted."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
-    controller.take()
+    controller.take_transition()
     controller.reassignments.alter({partition: (4, 2)})
-    done = controller.take()
+    done = controller.take_transition()
     assert controller.assignment("t") == {0: ReplicaAssignment((4, 2, 1), (4,), (1,))}
     assert [line for line in in_short(done.requests) if "StopReplica" in line] == [
         "StopReplica to 3: t-0 epoch 11",
@@ -172,9 +172,9 @@ def test_a_cancelled_reassignment_goes_back() -> None:
     """None cancels: the target is the previous assignment, which is in sync, so it is done."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
-    controller.take()
+    controller.take_transition()
     assert controller.reassignments.alter({partition: None}) == {partition: None}
-    controller.take()
+    controller.take_transition()
     # The order is not restored: the target is listed first while a replica is being added.
     assert controller.assignment("t") == {0: ReplicaAssignment((2, 1))}
     assert controller.context.being_reassigned == {}
@@ -187,7 +187,7 @@ def test_cancelling_without_a_reassignment_is_refused() -> None:
         partition: "NO_REASSIGNMENT_IN_PROGRESS",
         OTHER: "NO_REASSIGNMENT_IN_PROGRESS",
     }
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_unknown_and_deleted_partitions_are_refused() -> None:
         partition: "UNKNOWN_TOPIC_OR_PARTITION",
         OTHER: "UNKNOWN_TOPIC_OR_PARTITION",
     }
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
 
 
 @pytest.mark.parametrize("trouble", ["no state", "newer epoch", "no leadership"])
@@ -257,11 +257,11 @@ def test_resuming_over_a_newer_controller_epoch_aborts_the_event() -> None:
     """A newer controller epoch in the state aborts the event, with the reason."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
-    controller.take()
+    controller.take_transition()
     controller.state(partition, 1, 1, 2, controller_epoch=51)
     with controller.io.event():
         controller.reassignments.resume(lambda *_: True)
-    assert controller.take().aborted == (
+    assert controller.take_transition().aborted == (
         "Leader and isr path of t-0 written by another controller, with epoch 51"
     )
     with pytest.raises(AbortedEventError):
@@ -272,14 +272,14 @@ def test_a_new_controller_resumes_reassignments() -> None:
     """Resumed by the caller's choice: A1 again, or B when the target is in sync."""
     controller, partition = cluster(1, 2)
     controller.reassignments.alter({partition: (3, 2)})
-    controller.take()
+    controller.take_transition()
     controller.reassignments.resume(lambda *_: False)
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
     controller.reassignments.resume(lambda one, where: one == partition and 3 in where.adding)
     assert writes(controller) == ['1,"version":1,"leader_epoch":12,"isr":[1,2]}']
     catch_up(controller, partition, 1, 2, 3)
     controller.reassignments.resume(lambda *_: True)
-    controller.take()
+    controller.take_transition()
     assert controller.assignment("t") == {0: ReplicaAssignment((3, 2))}
 
 
@@ -287,7 +287,7 @@ def test_a_partition_that_does_not_move_is_never_completed() -> None:
     """A change of the ISR of any other partition starts nothing."""
     controller, partition = cluster(1, 2)
     controller.reassignments.maybe_complete(partition)
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
 
 
 def test_a_reassignment_halts_a_deletion_until_it_is_through() -> None:
@@ -296,10 +296,10 @@ def test_a_reassignment_halts_a_deletion_until_it_is_through() -> None:
     controller.reassignments.alter({partition: (3, 2)})
     controller.context.topics_to_be_deleted["t"] = None
     controller.deletion.mark_ineligible(["t"])
-    controller.take()
+    controller.take_transition()
     catch_up(controller, partition, 1, 2, 3)
     controller.reassignments.maybe_complete(partition)
-    controller.take()
+    controller.take_transition()
     assert controller.context.topics_ineligible_for_deletion == set()
     states = controller.context.replica_states
     assert set(states.values()) == {ReplicaState.DELETION_STARTED}
@@ -333,12 +333,12 @@ def test_incomplete_reassignment_requests_stay_in_the_znode() -> None:
         controller.state(partition, 1, 1, 2)
     controller.replicas.startup()
     controller.partitions.startup()
-    controller.take()
+    controller.take_transition()
     controller.zookeeper.reassignments = {first: (2, 1), second: (3, 2)}
     controller.reassignments.process_znode()
     (left,) = [
         part
-        for write in controller.take().writes
+        for write in controller.take_transition().writes
         for part in unfenced(write)
         if part.path == "/admin/reassign_partitions"
     ]

@@ -40,7 +40,7 @@ def test_every_step_changes_the_state_or_is_reported(
     controller = play(5, 6, state=previous, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, 5)
     controller.replicas.handle_state_changes([REPLICA], target)
-    done = controller.take()
+    done = controller.take_transition()
     if is_valid(previous, target):
         assert (state_of(controller), done.failed) == (target, [])
         return
@@ -54,7 +54,7 @@ def test_a_step_from_no_state_is_illegal() -> None:
     """A replica that never existed cannot go offline."""
     controller = Play(5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    (failure,) = controller.take().failed
+    (failure,) = controller.take_transition().failed
     assert failure.error == "IllegalStateException"
     assert state_of(controller) is ReplicaState.NON_EXISTENT
 
@@ -63,7 +63,7 @@ def test_a_step_without_replicas_does_nothing() -> None:
     """Nothing is asked for, so nothing is done."""
     controller = Play(5)
     controller.replicas.handle_state_changes([], ReplicaState.OFFLINE)
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, done.requests, done.failed) == ([], [], [])
 
 
@@ -75,7 +75,7 @@ def test_a_new_replica_follows_the_leader() -> None:
     controller = play(5, 6, state=ReplicaState.NON_EXISTENT, replicas=(6, 5))
     controller.state(PARTITION, 6, 6, leader_epoch=2)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
-    assert in_short(controller.take().requests) == [
+    assert in_short(controller.take_transition().requests) == [
         "LeaderAndIsr to 5: t-0 leader 6 epoch 2 isr [6] new",
         "UpdateMetadata to 5: ['t-0']",
         "UpdateMetadata to 6: ['t-0']",
@@ -86,7 +86,7 @@ def test_a_new_replica_without_a_leader_gets_no_request() -> None:
     """Without a leader no request is sent: the first election will send it."""
     controller = play(5, state=ReplicaState.NON_EXISTENT)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
-    assert controller.take().requests == []
+    assert controller.take_transition().requests == []
     assert state_of(controller) is ReplicaState.NEW
 
 
@@ -95,7 +95,7 @@ def test_a_replica_that_leads_cannot_become_new() -> None:
     controller = play(5, state=ReplicaState.NON_EXISTENT)
     controller.state(PARTITION, 5, 5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, done.requests) == ([], [])
     assert done.failed == [
         TransitionFailure(
@@ -129,7 +129,7 @@ def test_a_replica_that_comes_online_is_sent_the_state(previous: ReplicaState) -
     controller = play(5, state=previous)
     controller.state(PARTITION, 5, 5, leader_epoch=3)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
-    assert in_short(controller.take().requests) == [
+    assert in_short(controller.take_transition().requests) == [
         "LeaderAndIsr to 5: t-0 leader 5 epoch 3 isr [5]",
         "UpdateMetadata to 5: ['t-0']",
     ]
@@ -139,7 +139,7 @@ def test_a_replica_comes_online_without_a_leader_too() -> None:
     """A partition that never had a leader: the replica is online, and no request is sent."""
     controller = play(5, state=ReplicaState.OFFLINE)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
-    assert controller.take().requests == []
+    assert controller.take_transition().requests == []
     assert state_of(controller) is ReplicaState.ONLINE
 
 
@@ -148,7 +148,7 @@ def test_a_new_replica_that_comes_online_is_sent_nothing() -> None:
     controller = play(5, state=ReplicaState.NEW)
     controller.state(PARTITION, 5, 5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
-    assert controller.take().requests == []
+    assert controller.take_transition().requests == []
     assert controller.context.replicas_of(PARTITION) == (5,)
 
 
@@ -168,7 +168,7 @@ def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
     controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 5, 5, 6, version=3)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    done = controller.take()
+    done = controller.take_transition()
     assert done.writes == [
         Multi(
             (
@@ -193,7 +193,7 @@ def test_a_live_replica_that_goes_offline_is_sent_stop_replica() -> None:
     controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, 5, leader_epoch=2)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    assert in_short(controller.take().requests) == [
+    assert in_short(controller.take_transition().requests) == [
         "LeaderAndIsr to 6: t-0 leader 6 epoch 3 isr [6]",
         "UpdateMetadata to 5: ['t-0']",
         "UpdateMetadata to 6: ['t-0']",
@@ -207,7 +207,7 @@ def test_the_last_member_stays_in_the_isr() -> None:
     controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 5, 5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    controller.take()
+    controller.take_transition()
     assert controller.written(PARTITION) == (-1, (5,), 1, 1)
 
 
@@ -216,7 +216,7 @@ def test_the_isr_keeps_its_order() -> None:
     controller = play(6, 7, state=ReplicaState.ONLINE, replicas=(5, 6, 7))
     controller.state(PARTITION, 6, 7, 5, 6)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    controller.take()
+    controller.take_transition()
     assert controller.written(PARTITION) == (6, (7, 6), 1, 1)
 
 
@@ -225,7 +225,7 @@ def test_a_replica_outside_the_isr_goes_offline_without_a_write() -> None:
     controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, leader_epoch=2, controller_epoch=49, version=8)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    done = controller.take()
+    done = controller.take_transition()
     assert done.writes == []
     assert in_short(done.requests)[0] == "LeaderAndIsr to 6: t-0 leader 6 epoch 2 isr [6]"
     assert controller.context.leadership[PARTITION] == LeaderIsrAndControllerEpoch(
@@ -242,7 +242,7 @@ def test_the_isr_is_read_from_zookeeper() -> None:
         LeaderAndIsr(6, (6, 5)), 50, 3
     )
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    assert controller.take().writes == []
+    assert controller.take_transition().writes == []
     assert controller.written(PARTITION) == (6, (6,), 0, 4)
 
 
@@ -250,7 +250,7 @@ def test_a_replica_without_a_leader_goes_offline_quietly() -> None:
     """Kafka's NewReplicaToOfflineReplica: StopReplica, and metadata without the partition."""
     controller = play(5, state=ReplicaState.NEW)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, in_short(done.requests)) == (
         [],
         ["UpdateMetadata to 5: []", "StopReplica to 5: t-0 epoch -1"],
@@ -265,7 +265,7 @@ def test_a_state_that_is_gone_fails_the_step() -> None:
         LeaderAndIsr(5, (5,)), 50
     )
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    (failure,) = controller.take().failed
+    (failure,) = controller.take_transition().failed
     assert (failure.error, failure.target) == (
         "StateChangeFailedException",
         ReplicaState.OFFLINE,
@@ -281,7 +281,7 @@ def test_a_replica_of_a_topic_under_deletion_without_a_state_is_skipped() -> Non
         LeaderAndIsr(5, (5,)), 50
     )
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    assert controller.take().failed == []
+    assert controller.take_transition().failed == []
     assert state_of(controller) is ReplicaState.ONLINE
 
 
@@ -291,7 +291,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
         controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
         controller.state(PARTITION, 6, *isr, controller_epoch=51)
         controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-        done = controller.take()
+        done = controller.take_transition()
         assert (done.writes, state_of(controller)) == ([], ReplicaState.ONLINE)
         assert [failure.error for failure in done.failed] == ["StateChangeFailedException"]
 
@@ -302,7 +302,7 @@ def test_no_leader_and_isr_is_sent_for_a_topic_under_deletion() -> None:
     controller.context.topics_to_be_deleted["t"] = None
     controller.state(PARTITION, 5, 5, 6)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    assert in_short(controller.take().requests) == ["StopReplica to 5: t-0 epoch -2"]
+    assert in_short(controller.take_transition().requests) == ["StopReplica to 5: t-0 epoch -2"]
     assert controller.written(PARTITION) == (-1, (6,), 1, 1)
     assert state_of(controller) is ReplicaState.OFFLINE
 
@@ -316,7 +316,7 @@ def test_replicas_of_several_brokers_leave_one_after_the_other() -> None:
     for one in both:
         controller.context.replica_states[one] = ReplicaState.ONLINE
     controller.replicas.handle_state_changes(both, ReplicaState.OFFLINE)
-    assert len(controller.take().writes) == 2
+    assert len(controller.take_transition().writes) == 2
     assert controller.written(partition) == (7, (7,), 2, 2)
 
 
@@ -328,7 +328,9 @@ def test_a_deletion_that_starts_stops_and_deletes() -> None:
     controller = play(5, state=ReplicaState.OFFLINE)
     controller.context.topics_to_be_deleted["t"] = None
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.DELETION_STARTED)
-    assert in_short(controller.take().requests) == ["StopReplica to 5: t-0 epoch -2 delete"]
+    assert in_short(controller.take_transition().requests) == [
+        "StopReplica to 5: t-0 epoch -2 delete"
+    ]
 
 
 def test_a_replica_that_is_gone_is_forgotten() -> None:
@@ -337,7 +339,7 @@ def test_a_replica_that_is_gone_is_forgotten() -> None:
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NON_EXISTENT)
     assert controller.context.replicas_of(PARTITION) == (6,)
     assert REPLICA not in controller.context.replica_states
-    assert controller.take().requests == []
+    assert controller.take_transition().requests == []
 
 
 # --- startup ---------------------------------------------------------------------------------
@@ -350,7 +352,7 @@ def test_startup_takes_dead_replicas_out_of_the_isr() -> None:
     controller.context.replicas_on_offline_dirs[5] = {failed}
     controller.state(led, 6, 6, 5)
     controller.replicas.startup()
-    done = controller.take()
+    done = controller.take_transition()
     states = controller.context.replica_states
     assert {tuple(one[1:]): str(state) for one, state in states.items()} == {
         (0, 5): "OnlineReplica",

@@ -41,7 +41,7 @@ def kill(controller: Play, broker: int) -> None:
     """Let a broker die, and its replicas of foo go offline."""
     del controller.context.live_broker_epochs[broker]
     controller.replicas.handle_state_changes(of_broker(controller, broker), ReplicaState.OFFLINE)
-    controller.take()
+    controller.take_transition()
 
 
 def test_a_new_controller_takes_deletions_up() -> None:
@@ -63,7 +63,7 @@ def test_a_deletion_from_beginning_to_end() -> None:
     )
     assert in_state(controller, ReplicaState.DELETION_STARTED) == everything
     assert lists(controller) == (["foo"], ["foo"], [])
-    started = controller.take()
+    started = controller.take_transition()
     assert in_short(started.requests)[:3] == [
         f"UpdateMetadata to {broker}: ['foo-0', 'foo-1']" for broker in (1, 2, 3)
     ]
@@ -75,7 +75,7 @@ def test_a_deletion_from_beginning_to_end() -> None:
     ]
 
     controller.deletion.complete_replicas(everything)
-    paths = [part.path for write in controller.take().writes for part in unfenced(write)]
+    paths = [part.path for write in controller.take_transition().writes for part in unfenced(write)]
     root = "/brokers/topics/foo"
     assert paths[:-3] == [
         f"{root}/partitions/0/state",
@@ -96,7 +96,7 @@ def test_a_deletion_takes_every_replica_out_of_the_isr_before() -> None:
     """Each partition's state is written on the way: leader -1, and the ISR down to its last member."""
     controller = two_topics()
     controller.deletion.enqueue(["foo"])
-    done = controller.take()
+    done = controller.take_transition()
     first = controller.context.partitions_of("foo")[0]
     assert controller.written(first) == (-1, (3,), 3, 3)
     assert len(done.writes) == 6
@@ -117,7 +117,9 @@ def test_a_dead_replica_halts_a_deletion() -> None:
     assert in_state(controller, ReplicaState.DELETION_SUCCESSFUL) == alive
     assert in_state(controller, ReplicaState.OFFLINE) == dead
     assert lists(controller) == (["foo"], ["foo"], ["foo"])
-    assert not any(isinstance(unfenced(w)[0], DeleteZnode) for w in controller.take().writes)
+    assert not any(
+        isinstance(unfenced(w)[0], DeleteZnode) for w in controller.take_transition().writes
+    )
 
     controller.context.live_broker_epochs[2] = 200
     controller.deletion.resume_for(["foo"])
@@ -127,7 +129,7 @@ def test_a_dead_replica_halts_a_deletion() -> None:
 
     controller.deletion.complete_replicas(dead)
     assert lists(controller) == ([], [], [])
-    controller.take()
+    controller.take_transition()
     assert not any("foo" in path for path in controller.zookeeper.znodes)
 
 
@@ -158,9 +160,9 @@ def test_a_deletion_begins_once() -> None:
     """A deletion in progress does not begin again when another topic is queued."""
     controller = two_topics()
     controller.deletion.enqueue(["foo"])
-    controller.take()
+    controller.take_transition()
     controller.deletion.enqueue(["bar", "foo"])
-    assert not any("foo" in line for line in in_short(controller.take().requests))
+    assert not any("foo" in line for line in in_short(controller.take_transition().requests))
     assert lists(controller) == (["foo", "bar"], ["bar", "foo"], [])
 
 
@@ -169,7 +171,7 @@ def test_an_ineligible_topic_stays_queued_for_deletion() -> None:
     controller = two_topics()
     controller.deletion.init(["foo"], ["foo"])
     controller.deletion.try_topic_deletion()
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, done.requests) == ([], [])
     assert lists(controller) == (["foo"], [], ["foo"])
     controller.deletion.resume_for(["bar"])
@@ -186,7 +188,7 @@ def test_only_topics_that_are_queued_are_halted_or_failed() -> None:
     controller.deletion.complete_replicas(of_broker(controller, 1))
     assert lists(controller) == ([], [], [])
     assert in_state(controller, ReplicaState.ONLINE) == of_broker(controller, 1, 2, 3)
-    assert controller.take().failed == []
+    assert controller.take_transition().failed == []
 
 
 def test_a_topic_without_partitions_is_deleted_at_once() -> None:
@@ -194,7 +196,7 @@ def test_a_topic_without_partitions_is_deleted_at_once() -> None:
     controller = two_topics()
     controller.topic("empty")
     controller.deletion.enqueue(["empty"])
-    assert [part.path for w in controller.take().writes for part in unfenced(w)] == [
+    assert [part.path for w in controller.take_transition().writes for part in unfenced(w)] == [
         "/brokers/topics/empty",
         "/config/topics/empty",
         "/admin/delete_topics/empty",
@@ -218,7 +220,7 @@ def test_where_deletion_is_disabled_requests_are_deleted() -> None:
     """With delete.topic.enable off nothing is queued, and a new controller deletes the requests."""
     controller = two_topics(delete_topic_enable=False)
     controller.deletion.init(["foo", "bar"], ["foo"])
-    assert [part.path for w in controller.take().writes for part in unfenced(w)] == [
+    assert [part.path for w in controller.take_transition().writes for part in unfenced(w)] == [
         "/admin/delete_topics/foo",
         "/admin/delete_topics/bar",
     ]
@@ -228,7 +230,7 @@ def test_where_deletion_is_disabled_requests_are_deleted() -> None:
     deletion.mark_ineligible(["foo"])
     deletion.resume_for(["foo"])
     deletion.fail_replicas(of_broker(controller, 1))
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, done.requests, lists(controller)) == ([], [], ([], [], []))
 
 
@@ -239,7 +241,7 @@ def test_a_replica_without_a_state_breaks_the_deletion_off() -> None:
     del controller.context.replica_states[lost]
     with controller.io.event():
         controller.deletion.enqueue(["foo"])
-    done = controller.take()
+    done = controller.take_transition()
     assert (done.writes, done.requests) == ([], [])
     assert done.aborted == (
         "no state is known of replica PartitionAndReplica(topic='foo', partition=1, replica=3)"

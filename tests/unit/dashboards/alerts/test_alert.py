@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -13,7 +14,7 @@ import pytest
 from controller_model.metrics.catalogue import CATALOGUE
 from dashboards.alerts.alert import KEEP_FIRING_FOR, Alert
 from dashboards.alerts.rules import ALERTS
-from dashboards.boards.boards import BOARDS
+from dashboards.boards.boards import BOARDS, render
 from dashboards.signals.signal import RUNBOOKS
 from kcm.__main__ import main
 
@@ -140,6 +141,21 @@ def test_every_runbook_belongs_to_an_alert_and_is_in_the_index() -> None:
             assert (folder / target).is_file(), f"{path.name} -> {target}"
     listed = set(re.findall(r"\]\((\w+)\.md\)", (folder / "README.md").read_text()))
     assert listed == pages
+
+
+def test_a_panel_or_row_that_a_runbook_names_exists() -> None:
+    """What stands in quotation marks beside the name of a dashboard is a heading on one."""
+    boards = [json.loads(render(made)) for made in BOARDS]
+    titles = {panel["title"] for board in boards for panel in board["panels"]}
+    named = {
+        title
+        for path in PAGES.glob("*.md")
+        for line in path.read_text().splitlines()
+        if "dashboard *" in line
+        for title in re.findall(r'"([^"]+)"', line)
+    }
+    assert named
+    assert named <= titles
 
 
 def test_alerts_that_a_text_names_exist() -> None:

@@ -14,16 +14,19 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from controller_model.insight import thresholds
 from dashboards.boards.boards import BOARDS, TAG, Board, render
-from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
+from dashboards.signals.first_screen import (
+    FIGURES_STALE,
+    STALE,
+    STALE_MEANING,
+    unless_stale,
+    while_followed,
+)
 from dashboards.signals.signal import (
     BROKER_PLACEHOLDER,
     CLUSTER_PLACEHOLDER,
     RUNBOOKS,
-    DemoStep,
-    DrillStep,
     Signal,
 )
-from kcm.demo.steps import STORY
 from tests.support.signals import SIGNALS
 
 _GRID_COLUMNS = 24
@@ -113,43 +116,22 @@ def test_the_controller_board_links_to_every_other_board_and_to_the_runbooks() -
     assert f"{RUNBOOKS}/${{__value.text}}" in json.dumps(board)
 
 
-def test_demo_steps_match_the_steps_of_the_story() -> None:
-    """A step that a panel refers to exists."""
-    assert [str(step) for step in DemoStep] == [step.title for step in STORY]
-
-
-def test_a_panel_description_names_the_step_that_changes_its_value(
+def test_a_panel_says_the_meaning_the_normal_value_and_the_first_action(
     panels: list[dict[str, Any]],
 ) -> None:
-    """Each panel names a step of the demo or of the drill, so no panel is always 0."""
+    """Each query of a panel has the description that its signal is made of, and nothing is about our tests."""
+    described = {
+        shown.on_board(): shown.description
+        for each in SIGNALS.values()
+        for signal in (each, each.for_fleet())
+        for shown in _as_shown(signal)
+    }
     for panel in panels:
-        named = any(step in panel["description"] for step in (*DemoStep, *DrillStep))
-        assert named or "Nothing in the demo or the drill" in panel["description"], panel["title"]
-
-
-UNCHANGED_BY_STEPS = {
-    "checkpoint_free",
-    "fold_restarts",
-    "migrating",
-    "standby_missing",
-    "clock_skew",
-    "errors_hour",
-    "graded_day",
-    "imbalance_threshold",
-    "incident_last",
-    "min_isr_unknown",
-    "not_served",
-    "outstanding",
-    "paths_denied",
-}
-
-
-def test_a_signal_that_no_step_changes_states_the_reason() -> None:
-    """These are bugs, settings, clocks, a slow ensemble, and slow changes; steps change the others."""
-    assert {
-        name for name, signal in SIGNALS.items() if signal.moved_by is None
-    } == UNCHANGED_BY_STEPS
-    assert all(bool(signal.unmoved) == (signal.moved_by is None) for signal in SIGNALS.values())
+        for target in panel["targets"]:
+            shown = target["expr"].replace(', job=~"$job", instance=~"$instance"', "")
+            shown = shown.replace('{job=~"$job", instance=~"$instance"}', "{}")
+            assert described[shown] in panel["description"], panel["title"]
+        assert not re.search(r"\b(?:demo|drill|tests?)\b", panel["description"]), panel["title"]
 
 
 def _as_shown(signal: Signal) -> tuple[Signal, ...]:
@@ -373,6 +355,7 @@ def _assert_stale_is_named(panel: dict[str, Any]) -> None:
         each["options"].get(str(STALE), {}) for each in panel["fieldConfig"]["defaults"]["mappings"]
     ]
     assert {"text": "stale", "color": "orange"}.items() <= named[0].items(), panel["title"]
+    assert panel["description"].count(STALE_MEANING) == 1
 
 
 def test_boards_link_to_each_other(board: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import yaml
 
 from controller_model.metrics.catalogue import CATALOGUE
 from dashboards.__main__ import generated
+from dashboards.alerts.alert import Alert
 from dashboards.alerts.rules import ALERTS
 from dashboards.boards.boards import BOARDS, render
 from dashboards.signals.signal import (
@@ -19,6 +20,7 @@ from dashboards.signals.signal import (
     CLUSTER_PLACEHOLDER,
     COUNTERS_SINCE,
     FOLDED,
+    RUNBOOKS,
     Signal,
     grown,
     highest,
@@ -115,11 +117,27 @@ def test_a_legend_shows_labels_that_are_kept(signal: Signal) -> None:
 
 
 @_each_signal
-def test_a_signal_has_a_unit_a_legend_and_a_description(signal: Signal) -> None:
-    """Each signal has a unit, a legend and a sentence."""
+def test_a_signal_has_a_unit_a_legend_and_the_parts_of_its_description(signal: Signal) -> None:
+    """It says in whole sentences what the figure means, what is normal, and what to do or where that stands."""
     assert signal.unit
     assert signal.legend
-    assert signal.description.endswith(".")
+    assert signal.action or signal.runbook
+    for part in filter(None, (signal.meaning, signal.normal, signal.action)):
+        assert re.fullmatch(r"\S(.*\S)?\.", part), part
+        assert part in signal.description
+
+
+@_each_signal
+def test_the_runbook_of_a_signal_is_one_of_an_alert(signal: Signal) -> None:
+    """The link in a description leads to a page."""
+    assert signal.runbook in {"", *(alert.name for alert in ALERTS)}
+    assert (f"]({RUNBOOKS}/{signal.runbook})." in signal.description) == bool(signal.runbook)
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_the_signal_of_an_alert_links_to_a_runbook(alert: Alert) -> None:
+    """Who sees the figure of an alert on a board finds the same runbook; KcmBehindForLong has that of KcmBehind."""
+    assert alert.signal.runbook == alert.name.removesuffix("ForLong")
 
 
 def test_names_of_signals_are_unique() -> None:
@@ -189,10 +207,9 @@ def test_a_rule_selects_all_clusters_and_brokers() -> None:
     """A rule is not limited to the choices on a dashboard."""
     signal = Signal(
         expr=highest("m", "broker"),
-        unit="none",
-        description="d.",
+        meaning="m.",
+        normal="0.",
         legend="l",
-        moved_by=None,
     )
     assert signal.in_rules() == 'max by (cluster, broker) (m{cluster!=""})'
     assert signal.on_board() == (

@@ -45,7 +45,7 @@ def test_no_integer_exceeds_two_to_the_53() -> None:
     store.apply(record(broker_view(0, as_of(1, generation=huge), epoch=huge)))
     store.apply(record(view))
     started = BrokerStarted(
-        at=T0, position=Position(huge, 1), zxid=huge, broker=0, epoch=huge, host="h"
+        at=T0, position=Position(huge, 1), source_number=huge, broker=0, epoch=huge, host="h"
     )
     event = EventRecord(v=1, cluster="prod", id=EventId("L1", huge, 1, 0), event=started)
     verdict = assess(view, FRESH, T0)

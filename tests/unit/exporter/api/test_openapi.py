@@ -22,7 +22,7 @@ _SMALL = """
     controller_changes controller_elections coordinated counts deleting_topics dropped_by_watcher due electable elected_by elections
     elects errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
     isr_expands isr_leave_minutes isr_leaves isr_shrinks leader_elections leader_imbalance_check_interval_seconds
-    leader_imbalance_per_broker_percentage pending_leader_writes leaderless leaders leaders_moved
+    leader_imbalance_per_broker_percentage pending pending_leader_writes leaderless leaders leaders_moved
     log_dir_failures lost_again made matched mendable min_isr min_isr_assumed min_isr_blocks min_isr_unknown missed_elections
     missed_updates not_led_after not_led_before not_newer not_regained notifications offline
     offline_before offline_if_lost offline_last offline_peak open pair_count partition_count
@@ -34,7 +34,7 @@ _SMALL = """
     under_replicated_reassigning under_replicated_before under_replicated_last under_replicated_peak unreadable unreadable_count watched
     without_state znodes at_earliest
     controller_before controller_candidates count from_step until_step isr_before leader_and_isr
-    leader_and_isr_partitions leader_before owed replicas_before stop_replica stop_replica_partitions
+    leader_and_isr_partitions leader_before pending_writes replicas_before stop_replica stop_replica_partitions
     update_metadata update_metadata_after_isr_changes zookeeper_writes
     """
 SMALL = frozenset(_SMALL.split())

@@ -21,7 +21,7 @@ def test_alerts_without_changes_keep_the_shipped_thresholds() -> None:
     assert changed_thresholds(load(ExportSettings).alerts) == THRESHOLDS
     changed = changed_thresholds(load(ExportSettings, None, alerts=CHANGES).alerts)
     offline = changed["KafkaPartitionsOffline"]
-    assert (offline.limit, offline.hold_s, offline.severity) == (100, 5400, Severity.WARNING)
+    assert (offline.limit, offline.for_s, offline.severity) == (100, 5400, Severity.WARNING)
     assert {**changed, "KafkaPartitionsOffline": THRESHOLDS["KafkaPartitionsOffline"]} == THRESHOLDS
 
 

@@ -64,7 +64,7 @@ def test_the_row_of_a_cluster_whose_update_failed_has_no_figures() -> None:
 def test_a_picture_lists_at_most_three_partitions_of_an_event() -> None:
     """The API lists more of them, and has the fields that only programs need."""
     partitions = [{"topic": "t", "partition": number} for number in range(9)]
-    event = {"id": "L1/1/1/0", "kind": "IsrShrunk", "zxid": "1", "position": {"seq": 1}}
+    event = {"id": "L1/1/1/0", "kind": "IsrShrunk", "source_number": "1", "position": {"seq": 1}}
     wide = event | {"partitions": partitions, "partition_count": 9}
     counted = event | {"partitions": 4}
     picture = cluster_picture(snapshot(), [], [wide, counted], [])

@@ -38,7 +38,7 @@ def test_a_partition_with_a_last_good_value_is_marked_unreadable(served: Served)
     """Its own state cannot be parsed, or the assignment of its topic, which affects all partitions."""
     served.write(
         topic_view("state", unreadable=(1,)),
-        topic_view("whole", unreadable_znodes=("/brokers/topics/whole",)),
+        topic_view("whole", unreadable_parts=("/brokers/topics/whole",)),
         topic_view("well"),
         cluster_view(counts=COUNTS, brokers_known=(0, 1, 2)),
     )

@@ -33,7 +33,7 @@ class Scrapes:
         )
         replay = LogReplay(assumed=lambda _: Assumed(min_insync_replicas=1), sampler=self.sampler)
         for change in decode_line(encode_changes(history.changes)).changes:
-            replay.take((change,))
+            replay.apply_changes((change,))
         replay.finish()
 
     def _take(self, at: int, lines: bytes) -> None:

@@ -68,7 +68,7 @@ def test_the_answer_has_the_fields_of_the_apis(failover: History) -> None:
     """It also has the place in the log, and whether the log was complete up to there."""
     found = on_log(failover.changes, "stop-broker:1")
     last = failover.changes[-1]
-    assert list(found) == ["name", "as_of", "at", "complete", "steps", "outages", "owed", "unknown"]
+    assert list(found) == ["name", "as_of", "at", "complete", "steps", "outages", "pending_writes", "unknown"]
     assert (found["name"], found["at"], found["complete"]) == ("prod", last.observed_at, True)
     assert found["steps"][0]["refused"] is None
 

@@ -74,7 +74,7 @@ def test_the_table_has_steps_outages_requests_and_races(capsys: pytest.CaptureFi
         "offline",
         "the end",
         "LeaderAndIsr",
-        "race in step 1: until ZooKeeper ends the session of broker 0",
+        "race in step 1: until the session of broker 0 expires",
         "not known: auto.leader.rebalance.enable",
         "how long is not known",
     ):

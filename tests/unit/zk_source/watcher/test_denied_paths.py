@@ -118,7 +118,7 @@ def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
     play.connect()
     play.settle()
     fold.feed(play.reader.changes)
-    before = fold.state.control.log.znodes
+    before = fold.state.control.log.view.znodes
     read = len(play.reader.changes)
     play.zk.closed.update(topics)
     play.disconnect()
@@ -131,7 +131,7 @@ def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
     ]
     assert sum(isinstance(command, Warn) for command in play.other_commands) == MAX_NAMED
     log = fold.state.control.log
-    assert (log.znodes, log.denied_more) == (before, len(topics) - 1)
+    assert (log.view.znodes, log.view.denied_more) == (before, len(topics) - 1)
     assert f"and {len(topics) - 1} more" in str(log.why_incomplete())
 
 
@@ -204,7 +204,7 @@ def denied_since(*paths: str) -> tuple[Play, Fold]:
 def test_a_path_that_may_be_read_again_is_no_longer_denied(path: str) -> None:
     """A reconciliation notices it, also for a path that has no published value."""
     play, fold = denied_since(path)
-    assert fold.state.control.log.denied == (path,)
+    assert fold.state.control.log.view.denied == (path,)
     play.zk.closed.clear()
     play.pass_time(1_000)
     play.settle()
@@ -253,28 +253,28 @@ def test_a_denied_znode_that_was_deleted_unseen_leads_to_a_resync_request() -> N
     play.carry_out()
     assert play.reader.last[ChangeKind.HEARTBEAT].denied == ()
     fold.feed(play.reader.changes)
-    assert log.denied == ("/brokers/ids/0",)
+    assert log.view.denied == ("/brokers/ids/0",)
     play.reader.changes.clear()
     play.pass_time(1_000)
     play.settle()
     fold.feed(play.reader.changes)
     assert log.wanted is not None
-    assert log.incomplete_since is not None
-    assert "/brokers/ids/0" in fold.state.control.stats
+    assert log.view.incomplete_since is not None
+    assert "/brokers/ids/0" in fold.state.control.source.stats
     play.reader.changes.clear()
     play.disconnect()
     play.connect()
     play.settle()
     fold.feed(play.reader.changes)
-    assert "/brokers/ids/0" not in fold.state.control.stats
-    assert log.incomplete_since is None
+    assert "/brokers/ids/0" not in fold.state.control.source.stats
+    assert log.view.incomplete_since is None
 
 
 def test_a_path_denied_in_the_old_history_accepts_a_lower_zxid_after_a_rebase() -> None:
     """Its zxids mean nothing in an ensemble that was recreated with smaller ones."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
-    stats = fold.state.control.stats
+    stats = fold.state.control.source.stats
     held = stats["/controller"].mzxid
     history.zxid = 10
     for znode in history.znodes.values():
@@ -286,12 +286,12 @@ def test_a_path_denied_in_the_old_history_accepts_a_lower_zxid_after_a_rebase() 
     history.finish_resync(denied=("/controller",), denied_more=0)
     fold.follow(history)
     log = fold.state.control.log
-    assert log.unreadable_znodes == {"/controller": 0}
+    assert fold.state.control.source.unreadable_znodes == {"/controller": 0}
     history.report("/controller")
     history.reconciled(denied=(), denied_more=0)
     fold.follow(history)
     assert stats["/controller"].mzxid == 10 < held
-    assert log.divergent_since is None
+    assert log.view.divergent_since is None
     assert log.wanted is None
 
 

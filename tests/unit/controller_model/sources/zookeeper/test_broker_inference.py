@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.handlers.broker_inference import (
+from controller_model.records.views import BrokerRecord
+from controller_model.sources.zookeeper.broker_inference import (
     BrokerState,
-    generated_broker_ids,
     inferred_state,
 )
-from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import Assumed, ControlPlane
+from controller_model.state.held_broker import HeldBroker
 from tests.support.histories import Fold, small_cluster
 
 S = BrokerState
@@ -20,16 +20,14 @@ def test_generated_ids_are_counted_from_the_znodes_version() -> None:
     """None without the znode; each set of it adds one; without a version in the log none is known."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
-    assert fold.cluster_view().generated_broker_ids == 0
+    assert fold.cluster_view().config.generated_broker_ids == 0
     history.set("/brokers/seqid", b"")
     fold.follow(history)
-    assert fold.cluster_view().generated_broker_ids == 0
+    assert fold.cluster_view().config.generated_broker_ids == 0
     history.set("/brokers/seqid", b"")
     history.set("/brokers/seqid", b"")
     fold.follow(history)
-    assert fold.cluster_view().generated_broker_ids == 2
-    fold.state.control.stats["/brokers/seqid"].version = -1
-    assert generated_broker_ids(fold.state.control) == 0
+    assert fold.cluster_view().config.generated_broker_ids == 2
 
 
 @pytest.mark.parametrize(
@@ -46,7 +44,7 @@ def test_a_broker_state_is_inferred_from_registration_and_drained_isrs(
 ) -> None:
     """Registered and emptied by the controller: about to stop. Otherwise it runs while it is registered."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    control.put_broker(1, BrokerRecord(live=live, drained=drained))
+    control.put_broker(1, HeldBroker(BrokerRecord(live=live), drained=drained))
     assert inferred_state(control, 1) is state
 
 
@@ -88,7 +86,7 @@ def test_an_id_that_is_only_assigned_has_no_state() -> None:
 
 def test_a_record_begins_without_a_failed_directory() -> None:
     """Nothing is inferred about a broker of which nothing is known."""
-    assert (BrokerRecord().log_dir_failed, BrokerRecord().log_dir_failures) == (False, 0)
+    assert (HeldBroker().log_dir_failed, HeldBroker().record.log_dir_failures) == (False, 0)
 
 
 def test_a_broker_without_replicas_runs() -> None:

@@ -1,4 +1,4 @@
-"""What is inferred about brokers because no znode holds it: their states, and what they coordinate.
+"""What is inferred about brokers because no znode holds it: their states.
 
 The rule: nothing is stored here. Each conclusion is computed from the state whenever it is needed,
 and is called inferred if the same znodes would allow another one.
@@ -6,10 +6,8 @@ and is called inferred if the same znodes would allow another one.
 
 import enum
 
-from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
-from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
-from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import ControlPlane
+from controller_model.state.held_broker import HeldBroker
 
 
 class BrokerState(enum.StrEnum):
@@ -27,13 +25,13 @@ class BrokerState(enum.StrEnum):
     has other members, and no failed log directory explains that."""
 
 
-def is_drained(record: BrokerRecord) -> bool:
+def is_drained(held: HeldBroker) -> bool:
     """Return whether the controller emptied a live broker, and no failed log directory explains it.
 
-    >>> is_drained(BrokerRecord(drained=2)), is_drained(BrokerRecord(drained=2, log_dir_failed=True))
+    >>> is_drained(HeldBroker(drained=2)), is_drained(HeldBroker(drained=2, log_dir_failed=True))
     (True, False)
     """
-    return record.drained > 0 and not record.log_dir_failed
+    return held.drained > 0 and not held.log_dir_failed
 
 
 def is_in_sync_with_others(control: ControlPlane, broker: int) -> bool:
@@ -43,29 +41,11 @@ def is_in_sync_with_others(control: ControlPlane, broker: int) -> bool:
 
 def inferred_state(control: ControlPlane, broker: int) -> BrokerState | None:
     """Return the state that a broker is most likely in; None if it was never registered."""
-    record = control.brokers.get(broker)
-    if record is None:
+    held = control.brokers.get(broker)
+    if held is None:
         return None
-    if not record.live:
+    if not held.record.live:
         return BrokerState.NOT_RUNNING
-    if is_drained(record) and not is_in_sync_with_others(control, broker):
+    if is_drained(held) and not is_in_sync_with_others(control, broker):
         return BrokerState.PENDING_CONTROLLED_SHUTDOWN
     return BrokerState.RUNNING_AS_BROKER
-
-
-def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:
-    """Return how many partitions a broker coordinates, for groups and for transactions.
-
-    An internal topic that does not exist (yet) has no entry, because nobody coordinates it.
-    """
-    counts: dict[Coordinator, int] = {
-        COORDINATOR_OF[topic]: leaders.get(broker, 0)
-        for topic, leaders in control.coordinators.items()
-    }
-    return {kind.value: count for kind, count in sorted(counts.items())}
-
-
-def generated_broker_ids(control: ControlPlane) -> int:
-    """Return how many broker ids Kafka has generated: the data version of /brokers/seqid."""
-    stat = control.stats.get(ZnodeKind.BROKER_SEQUENCE.value)
-    return 0 if stat is None else max(0, stat.version)

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_model.handlers.controller import account
+from controller_model.facts.origin import UNKNOWN_VERSION, Origin
 from controller_model.records.changes import ChangeKind
 from controller_model.records.events import LeaderElectionKind, LeadersElected
-from controller_model.records.views import TopicView
-from controller_model.state.bookkeeping import steps_merged
-from controller_model.state.controller_state import ControllerState
-from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
+from controller_model.records.views import ControllerView, TopicView
+from controller_model.sources.zookeeper.election_count import final_tally
+from controller_model.sources.zookeeper.freshness import steps_merged
+from controller_model.sources.zookeeper.state import ElectionCount
 from tests.support.histories import (
     Fold,
     History,
@@ -23,6 +23,17 @@ from tests.support.histories import (
     small_cluster,
     state_path,
 )
+
+
+def account(fold: Fold) -> tuple[int, int]:
+    """Return the elections and the missed ones as if the log ended here."""
+    return fold.state.source.elections(fold.state.control)
+
+
+def seen(fold: Fold) -> int:
+    """Return how many creations of /controller were seen."""
+    count: int = fold.state.control.source.elections.seen
+    return count
 
 
 def reported_without(history: History, path: str, *absent: str) -> None:
@@ -49,7 +60,7 @@ def test_merged_updates_are_counted_where_both_versions_are_known(
     held: int, reported: int | None, merged: int
 ) -> None:
     """Each version between the two is an unseen update."""
-    assert steps_merged(ZnodeStat(mzxid=1, czxid=1, version=held, resync=0), reported) == merged
+    assert steps_merged(Origin(order=1, created=1, version=held, reading=0), reported) == merged
 
 
 def test_an_absent_version_misses_no_update() -> None:
@@ -60,8 +71,8 @@ def test_an_absent_version_misses_no_update() -> None:
     reported_without(history, state_path("t", 0), "version")
     history.state("t", 0, leader=0, isr=[0])
     fold.follow(history)
-    assert fold.state.control.log.missed_updates == 0
-    assert fold.state.control.log.anomalies == 0
+    assert fold.state.control.log.view.missed_updates == 0
+    assert fold.state.control.log.view.anomalies == 0
 
 
 def test_an_absent_version_gives_no_partition_epoch() -> None:
@@ -115,7 +126,7 @@ def test_a_resync_is_verified_by_its_count_and_without_a_wrong_digest(
     history.finish_resync(**fields)
     fold.follow(history)
     assert (2 in fold.state.control.live_brokers()) is not proved
-    assert (fold.state.control.log.incomplete_since is None) is proved
+    assert (fold.state.control.log.view.incomplete_since is None) is proved
 
 
 @pytest.mark.parametrize(
@@ -134,11 +145,11 @@ def test_a_reconciliation_without_a_count_neither_verifies_nor_diverges(
 ) -> None:
     """It neither proves nor disproves the figures."""
     history, fold = begun()
-    before = fold.state.control.log.verified_at
+    before = fold.state.control.log.view.verified_at
     history.now += 1_000
     history.reconciled(**fields)
     assert kinds(fold.follow(history)) == reported
-    proved = fold.state.control.log.verified_at != before
+    proved = fold.state.control.log.view.verified_at != before
     assert proved is (fields in ({}, {"digest": None}))
 
 
@@ -151,10 +162,10 @@ def test_a_controller_without_a_czxid_is_reported_again() -> None:
     reported_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
     fold.follow(history)
     controller = fold.state.control.controller
-    assert (controller.seen, controller.id) == (1, 1)
+    assert (seen(fold), controller.view.id) == (1, 1)
     history.record(ChangeKind.SET, path="/controller", data="2")
     fold.follow(history)
-    assert (controller.seen, controller.id) == (2, 2)
+    assert (seen(fold), controller.view.id) == (2, 2)
 
 
 @pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
@@ -164,29 +175,28 @@ def test_the_same_controller_reported_without_a_czxid_is_not_an_election(
     """An absent field is not checked: the known value stays."""
     history, fold = begun()
     controller = fold.state.control.controller
-    known = (controller.czxid, controller.elected_at)
+    known = (fold.state.control.source.controller.czxid, controller.view.elected_at)
     history.set("/controller", controller_payload(0), seen=False)
     reported_without(history, "/controller", *lacks)
     assert kinds(fold.follow(history)) == []
-    assert (controller.seen, *account(controller)) == (0, 1, 0)
-    assert (controller.czxid, controller.elected_at) == known
+    assert (seen(fold), *account(fold)) == (0, 1, 0)
+    assert (fold.state.control.source.controller.czxid, controller.view.elected_at) == known
     history.report("/controller")
     history.delete("/controller", seen=False)
     history.elect(0)
     fold.follow(history)
-    assert (controller.seen, *account(controller)) == (1, 2, 0)
+    assert (seen(fold), *account(fold)) == (1, 2, 0)
 
 
 def test_without_a_czxid_another_payload_timestamp_is_another_election() -> None:
     """Kafka writes the payload once; the same holder with another timestamp was elected again."""
     history, fold = begun()
-    controller = fold.state.control.controller
-    for timestamp, seen in (("1795250695636", 1), ("1795250695636", 1), ("1795250695637", 2)):
+    for timestamp, expected in (("1795250695636", 1), ("1795250695636", 1), ("1795250695637", 2)):
         content = {"version": 1, "brokerid": 0, "timestamp": timestamp}
         history.set("/controller", content, seen=False)
         reported_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
         fold.follow(history)
-        assert controller.seen == seen
+        assert seen(fold) == expected
 
 
 def test_a_later_report_of_a_controller_adds_its_missing_fields() -> None:
@@ -198,13 +208,17 @@ def test_a_later_report_of_a_controller_adds_its_missing_fields() -> None:
     history.elect(0)
     fold.follow(history)
     held = history.znodes["/controller"]
-    assert (controller.seen, controller.czxid, controller.elected_at) == (1, held.czxid, held.ctime)
-    assert controller.timestamp == "1795250695635"
-    assert account(controller) == (2, 0)
+    assert (seen(fold), fold.state.control.source.controller.czxid, controller.view.elected_at) == (
+        1,
+        held.czxid,
+        held.ctime,
+    )
+    assert fold.state.control.source.controller.timestamp == "1795250695635"
+    assert account(fold) == (2, 0)
     history.delete("/controller", seen=False)
     history.elect(0)
     fold.follow(history)
-    assert (controller.seen, *account(controller)) == (2, 3, 0)
+    assert (seen(fold), *account(fold)) == (2, 3, 0)
 
 
 def test_an_epoch_without_a_zxid_is_not_behind_the_controller() -> None:
@@ -219,7 +233,7 @@ def test_an_epoch_without_a_zxid_is_not_behind_the_controller() -> None:
     history.report("/controller")
     fold = Fold()
     fold.follow(history)
-    assert account(fold.state.control.controller) == (1, 0)
+    assert account(fold) == (1, 0)
 
 
 def test_elections_without_any_zxid_are_counted_and_missed_by_the_epoch() -> None:
@@ -231,7 +245,7 @@ def test_elections_without_any_zxid_are_counted_and_missed_by_the_epoch() -> Non
     for path in ("/controller_epoch", "/controller"):
         reported_without(history, path, "czxid", "mzxid", "ctime", "mtime", "read_zxid")
     fold.follow(history)
-    assert account(fold.state.control.controller) == (4, 2)
+    assert account(fold) == (4, 2)
 
 
 @pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
@@ -245,11 +259,11 @@ def test_the_same_broker_reported_again_without_a_czxid_did_not_bounce(
     reported_without(history, "/brokers/ids/1", *lacks)
     assert kinds(fold.follow(history)) == []
     record = fold.state.control.brokers[1]
-    assert (record.epoch, record.registrations, record.rack) == (epoch, 1, "r")
+    assert (record.record.epoch, record.record.registrations, record.record.rack) == (epoch, 1, "r")
     history.broker_gone(1, seen=False)
     history.broker(1)
     assert kinds(fold.follow(history)) == ["BrokerStopped", "BrokerStarted"]
-    assert fold.state.control.brokers[1].registrations == 2
+    assert fold.state.control.brokers[1].record.registrations == 2
 
 
 def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
@@ -261,12 +275,12 @@ def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
         reported_without(history, "/brokers/ids/7", "czxid", "mzxid")
         fold.follow(history)
         record = fold.state.control.brokers[7]
-        assert (record.epoch, record.registrations) == (None, registrations)
+        assert (record.record.epoch, record.record.registrations) == (None, registrations)
         history.broker(7)
         fold.follow(history)
         record = fold.state.control.brokers[7]
-        assert record.epoch == history.znodes["/brokers/ids/7"].czxid
-        assert record.registrations == registrations
+        assert record.record.epoch == history.znodes["/brokers/ids/7"].czxid
+        assert record.record.registrations == registrations
         history.broker_gone(7)
         fold.follow(history)
 
@@ -287,15 +301,10 @@ def test_a_state_without_an_mzxid_is_not_older_than_its_topic() -> None:
 
 
 def test_at_the_end_of_a_log_the_epoch_counts_unseen_elections() -> None:
-    """An epoch without a later record shows unseen elections; the controller stays as it is."""
-    controller = ControllerState(
-        id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,
-    )  # fmt: skip
-    before = msgspec.structs.replace(controller)
-    assert account(controller) == (4, 2)
-    assert controller == before
-    assert account(msgspec.structs.replace(controller, epoch=6)) == (2, 0)
-    assert account(msgspec.structs.replace(controller, epoch=6, missed=1)) == (
-        2,
-        1,
-    )  # it never falls
+    """An epoch without a later record shows unseen elections; the count stays as it is, and never falls."""
+    count = ElectionCount(base_epoch=5, base_elections=1, seen=1)
+    before = msgspec.structs.replace(count)
+    for epoch, missed, expected in ((8, 0, (4, 2)), (6, 0, (2, 0)), (6, 1, (2, 1))):
+        view = ControllerView(id=0, epoch=epoch, elections=2, missed_elections=missed)
+        assert final_tally(count, view) == expected
+    assert count == before

@@ -1,6 +1,6 @@
-"""The pending writes from the controller, tracked while the log is folded.
+"""The pending writes of the controller, tracked while the log is folded.
 
-The rule: what is due is computed from the totals, so it costs nothing per change. Time is the log's
+The rule: what is pending is computed from the totals, so it costs nothing per change. Time is the log's
 and advances at its heartbeats, so that a replay finds the same zombies at the same positions. After
 any time that was not watched (a hole, a lost session, a resync) the tracking starts again: silence
 in such a time proves nothing.
@@ -10,11 +10,13 @@ import itertools
 
 import msgspec
 
+from controller_model.facts.facts import ControllerHealthIs
+from controller_model.facts.stamp import Stamp
 from controller_model.insight.pending_writes import is_reassignment_pending
 from controller_model.kafka.ids import NO_CONTROLLER
-from controller_model.records.changes import SessionState, ZnodeChange
+from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
-from controller_model.records.events import AnyEvent, ControllerZombie, where
+from controller_model.records.events import AnyEvent
 from controller_model.records.pending_writes import (
     ControllerHealth,
     PendingWriteKind,
@@ -22,67 +24,54 @@ from controller_model.records.pending_writes import (
     controller_health,
     write_timeout_ms,
 )
-from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
+from controller_model.sources.zookeeper.state import zookeeper_of
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
+from controller_model.state.source import Handle
 
 REASSIGNING_TOPICS_LOOKED_AT = 100
 """Topics examined at a heartbeat: each must be loaded; further ones are examined when others end."""
 
+_NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
 
-def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Update what is due at a heartbeat; report a controller that has become a zombie."""
+
+def handle_heartbeat(state: ClusterState, stamp: Stamp, handle: Handle) -> list[AnyEvent]:
+    """Update what is pending at a heartbeat, and state how well the controller does its work."""
     control = state.control
-    held = control.pending_writes
-    _move(state)
-    due = pending_writes(control)
-    reported = held.zombie_reported
-    held.zombie_reported = due.health is ControllerHealth.ZOMBIE
-    if reported or not held.zombie_reported:
-        return []
-    return [
-        ControllerZombie(
-            **where(change),
-            controller=control.controller.id,
-            epoch=control.controller.epoch,
-            due=due.counts,
-            pending_since=due.pending_since,
-            last_write_at=due.last_write_at,
-            write_timeout_ms=due.write_timeout_ms,
-        )
-    ]
-
-
-def _move(state: ClusterState) -> None:
-    control = state.control
-    held, now = control.pending_writes, control.now
+    held, now = zookeeper_of(control).writes, control.now
     before, held.at = held.at, now
     if not can_judge(control):
         held.known_since = held.pending_since = held.last_write_at = None
         held.reassignments = 0
-        return
-    held.reassignments = _reassignments(state)
-    asleep = before is not None and now - before > LATE_MS
-    if held.known_since is None or held.holder != control.controller.czxid or asleep:
-        held.known_since = now
-        held.pending_since = held.last_write_at = None
-        held.holder = control.controller.czxid
-    elif _has_worked(control):
-        held.last_write_at = now
-    held.written = False
-    held.counts = pending_counts(control)
-    if not held.counts:
-        held.pending_since = None
-    elif held.pending_since is None:
-        held.pending_since = now
+    else:
+        held.reassignments = _reassignments(state)
+        counts = pending_counts(control)
+        holder = zookeeper_of(control).controller.czxid
+        was_unwatched = before is not None and now - before > LATE_MS
+        if held.known_since is None or held.holder != holder or was_unwatched:
+            held.known_since = now
+            held.pending_since = held.last_write_at = None
+            held.holder = holder
+        elif held.written or any(counts.get(kind, 0) < n for kind, n in held.counts.items()):
+            # Any write under the epoch counts, also a leader's own: its writer has heard from this controller.
+            held.last_write_at = now
+        held.written = False
+        held.counts = counts
+        if not counts:
+            held.pending_since = None
+        elif held.pending_since is None:
+            held.pending_since = now
+    writes = pending_writes(control)
+    is_zombie = writes.health is ControllerHealth.ZOMBIE
+    return handle(state, ControllerHealthIs(stamp, writes, is_zombie))
 
 
 def pending_writes(control: ControlPlane) -> PendingWrites:
-    """Return what is due now, with the controller's health."""
-    held = control.pending_writes
+    """Return what is pending now, with the controller's health."""
+    held = zookeeper_of(control).writes
     counts = pending_counts(control)
-    due = PendingWrites(
+    writes = PendingWrites(
         counts=counts,
         oldest_at=_oldest_at(control) if counts else None,
         pending_since=held.pending_since if counts else None,
@@ -90,25 +79,30 @@ def pending_writes(control: ControlPlane) -> PendingWrites:
         known_since=held.known_since if can_judge(control) else None,
         write_timeout_ms=write_timeout_ms(control.totals.partitions),
     )
-    return msgspec.structs.replace(due, health=controller_health(due, control.now))
+    return msgspec.structs.replace(writes, health=controller_health(writes, control.now))
 
 
 def can_judge(control: ControlPlane) -> bool:
     """Return whether a broker holds /controller under ZooKeeper's rules, and no changes are missing."""
-    log, holder = control.log, control.controller
+    log, controller = control.log.view, control.controller.view
     return (
-        holder.id != NO_CONTROLLER
-        and holder.epoch is not None
-        and not holder.migrating
+        controller.id != NO_CONTROLLER
+        and controller.epoch is not None
+        and not controller.migrating_to_kraft
         and log.session is SessionState.CONNECTED
-        and log.resync is None
+        and not log.resync_under_way
         and log.incomplete_since is None
         and log.divergent_since is None
     )
 
 
+def notifications(control: ControlPlane) -> int:
+    """Return how many ISR and log directory notifications the controller has yet to process."""
+    return sum(path.startswith(_NOTIFICATIONS) for path in zookeeper_of(control).stats)
+
+
 def pending_counts(control: ControlPlane) -> dict[str, int]:
-    """Return how many writes of each kind are due, as far as totals show.
+    """Return how many writes of each kind are pending, as far as totals show.
 
     Reassignments are those of the last heartbeat: totals do not hold which replicas are in the ISR.
     """
@@ -118,26 +112,24 @@ def pending_counts(control: ControlPlane) -> dict[str, int]:
         PendingWriteKind.ISR_REMOVAL: sum(n for _, n in figures.pending_removals(control, gone)),
         PendingWriteKind.LEADER_BACK: _leaders_back(control),
         PendingWriteKind.FIRST_STATE: _first_states(control),
-        PendingWriteKind.REASSIGNMENT: control.pending_writes.reassignments,
+        PendingWriteKind.REASSIGNMENT: zookeeper_of(control).writes.reassignments,
         PendingWriteKind.TOPIC_DELETION: _deletions(control),
-        PendingWriteKind.PREFERRED_ELECTION: int(
-            ZnodeKind.PREFERRED_ELECTION.value in control.stats
-        ),
-        PendingWriteKind.NOTIFICATIONS: figures.notifications(control),
+        PendingWriteKind.PREFERRED_ELECTION: int(control.pending.preferred_election),
+        PendingWriteKind.NOTIFICATIONS: notifications(control),
     }
     return {kind.value: count for kind, count in counts.items() if count}
 
 
 def _leaders_back(control: ControlPlane) -> int:
     # A replica in a failed log directory cannot lead although its broker lives; its partition was
-    # written leaderless after the broker registered. So only a later registration makes a write due.
-    written = control.pending_writes.leaderless_zxid
+    # written leaderless after the broker registered. So only a later registration makes a write pending.
+    written = zookeeper_of(control).writes.leaderless_zxid
     if not written:
         return 0
     back = {
         broker
-        for broker, record in control.brokers.items()
-        if record.live and record.epoch is not None and record.epoch > written
+        for broker, held in control.brokers.items()
+        if held.record.live and held.record.epoch is not None and held.record.epoch > written
     }
     members = control.totals.members
     return sum(
@@ -168,16 +160,16 @@ def _deletions(control: ControlPlane) -> int:
 def _reassignments(state: ClusterState) -> int:
     control = state.control
     live = control.live_brokers()
-    due = 0
+    pending = 0
     for name in itertools.islice(control.reassigning, REASSIGNING_TOPICS_LOOKED_AT):
         if name in control.deleting:
             continue
         topic = state.topic(name)
-        due += sum(
+        pending += sum(
             is_reassignment_pending(topic.facts(partition, record), live)
             for partition, record in topic.partitions.items()
         )
-    return due
+    return pending
 
 
 def _all_are_live(control: ControlPlane) -> bool:
@@ -185,24 +177,14 @@ def _all_are_live(control: ControlPlane) -> bool:
 
 
 def _oldest_at(control: ControlPlane) -> int | None:
-    """Return the earliest end of a broker that made a write due; None if none is known."""
+    """Return the earliest end of a broker that made a write pending; None if none is known."""
     gone = _gone(control)
-    owed = {shape.leader for shape in control.totals.shapes if shape.leader in gone}
-    owed.update(broker for broker, _ in figures.pending_removals(control, gone))
-    ends = (control.brokers[broker].since for broker in owed if broker in control.brokers)
+    brokers = {shape.leader for shape in control.totals.shapes if shape.leader in gone}
+    brokers.update(broker for broker, _ in figures.pending_removals(control, gone))
+    ends = (control.brokers[broker].record.since for broker in brokers if broker in control.brokers)
     return min((end for end in ends if end is not None), default=None)
 
 
 def _gone(control: ControlPlane) -> set[int]:
     """Return the brokers that lead or are assigned something but are not registered."""
     return (control.totals.replicas.keys() | control.totals.leaders.keys()) - control.live_brokers()
-
-
-def _has_worked(control: ControlPlane) -> bool:
-    """Return whether a state was written, or something due was done, since the last heartbeat.
-
-    Any write under the epoch counts, also a leader's own: its writer has heard from this controller.
-    """
-    held = control.pending_writes
-    now = pending_counts(control)
-    return held.written or any(now.get(kind, 0) < n for kind, n in held.counts.items())

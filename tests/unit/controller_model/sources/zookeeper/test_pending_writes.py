@@ -67,7 +67,7 @@ def test_a_controller_that_does_nothing_is_a_zombie_once() -> None:
     (reported,) = beats(history, fold, 20)
     first_beat = died_at + 10_000
     assert (reported.controller, reported.epoch, reported.last_write_at) == (0, 1, None)
-    assert reported.due == {"new_leader": 1, "isr_removal": 1}
+    assert reported.pending == {"new_leader": 1, "isr_removal": 1}
     assert reported.pending_since == first_beat
     assert reported.at == first_beat + 50_000
     assert reported.write_timeout_ms == 45_002
@@ -254,7 +254,7 @@ def test_preferred_elections_and_notifications_are_due_until_deleted() -> None:
     )
     history.set("/config/changes/config_change_0000000001", b"{}")
     reported = beats(history, fold, 10)
-    assert [event.due for event in reported] == [{"preferred_election": 1, "notifications": 2}]
+    assert [event.pending for event in reported] == [{"preferred_election": 1, "notifications": 2}]
     for path in (
         "/isr_change_notification/isr_change_0000000001",
         "/admin/preferred_replica_election",
@@ -329,7 +329,7 @@ def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
     assert fold.cluster_view().pending_writes.counts == {}
     history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
     (reported,) = beats(history, fold, 7)
-    assert reported.due == {"reassignment": 1}
+    assert reported.pending == {"reassignment": 1}
     assert reported.last_write_at == reported.at - 50_000
     history.topic("t", {0: (2, 0), 1: (1, 0)})
     beats(history, fold, 1)
@@ -372,7 +372,7 @@ def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
     written = history.zxid
     history.broker(1)
     fold.follow(history)
-    assert fold.state.control.pending_writes.leaderless_zxid == written
+    assert fold.state.control.source.writes.leaderless_zxid == written
     assert fold.cluster_view().pending_writes.counts == {"leader_back": 1}
     history.state("t", 0, leader=1, isr=(1,), leader_epoch=2)
     fold.follow(history)
@@ -380,7 +380,7 @@ def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
     history.state("t", 0, leader=-1, isr=(1,), leader_epoch=3)
     history.state("t", 1, leader=0, isr=(0,), leader_epoch=3)
     fold.follow(history)
-    assert fold.state.control.pending_writes.leaderless_zxid == history.zxid - 1
+    assert fold.state.control.source.writes.leaderless_zxid == history.zxid - 1
     assert fold.cluster_view().pending_writes.counts == {}
 
 
@@ -425,7 +425,7 @@ def test_the_newest_leaderless_zxid_is_kept_in_any_order_of_reports() -> None:
     history.report("/brokers/topics/t/partitions/1/state")
     fold = Fold()
     fold.follow(history)
-    assert fold.state.control.pending_writes.leaderless_zxid == history.zxid
+    assert fold.state.control.source.writes.leaderless_zxid == history.zxid
 
 
 def test_controller_health_is_unknown_without_a_controller_epoch() -> None:

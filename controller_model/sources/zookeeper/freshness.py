@@ -1,4 +1,4 @@
-"""The znodes that the fold holds: whether a change is new, and the digest over all of them.
+"""Whether a znode's value is new, and the digest over all znodes that are held.
 
 The rule: values are compared by ZooKeeper's own order (mzxid) and never by their time of arrival.
 After a delete there is no mzxid to compare with, so the zxid of the read's reply decides. Every
@@ -12,9 +12,10 @@ read_zxid of the newest delete is always an old one.
 
 import enum
 
+from controller_model.facts.origin import UNKNOWN_VERSION, Origin
 from controller_model.records.changes import ZnodeChange, moved_digest, znode_digest
-from controller_model.state.log_state import LogState
-from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
+from controller_model.records.views import LogView
+from controller_model.sources.zookeeper.state import ZooKeeperState
 
 
 class Freshness(enum.Enum):
@@ -33,30 +34,31 @@ _NEWS = Freshness.NEWS
 """Python 3.11 looks up a member of an Enum in Python code: once here, instead of for each change."""
 
 
-def judge(log: LogState, stat: ZnodeStat | None, change: ZnodeChange) -> Freshness:
+def judge(held: ZooKeeperState, stat: Origin | None, change: ZnodeChange) -> Freshness:
     """Compare a `set` with the stat that is held; a field that the change lacks is not checked."""
-    rebase = log.resync is not None and log.resync.rebase
+    resync = held.resync
+    rebase = resync is not None and resync.rebase
     if stat is None:
-        late = change.read_zxid is not None and change.read_zxid < log.deletes_read_zxid
+        late = change.read_zxid is not None and change.read_zxid < held.deletes_read_zxid
         return Freshness.STALE if late and not rebase else _NEWS
     mzxid = change.mzxid
-    if mzxid is None or mzxid > stat.mzxid:
+    if mzxid is None or mzxid > stat.order:
         return _NEWS
-    if rebase and stat.resync != log.resync_ordinal:
+    if rebase and stat.reading != held.resync_ordinal:
         # Another history: an equal zxid there says nothing about the value here.
         return _NEWS
-    if mzxid == stat.mzxid and change.czxid in {None, stat.czxid}:
+    if mzxid == stat.order and change.czxid in {None, stat.created}:
         return Freshness.CONFIRMED
     # A server that has reached zxid R shows every write up to R. So a read at or after the held value
     # cannot show an older one, unless the held value belongs to a history that was replaced.
-    impossible = change.read_zxid is not None and change.read_zxid >= stat.mzxid
+    impossible = change.read_zxid is not None and change.read_zxid >= stat.order
     return Freshness.REPLACED if impossible else Freshness.STALE
 
 
-def steps_merged(stat: ZnodeStat, version: int | None) -> int:
+def steps_merged(stat: Origin, version: int | None) -> int:
     """Return how many updates of one znode were never seen; 0 if a version is not known.
 
-    >>> steps_merged(ZnodeStat(mzxid=9, czxid=3, version=4, resync=0), 7)
+    >>> steps_merged(Origin(order=9, created=3, version=4, reading=0), 7)
     2
     """
     if version is None or stat.version == UNKNOWN_VERSION:
@@ -64,42 +66,52 @@ def steps_merged(stat: ZnodeStat, version: int | None) -> int:
     return max(0, version - stat.version - 1)
 
 
-def confirm(log: LogState, path: str, stat: ZnodeStat) -> bool:
-    """Count a znode as confirmed in the current resync; return whether the stat changed."""
-    if log.resync is None or stat.resync == log.resync_ordinal:
+def is_another(stat: Origin | None, change: ZnodeChange) -> bool:
+    """Return whether a znode was deleted and created again between two reads."""
+    if stat is None or stat.created == change.czxid:
         return False
-    stat.resync = log.resync_ordinal
-    log.resync.znodes += 1
-    log.resync.digest ^= znode_digest(path, stat.mzxid)
+    return bool(stat.created and change.czxid)
+
+
+def confirm_znode(held: ZooKeeperState, path: str, stat: Origin) -> bool:
+    """Count a znode as confirmed in the current resync; return whether the stat changed."""
+    resync = held.resync
+    if resync is None or stat.reading == held.resync_ordinal:
+        return False
+    stat.reading = held.resync_ordinal
+    resync.znodes += 1
+    resync.digest ^= znode_digest(path, stat.order)
     return True
 
 
-def keep(log: LogState, path: str, old: ZnodeStat | None, new: ZnodeStat) -> None:
+def count_znode(
+    held: ZooKeeperState, log: LogView, path: str, old: Origin | None, new: Origin
+) -> None:
     """Change the digests from a znode's old stat to its new one."""
     if old is None:
-        moved = znode_digest(path, new.mzxid)
+        moved = znode_digest(path, new.order)
         log.znodes += 1
     else:
-        moved = moved_digest(path, old.mzxid, new.mzxid)
-    log.digest ^= moved
-    resync = log.resync
+        moved = moved_digest(path, old.order, new.order)
+    held.digest ^= moved
+    resync = held.resync
     if resync is None:
         return
     if old is None:
         resync.znodes += 1
         resync.digest ^= moved
-    elif old.resync == log.resync_ordinal:
+    elif old.reading == held.resync_ordinal:
         resync.digest ^= moved
     else:
         resync.znodes += 1
-        resync.digest ^= znode_digest(path, new.mzxid)
+        resync.digest ^= znode_digest(path, new.order)
 
 
-def forget(log: LogState, path: str, stat: ZnodeStat) -> None:
+def uncount_znode(held: ZooKeeperState, log: LogView, path: str, stat: Origin) -> None:
     """Remove a deleted znode from the digests."""
-    bits = znode_digest(path, stat.mzxid)
+    bits = znode_digest(path, stat.order)
     log.znodes -= 1
-    log.digest ^= bits
-    if log.resync is not None and stat.resync == log.resync_ordinal:
-        log.resync.znodes -= 1
-        log.resync.digest ^= bits
+    held.digest ^= bits
+    if held.resync is not None and stat.reading == held.resync_ordinal:
+        held.resync.znodes -= 1
+        held.resync.digest ^= bits

@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 
 from controller_model.handlers.brokers import TO_AND_FRO_MS
-from controller_model.handlers.znode_handlers import (
-    _DELETE,
-    _SET,
-    _SET_IN_TOPIC,
-    ONLY_REMEMBERED,
-    every_stat,
-)
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.event_records import coalesce
@@ -29,7 +22,9 @@ from controller_model.records.events import (
     TopicDeletionCompleted,
     TopicDeletionRequested,
 )
+from controller_model.sources.zookeeper.stats import every_stat
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
+from controller_model.sources.zookeeper.znodes import END_READERS, READERS
 from controller_simulator.zookeeper.payload_writers import (
     encode_config,
     encode_partitions,
@@ -63,16 +58,16 @@ def is_reported(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
     return any(isinstance(event, kinds_of) for event in events)
 
 
-def test_every_published_kind_has_a_handler() -> None:
-    """The tables are total and have no kind in common; some kinds only keep their stats."""
-    assert set(_SET) | set(_SET_IN_TOPIC) == set(ZnodeKind) - {ZnodeKind.OTHER}
-    assert set(_SET).isdisjoint(_SET_IN_TOPIC)
-    assert set(_DELETE) < set(_SET) | set(_SET_IN_TOPIC)
-    assert set(ONLY_REMEMBERED) == {
-        ZnodeKind.BROKER_SEQUENCE,
+def test_every_published_kind_has_a_reader() -> None:
+    """The table is total; of some kinds only the stat ends with the znode."""
+    assert set(READERS) == set(ZnodeKind) - {ZnodeKind.OTHER}
+    assert set(READERS) - set(END_READERS) == {
+        ZnodeKind.CONTROLLER_EPOCH,
+        ZnodeKind.LOG_DIR_EVENT,
         ZnodeKind.ISR_CHANGE,
         ZnodeKind.CONFIG_CHANGE,
         ZnodeKind.FEATURE,
+        ZnodeKind.CLUSTER_ID,
     }
 
 
@@ -96,7 +91,7 @@ def test_a_damaged_payload_of_any_kind_is_reported_with_path_and_reason(path: st
     assert reported.reason.startswith("unreadable, the last good value stays: ")
     after = fold.facts()
     assert {**before, "held": None} == {**after, "held": None}
-    assert fold.state.control.log.unreadable == 1
+    assert fold.state.control.log.view.unreadable == 1
 
 
 def test_notifications_are_pending_until_they_are_deleted() -> None:
@@ -210,17 +205,17 @@ def test_a_migration_to_kraft_is_the_cause_of_an_election() -> None:
 def test_the_kraft_controller_of_a_migration_is_shown() -> None:
     """The one that /migration names, until the znode is deleted."""
     history, fold = begun()
-    assert fold.cluster_view().kraft_controller is None
+    assert fold.cluster_view().config.kraft_controller is None
     state = encode_migration(
         kraft_controller_id=0, kraft_controller_epoch=1, kraft_metadata_offset=2,
         kraft_metadata_epoch=3,
     )  # fmt: skip
     history.set("/migration", state)
     fold.follow(history)
-    assert fold.cluster_view().kraft_controller == 0
+    assert fold.cluster_view().config.kraft_controller == 0
     history.delete("/migration")
     fold.follow(history)
-    assert fold.cluster_view().kraft_controller is None
+    assert fold.cluster_view().config.kraft_controller is None
 
 
 def test_only_a_changed_cluster_id_is_reported() -> None:
@@ -230,8 +225,8 @@ def test_only_a_changed_cluster_id_is_reported() -> None:
         history.set("/cluster/id", {"version": "1", "id": cluster_id})
     reason = only(fold.follow(history), Anomaly).reason
     assert reason == ("the cluster id changed from a to b: another cluster under the same name")
-    assert fold.cluster_view().cluster_id == "b"
-    assert fold.state.control.log.anomalies == 1
+    assert fold.cluster_view().config.cluster_id == "b"
+    assert fold.state.control.log.view.anomalies == 1
 
 
 def test_a_deletion_request_is_reported_once_even_for_an_unknown_topic() -> None:
@@ -257,7 +252,7 @@ def test_a_resync_removes_each_remaining_znode_of_a_topic() -> None:
     history.set("/config/topics/set", encode_config({}))
     fold = Fold()
     fold.follow(history)
-    held = fold.state.control.log.znodes
+    held = fold.state.control.log.view.znodes
     gone = [p for p in history.znodes if "/topics/" in p]
     assert len(gone) == 6
     for path in gone:
@@ -265,7 +260,7 @@ def test_a_resync_removes_each_remaining_znode_of_a_topic() -> None:
     history.resync()
     fold.follow(history)
     assert list(fold.state.topics.names()) == []
-    assert fold.state.control.log.znodes == held - len(gone)
+    assert fold.state.control.log.view.znodes == held - len(gone)
     assert fold.counts().partitions == 0
 
 
@@ -281,7 +276,7 @@ def test_a_broker_that_goes_before_the_baseline_ended_before_counting_began() ->
     history.finish_resync()
     fold = Fold()
     assert "BrokerStopped" not in kinds(fold.follow(history))
-    assert (fold.broker_view(2).live, fold.broker_view(2).ends) == (False, {})
+    assert (fold.broker_view(2).record.live, fold.broker_view(2).record.ends) == (False, {})
 
 
 def test_the_end_of_an_unreadable_registration_stops_no_broker() -> None:
@@ -382,9 +377,9 @@ def test_a_broker_view_shows_all_registered_listeners_and_features() -> None:
     history.broker_gone(7)
     fold.follow(history)
     view = fold.broker_view(7)
-    assert (view.host, view.port, view.rack) == ("i", 9092, "r")
-    assert view.endpoints == ("CLIENT://h:9093", "PLAINTEXT://i:9092")
-    assert view.features == {"f": {"min_version": 1, "max_version": 2}}
+    assert (view.record.host, view.record.port, view.record.rack) == ("i", 9092, "r")
+    assert view.record.endpoints == ("CLIENT://h:9093", "PLAINTEXT://i:9092")
+    assert view.record.features == {"f": {"min_version": 1, "max_version": 2}}
 
 
 @pytest.mark.parametrize(
@@ -398,7 +393,7 @@ def test_another_in_sync_replica_shows_that_a_broker_crashed(
     history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
     history.broker_gone(2)
     assert only(fold.follow(history), BrokerStopped).end == end
-    assert fold.broker_view(2).ends == {end: 1}
+    assert fold.broker_view(2).record.ends == {end: 1}
 
 
 def test_ends_are_counted_by_kind() -> None:
@@ -409,7 +404,7 @@ def test_ends_are_counted_by_kind() -> None:
         history.broker_gone(2)
         history.broker(2)
     fold.follow(history)
-    assert fold.broker_view(2).ends == {"crashed": 2}
+    assert fold.broker_view(2).record.ends == {"crashed": 2}
 
 
 @pytest.mark.parametrize(
@@ -432,7 +427,7 @@ def test_the_address_of_a_broker(
     history.set("/brokers/ids/7", {"version": 5, **content}, ephemeral_owner=1)
     fold.follow(history)
     view = fold.broker_view(7)
-    assert (view.host, view.port) == address
+    assert (view.record.host, view.record.port) == address
 
 
 def test_the_reason_names_the_broker_and_both_places() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.fold.control_records import Reported
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.replay import count_error, replay
+from controller_model.fold.replay import Reported, count_error, replay
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, digest_text
 from controller_model.records.events import (
@@ -58,7 +57,11 @@ def test_a_baseline_has_the_znodes_the_controller_and_its_epoch() -> None:
         Verified(at=at, position=BEGAN, znodes=ZNODES),
     ]
     log = fold.state.control.log
-    assert (log.resyncs, log.resync_ordinal, log.reconciliations) == (1, 1, 0)
+    assert (
+        log.view.resyncs,
+        fold.state.control.source.resync_ordinal,
+        log.view.reconciliations,
+    ) == (1, 1, 0)
 
 
 def test_a_hole_is_reported_and_counted_each_time() -> None:
@@ -70,17 +73,17 @@ def test_a_hole_is_reported_and_counted_each_time() -> None:
     at = last(history).observed_at
     assert fold.follow(history) == [Incomplete(at=at, position=Position(1, 13), reason=reason)]
     assert log.wanted == ResyncWanted(number=1, reason="a hole in the log")
-    assert (log.holes, log.incomplete_since, log.incomplete_reason) == (1, at, reason)
+    assert (log.view.holes, log.view.incomplete_since, log.reason) == (1, at, reason)
     history.seq += 1
     history.heartbeat()
     assert fold.follow(history) == []
-    assert (log.holes, log.incomplete_since) == (2, at)
-    assert log.incomplete_reason == "a hole in the log: changes 14 to 14 are missing"
+    assert (log.view.holes, log.view.incomplete_since) == (2, at)
+    assert log.reason == "a hole in the log: changes 14 to 14 are missing"
     history.new_generation("w2")
     history.seq = 1
     history.resync()
     fold.follow(history)
-    assert log.holes == 3
+    assert log.view.holes == 3
 
 
 def test_a_generation_without_its_first_record_is_incomplete_by_its_number() -> None:
@@ -94,8 +97,8 @@ def test_a_generation_without_its_first_record_is_incomplete_by_its_number() -> 
     history.seq = 4
     history.start_resync()
     fold.follow(history)
-    assert log.incomplete_reason == "a hole in the log: the beginning of generation 3 is missing"
-    assert log.resync is not None
+    assert log.reason == "a hole in the log: the beginning of generation 3 is missing"
+    assert fold.state.control.source.resync is not None
 
 
 def test_an_event_of_the_change_that_shows_a_hole_comes_with_it() -> None:
@@ -126,7 +129,7 @@ def test_a_znode_that_no_watcher_publishes_is_an_anomaly_and_not_held() -> None:
     ]
     history.record(ChangeKind.SET, path="/elsewhere", data="", mzxid=1, read_zxid=1)
     fold.follow(history)
-    assert (log.anomalies, log.znodes) == (2, ZNODES)
+    assert (log.view.anomalies, log.view.znodes) == (2, ZNODES)
 
 
 def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
@@ -142,7 +145,7 @@ def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
             change.position,
         )
         assert event.reason.startswith("unreadable, the last good value stays: ")
-        assert (log.unreadable, log.anomalies) == (times, times)
+        assert (log.view.unreadable, log.view.anomalies) == (times, times)
 
 
 def test_an_unreadable_value_without_czxid_belongs_to_the_held_znode() -> None:
@@ -152,12 +155,12 @@ def test_an_unreadable_value_without_czxid_belongs_to_the_held_znode() -> None:
     place = {"path": "/brokers/ids/2", "read_zxid": history.zxid + 1}
     history.record(ChangeKind.SET, data="{", mzxid=history.zxid + 1, version=1, **place)
     fold.follow(history)
-    assert fold.state.control.stats["/brokers/ids/2"].czxid == held.czxid
+    assert fold.state.control.source.stats["/brokers/ids/2"].created == held.czxid
     history.znodes["/brokers/ids/2"].version = 3
     history.zxid += 1
     history.broker(2)
     fold.follow(history)
-    assert (log.unreadable, log.missed_updates) == (1, 2)
+    assert (log.view.unreadable, log.view.missed_updates) == (1, 2)
 
 
 def test_updates_are_missed_between_two_values_of_one_znode_alone() -> None:
@@ -168,12 +171,12 @@ def test_updates_are_missed_between_two_values_of_one_znode_alone() -> None:
         history.broker(2, seen=False)
     history.report("/brokers/ids/2")
     fold.follow(history)
-    assert log.missed_updates == 0
+    assert log.view.missed_updates == 0
     for _ in range(3):
         history.broker(2, seen=False)
     history.report("/brokers/ids/2")
     fold.follow(history)
-    assert log.missed_updates == 2
+    assert log.view.missed_updates == 2
 
 
 def test_records_that_cannot_be_read_belong_to_no_path() -> None:
@@ -182,8 +185,8 @@ def test_records_that_cannot_be_read_belong_to_no_path() -> None:
     batch = EventBatch(fold.state)
     batch.count_unreadable(2, at=7, reason="damaged")
     batch.count_unreadable(3, at=7, reason="damaged")
-    assert batch.take() == [Anomaly(at=7, position=BEGAN, path="", reason="damaged")] * 2
-    assert log.unreadable == 5
+    assert batch.take_events() == [Anomaly(at=7, position=BEGAN, path="", reason="damaged")] * 2
+    assert log.view.unreadable == 5
 
 
 def test_an_exception_of_the_monitor_is_reported_and_requests_a_resync() -> None:
@@ -201,7 +204,7 @@ def test_an_exception_of_the_monitor_is_reported_and_requests_a_resync() -> None
     ]
     assert log.wanted == ResyncWanted(number=1, reason="an error of the monitor's own")
     count_error(fold.state, change, "boom")
-    assert log.errors == 2
+    assert log.view.errors == 2
 
 
 def failed(fold: Fold, history: History) -> tuple[AnyEvent, ResyncWanted | None]:
@@ -239,7 +242,7 @@ def test_each_failure_of_a_resync_has_its_own_reason() -> None:
     assert failed(fold, history)[1] == ResyncWanted(
         number=1, reason="a resync whose end is missing"
     )
-    assert fold.state.control.log.resync is None
+    assert fold.state.control.source.resync is None
 
     history, fold, _ = begun()
     history.start_resync()
@@ -262,7 +265,7 @@ def test_resync_starts_and_ends_without_an_id_match() -> None:
         history.report(path)
     history.finish_resync(resync=None)
     assert fold.follow(history) == []
-    assert log.verified_at == last(history).observed_at
+    assert log.view.verified_at == last(history).observed_at
     history.start_resync()
     history.changes[-1] = replaced(last(history), resync=None)
     history.finish_resync(resync=1)
@@ -277,17 +280,16 @@ def test_resyncs_and_reconciliations_are_counted_one_by_one() -> None:
     history.resync()
     history.start_resync(reason="daily")
     fold.follow(history)
-    assert (log.resyncs, log.resync_ordinal, log.reconciliations) == (3, 3, 2)
-    assert log.resync is not None
-    assert (log.resync.reason, log.resync.id, log.resync.began) == (
-        "daily",
-        3,
-        last(history).position,
-    )
-    history.start_resync()
-    fold.follow(history)
-    assert log.resync is not None
-    assert log.resync.reason == ""
+    assert (
+        log.view.resyncs,
+        fold.state.control.source.resync_ordinal,
+        log.view.reconciliations,
+    ) == (3, 3, 2)
+    assert fold.state.control.source.resync is not None
+    assert (
+        fold.state.control.source.resync.id,
+        fold.state.control.source.resync.began,
+    ) == (3, last(history).position)
 
 
 def test_a_divergence_is_reported_with_both_sides() -> None:
@@ -295,7 +297,7 @@ def test_a_divergence_is_reported_with_both_sides() -> None:
     history, fold, log = begun()
     history.reconciled(znodes=3, digest="0" * 16)
     change = last(history)
-    ours = digest_text(log.digest)
+    ours = digest_text(fold.state.control.source.digest)
     assert fold.follow(history) == [
         Divergent(
             at=change.observed_at,
@@ -312,7 +314,7 @@ def test_a_divergence_is_reported_with_both_sides() -> None:
     assert fold.follow(history) == [
         Verified(at=last(history).observed_at, position=last(history).position, znodes=ZNODES)
     ]
-    assert (log.incomplete_reason, log.divergent_since) == (None, None)
+    assert (log.reason, log.view.divergent_since) == (None, None)
 
 
 def test_a_resync_for_another_reason_is_requested_at_once() -> None:
@@ -348,12 +350,12 @@ def test_a_heartbeat_reports_its_time_server_and_session() -> None:
     history.heartbeat(session_since=5, zookeeper="zk1:2181", dropped=4, beats=True)
     fold.follow(history)
     assert fold.cluster_view().log.beats
-    assert (log.heartbeat_at, log.zookeeper) == (last(history).observed_at, "zk1:2181")
-    assert (log.session, log.session_since) == (SessionState.CONNECTED, 5)
+    assert (log.view.heartbeat_at, log.view.zookeeper) == (last(history).observed_at, "zk1:2181")
+    assert (log.view.session, log.view.session_since) == (SessionState.CONNECTED, 5)
     history.heartbeat(session=None)
     fold.follow(history)
-    assert (log.session, log.session_since, log.dropped) == (SessionState.CONNECTED, 5, 4)
-    assert not log.beats, "a watcher that does not say it sends none"
+    assert (log.view.session, log.view.session_since, log.dropped) == (SessionState.CONNECTED, 5, 4)
+    assert not log.view.beats, "a watcher that does not say it sends none"
 
 
 def test_dropped_changes_add_up_over_three_watchers() -> None:
@@ -374,10 +376,16 @@ def test_the_clocks_of_the_newest_change_are_kept() -> None:
     history.broker(7)
     fold.follow(history)
     mtime = last(history).mtime
-    assert (log.last_change_at, log.last_change_mtime) == (last(history).observed_at, mtime)
+    assert (log.view.last_change_at, log.view.last_change_mtime) == (
+        last(history).observed_at,
+        mtime,
+    )
     history.delete("/brokers/ids/7")
     fold.follow(history)
-    assert (log.last_change_at, log.last_change_mtime) == (last(history).observed_at, mtime)
+    assert (log.view.last_change_at, log.view.last_change_mtime) == (
+        last(history).observed_at,
+        mtime,
+    )
 
 
 def test_stale_values_and_deletes_are_counted_one_by_one() -> None:
@@ -388,11 +396,11 @@ def test_stale_values_and_deletes_are_counted_one_by_one() -> None:
     for _ in range(2):
         history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=1)
     fold.follow(history)
-    assert log.stale == 4
+    assert log.view.stale == 4
     mzxid = history.znodes["/brokers/ids/2"].mzxid
     history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=mzxid)
     assert kinds(fold.follow(history)) == ["BrokerStopped"]
-    assert (log.stale, log.deletes_read_zxid) == (4, mzxid)
+    assert (log.view.stale, fold.state.control.source.deletes_read_zxid) == (4, mzxid)
 
 
 def test_in_a_rebase_a_delete_wins_whenever_it_was_read() -> None:
@@ -401,22 +409,26 @@ def test_in_a_rebase_a_delete_wins_whenever_it_was_read() -> None:
     history.start_resync(rebase=True)
     history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=1)
     assert kinds(fold.follow(history)) == ["BrokerStopped"]
-    assert (log.rebases, log.stale, log.read_zxid) == (1, 0, 1)
+    assert (fold.state.control.source.rebases, log.view.stale, log.view.read_zxid) == (1, 0, 1)
     history.start_resync(rebase=True)
     fold.follow(history)
-    assert (log.rebases, log.read_zxid, log.deletes_read_zxid) == (2, 0, 0)
+    assert (
+        fold.state.control.source.rebases,
+        log.view.read_zxid,
+        fold.state.control.source.deletes_read_zxid,
+    ) == (2, 0, 0)
 
 
 def test_absent_zxids_of_a_record_count_as_zero() -> None:
     """Absent zxids are not checked and raise nothing."""
     history, fold, log = begun()
-    before = log.read_zxid
+    before = log.view.read_zxid
     history.record(ChangeKind.DELETED, path="/brokers/ids/9")
     history.record(ChangeKind.SET, path="/feature", data="{}")
     fold.follow(history)
-    assert (log.read_zxid, log.deletes_read_zxid) == (before, 0)
-    stat = fold.state.control.stats["/feature"]
-    assert (stat.mzxid, stat.czxid, stat.resync) == (0, 0, 0)
+    assert (log.view.read_zxid, fold.state.control.source.deletes_read_zxid) == (before, 0)
+    stat = fold.state.control.source.stats["/feature"]
+    assert (stat.order, stat.created, stat.reading) == (0, 0, 0)
 
 
 def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> None:
@@ -424,17 +436,17 @@ def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> N
     history, fold, _ = begun()
     history.broker(7)
     fold.follow(history)
-    assert fold.state.control.stats["/brokers/ids/7"].resync == 0
+    assert fold.state.control.source.stats["/brokers/ids/7"].reading == 0
     history.broker_gone(7, seen=False)
     history.resync()
     events = fold.follow(history)
     assert kinds(events) == ["BrokerStopped"]
-    assert "/brokers/ids/7" not in fold.state.control.stats
+    assert "/brokers/ids/7" not in fold.state.control.source.stats
 
 
 def test_a_replaced_zookeeper_history_is_reported_with_the_path_that_proves_it() -> None:
     """Once for each resync, with the value's path; the second history is counted as the second one."""
-    history, fold, log = begun()
+    history, fold, _log = begun()
     for rebases in (1, 2):
         history.zxid += 100
         history.broker(2)
@@ -451,12 +463,12 @@ def test_a_replaced_zookeeper_history_is_reported_with_the_path_that_proves_it()
                 "a value was read that it could not hold any more",
             )
         ]
-        assert log.resync is not None
-        assert log.resync.whole is False
-        assert log.rebases == rebases
+        assert fold.state.control.source.resync is not None
+        assert fold.state.control.source.resync.whole is False
+        assert fold.state.control.source.rebases == rebases
         history.resync()
         fold.follow(history)
-        assert log.rebasing is False
+        assert fold.state.control.source.rebasing is False
 
 
 def test_a_replaced_zookeeper_history_is_reported_at_the_end_of_the_rebase() -> None:
@@ -479,9 +491,13 @@ def test_a_stale_value_in_a_resync_is_not_a_replaced_history() -> None:
     history.start_resync()
     history.record(ChangeKind.SET, path="/brokers/ids/2", data="{}", czxid=1, mzxid=1, read_zxid=2)
     assert fold.follow(history) == []
-    assert (log.stale, log.rebases, log.rebasing) == (1, 0, False)
-    assert log.resync is not None
-    assert log.resync.whole is True
+    assert (
+        log.view.stale,
+        fold.state.control.source.rebases,
+        fold.state.control.source.rebasing,
+    ) == (1, 0, False)
+    assert fold.state.control.source.resync is not None
+    assert fold.state.control.source.resync.whole is True
 
 
 def test_only_a_connected_watchers_heartbeat_settles_an_election() -> None:
@@ -511,19 +527,25 @@ def denied_resync(history: History, *, rebase: bool = False) -> None:
 def test_znodes_denied_to_a_resync_keep_their_values_and_leave_the_digest(*, rebase: bool) -> None:
     """It keeps its last read value and is not in the watcher's counts and digests, in a new history as well."""
     history, fold, log = begun()
-    digest = log.digest
+    digest = fold.state.control.source.digest
     denied_resync(history, rebase=rebase)
     fold.follow(history)
     below = {path: held.mzxid for path, held in history.znodes.items() if path.startswith(TOPIC)}
-    assert log.unreadable_znodes == (dict.fromkeys(below, 0) if rebase else below)
-    assert (log.znodes, log.digest == digest) == (ZNODES, not rebase)
+    assert fold.state.control.source.unreadable_znodes == (
+        dict.fromkeys(below, 0) if rebase else below
+    )
+    assert (log.view.znodes, fold.state.control.source.digest == digest) == (ZNODES, not rebase)
     assert fold.counts().partitions == 2
     history.reconciled(denied=(TOPIC,), denied_more=0)
     assert fold.follow(history) == []
-    assert log.verified_at == last(history).observed_at
+    assert log.view.verified_at == last(history).observed_at
     history.resync()
     fold.follow(history)
-    assert (log.unreadable_znodes, log.digest, log.denied) == ({}, digest, ())
+    assert (
+        fold.state.control.source.unreadable_znodes,
+        fold.state.control.source.digest,
+        log.view.denied,
+    ) == ({}, digest, ())
 
 
 def test_a_topic_that_a_resync_was_denied_is_shown_again() -> None:
@@ -546,16 +568,16 @@ def test_a_read_acl_granted_again_counts_from_the_next_resync_on() -> None:
     denied_resync(history)
     history.heartbeat(denied=(TOPIC, "/admin/delete_topics"), denied_more=3)
     fold.follow(history)
-    assert (log.denied, log.denied_more) == ((TOPIC, "/admin/delete_topics"), 3)
+    assert (log.view.denied, log.view.denied_more) == ((TOPIC, "/admin/delete_topics"), 3)
     history.heartbeat()
     fold.follow(history)
-    assert (log.denied, log.denied_more) == ((TOPIC,), 0)
+    assert (log.view.denied, log.view.denied_more) == ((TOPIC,), 0)
     history.heartbeat(denied=("/config",), denied_more=0)
     fold.follow(history)
-    assert log.denied == (TOPIC, "/config")
+    assert log.view.denied == (TOPIC, "/config")
     history.resync()
     fold.follow(history)
-    assert not log.denied
+    assert not log.view.denied
 
 
 def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> None:

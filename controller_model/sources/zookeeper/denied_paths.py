@@ -1,0 +1,65 @@
+"""Paths that the watcher may not read, and what of a cluster cannot be seen because of them."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from controller_model.records.changes import ZnodeChange
+from controller_model.records.views import Capability
+from controller_model.state.log_state import LogState
+
+_PATHS: Mapping[Capability, tuple[str, ...]] = {
+    Capability.CONTROLLER: ("/controller", "/controller_epoch"),
+    Capability.TOPICS: ("/brokers",),
+    Capability.TOPIC_CONFIGS: ("/config/topics",),
+    Capability.BROKER_CONFIGS: ("/config/brokers",),
+    Capability.REQUESTS: (
+        "/admin",
+        "/isr_change_notification",
+        "/log_dir_event_notification",
+        "/config/changes",
+    ),
+    Capability.CLUSTER: ("/cluster", "/feature", "/migration"),
+}
+"""The subtrees that hold what belongs to each capability."""
+
+
+def is_below(path: str, denied: Iterable[str]) -> bool:
+    """Return whether a path is one of the denied ones, or below one.
+
+    >>> is_below("/brokers/topics/t", ["/brokers/topics/t2", "/brokers"])
+    True
+    """
+    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in denied)
+
+
+def hidden_by(denied: Collection[str]) -> tuple[Capability, ...]:
+    """Return what cannot be seen, wholly or in part, while these paths are denied.
+
+    >>> [each.value for each in hidden_by(["/brokers/topics/t", "/config"])]
+    ['topics', 'topic_configs', 'broker_configs']
+    """
+    return tuple(
+        capability
+        for capability, roots in _PATHS.items()
+        if any(
+            is_below(root, denied) or any(is_below(d, (root,)) for d in denied) for root in roots
+        )
+    )
+
+
+def note_denied(log: LogState, change: ZnodeChange, still: Collection[str] = ()) -> None:
+    """Store what a control record says that the watcher is denied, and what is `still` not proved."""
+    view = log.view
+    denied = tuple(sorted({*change.denied, *still})) if still else change.denied
+    more = change.denied_more or 0
+    if (denied, more) == (view.denied, view.denied_more):
+        return
+    view.denied, view.denied_more = denied, more
+    view.hidden = hidden_by(denied)
+    missed = [path for path in denied if not is_below(path, _PATHS[Capability.BROKER_CONFIGS])]
+    log.hidden_reason = None
+    if missed:
+        unnamed = len(missed) - 1 + more
+        others = f" and {unnamed} more" if unnamed else ""
+        log.hidden_reason = (
+            f"READ is denied on {missed[0]}{others}: what depends on it is not known"
+        )

@@ -1,0 +1,120 @@
+"""What the state of a cluster holds for ZooKeeper as its source, and nobody else reads."""
+
+import msgspec
+
+from controller_model.facts.origin import Origin
+from controller_model.kafka.ids import NO_CONTROLLER, NOWHERE, Position
+from controller_model.state.control_plane import ControlPlane
+
+
+class ResyncState(msgspec.Struct, array_like=True):
+    """The resync that is under way."""
+
+    id: int
+    rebase: bool
+    """ZooKeeper's history was replaced: in this resync a value wins whatever its mzxid is."""
+    znodes: int = 0
+    digest: int = 0
+    whole: bool = True
+    """No hole since its start; only such a resync may delete."""
+    began: Position = NOWHERE
+
+
+class ControllerZnodes(msgspec.Struct, array_like=True):
+    """The join of /controller with /controller_epoch: which election's epoch has been read."""
+
+    czxid: int | None = None
+    """Of /controller; None while nobody holds it."""
+    timestamp: str | None = None
+    """The time at which /controller was written, by its payload."""
+    epoch_zxid: int = 0
+    """mzxid of /controller_epoch."""
+    holder_epoch: int | None = None
+    """The broker epoch of the holder at its election: it distinguishes a bounce from a deletion."""
+    unresolved_holder: int = NO_CONTROLLER
+    """The former holder, while it is not known whether its registration ended with /controller."""
+    epoch_before: int | None = None
+    """The epoch that was known when the election was seen that waits for its own."""
+    missed_reported: int = 0
+
+    @property
+    def epoch_is_behind(self) -> bool:
+        """Whether /controller is newer than the epoch: its election's epoch has yet to be read."""
+        return self.czxid is not None and 0 < self.epoch_zxid < self.czxid
+
+
+class ElectionCount(msgspec.Struct, array_like=True):
+    """The count of elections by the controller epoch (`election_count`)."""
+
+    base_epoch: int | None = None
+    """The epoch at which counting started; `base_elections` is the number of elections at that epoch."""
+    base_elections: int = 0
+    base_missed: int = 0
+    seen: int = 0
+    """Creations of /controller seen since counting started."""
+    awaiting_epoch: int = 0
+    """Elections whose /controller has been read, but whose epoch has not."""
+    known_before: int | None = None
+    """The last time before the newest election at which the holder of /controller was known; None: never."""
+    elections: int = 0
+    missed: int = 0
+
+
+class FailoverState(msgspec.Struct, array_like=True):
+    """The work of a failover that is under way, or was last."""
+
+    partitions: int = 0
+    pending: int = 0
+    """Leader writes that are still pending."""
+    last_write_at: int | None = None
+
+
+class PendingWriteState(msgspec.Struct, array_like=True):
+    """The pending writes as of the last heartbeat."""
+
+    at: int | None = None
+    """The last heartbeat; after a longer gap than usual it is not known what happened in the gap."""
+    known_since: int | None = None
+    pending_since: int | None = None
+    last_write_at: int | None = None
+    holder: int | None = None
+    """czxid of the /controller to which these values apply; a new controller starts new ones."""
+    written: bool = False
+    """A state was written under the current epoch since the last heartbeat."""
+    leaderless_zxid: int = 0
+    """The largest mzxid of a state that was written without a leader."""
+    reassignments: int = 0
+    """Reassignments that the controller can complete."""
+    counts: dict[str, int] = {}
+    zombie_reported: bool = False
+    """It has been reported that this controller is a zombie."""
+
+
+class ZooKeeperState(msgspec.Struct, array_like=True):
+    """What orders and proves the znodes that are held, and what is inferred from them."""
+
+    stats: dict[str, Origin] = {}
+    """The stat of every znode that belongs to no topic, by path."""
+    digest: int = 0
+    resync: ResyncState | None = None
+    resync_ordinal: int = 0
+    deletes_read_zxid: int = 0
+    """The read_zxid of the newest delete: an older read cannot bring a znode back."""
+    rebases: int = 0
+    """How often ZooKeeper's history was replaced, as the watcher reported or zxids showed."""
+    rebasing: bool = False
+    """Values of a replaced history may still be held: until a resync has ended well, a value wins
+    whatever its mzxid is."""
+    unreadable_znodes: dict[str, int] = {}
+    """Held znodes that the last resync was denied, and their mzxids: their last read value is kept,
+    and the watcher's proofs do not include them."""
+    controller: ControllerZnodes = msgspec.field(default_factory=ControllerZnodes)
+    elections: ElectionCount = msgspec.field(default_factory=ElectionCount)
+    failover: FailoverState = msgspec.field(default_factory=FailoverState)
+    writes: PendingWriteState = msgspec.field(default_factory=PendingWriteState)
+
+
+def zookeeper_of(control: ControlPlane) -> ZooKeeperState:
+    """Return what the state of a cluster holds for ZooKeeper."""
+    source: ZooKeeperState = control.source
+    return source

@@ -1,0 +1,63 @@
+"""What is known to be missing from the figures: marked here by the fold and by sources, ended only by a proof.
+
+The rule: only a proof makes the figures complete. Anything else that goes wrong makes them incomplete, and
+requests another resync.
+"""
+
+from controller_model.records.events import Anomaly, AnyEvent, Incomplete, Verified
+from controller_model.records.views import ResyncWanted
+from controller_model.state.cluster import ClusterState
+from controller_model.state.log_state import LogState
+
+
+def mark_incomplete(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:
+    """Mark the figures as incomplete; with `ask`, request a resync unless one is requested already."""
+    log = state.control.log
+    if ask:
+        request_resync(log, reason.partition(":")[0])
+    log.reason = reason
+    if log.view.incomplete_since is not None:
+        return []
+    log.view.incomplete_since = at
+    return [Incomplete(at=at, position=log.position, reason=reason)]
+
+
+def mark_verified(state: ClusterState, *, at: int, entries: int) -> list[AnyEvent]:
+    """Mark the figures as equal to what the source holds; report that if they were in doubt before."""
+    log = state.control.log
+    view = log.view
+    was_in_doubt = (
+        view.verified_at is None
+        or view.incomplete_since is not None
+        or view.divergent_since is not None
+    )
+    view.verified_at = at
+    view.incomplete_since = None
+    view.divergent_since = None
+    log.reason = None
+    log.wanted = None
+    log.asked_times = 0
+    return [Verified(at=at, position=log.position, znodes=entries)] if was_in_doubt else []
+
+
+def request_resync(log: LogState, reason: str, *, again: bool = False) -> None:
+    """Request a resync, under a new number; back off while the same reason repeats.
+
+    An open request stays as it is, unless `again`: a resync or a reconciliation that failed shows that the
+    watcher has not received the request, or that its answer was lost.
+    """
+    if log.wanted is not None and not again:
+        return
+    log.asked_times = log.asked_times + 1 if reason == log.asked_reason else 1
+    log.asked_reason = reason
+    if log.asked_times & (log.asked_times - 1):
+        return  # requested the 1st, 2nd, 4th, 8th time in a row; the other times are only reported
+    log.asked += 1
+    log.wanted = ResyncWanted(number=log.asked, reason=reason)
+
+
+def count_anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
+    """Count something odd in the log or in what the source holds, and return the event that reports it."""
+    log = state.control.log
+    log.view.anomalies += 1
+    return Anomaly(at=at, position=log.position, path=path, reason=reason)

@@ -1,0 +1,96 @@
+"""What the fold asks of a source: to turn records into facts, and to infer what no record states.
+
+The rule: a source reads the state and owns `ControlPlane.source` and each `Origin` in it; it changes nothing
+else of the cluster but by facts.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from controller_model.facts.facts import Fact
+from controller_model.kafka.ids import Position
+from controller_model.records.events import AnyEvent
+from controller_model.records.pending_writes import PendingWrites
+
+if TYPE_CHECKING:
+    from controller_model.state.cluster import ClusterState
+    from controller_model.state.control_plane import ControlPlane
+
+Handle = Callable[["ClusterState", Fact], list[AnyEvent]]
+"""Applies a fact to a cluster, and returns what it reports (`handlers.apply_fact`)."""
+
+
+class Inferred(NamedTuple):
+    """What a source adds to the cluster's view when it is made."""
+
+    pending_writes: PendingWrites = PendingWrites()
+    unreadable: tuple[str, ...] = ()
+    """What belongs to no topic and cannot be read in its newest value, as operators name it: the first of
+    them, the controller's before all others."""
+    unreadable_count: int = 0
+    unreadable_controller: bool = False
+
+
+class LogRecord(Protocol):
+    """A source's record in the log, as far as the fold reads it."""
+
+    @property
+    def generation(self) -> int:
+        """Which history the record continues; rises."""
+
+    @property
+    def seq(self) -> int:
+        """The number of the record within its generation."""
+
+    @property
+    def watcher(self) -> str:
+        """Who wrote it."""
+
+    @property
+    def observed_at(self) -> int:
+        """When it was written, by the watcher's clock, in milliseconds since 1970."""
+
+    @property
+    def position(self) -> Position:
+        """Generation and seq."""
+
+
+class Source:
+    """One kind of source of clusters' facts; as it is, it infers nothing and holds nothing of its own."""
+
+    def name_of(self, record: Any) -> str:
+        """Return what a record is about, as operators name it."""
+        raise NotImplementedError
+
+    def begins_reading(self, record: Any) -> bool:
+        """Return whether everything is read again from this record on."""
+        raise NotImplementedError
+
+    def apply(
+        self, state: "ClusterState", record: Any, handle: Handle
+    ) -> tuple[list[AnyEvent], bool]:
+        """Apply a record; return its events, and whether the health of the cluster is sampled after it."""
+        raise NotImplementedError
+
+    def adopt(self, control: "ControlPlane") -> None:
+        """Make `control.source` this source's own state: a new one, or what was unpacked."""
+
+    def interrupt(self, control: "ControlPlane", *, new_generation: bool) -> None:
+        """Note that records are missing before the next one, or that another watcher continues."""
+
+    def finish_batch(self, _state: "ClusterState", _handle: Handle) -> list[AnyEvent]:
+        """Report what only the end of a batch shows."""
+        return []
+
+    def infer(self, _control: "ControlPlane") -> Inferred:
+        """Return what only the source can add to the cluster's view; bring `pending` and `log.view` up to date."""
+        return Inferred()
+
+    def broker_state(self, _control: "ControlPlane", _broker: int) -> str | None:
+        """Return the state that a broker is most likely in, by Kafka's name; None if that is not known."""
+        return None
+
+    def elections(self, control: "ControlPlane") -> tuple[int, int]:
+        """Return (elections, missed ones) as if the log ended here."""
+        view = control.controller.view
+        return view.elections, view.missed_elections
