@@ -22,6 +22,7 @@ from bench import (
     delay,
     fleet,
     machine,
+    patches,
     peers,
     rehearse,
     replay,
@@ -33,6 +34,7 @@ from bench import (
     storm,
     sweep,
     viewers,
+    wire,
 )
 from bench.compare import comparison
 from bench.merge import merged
@@ -58,6 +60,7 @@ SCENARIOS = {
     "commands": Scenario(commands.SUMMARY, commands.measure),
     "delay": Scenario(delay.SUMMARY, delay.measure),
     "fleet": Scenario(fleet.SUMMARY, fleet.measure),
+    "patches": Scenario(patches.SUMMARY, patches.measure, patches.add_options, is_published=False),
     "peers": Scenario(peers.SUMMARY, peers.measure, peers.add_options),
     "rehearse": Scenario(rehearse.SUMMARY, rehearse.measure),
     "replay": Scenario(replay.SUMMARY, replay.measure),
@@ -68,6 +71,7 @@ SCENARIOS = {
     "storm": Scenario(storm.SUMMARY, storm.measure, storm.add_options),
     "sweep": Scenario(sweep.SUMMARY, sweep.measure),
     "viewers": Scenario(viewers.SUMMARY, viewers.measure),
+    "wire": Scenario(wire.SUMMARY, wire.measure, is_published=False),
 }
 FAILURES = (KcmError, OSError, KafkaException, KazooException, KazooTimeoutError)
 """Errors of a server that did not do its part; a bug in the benchmark ends a run of all."""

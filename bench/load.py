@@ -145,15 +145,16 @@ def messages(changes: Iterator[ZnodeChange]) -> Iterator[bytes]:
 class LogWriter:
     """Writes to the log in place of the watchers."""
 
-    def __init__(self, bootstrap_servers: str, partitions: int) -> None:
+    def __init__(self, bootstrap_servers: str, partitions: int, topic: str = "kcm.changes") -> None:
         self._partitions = partitions
+        self._topic = topic
         self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
 
     def write(self, cluster: str, log: Iterable[bytes]) -> None:
         """Write a cluster's messages in order, and wait until Kafka has them."""
         for message in log:
             self._producer.produce(
-                "kcm.changes",
+                self._topic,
                 key=cluster,
                 value=message,
                 partition=partition_of(cluster, self._partitions),

@@ -46,7 +46,8 @@ def measure() -> dict[str, Any]:
 
 
 def _way(watched: Watched, broker: KraftBroker, way: Watches) -> dict[str, float | list[float]]:
-    times = [_resync(watched.zookeeper, broker, way, number) for number in range(RUNS)]
+    names = (f"{way.value}{number}" for number in range(RUNS))
+    times = [resync(watched.zookeeper, broker, way, name) for name in names]
     median = machine.percentile(times, 50)
     return {
         "median_s": round(median, 3),
@@ -55,14 +56,14 @@ def _way(watched: Watched, broker: KraftBroker, way: Watches) -> dict[str, float
     }
 
 
-def _resync(zookeeper: str, broker: KraftBroker, way: Watches, number: int) -> float:
-    """Run a watcher until its first resync is in the log; return how long that took."""
+def resync(zookeeper: str, broker: KraftBroker, way: Watches, prefix: str) -> float:
+    """Run a watcher until its first resync is in the log of this prefix; return how long that took, in seconds."""
     settings = load(
         WatchSettings,
         cluster="bench",
         zookeeper=zookeeper,
         bootstrap_servers=broker.bootstrap_servers,
-        topic_prefix=f"{way.value}{number}",
+        topic_prefix=prefix,
         watcher_metrics_port=0,
         zk_watches=way.value,
     )

@@ -37,7 +37,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
-from streaming.fixed_costs import look_for_cycles_rarely, skip_what_stays
+from streaming.fixed_costs import freeze_long_lived, relax_gc
 from streaming.schemas import OUTPUT, STATE_KEY, STATE_VALUE
 from streaming.state_codec import (
     ControlRow,
@@ -129,11 +129,9 @@ class FoldProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
-        look_for_cycles_rarely()
-        if (
-            TaskContext.get() is not None
-        ):  # else this is not a worker of Spark, and other code shares the process
-            skip_what_stays()
+        relax_gc()
+        if TaskContext.get() is not None:  # a worker of Spark: no other code shares the process
+            freeze_long_lived()
         self._rows = handle.getMapState("cluster", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(  # noqa: N802  # Spark's name

@@ -123,9 +123,9 @@ def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:
 def _transform_with_state(records: DataFrame, processor: StatefulProcessor) -> DataFrame:
     """Do what `records.groupBy("cluster").transformWithState(processor, OUTPUT, "update", "None")` does.
 
-    That method goes through `pandas_udf`, which requires pandas, though the rows never become its
-    frames. If pandas is installed, pyarrow imports it in the driver and in each worker: 50 MiB in
-    each of them.
+    That method requires pandas, though the rows never become its frames. Where pandas is installed,
+    pyarrow imports it, whoever builds the plan. Without pandas the fold's Python needs 195 MiB, with
+    it 260 (`python -m bench patches --only transform`, which needs pandas, beside `--only nothing`).
     """
     spark = records.sparkSession
     handler = TransformWithStateInPandasUdfUtils(processor, TIME_MODE).transformWithStateUDF

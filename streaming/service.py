@@ -52,10 +52,10 @@ POLL_S = 0.5
 WAITED_FOR = frozenset({FailureKind.KAFKA, FailureKind.HUNG, FailureKind.WORKER})
 """Failures that end by themselves and say nothing about the checkpoint: the fold retries without limit."""
 
-OF_THE_JVM = (Py4JError, PySparkException, OSError)
+JVM_ERRORS = (Py4JError, PySparkException, OSError)
 """What a call into Spark's JVM raises: pyspark has its own classes for some of Java's exceptions."""
 
-FORGETS_EACH = 5_000
+FORGET_INTERVAL_BATCHES = 5_000
 """The number of batches after which the JVM is made to forget the temporary files of earlier ones: it keeps 1 MB of them."""
 
 STRIKES_BEFORE_NEW_LINEAGE = 2
@@ -109,7 +109,6 @@ class _Fold:
         self._batch_clock = BatchClock()
         self._strikes = 0
         self._pause = Backoff(first_s=0.5)
-        self._batch = -1
         self._has_folded = False
         self._away_since: float | None = None
 
@@ -166,7 +165,7 @@ class _Fold:
                 # The probe may be in a request to a dead broker: a stop does not wait for that.
                 probe.thread.close(0)
                 self._metrics.measure_lag(None)
-        except OF_THE_JVM as error:
+        except JVM_ERRORS as error:
             return self._describe(error)
         finally:
             self._metrics.up.set(0)
@@ -185,7 +184,7 @@ class _Fold:
 
     def _text_of(self, error: Exception) -> str | None:
         """Return the text of an error, which the JVM provides; None when the JVM does not answer."""
-        with suppress(*OF_THE_JVM), self._watchdog.allow(ANSWER_S):
+        with suppress(*JVM_ERRORS), self._watchdog.allow(ANSWER_S):
             if self._session is not None and self._session.alive:
                 return str(error)
         return None
@@ -252,7 +251,7 @@ class _Fold:
             self._has_folded = True
             self._pause.reset()
             self._batch_clock.moved(report.end_offset)
-            if report.batch % FORGETS_EACH == 0 and self._session is not None:
+            if report.batch % FORGET_INTERVAL_BATCHES == 0 and self._session is not None:
                 self._session.forget_temporary_files()
             if report.messages:
                 self._metrics.observe(report)
@@ -312,7 +311,7 @@ class _Fold:
             if query is not None and self._session is not None and self._session.alive:
                 with self._watchdog.allow(ANSWER_S):
                     query.stop()
-        except OF_THE_JVM as error:
+        except JVM_ERRORS as error:
             self._log.debug("the query did not stop in order", reason=self._text_of(error))
 
     def _kill_jvm(self) -> None:

@@ -7,7 +7,11 @@ run on two threads, which loses the order, so none is used. kazoo's session stat
 inbox on that same thread.
 
 kazoo would send and receive the same, in the same order, but with a select and a system call for
-each request. Only single reads are written together; any other request takes kazoo's own way.
+each request. Only single reads are written together; any other request takes kazoo's own way. In a
+resync by one-shot watches, sending together saves 44 % of the watcher's processor time, receiving
+together 48 %, both 59 % and 46 % of the time (`python -m bench wire`); by recursive watches, whose
+requests are few and large, neither saves anything. kazoo is pinned:
+tests/unit/zk_source/wire/test_kazoo_release fails when another release is installed.
 Bounded: `MAX_TOGETHER` requests, `RECEIVE_BYTES` at a time.
 """
 

@@ -15,7 +15,7 @@ from controller_model.records.changes import decode_message
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
-from streaming.fixed_costs import MAX_OBJECTS, look_for_cycles_rarely, skip_what_stays
+from streaming.fixed_costs import MAX_OBJECTS, freeze_long_lived, relax_gc
 
 PYTHONS_OWN = (700, 10, 10)
 
@@ -31,7 +31,7 @@ def _thresholds() -> Iterator[None]:
 
 def test_the_garbage_collector_thresholds_are_raised() -> None:
     """Above Python's defaults, but finite: another library may create cycles."""
-    look_for_cycles_rarely()
+    relax_gc()
     assert gc.isenabled()
     assert all(now > own for now, own in zip(gc.get_threshold(), PYTHONS_OWN, strict=True))
 
@@ -68,7 +68,7 @@ class _Cycle:
 def test_the_collector_skips_what_was_alive_before() -> None:
     """Few objects remain for a run to search, and a cycle that arises later is still found."""
     held = [[number] for number in range(MAX_OBJECTS + 1)]
-    skip_what_stays()
+    freeze_long_lived()
     assert gc.get_freeze_count() > len(held)
     assert len(gc.get_objects()) < MAX_OBJECTS
     later = weakref.ref(_Cycle())
@@ -82,7 +82,7 @@ def test_the_collector_frees_what_is_dead_before_it_skips_the_rest() -> None:
     try:
         dead = weakref.ref(_Cycle())
         held = [[number] for number in range(MAX_OBJECTS + 1)]
-        skip_what_stays()
+        freeze_long_lived()
     finally:
         gc.enable()
     assert dead() is None
@@ -91,9 +91,9 @@ def test_the_collector_frees_what_is_dead_before_it_skips_the_rest() -> None:
 
 def test_a_few_new_objects_are_not_worth_a_run() -> None:
     """The next batches find the rest skipped already."""
-    skip_what_stays()
+    freeze_long_lived()
     before = gc.get_freeze_count()
     held = [[number] for number in range(100)]
-    skip_what_stays()
+    freeze_long_lived()
     assert gc.get_freeze_count() == before
     assert held
