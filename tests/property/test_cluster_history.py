@@ -587,4 +587,4 @@ def check_recommendations(fold: Fold) -> None:
 
 
 TestClusterHistory = ClusterHistory.TestCase
-TestClusterHistory.settings = hypothesis.settings(max_examples=120, stateful_step_count=30)
+TestClusterHistory.settings = hypothesis.settings(max_examples=100, stateful_step_count=30)

@@ -193,7 +193,7 @@ def _wide_topics() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(STEPS, st.randoms(use_true_random=False))
 def test_an_exporter_reports_lost_views_exactly_when_it_lacks_some(
     steps: list[str], draws: random.Random

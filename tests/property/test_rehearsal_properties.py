@@ -86,7 +86,7 @@ def _agree(facts: ClusterFacts, partitions: list[PartitionFacts], broker: int, h
 
 
 @given(clusters_at_rest(), st.data(), st.sampled_from(["stop-broker", "kill-broker"]))
-@settings(max_examples=150)
+@settings(max_examples=70)
 def test_a_rehearsal_agrees_with_the_what_if(
     cluster: tuple[ClusterFacts, list[PartitionFacts]], data: st.DataObject, how: str
 ) -> None:

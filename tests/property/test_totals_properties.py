@@ -73,46 +73,37 @@ PUTS = st.one_of(
 )
 
 
-@given(st.lists(PUTS, max_size=12))
-def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
-    """After each call, not only at the end of a batch, totals and derived figures are right."""
-    control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
-    for put in puts:
-        put(state)
-        assert control.totals == count_from_scratch(state)
-        topics = [state.topic(name) for name in state.topics.names()]
-        assert control.topics == sum(topic.stat is not None for topic in topics)
-        moving = {t.name: t.reassigning_since for t in topics if t.reassigning_since is not None}
-        assert control.reassigning == moving
-
-
-@given(st.lists(PUTS, max_size=12), st.sets(st.integers(0, 11)))
-def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: set[int]) -> None:
-    """Puts count without a read of the totals in between, and in a packed state as well."""
-    control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
-    for number, put in enumerate(puts):
-        put(state)
-        if number in packed_after:
-            state.control = repacked(state.control)
-            assert state.control.counted == count_from_scratch(state)
-    assert state.control.totals == count_from_scratch(state)
-
-
-@given(st.lists(PUTS, max_size=12), st.integers(0, 3))
-def test_totals_are_right_for_any_number_of_pending_moves(puts: list[Put], most: int) -> None:
-    """The number of pending moves is limited, and the limit does not change the totals."""
-    control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, MemoryTopicStore())
+@given(st.lists(PUTS, max_size=12), st.sets(st.integers(0, 11)), st.integers(0, 3), st.booleans())
+def test_any_order_of_calls_keeps_the_totals(
+    puts: list[Put], packed_after: set[int], most: int, looks: bool
+) -> None:
+    """After each call, read or not, packed or not, with any limit of pending moves."""
+    state = ClusterState(
+        ControlPlane("prod", assumed=Assumed(), counters_since=0), MemoryTopicStore()
+    )
     bound, cluster_module._MAX_MOVES = cluster_module._MAX_MOVES, most
     try:
-        for put in puts:
+        for number, put in enumerate(puts):
             put(state)
-            assert len(control.moves) <= most
+            assert len(state.control.moves) <= most
+            if number in packed_after:
+                state.control = repacked(state.control)
+                assert state.control.counted == count_from_scratch(state)
+            if looks:
+                check_totals(state)
     finally:
         cluster_module._MAX_MOVES = bound
+    check_totals(state)
+
+
+def check_totals(state: ClusterState) -> None:
+    """The totals and the derived figures are those of the held topics."""
+    control = state.control
     assert control.totals == count_from_scratch(state)
+    topics = [state.topic(name) for name in state.topics.names()]
+    assert control.topics == sum(topic.stat is not None for topic in topics)
+    moving = {t.name: t.reassigning_since for t in topics if t.reassigning_since is not None}
+    assert control.reassigning == moving
 
 
 @given(st.sampled_from(range(40)), st.integers(1, 4))
