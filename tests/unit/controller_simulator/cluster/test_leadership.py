@@ -154,3 +154,13 @@ def test_a_partition_without_replicas_aborts_a_rebalance() -> None:
     cluster.settle()
     assert len(cluster.commits) == before
     assert cluster.controller is run
+
+
+def test_replicas_that_cannot_lead_are_not_rebalanced() -> None:
+    """A preferred replica that is dead, or whose topic is being deleted, is not elected."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2),)), KillBroker(1), auto_leader_rebalance=True)
+    assert state(cluster) == (2, [2], 1, 1)
+    cluster.perform(DeleteTopic("t"))
+    before = len(cluster.commits)
+    cluster.settle()
+    assert len(cluster.commits) == before

@@ -27,3 +27,11 @@ def test_an_unseen_restart_is_a_bounce() -> None:
     cluster.forget(run)
     cluster.perform(StartBroker(2))
     assert state(cluster) == (1, [1, 2], 1, 2)
+
+
+def test_without_controlled_shutdown_a_stop_is_a_death() -> None:
+    """The leaders move when the broker has ended, not before."""
+    cluster = cluster_of(CreateTopic("t", ((2, 1),)), controlled_shutdown=False)
+    writes = written_by(cluster, StopBroker(2))
+    assert paths(writes)[0] == "Removed /brokers/ids/2"
+    assert state(cluster) == (1, [1], 1, 1)
