@@ -31,7 +31,7 @@ def random_cluster(draws: random.Random, *, auto_leader_rebalance: bool | None =
             watched.simulator.settings, auto_leader_rebalance=auto_leader_rebalance
         )
     for _ in range(draws.randint(0, 15)):
-        step: ScriptedOperation = operation(draws)
+        step: ScriptedOperation = operation(draws, watched)
         if not isinstance(step, FailLogDir | StallBroker):
             watched.simulator.perform(step)
     watched.report()

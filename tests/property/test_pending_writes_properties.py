@@ -26,7 +26,7 @@ def test_no_slow_run_reports_a_zombie_controller(draws: random.Random) -> None:
     watched = cluster(draws)
     done: list[ScriptedOperation] = []
     for _ in range(draws.randint(1, 15)):
-        done.append(operation(draws))
+        done.append(operation(draws, watched))
         watched.simulator.perform(done[-1])
         watched.report(beats=1)
         assert watched.beat(1) == [], done
@@ -39,7 +39,7 @@ def test_no_sure_partition_write_is_due_at_a_quiet_point(draws: random.Random) -
     watched = cluster(draws)
     done: list[ScriptedOperation] = []
     for _ in range(draws.randint(1, 20)):
-        done.append(operation(draws))
+        done.append(operation(draws, watched))
         watched.simulator.perform(done[-1])
         watched.report()
         watched.beat(1)

@@ -138,3 +138,18 @@ def test_startup_takes_dead_replicas_out_of_the_isr() -> None:
         "UpdateMetadata to 5: ['t-0']",
     ]
     assert done.failed == []
+
+
+def test_a_state_that_is_gone_fails_the_step() -> None:
+    """Memory holds a leader, ZooKeeper no state: the replica stays online."""
+    controller = play(6, state=ReplicaState.ONLINE)
+    controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
+        LeaderAndIsr(5, (5,)), 50
+    )
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    (failure,) = controller.take().failed
+    assert (failure.error, failure.target) == (
+        "StateChangeFailedException",
+        ReplicaState.OFFLINE,
+    )
+    assert state_of(controller) is ReplicaState.ONLINE
