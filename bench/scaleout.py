@@ -30,7 +30,7 @@ from controller_model.records.changes import decode_message, encode_change, join
 from controller_model.records.views import BrokerView, ClusterView, TopicView, decode_view
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
-from kcm.local.pipeline_processes import Pipeline
+from kcm.run.pipeline_processes import Pipeline
 from pipeline.clock import clock_ms
 from pipeline.runtime import UnreachableError
 

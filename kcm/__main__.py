@@ -20,7 +20,7 @@ from pipeline.runtime import run_program
 
 DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
-    "up": "kcm.local.up",
+    "up": "kcm.run.up",
     "status": "kcm.queries.status",
     "events": "kcm.queries.events",
     "recommend": "kcm.queries.recommend",
@@ -28,13 +28,13 @@ VERBS = {
     "rehearse": "kcm.rehearse.rehearse",
     "elect": "kcm.elect.elect",
     "doctor": "kcm.doctor.doctor",
-    "watch": "kcm.parts.run",
-    "stream": "kcm.parts.run",
-    "export": "kcm.parts.run",
-    "config": "kcm.parts.config",
+    "watch": "kcm.run.parts",
+    "stream": "kcm.run.parts",
+    "export": "kcm.run.parts",
+    "config": "kcm.run.config",
     "replay": "kcm.history.replay",
     "bundle": "kcm.history.bundle",
-    "forget": "kcm.forget.forget",
+    "forget": "kcm.history.forget",
     "backtest": "kcm.backtest.backtest",
     "demo": "kcm.demo.verb",
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from kcm.processes.prometheus import program_of_prometheus
+from kcm.servers.prometheus import program_of_prometheus
 from pipeline.runtime import EnvironmentProblemError
 
 BLOCK_MS = 7_200_000

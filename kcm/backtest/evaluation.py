@@ -16,7 +16,7 @@ from typing import NamedTuple
 from exporter.core.render import escape
 from kcm.backtest.alert_states import Firing, firings
 from kcm.backtest.blocks import BlockWriter
-from kcm.backtest.prometheus import HistoryServer, QueryError, Series
+from kcm.backtest.history_server import HistoryServer, QueryError, Series
 from kcm.backtest.rules import Rule, RuleFile, expanded, metric_names
 from pipeline.durations import duration_ms
 

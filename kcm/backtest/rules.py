@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kcm.processes.prometheus import program_of_prometheus
+from kcm.servers.prometheus import program_of_prometheus
 from pipeline.durations import DURATION, duration_ms
 from pipeline.runtime import UsageError
 from pipeline.yaml_file import read_yaml

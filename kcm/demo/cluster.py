@@ -14,11 +14,11 @@ from confluent_kafka.admin import NewTopic
 from kcm.demo.load import Load
 from kcm.demo.truth_reader import KafkaTruth, ZooKeeperTruth
 from kcm.elect.admin import NOT_NEEDED, error_name
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.controller_handle import ControllerHandle
-from kcm.stack.kafka import ZooKeeperModeBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.controller_handle import ControllerHandle
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import ZooKeeperModeBroker
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 
 BROKER_IDS = (0, 1, 2)  # with 0: careless code takes this id for "none"
 SESSION_TIMEOUT_MS = 4000  # a kill shows 2.7-4 s later; shorter ones expire by themselves when busy

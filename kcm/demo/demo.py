@@ -24,8 +24,8 @@ from kcm.demo.screen import PlainScreen, live_screen
 from kcm.demo.story_state import StoryState
 from kcm.demo.storyteller import FAST, UNHURRIED, Storyteller
 from kcm.demo.table import ending, outcome_table
-from kcm.jars.jars import ensure_jars
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.jars import ensure_jars
+from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import KcmError
 
 EXIT_FAILED = 1

@@ -8,7 +8,7 @@ import threading
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kcm.stack.kafka import QUIET_LIBRDKAFKA
+from kcm.servers.kafka import QUIET_LIBRDKAFKA
 
 ROUND_S = 0.1  # each partition gets a record in each round: several within the allowed lag
 VALUE = b"x" * 100

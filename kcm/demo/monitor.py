@@ -12,7 +12,7 @@ from typing import Any
 
 from kcm.demo.observations import Observations
 from kcm.demo.truth import Counts, TrueFigures
-from kcm.local.exporter_client import (
+from kcm.run.exporter_client import (
     ANSWER_DEADLINE_S,
     CONTROLLER,
     EPOCH,

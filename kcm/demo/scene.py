@@ -12,11 +12,11 @@ from kcm.demo.cluster import WatchedCluster
 from kcm.demo.comparison import Comparison
 from kcm.demo.monitor import Monitor
 from kcm.demo.story_state import Component, StoryState
-from kcm.jars.jars import Jars
-from kcm.local.pipeline_processes import READY_DEADLINE_S, Pipeline
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.prometheus import Prometheus
+from kcm.run.pipeline_processes import READY_DEADLINE_S, Pipeline
+from kcm.servers.jars import Jars
+from kcm.servers.process import Process
+from kcm.servers.prometheus import Prometheus
+from kcm.servers.supervisor import Supervisor
 
 CLUSTER_NAME = "demo"
 POLL_S = 0.1  # how often starting processes are asked whether they are ready

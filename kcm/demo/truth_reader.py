@@ -23,7 +23,7 @@ from kcm.demo.truth import (
     figures_of_znodes,
     state_path,
 )
-from kcm.stack.kafka import QUIET_LIBRDKAFKA
+from kcm.servers.kafka import QUIET_LIBRDKAFKA
 
 CONNECT_DEADLINE_S = 20.0  # the server is already up when this client starts
 READ_PAUSE_S = 0.005  # between two readings, so that many events do not occupy a processor

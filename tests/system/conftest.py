@@ -10,9 +10,9 @@ import pytest
 from kcm.demo.comparison import Comparison, StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.demo.storyteller import FAST, Storyteller
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
 from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
 from tests.support.worlds import WORLD_ENDS
 from tests.system.noted_story import NotedStory
 

@@ -28,11 +28,11 @@ from kcm.demo.load import Load
 from kcm.demo.scene import Scene
 from kcm.demo.truth import TrueFigures
 from kcm.demo.truth_reader import ZooKeeperTruth
-from kcm.jars.jars import Jars
-from kcm.processes.guard import process_table
-from kcm.stack.kafka import ZooKeeperModeBroker
-from kcm.stack.prometheus import Prometheus
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.guard import process_table
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import ZooKeeperModeBroker
+from kcm.servers.prometheus import Prometheus
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ENV_PREFIX
 from tests.support.prometheus_answers import ask, firing
 from tests.support.waiting import wait_until

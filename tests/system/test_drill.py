@@ -19,7 +19,7 @@ from dashboards.alerts.rules import ALERTS
 from dashboards.signals.signal import DrillStep, Signal
 from kcm.demo.comparison import StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.jars.jars import Jars
+from kcm.servers.jars import Jars
 from tests.support.prometheus_answers import SeenStory, chosen
 from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until

@@ -17,7 +17,7 @@ import pytest
 from dashboards.alerts.rules import rules
 from dashboards.signals.signal import DemoStep
 from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.stack.prometheus import Prometheus
+from kcm.servers.prometheus import Prometheus
 from tests.support.prometheus_answers import LOOK_S, SeenStory, ask, chosen, firing
 from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until

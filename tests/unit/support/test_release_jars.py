@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.jars.jars import JarSet
+from kcm.servers.jars import JarSet
 from pipeline.runtime import EnvironmentProblemError
 from tests.support import release_jars
 from tests.support.releases import ZOOKEEPER_3_9

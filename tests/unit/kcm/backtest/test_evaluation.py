@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kcm.backtest.evaluation import Evaluated, Evaluation
-from kcm.backtest.prometheus import HistoryServer, QueryError, Series
+from kcm.backtest.history_server import HistoryServer, QueryError, Series
 from kcm.backtest.rules import Group, Rule, RuleFile
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.supervisor import Supervisor
 
 EVERY_MS = 15_000
 SCRAPES = range(15_000, 90_001, EVERY_MS)

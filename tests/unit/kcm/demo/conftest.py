@@ -9,8 +9,8 @@ import pytest
 
 from kcm.demo.scene import Scene
 from kcm.demo.story_state import StoryState
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
 
 
 @pytest.fixture

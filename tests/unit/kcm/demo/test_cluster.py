@@ -19,8 +19,8 @@ from kcm.demo.cluster import (
     SESSION_TIMEOUT_MS,
     WatchedCluster,
 )
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
 
 
 def done(value: Any) -> Future[Any]:

@@ -11,10 +11,10 @@ from kcm.demo import scene
 from kcm.demo.comparison import LIVE
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.demo.story_state import StoryState
-from kcm.local.exporter_client import STATUS
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.prometheus import Prometheus
+from kcm.run.exporter_client import STATUS
+from kcm.servers.process import Process
+from kcm.servers.prometheus import Prometheus
+from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError, UnreachableError
 from tests.support.waiting import wait_until
 from tests.unit.kcm.demo.figures import HEALTHY

@@ -11,8 +11,8 @@ import pytest
 
 from exporter.serve.server import HttpServer
 from kcm.doctor.exporter import ask_ready
-from kcm.local.exporter_client import ClusterSeen, read_cluster
 from kcm.queries.api_client import ExporterApi
+from kcm.run.exporter_client import ClusterSeen, read_cluster
 from pipeline.runtime import UnreachableError, UsageError
 from pipeline.web import WebOptions
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
