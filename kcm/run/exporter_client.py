@@ -1,16 +1,16 @@
 """Read what the exporter shows of one cluster now, for `kcm up`, `kcm demo` and callers that wait for it.
 
-The rule: it reads the same /metrics that Prometheus does, so that "ready" means ready for a scrape.
+It reads the same /metrics that Prometheus does, so that "ready" means ready for a scrape.
 """
 
-import http.client
 import re
-import urllib.request
 from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from kcm.queries.http_config import http_handlers
+import httpx
+
+from kcm.queries.http_config import http_client
 
 ANSWER_DEADLINE_S = 2.0
 """The exporter answers from memory in milliseconds; a longer time means a problem."""
@@ -42,15 +42,16 @@ class ClusterSeen(NamedTuple):
 
 def read_cluster(url: str, cluster: str, http_config: Path | None = None) -> ClusterSeen | str:
     """Return what the exporter at `url` shows of a cluster, or why it shows nothing."""
-    # It is on this machine, so no proxy may be used.
-    directly = urllib.request.ProxyHandler({})
-    opener = urllib.request.build_opener(directly, *http_handlers(http_config, url))
     try:
-        with opener.open(f"{url}/metrics", timeout=ANSWER_DEADLINE_S) as answer:
-            body = answer.read().decode()
-    except (OSError, http.client.HTTPException) as error:
-        return f"the exporter at {url} does not answer: {getattr(error, 'reason', error)}"
-    return parse_cluster(body, cluster)
+        # It is on this machine, so no proxy may be used.
+        with http_client(url, http_config, timeout_s=ANSWER_DEADLINE_S) as client:
+            answer = client.get(f"{url}/metrics")
+        why = "" if answer.is_success else f"{answer.status_code} {answer.reason_phrase}"
+    except httpx.HTTPError as error:
+        why = str(error)
+    if why:
+        return f"the exporter at {url} does not answer: {why}"
+    return parse_cluster(answer.text, cluster)
 
 
 def parse_cluster(body: str, cluster: str) -> ClusterSeen | str:
