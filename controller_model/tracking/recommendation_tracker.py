@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from controller_model.insight.rebalance import ELECTION_FILE, election_command
+from controller_model.insight.commands import ELECTION_FILE, kafka_election
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from controller_model.records.events import (
     AnyEvent,
@@ -251,7 +251,7 @@ def _command(control: ControlPlane, brokers: Sequence[int], count: int) -> str:
         where = shlex.quote(server or "HOST:PORT")
         return f"kcm elect --bootstrap-servers {where} --cluster {cluster}{only}"
     asking = f"kcm recommend --cluster {cluster}{only} --json > {ELECTION_FILE}"
-    return f"{asking} && {election_command(server)}"
+    return f"{asking} && {kafka_election(server)}"
 
 
 def _grade(state: ClusterState, standing: Recommended, now: int) -> RecommendationGraded:

@@ -6,7 +6,6 @@ are not live.
 """
 
 import json
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from controller_model.insight.commands import recommended_elections
 from controller_model.insight.rebalance import PARTITIONS_PER_CHUNK
 from controller_model.insight.wording import counted
 from kcm.cli.event_text import event_text
@@ -167,19 +167,14 @@ def recommendation_text(
     parts.append(Text(_next(answer["next_rebalance"])))
     parts += map(Text, _triggered(answer["triggered"]))
     if count and answer["completeness"]["status"] == "live":
-        parts.append(Text(printable(f"run         {command(answer, chunk, given)}")))
+        run = recommended_elections(
+            answer["bootstrap_server"],
+            chunk_count=answer["chunk_count"],
+            chunk=chunk,
+            options=given,
+        )
+        parts.append(Text(printable(f"run         {run}")))
     return Group(*parts)
-
-
-def command(answer: dict[str, Any], chunk: int | None, given: list[str]) -> str:
-    """Return the command that runs it: `kcm elect`, which elects chunk by chunk, or Kafka's tool for one."""
-    if chunk is None and answer["chunk_count"] > 1:
-        tool = shlex.split(answer["command"])
-        servers = tool[tool.index("--bootstrap-server") + 1]
-        return shlex.join(["kcm", "elect", "--bootstrap-servers", servers, *given])
-    only = [] if chunk is None else ["--chunk", str(chunk)]
-    asked = shlex.join(["kcm", "recommend", *given, *only, "--json"])
-    return f"{asked} > election.json && {answer['command']}"
 
 
 def _given(*, exporter: str, cluster: str | None, broker: int | None) -> list[str]:
