@@ -11,8 +11,8 @@ import threading
 import time
 from typing import Any, NamedTuple
 
+from kcm.demo.figures import TrueFigures
 from kcm.demo.monitor import NAMES, figures_of_scrape
-from kcm.demo.truth import TrueFigures
 from kcm.run.exporter_client import parse_scrape
 
 EVERY_S = 0.25

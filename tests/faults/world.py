@@ -16,10 +16,8 @@ from typing import Self
 
 from confluent_kafka.admin import NewTopic
 
-from kcm.demo.cluster import BROKER_PROPERTIES
-from kcm.demo.load import Load
-from kcm.demo.truth import figures_of_znodes
-from kcm.demo.truth_reader import KafkaTruth
+from kcm.demo.cluster import BROKER_PROPERTIES, Load
+from kcm.demo.truth import KafkaTruth, figures_of_znodes
 from kcm.run.pipeline_processes import PARTS, Pipeline
 from kcm.run.process_restarter import ProcessRestarter
 from kcm.servers.guard import process_table

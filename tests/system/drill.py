@@ -23,11 +23,10 @@ from confluent_kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from kcm.demo.cluster import BROKER_PROPERTIES, ELECTION_DEADLINE_S
-from kcm.demo.load import Load
-from kcm.demo.scene import Scene
-from kcm.demo.truth import TrueFigures
-from kcm.demo.truth_reader import ZooKeeperTruth
+from kcm.demo.cluster import BROKER_PROPERTIES, ELECTION_DEADLINE_S, Load
+from kcm.demo.figures import TrueFigures
+from kcm.demo.run import DemoRun
+from kcm.demo.truth import ZooKeeperTruth
 from kcm.servers.guard import process_table
 from kcm.servers.jars import Jars
 from kcm.servers.kafka import ZooKeeperModeBroker
@@ -68,7 +67,7 @@ OPTIONS = {
 class Drill:
     """The story's servers, taken over when the story has ended, and the means to maltreat them."""
 
-    def __init__(self, scene: Scene, jars: Jars) -> None:
+    def __init__(self, scene: DemoRun, jars: Jars) -> None:
         """Describe what the drill needs beside the scene; nothing is changed yet."""
         self._deposed_at_work: Counter[int] = Counter()
         """How often each broker was, of which it was restarted: see `CANNOT_LEAD_ON`."""

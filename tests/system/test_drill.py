@@ -17,8 +17,7 @@ from _pytest.mark import ParameterSet
 
 from dashboards.alerts.rules import ALERTS
 from dashboards.signals.signal import DrillStep, Signal
-from kcm.demo.comparison import StepOutcome
-from kcm.demo.scene import CLUSTER_NAME, Scene
+from kcm.demo.run import CLUSTER_NAME, DemoRun, StepOutcome
 from kcm.servers.jars import Jars
 from tests.support.prometheus_answers import SeenStory, chosen
 from tests.support.signals import SIGNALS
@@ -87,7 +86,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def drill(scene: Scene, outcomes: list[StepOutcome], jars: Jars) -> Iterator[Drill]:
+def drill(scene: DemoRun, outcomes: list[StepOutcome], jars: Jars) -> Iterator[Drill]:
     """The story's world in the drill's hands: nothing but the drill comes after it."""
     assert outcomes
     drill = Drill(scene, jars)

@@ -42,7 +42,7 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_partitions,
     encode_reassign_partitions,
 )
-from kcm.demo.truth_reader import quiet_logger
+from kcm.demo.truth import quiet_logger
 from kcm.servers.controller_handle import ControllerHandle
 from kcm.servers.jars import Jars
 from kcm.servers.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker

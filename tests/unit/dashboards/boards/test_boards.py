@@ -23,7 +23,7 @@ from dashboards.signals.signal import (
     DrillStep,
     Signal,
 )
-from kcm.demo.steps import STORY
+from kcm.demo.steps import STEPS
 from tests.support.signals import SIGNALS
 
 _GRID_COLUMNS = 24
@@ -115,7 +115,7 @@ def test_the_controller_board_links_to_every_other_board_and_to_the_runbooks() -
 
 def test_demo_steps_match_the_steps_of_the_story() -> None:
     """A step that a panel refers to exists."""
-    assert [str(step) for step in DemoStep] == [step.title for step in STORY]
+    assert [str(step) for step in DemoStep] == [step.title for step in STEPS]
 
 
 def test_a_panel_description_names_the_step_that_changes_its_value(

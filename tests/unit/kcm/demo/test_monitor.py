@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kcm.demo.figures import TrueFigures
 from kcm.demo.monitor import NAMES, figures_of_scrape
-from kcm.demo.truth import TrueFigures
 from kcm.run.exporter_client import parse_scrape
 
 SCRAPE = """\
