@@ -1,6 +1,6 @@
 """The command line: `kcm VERB`, one module per verb.
 
-The rule: this module only routes, and loads no verb that was not named. A verb returns its exit code or raises; how an error is printed is
+This module only routes, and loads no verb that was not named. A verb returns its exit code or raises; how an error is printed is
 the same for all of them (see `exits`).
 """
 

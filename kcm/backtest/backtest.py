@@ -1,6 +1,6 @@
 """`kcm backtest`: which alerts a file of rules would have fired on a recorded history.
 
-The rule: the exporter's code scrapes the history (`sampling`), and a Prometheus on this machine
+The exporter's code scrapes the history (`sampling`), and a Prometheus on this machine
 evaluates the rules (`evaluation`). The server and its data are removed when the command ends.
 """
 

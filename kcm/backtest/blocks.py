@@ -1,6 +1,6 @@
 """Write samples as blocks of Prometheus's database, with promtool.
 
-The rule: the text is cut at multiples of two hours, the range of a block. promtool reads its whole
+The text is cut at multiples of two hours, the range of a block. promtool reads its whole
 input once for each block that it makes, so one text of a week would be read 84 times. Lines are in
 the order of their times and not grouped by metric family: promtool takes each line by itself.
 """

@@ -99,12 +99,12 @@ class Evaluation:
                 self._trouble += [_cycle(placed, pending) for placed in left]
                 break
             left = [placed for placed in left if placed not in ready]
-            new = [self._record(placed) for placed in ready if placed.rule.record]
+            new = [self._recorded_lines(placed) for placed in ready if placed.rule.record]
             for placed in ready:
                 if placed.rule.alert:
-                    self._judge(placed, recorded)
+                    self._evaluate_alert(placed, recorded)
             if left and any(new):
-                self._keep(folder, new)
+                self._serve_recorded(folder, new)
         order = {id(placed.rule): index for index, placed in enumerate(self._placed)}
         self._fired.sort(key=lambda each: (each.firing.fired_at, order[id(each.rule)]))
         return Evaluated(self._fired, self._trouble)
@@ -116,7 +116,7 @@ class Evaluation:
             self._trouble.append(Trouble(placed.rule, f"Prometheus says: {error}"))
             return {}
 
-    def _judge(self, placed: _Placed, recorded: set[str]) -> None:
+    def _evaluate_alert(self, placed: _Placed, recorded: set[str]) -> None:
         rule = placed.rule
         unknown = sorted(n for n in placed.needs - recorded if n not in self._known)
         if unknown:
@@ -130,7 +130,7 @@ class Evaluation:
             ):
                 self._fired.append(FiredAlert(rule, dict(labels), firing))
 
-    def _record(self, placed: _Placed) -> dict[int, list[str]]:
+    def _recorded_lines(self, placed: _Placed) -> dict[int, list[str]]:
         """Return what a rule records, as lines by their times."""
         rule = placed.rule
         found: dict[int, list[str]] = {}
@@ -150,7 +150,7 @@ class Evaluation:
         first = at - at % scrapes.step + scrapes.step
         return range(first, min(at + step_ms, scrapes.stop), scrapes.step)
 
-    def _keep(self, folder: Path, recorded: Sequence[Mapping[int, list[str]]]) -> None:
+    def _serve_recorded(self, folder: Path, recorded: Sequence[Mapping[int, list[str]]]) -> None:
         """Make blocks of the recorded series, and serve them."""
         times = sorted({at for lines in recorded for at in lines})
         with BlockWriter(folder, self._server.blocks) as blocks:

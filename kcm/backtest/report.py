@@ -1,6 +1,6 @@
 """The result of a back-test: which alert fired when, and the incidents for which no alert fired.
 
-The rule: an incident lasts from its first abnormal event until it is closed. An alert belongs to it
+An incident lasts from its first abnormal event until it is closed. An alert belongs to it
 if it began to fire in that time. An alert that fired before does not report it, nor does a pending
 one.
 """

@@ -1,6 +1,6 @@
 """Read a file of Prometheus's rules, and which metrics and durations each expression names.
 
-The rule: promtool decides whether a file is valid. Of an expression, only the names of metrics and
+Promtool decides whether a file is valid. Of an expression, only the names of metrics and
 the durations are read here: they give which rule needs what another one records, and how far it
 looks back.
 """

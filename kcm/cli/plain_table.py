@@ -1,6 +1,6 @@
 """Tables without rules that show every figure, however narrow the terminal is.
 
-The rule: only host names are ever cut, and the broker's number is in front of the name. Where a
+Only host names are ever cut, and the broker's number is in front of the name. Where a
 table is too wide, the gaps between columns shrink first, then words wrap, and at last lines exceed the width.
 """
 

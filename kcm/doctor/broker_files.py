@@ -1,6 +1,6 @@
 """Read from the watched brokers what their own files set, which ZooKeeper does not hold.
 
-The rule: values that were set dynamically are in ZooKeeper and are taken from there. So only the
+Values that were set dynamically are in ZooKeeper and are taken from there. So only the
 value in the file, or Kafka's own default, becomes a line that says what to set.
 """
 

@@ -1,6 +1,6 @@
 """Check the exporter, the figures that it shows, and the clocks of the parts that made them.
 
-The rule: clocks are compared only by times that somebody wrote or answered anyway; nothing is
+Clocks are compared only by times that somebody wrote or answered anyway; nothing is
 written to compare them. A difference that a late reading of a change could explain is not reported.
 """
 

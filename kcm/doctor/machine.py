@@ -1,6 +1,6 @@
 """Check this machine for what the parts need: packages, Java, jars.
 
-The rule: only what an installed part needs can be missing here.
+Only what an installed part needs can be missing here.
 """
 
 import importlib.metadata

@@ -1,6 +1,6 @@
 """Check the watched ZooKeeper: each server, what may be read, and the Kafka cluster in it.
 
-The rule: it only reads; the ensemble sees no more than one session. It reads what the watcher
+It only reads; the ensemble sees no more than one session. It reads what the watcher
 reads, so a missing permission is found with its path.
 """
 

@@ -1,6 +1,6 @@
 """`kcm bundle`: one file of an incident, for the post-mortem.
 
-The rule: it only reads the topics. What the topics no longer hold is listed in the bundle's
+It only reads the topics. What the topics no longer hold is listed in the bundle's
 manifest and printed; no bundle is incomplete without saying so.
 """
 
@@ -95,7 +95,7 @@ def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[ZnodeChange, 
     topic = topic_names(settings.topic_prefix).changes
     with open_topic(settings, topic, cluster=log.chosen) as lines:
         for line in lines:
-            log.take(line.data)
+            log.add_message(line.data)
             if log.is_over and log.chosen is not None:
                 break
     names = log.replay.clusters
@@ -188,7 +188,7 @@ def _events(
     try:
         with open_topic(settings, topic, cluster=cluster) as lines:
             for line in lines:
-                events.take(line.data)
+                events.add_message(line.data)
             return events.kept, events.missing(topic, is_cut=lines.is_cut)
     except TopicReadError as error:
         if error.trouble is not ReadTrouble.MISSING:

@@ -1,6 +1,6 @@
 """Collect the events of an incident from <prefix>.events, and report what is missing.
 
-The rule: they are the pipeline's own events, as published at the time; a replay of the bundle's log
+They are the pipeline's own events, as published at the time; a replay of the bundle's log
 may group some of them differently. An event that a batch published twice is taken once.
 """
 
@@ -22,7 +22,7 @@ class IncidentEvents:
         self._lineages: set[str] = set()
         self._unreadable = 0
 
-    def take(self, message: bytes) -> None:
+    def add_message(self, message: bytes) -> None:
         """Take one message."""
         try:
             record = decode_event(message)

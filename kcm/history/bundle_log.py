@@ -66,14 +66,14 @@ class IncidentLog:
         """How many records are kept that cannot be read."""
         return sum(part.unreadable for part in self._parts)
 
-    def take(self, message: bytes) -> None:
+    def add_message(self, message: bytes) -> None:
         """Take one message of the log."""
         try:
             records = [bytes(raw) for raw in _raw_decoder.decode(message)]
         except DECODING_ERRORS:
             records = [message]
         for record in records:
-            self._take_record(record.replace(b"\n", b" "))
+            self._add_record(record.replace(b"\n", b" "))
 
     def lines(self) -> Iterator[bytes]:
         """Yield the kept records, in order."""
@@ -86,21 +86,21 @@ class IncidentLog:
         for part in self._parts:
             part.file.close()
 
-    def _take_record(self, record: bytes) -> None:
+    def _add_record(self, record: bytes) -> None:
         loose = decode_line(record)
         for request in loose.requests:
-            self._take_request(record, request)
+            self._add_request(record, request)
         for change in loose.changes:
-            self._take_change(record, change)
+            self._add_change(record, change)
         if loose.unreadable:
-            self._take_damage(record, loose.reason)
+            self._add_unreadable(record, loose.reason)
 
-    def _take_request(self, record: bytes, request: ElectionRequest) -> None:
+    def _add_request(self, record: bytes, request: ElectionRequest) -> None:
         if self._parts and not self.is_over and request.cluster == self.replay.cluster:
             self.replay.take_requests((request,))
             self._write(record)
 
-    def _take_damage(self, record: bytes, reason: str) -> None:
+    def _add_unreadable(self, record: bytes, reason: str) -> None:
         if self.is_over:
             return
         self.replay.count_unreadable(1, reason)
@@ -110,7 +110,7 @@ class IncidentLog:
         else:
             self._early.append(record)
 
-    def _take_change(self, record: bytes, change: LooseChange) -> None:
+    def _add_change(self, record: bytes, change: LooseChange) -> None:
         names = self.replay.clusters
         if change.cluster:
             names.add(change.cluster)
@@ -123,14 +123,14 @@ class IncidentLog:
             return
         self.replay.take((change,))
         if dropped:
-            self._keep(record)  # the replay of the bundle must count it, too
+            self._store_change(record)  # the replay of the bundle must count it, too
             return
         # As in `Point`: a change that follows a later time counts as later, whatever its own time
         # is.
         is_before = self.replay.state.control.now <= self.from_ms
         if not self._parts or (is_before and change.kind is ChangeKind.RESYNC_STARTED):
             self._begin_part(change)
-        self._keep(record)
+        self._store_change(record)
         self.last = change
         if is_before:
             self.at_from = change.position
@@ -143,7 +143,7 @@ class IncidentLog:
         self._parts[-1].unreadable = len(self._early)
         self._early = []
 
-    def _keep(self, record: bytes) -> None:
+    def _store_change(self, record: bytes) -> None:
         self._write(record)
         self._parts[-1].changes += 1
 

@@ -93,7 +93,7 @@ class WatcherSigns:
         )
 
 
-def take_back(
+def write_tombstones(
     settings: PipelineSettings,
     names: TopicNames,
     cluster: str,

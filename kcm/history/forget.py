@@ -1,6 +1,6 @@
 """`kcm forget`: remove a cluster that is no longer watched from the monitor.
 
-The rule: it asks before it does anything, and does nothing while a watcher of the cluster writes:
+It asks before it does anything, and does nothing while a watcher of the cluster writes:
 the cluster would return with its next change, without its history. Silence counts only after as
 long as the log may be silent (LATE_MS).
 """
@@ -20,7 +20,12 @@ from kcm.cli.exits import NOT_CONFIRMED
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import all_names
 from kcm.cli.text import printable, time_text, warn
-from kcm.history.cluster_records import PublishedCluster, WatcherSigns, read_published, take_back
+from kcm.history.cluster_records import (
+    PublishedCluster,
+    WatcherSigns,
+    read_published,
+    write_tombstones,
+)
 from pipeline.runtime import ConflictError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
@@ -67,7 +72,7 @@ def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: 
             warn("nothing was done: not confirmed (--yes does not ask)")
             return NOT_CONFIRMED
         check_unwatched(signs.has_written, cluster, within_s=0)
-    take_back(settings, names, cluster, partitions=partitions, keys=published.keys)
+    write_tombstones(settings, names, cluster, partitions=partitions, keys=published.keys)
     typer.echo(f"forgotten: {cluster}, {counted(len(published.keys), 'view')}")
     typer.echo(
         "KcmBlind and KcmNoWatcherLeads fire for 6 hours; to silence them: "

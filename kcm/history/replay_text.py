@@ -1,6 +1,6 @@
 """Snapshots, differences and events as text for a terminal.
 
-The rule: everything fits one screen. What is abnormal is listed, the rest is counted; `--json` has
+Everything fits one screen. What is abnormal is listed, the rest is counted; `--json` has
 all of it.
 """
 

@@ -1,6 +1,6 @@
 """`kcm recommend`: which preferred elections to run now, and what they would fix.
 
-The rule: a file for Kafka's tool holds as many partitions as one run of it should elect. A script
+A file for Kafka's tool holds as many partitions as one run of it should elect. A script
 that asks for files learns from the exit code that there is nothing to elect, or that the figures
 are not live.
 """
@@ -87,7 +87,7 @@ def recommend(
         if as_json or output is not None:
             if as_json and output is not None:
                 raise UsageError("give --json or --output, not both")
-            return _give_files(read_recommended(api, path, broker, chunk), output)
+            return _write_files(read_recommended(api, path, broker, chunk), output)
         if chunk is None:  # the first one shows what all of them would fix
             first = api.get(path, broker=broker, limit=1)
             chunks = first["chunks"]
@@ -100,7 +100,7 @@ def recommend(
     return 0
 
 
-def _give_files(found: RecommendedElections, folder: Path | None) -> int:
+def _write_files(found: RecommendedElections, folder: Path | None) -> int:
     """Print the file for Kafka's tool, or write one for each chunk; return the exit code."""
     count = len(found.partitions)
     if folder is None and count > PARTITIONS_PER_CHUNK:

@@ -1,6 +1,6 @@
 """A rehearsal as text: steps, partitions, outages, requests, races, and what is not known.
 
-The rule: the steps come first, one row each. A list is cut where the answer was cut, with the
+The steps come first, one row each. A list is cut where the answer was cut, with the
 number of the items left out.
 """
 
@@ -161,7 +161,7 @@ def _of(requests: int, partitions: int) -> str:
 def _notes(answer: Json) -> Iterator[str]:
     """Yield the pending writes before the first step, the races, and what is not known."""
     if owed := answer["owed"]:
-        yield f"before: the controller owes {counted(owed, 'partition')} a write; the rehearsal begins after it"
+        yield f"before: writes are pending for {counted(owed, 'partition')}; the rehearsal begins after them"
     for step in answer["steps"]:
         for race in step["races"]:
             yield f"race in step {step['number']}: {race['text']}"

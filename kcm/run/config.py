@@ -1,6 +1,6 @@
 """`kcm config`: print the settings and their origins, or the reference of all of them.
 
-The rule: secrets are never shown, and the reference is made from the same classes that check the
+Secrets are never shown, and the reference is made from the same classes that check the
 values, so it cannot be out of step.
 """
 

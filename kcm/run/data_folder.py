@@ -1,6 +1,6 @@
 """The folder in which `kcm up` keeps a cluster's pipeline between runs.
 
-The rule: one `kcm up` at a time. The lock ends with the process that holds it, however that process
+One `kcm up` at a time. The lock ends with the process that holds it, however that process
 ends, so there is never a stale lock to remove.
 """
 

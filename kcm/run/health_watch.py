@@ -1,6 +1,6 @@
 """Check whether a part still answers over HTTP: a part that hangs runs, but does nothing.
 
-The rule: only silence counts. A part that refuses a connection, closes it or gives any answer shows
+Only silence counts. A part that refuses a connection, closes it or gives any answer shows
 that it works, and a part that does not listen yet is not silent. Nothing here waits: `step` first
 looks at what has arrived since the last step, and only then counts the time as silent. Time between
 steps counts only up to a limit: where this program stood still, the whole machine may have.

@@ -1,6 +1,6 @@
 """Select the warnings from the parts' logs, for the one console of `kcm up`.
 
-The rule: a log is complete in its file, and the console gets what a user must see. The same warning
+A log is complete in its file, and the console gets what a user must see. The same warning
 is shown once in a while: a server that is down for an hour must not scroll everything away.
 """
 

@@ -1,6 +1,6 @@
 """The whole pipeline as child processes: its Kafka, the watcher, the fold, the exporter.
 
-The rule: every caller that runs the whole pipeline uses this module (`kcm up`, `kcm demo`, the
+Every caller that runs the whole pipeline uses this module (`kcm up`, `kcm demo`, the
 system tests, the benchmarks), so what is tested is what users get. Settings reach the parts through
 their environment only: other users of the machine cannot see it, unlike arguments.
 """

@@ -1,6 +1,6 @@
 """Keep a running pipeline running: restart what dies or hangs, unless a restart cannot help.
 
-The rule: one `step` never waits, and yields the lines to print; the caller decides how often it
+One `step` never waits, and yields the lines to print; the caller decides how often it
 runs and where the lines go. Exit codes 2, 4 and 5 are final: a bad setting, a conflict or a missing
 Java does not go away by a restart. Once everything has worked nothing is final: the cause, such as
 a full disk, may be repaired, and until then the exporter shows how old its figures are. A part that

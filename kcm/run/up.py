@@ -1,6 +1,6 @@
 """`kcm up`: run the whole pipeline on one machine, for a cluster of the user's own.
 
-The rule: everything that can be checked is checked before anything is started. Then one loop
+Everything that can be checked is checked before anything is started. Then one loop
 restarts what has died until a signal arrives. However it ends, no process is left running.
 """
 

@@ -56,8 +56,8 @@ def ensure_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
                 Console(stderr=True).print(
                     "preparing Spark's classes, once (half a minute)", highlight=False
                 )
-                _make(path, connector, java)
-                _keep_newest(path.parent)
+                _make_archive(path, connector, java)
+                _delete_old_archives(path.parent)
     except OSError:
         return None  # disk full, or a folder without write permission: Spark starts without it
     return find_class_archive(connector, java)
@@ -72,20 +72,20 @@ def archive_path(connector: Sequence[Path], java: Java) -> Path:
     return default_cache() / "class-archives" / name
 
 
-def _make(path: Path, connector: Sequence[Path], java: Java) -> None:
+def _make_archive(path: Path, connector: Sequence[Path], java: Java) -> None:
     """Make an archive, or an empty file where that fails; the file gets its name only when it is complete."""
     for left in path.parent.glob(f"{path.stem}.part-*"):
         shutil.rmtree(left, ignore_errors=True)  # its maker was killed: the lock is held here
     with tempfile.TemporaryDirectory(prefix=f"{path.stem}.part-", dir=path.parent) as folder:
         made = Path(folder) / path.name
         command: list[str | Path] = [sys.executable, "-m", __name__, made, java.path, *connector]
-        if not _run(command, Path(folder)):
+        if not _run_guarded(command, Path(folder)):
             made.unlink(missing_ok=True)
         made.touch()
         made.rename(path)
 
 
-def _run(command: Sequence[str | Path], folder: Path) -> bool:
+def _run_guarded(command: Sequence[str | Path], folder: Path) -> bool:
     """Run a command under guard and without kcm's settings; return whether it succeeded in time."""
     with Supervisor(folder, kill_on_exit=True) as supervisor:
         training = Process(supervisor, "class-archive", command, env=without_settings())
@@ -96,7 +96,7 @@ def _run(command: Sequence[str | Path], folder: Path) -> bool:
         return training.exit_code == 0
 
 
-def _keep_newest(folder: Path) -> None:
+def _delete_old_archives(folder: Path) -> None:
     archives = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in archives[KEPT:]:
         path.unlink(missing_ok=True)  # a JVM that has mapped it keeps it

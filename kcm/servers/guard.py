@@ -142,16 +142,16 @@ class Guard:
     def run(self) -> int:
         """Serve orders until the program has ended and nothing that it started is left."""
         while self._code is None:
-            self._turn(LOG_CHECK_S)
+            self._poll(LOG_CHECK_S)
             self._bound_log()
         signal_all(family(self._program), signal.SIGTERM)  # the rest may end cleanly
         deadline = time.monotonic() + ORPHAN_GRACE_S
         while family(self._program) and time.monotonic() < deadline:
-            self._turn(ORPHAN_POLL_S)
+            self._poll(ORPHAN_POLL_S)
         self._kill_everything()
         return self._code
 
-    def _turn(self, timeout_s: float) -> None:
+    def _poll(self, timeout_s: float) -> None:
         readable, _, _ = select.select([self._control, self._wakeup], [], [], timeout_s)
         if self._wakeup in readable:
             self._wakeup.recv(4096)

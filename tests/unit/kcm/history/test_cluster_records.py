@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.history.cluster_records import PublishedCluster, WatcherSigns, read_published, take_back
+from kcm.history.cluster_records import (
+    PublishedCluster,
+    WatcherSigns,
+    read_published,
+    write_tombstones,
+)
 from pipeline.runtime import UnreachableError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
@@ -95,7 +100,7 @@ def test_tombstones_go_to_the_log_first_and_then_to_the_cluster_view(
     producer = FakeProducer()
     use_producer(monkeypatch, producer)
     keys = ("prod/broker/0", "prod/cluster", "prod/topic/t/0")
-    take_back(settings, NAMES, "prod", partitions=1, keys=keys)
+    write_tombstones(settings, NAMES, "prod", partitions=1, keys=keys)
     assert producer.written == [
         (NAMES.changes, "prod", 0),
         (NAMES.views, "prod/cluster", 0),
@@ -111,5 +116,5 @@ def test_a_refused_write_to_the_log_leaves_the_views_unchanged(
     producer = FakeProducer(refused=NAMES.changes)
     use_producer(monkeypatch, producer)
     with pytest.raises(UnreachableError, match=r"of kcm\.changes: .*; run the same command again"):
-        take_back(settings, NAMES, "prod", partitions=1, keys=["prod/cluster"])
+        write_tombstones(settings, NAMES, "prod", partitions=1, keys=["prod/cluster"])
     assert [topic for topic, *_ in producer.written] == [NAMES.changes]

@@ -185,7 +185,7 @@ def test_refused_steps_and_earlier_due_writes_are_printed() -> None:
         )
     )
     assert "step 1: refused, or a part of it: broker 9 does not run" in lines
-    assert "before: the controller owes 1 partition a write; the rehearsal begins after it" in lines
+    assert "before: writes are pending for 1 partition; the rehearsal begins after them" in lines
 
 
 def test_names_that_are_no_text_are_shown_as_escapes() -> None:
