@@ -5,10 +5,14 @@ restarts what has died until a signal arrives. However it ends, no process is le
 """
 
 import errno
+import fcntl
 import importlib.util
+import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +24,6 @@ from kcm.cli.exits import traced
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import ALL_SETTINGS, AllSettings, load_all, missing_package, suspicious_variables
 from kcm.queries.options import HttpConfigFile
-from kcm.run.data_folder import default_folder, locked
 from kcm.run.exporter_client import ClusterSeen
 from kcm.run.pipeline_processes import Pipeline
 from kcm.run.process_restarter import ProcessRestarter
@@ -28,7 +31,7 @@ from kcm.servers.class_archive import ensure_class_archive
 from kcm.servers.jars import ensure_jars
 from kcm.servers.supervisor import Supervisor
 from pipeline.java import use_java
-from pipeline.runtime import EnvironmentProblemError, install_stop_signal
+from pipeline.runtime import ConflictError, EnvironmentProblemError, install_stop_signal
 from pipeline.settings import PipelineSettings, given_values
 from pipeline.topics import client_properties
 
@@ -178,6 +181,44 @@ class LocalRun:
                 "warning: the pipeline's topics are on the cluster that is watched: when it fails, "
                 "the monitor is blind; leave --bootstrap-servers out, or name another Kafka"
             )
+
+
+def default_folder(cluster: str) -> Path:
+    """Return `$XDG_STATE_HOME/kcm/<cluster>`, or `~/.local/state/kcm/<cluster>`."""
+    root = os.environ.get("XDG_STATE_HOME")
+    return (Path(root) if root else Path.home() / ".local" / "state") / "kcm" / cluster
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[Path]:
+    """Create the folder in which a pipeline is kept between runs, hold its lock, and yield its absolute path.
+
+    The lock ends with the process that holds it, so there is never a stale one to remove. Raises
+    ConflictError when another process holds it, EnvironmentProblemError for a folder that cannot be
+    created.
+    """
+    folder = folder.expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("a+")
+    except OSError as error:
+        raise EnvironmentProblemError(
+            f"cannot keep data in {folder}: {error.strerror}; choose another folder with --data"
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            holder = lock.read().strip() or "unknown"
+            raise ConflictError(
+                f"another kcm up (process {holder}) uses the data in {folder}; "
+                "stop it or choose another folder with --data"
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield folder
 
 
 def check_packages() -> None:

@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from kcm.servers.process import Process
-from kcm.servers.progress import JarsProgress
 from kcm.servers.supervisor import Supervisor
 from pipeline.java import Java, find_java
 from pipeline.runtime import EnvironmentProblemError
@@ -180,8 +182,7 @@ def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
         command = ivy_command(java, root, temporary, jar_set.ivy_file)
-        progress = JarsProgress(sum(counts.values()), root, what=jar_set.are_called)
-        _run_ivy(command, temporary, root, progress)
+        _run_ivy(command, temporary, root, jar_set)
         write_manifest(temporary)
         brought = _read(temporary, counts)
         if brought is None:
@@ -197,24 +198,34 @@ def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]
     return {conf: [folder / conf / jar.name for jar in jars] for conf, jars in brought.items()}
 
 
-def _run_ivy(command: list[str], folder: Path, root: Path, progress: JarsProgress) -> None:
-    """Run Ivy under guard, as every child process, and show its progress."""
-    with progress as shown, Supervisor(folder, kill_on_exit=True) as supervisor:
+def _run_ivy(command: list[str], folder: Path, root: Path, jar_set: JarSet) -> None:
+    """Run Ivy under guard, as every child process, and show its progress on standard error.
+
+    Ivy first finds modules ("found ...", most of the time) and then downloads files ("[SUCCESSFUL
+    ]"); each of the two counts half. A terminal gets a bar, a log the first and the last line.
+    """
+    console = Console(stderr=True)
+    console.print(f"downloading {jar_set.are_called} to {root}", highlight=False, soft_wrap=True)
+    columns = (TextColumn("jars"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with (
+        Progress(*columns, console=console) as shown,
+        Supervisor(folder, kill_on_exit=True) as supervisor,
+    ):
+        task = shown.add_task("", total=2 * sum(jar_set.counts.values()))
         ivy = Process(supervisor, "ivy", command)
         ivy.start()
-        with ivy.log_path.open(errors="replace") as log:
-            rest = ""
-            ended = False
-            while not ended:
-                ended = not ivy.running  # checked before the last read, so that no line is lost
-                *lines, rest = (rest + log.read()).split("\n")
-                for line in lines:
-                    shown.read(line)
-                if not ended:
-                    time.sleep(LOG_POLL_S)
+        while ivy.running:
+            shown.update(task, completed=_steps_done(ivy.log_path))
+            time.sleep(LOG_POLL_S)
+        shown.update(task, completed=_steps_done(ivy.log_path))
         if ivy.exit_code != 0:
             output = ivy.log_path.read_text(errors="replace")
             raise EnvironmentProblemError(failure_line(output, root))
+
+
+def _steps_done(log: Path) -> int:
+    text = log.read_text(errors="replace")
+    return text.count("\tfound ") + text.count("\t[SUCCESSFUL ]")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcm.run.data_folder import default_folder, locked
+from kcm.run.up import default_folder, locked
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 
 
