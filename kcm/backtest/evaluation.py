@@ -9,7 +9,7 @@ moment. Rules that depend on each other, or on themselves, cannot be evaluated t
 named.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,22 +133,20 @@ class Evaluation:
     def _recorded_lines(self, placed: _Placed) -> dict[int, list[str]]:
         """Return what a rule records, as lines by their times."""
         rule = placed.rule
+        every_ms = self._scrapes.step
         found: dict[int, list[str]] = {}
         for labels, samples in self._evaluate(placed).items():
             merged = {**dict(labels), **{k: str(v) for k, v in rule.labels.items()}}
             merged.pop("__name__", None)
             text = ",".join(f'{name}="{escape(value)}"' for name, value in merged.items() if value)
             for at, value in samples.items():
-                for shown_at in (at, *self._until_next(at, placed.moments.step)):
+                # a recorded value holds at the scrapes before the next evaluation, too
+                next_scrape, until = at - at % every_ms + every_ms, at + placed.moments.step
+                held = range(next_scrape, min(until, self._scrapes.stop), every_ms)
+                for shown_at in (at, *held):
                     line = f"{rule.record}{{{text}}} {value}"
                     found.setdefault(shown_at, []).append(line)
         return found
-
-    def _until_next(self, at: int, step_ms: int) -> Iterable[int]:
-        """Return the scrapes before the next evaluation: a recorded value holds until then."""
-        scrapes = self._scrapes
-        first = at - at % scrapes.step + scrapes.step
-        return range(first, min(at + step_ms, scrapes.stop), scrapes.step)
 
     def _serve_recorded(self, folder: Path, recorded: Sequence[Mapping[int, list[str]]]) -> None:
         """Make blocks of the recorded series, and serve them."""

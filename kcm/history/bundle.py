@@ -21,6 +21,7 @@ from kcm.cli.text import read_milliseconds, time_text
 from kcm.history.bundle_events import IncidentEvents
 from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
 from kcm.history.bundle_log import IncidentLog
+from kcm.history.log_source import ClusterName
 from kcm.history.options import NAMES, ReplaySettings, load_replay, position_text
 from kcm.history.replay_input import Line
 from kcm.history.replay_run import ReplayRun
@@ -46,9 +47,6 @@ To = Annotated[str, typer.Option("--to", metavar="TIME", help="When the incident
 Output = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The bundle. [default: kcm-CLUSTER-TIME.zip in this folder]"),
-]
-ClusterName = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which cluster, if the topics have several.")
 ]
 
 

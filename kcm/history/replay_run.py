@@ -22,10 +22,6 @@ EventSink = Callable[[str, Sequence[AnyEvent]], None]
 """Takes the cluster's name, empty where no record has one, and the events."""
 
 
-def _to_stderr(line: str) -> None:
-    warn(printable(line))
-
-
 class ReplayRun:
     """A replay of lines; `snapshots` are in the order of the points."""
 
@@ -37,7 +33,7 @@ class ReplayRun:
         assumed: AssumedOf,
         on_events: EventSink | None = None,
         sampler: Sampler | None = None,
-        warn: Callable[[str], None] = _to_stderr,
+        warn: Callable[[str], None] = lambda line: warn(printable(line)),
     ) -> None:
         self.replay = LogReplay(cluster, points=points, assumed=assumed, sampler=sampler)
         self.damaged = 0

@@ -5,7 +5,7 @@ all of it.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -50,7 +50,8 @@ def event_line(event: AnyEvent) -> str:
         facts["partition_count"] = partitions
     elif partitions is not None:
         facts.setdefault("partition_count", len(partitions))
-        names = _some_partitions(partitions)
+        shown = " ".join(f"{topic}-{number}" for topic, number in partitions[:MAX_PARTITIONS])
+        names = f" ({shown}{' ...' if len(partitions) > MAX_PARTITIONS else ''})"
     at, position = time_text(event.at), position_text(event.position)
     return printable(f"{at}  {position}  {event_text(facts)}{names}")
 
@@ -192,12 +193,6 @@ def _facts(thing: Any) -> str:
         return f" ({counted(count, 'partition')})"
     facts = (f"{_spaced(name)} {_value(value)}" for name, value in thing.items())
     return f" ({', '.join(facts)})"
-
-
-def _some_partitions(partitions: Sequence[Any]) -> str:
-    shown = " ".join(f"{topic}-{partition}" for topic, partition in partitions[:MAX_PARTITIONS])
-    more = " ..." if len(partitions) > MAX_PARTITIONS else ""
-    return f" ({shown}{more})"
 
 
 def _value(value: object) -> str:

@@ -44,7 +44,9 @@ class LogFollower:
             now = self._clock()
             if now - self._shown.get(event, -REPEAT_AFTER_S) >= REPEAT_AFTER_S:
                 self._shown[event] = now
-                yield f"{self._part}: {_for_people(event, entry)}"
+                named = (f"{key}={value}" for key, value in entry.items() if key not in _NOT_SHOWN)
+                details = ", ".join(named)
+                yield f"{self._part}: {event}{f' ({details})' if details else ''}"
 
     def _lines(self) -> list[bytes]:
         try:
@@ -71,8 +73,3 @@ def _entry(line: bytes) -> dict[str, Any] | None:
     except DECODING_ERRORS:
         return None
     return entry
-
-
-def _for_people(event: str, entry: dict[str, Any]) -> str:
-    details = ", ".join(f"{key}={value}" for key, value in entry.items() if key not in _NOT_SHOWN)
-    return f"{event} ({details})" if details else event

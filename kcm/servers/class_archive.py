@@ -57,7 +57,9 @@ def ensure_class_archive(connector: Sequence[Path], java: Java) -> Path | None:
                     "preparing Spark's classes, once (half a minute)", highlight=False
                 )
                 _make_archive(path, connector, java)
-                _delete_old_archives(path.parent)
+                made = path.parent.glob("*.jsa")
+                for old in sorted(made, key=lambda each: each.stat().st_mtime)[:-KEPT]:
+                    old.unlink(missing_ok=True)  # a JVM that has mapped it keeps it
     except OSError:
         return None  # disk full, or a folder without write permission: Spark starts without it
     return find_class_archive(connector, java)
@@ -94,12 +96,6 @@ def _run_guarded(command: Sequence[str | Path], folder: Path) -> bool:
         while training.running and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         return training.exit_code == 0
-
-
-def _delete_old_archives(folder: Path) -> None:
-    archives = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in archives[KEPT:]:
-        path.unlink(missing_ok=True)  # a JVM that has mapped it keeps it
 
 
 def _train(made: Path, java: Path, connector: Sequence[Path]) -> None:
