@@ -6,19 +6,17 @@ without a gap, so a lookback slightly shorter than the interval gives the same r
 newest scrape holds, and nothing from older ones.
 """
 
-import http.client
-import urllib.error
-import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 
 from controller_model.records.decoding import DECODING_ERRORS
 from kcm.servers.ports import HOST, free_port
 from kcm.servers.process import Process
-from kcm.servers.prometheus import DIRECTLY, program_of_prometheus, why_not_ready
+from kcm.servers.prometheus import program_of_prometheus, why_not_ready
 from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import KcmError, UnreachableError
 
@@ -102,14 +100,13 @@ class HistoryServer(Process):
             "end": f"{moments[-1] / 1000:.3f}",
             "step": f"{moments.step}ms",
         }
-        body = urllib.parse.urlencode(asked).encode()
+        address = f"{self.url}/api/v1/query_range"
         try:
-            with DIRECTLY.open(f"{self.url}/api/v1/query_range", body, QUERY_TIMEOUT_S) as answer:
-                decoded = _decoder.decode(answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                raise QueryError(_why(error.read())) from None
-        except (OSError, http.client.HTTPException, *DECODING_ERRORS) as error:
+            answer = httpx.post(address, data=asked, timeout=QUERY_TIMEOUT_S, trust_env=False)
+            if not answer.is_success:
+                raise QueryError(_why(answer.content))
+            decoded = _decoder.decode(answer.content)
+        except (httpx.HTTPError, *DECODING_ERRORS) as error:
             self.check()
             raise UnreachableError(f"Prometheus at {self.url} does not answer: {error}") from None
         for series in decoded.data.result if decoded.data else ():

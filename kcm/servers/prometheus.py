@@ -3,20 +3,19 @@
 Servers are on this machine, so requests to them use no proxy.
 """
 
-import http.client
 import json
 import os
 import shutil
-import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import httpx
 
 from kcm.servers.ports import HOST
 from kcm.servers.server import Server
 from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError
 
-DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _READY_TIMEOUT_S = 1.0
 """A healthy server answers in a few milliseconds."""
 RETENTION = "2d"  # a demo that is left running must not fill the disk
@@ -90,7 +89,7 @@ def why_not_ready(url: str) -> str | None:
     """Return None when the server is ready, else why it is not known to be."""
     ready = f"{url}/-/ready"
     try:
-        DIRECTLY.open(ready, timeout=_READY_TIMEOUT_S).close()
-    except (OSError, http.client.HTTPException) as error:
+        answer = httpx.get(ready, timeout=_READY_TIMEOUT_S, trust_env=False)
+    except httpx.HTTPError as error:
         return f"{ready}: {error}"
-    return None
+    return None if answer.is_success else f"{ready}: {answer.status_code} {answer.reason_phrase}"

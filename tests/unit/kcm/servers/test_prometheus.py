@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
-import subprocess
-import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 
-from kcm.servers import prometheus
 from kcm.servers.prometheus import Prometheus, program_of_prometheus, why_not_ready
 from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError
-from tests.support.fake_http import FakeServer
-from tests.support.processes import python
 
 URL = "http://127.0.0.1:9090"
 
@@ -64,29 +58,21 @@ def test_a_program_is_found_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("answer", "seen"),
     [
-        ((200, b"ready"), None),
-        ((503, b"Service Unavailable"), "HTTP Error 503: Service Unavailable"),
-        (ConnectionRefusedError("refused"), "refused"),
-        (TimeoutError("timed out"), "timed out"),
-        (http.client.BadStatusLine("x"), "x"),
+        (httpx.Response(200), None),
+        (httpx.Response(503), "503 Service Unavailable"),
+        (httpx.ConnectError("refused"), "refused"),
     ],
 )
 def test_a_server_is_ready_or_says_why_not(
-    answer: tuple[int, bytes] | Exception, seen: str | None, monkeypatch: pytest.MonkeyPatch
+    answer: httpx.Response | Exception, seen: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any answer on its port will do: a caller that waits continues, and can report what was seen."""
-    server = FakeServer(answer)
-    monkeypatch.setattr(prometheus, "DIRECTLY", urllib.request.build_opener(server))
+    """It is on this machine, so no proxy of the environment is asked."""
+
+    def get(address: str, *, trust_env: bool, **_options: object) -> httpx.Response:
+        assert (address, trust_env) == (f"{URL}/-/ready", False)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(httpx, "get", get)
     assert why_not_ready(URL) == (None if seen is None else f"{URL}/-/ready: {seen}")
-    assert server.asked == [(f"{URL}/-/ready", {})]
-
-
-def test_no_proxy_is_asked_for_a_server_of_this_machine() -> None:
-    """This holds although the environment names a proxy."""
-    code = (
-        "import urllib.request; from kcm.servers.prometheus import DIRECTLY\n"
-        "print([h for h in DIRECTLY.handlers if isinstance(h, urllib.request.ProxyHandler)])"
-    )
-    environment = {**os.environ, "http_proxy": "http://127.0.0.1:9"}
-    done = subprocess.run(python(code), env=environment, capture_output=True, check=True)
-    assert done.stdout.strip() == b"[]"
