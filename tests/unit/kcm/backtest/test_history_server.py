@@ -104,7 +104,11 @@ def test_a_server_that_does_not_answer_is_named(
     server: HistoryServer, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has its address and what was seen; where its process has ended, that is the error."""
-    answers = [httpx.ConnectError("refused"), (200, b"["), (200, b"[" * 100_000)]
+    answers: list[tuple[int, bytes] | Exception] = [
+        httpx.ConnectError("refused"),
+        (200, b"["),
+        (200, b"[" * 100_000),
+    ]
     played(monkeypatch, *answers)
     with pytest.raises(EnvironmentProblemError, match="prometheus was never started"):
         server.evaluate("m", range(1))
