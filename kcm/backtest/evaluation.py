@@ -3,22 +3,31 @@
 The rule: Prometheus evaluates all expressions. `promtool tsdb create-blocks-from rules` skips
 alerts, and `promtool test rules` begins in 1970, where every `time() - …` would be wrong. So each
 expression becomes a range query, which evaluates it at each step as a rule manager does, and
-`alert_states` applies `for` and `keep_firing_for` to the result. Recorded series become blocks
+`firings` applies `for` and `keep_firing_for` to the result. Recorded series become blocks
 before the rules that use them are evaluated; at a moment, those rules see what is recorded at that
 moment. Rules that depend on each other, or on themselves, cannot be evaluated this way; they are
 named.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from exporter.core.render import escape
-from kcm.backtest.alert_states import Firing, firings
 from kcm.backtest.blocks import BlockWriter
 from kcm.backtest.history_server import HistoryServer, QueryError, Series
 from kcm.backtest.rules import Rule, RuleFile, expanded, metric_names
 from pipeline.durations import duration_ms
+
+
+class Firing(NamedTuple):
+    """One period in which an alert fired; times are milliseconds since 1970."""
+
+    active_at: int
+    """Since when it was pending."""
+    fired_at: int
+    ended_at: int | None
+    """None: it still fires at the last moment."""
 
 
 class FiredAlert(NamedTuple):
@@ -157,6 +166,44 @@ class Evaluation:
                 lines = (line for each in recorded for line in each.get(at, ()))
                 blocks.write(at, "".join(f"{line}{after}" for line in lines).encode())
         self._server.restart()
+
+
+def firings(
+    moments: Iterable[int], active: Collection[int], *, hold_ms: int, keep_ms: int
+) -> Iterator[Firing]:
+    """Yield the periods in which an alert fired: AlertingRule.Eval (Prometheus, rules/alerting.go).
+
+    An alert is pending from its first result on, fires once it has been pending for `for`, and
+    keeps firing for `keep_firing_for` after its last result. tests/component/commands/test_backtest.py
+    compares this with promtool's `test rules`.
+
+    Args:
+        moments: when the rule was evaluated, in order.
+        active: those at which its expression had a result with the alert's labels.
+        hold_ms: `for`.
+        keep_ms: `keep_firing_for`.
+
+    >>> list(firings(range(0, 70, 10), {10, 20, 30}, hold_ms=10, keep_ms=20))
+    [Firing(active_at=10, fired_at=20, ended_at=60)]
+    """
+    active_at: int | None = None
+    fired_at: int | None = None
+    kept_since: int | None = None
+    for at in moments:
+        if at in active:
+            kept_since = None
+            active_at = at if active_at is None else active_at
+            if fired_at is None and at - active_at >= hold_ms:
+                fired_at = at
+            continue
+        if fired_at is not None and active_at is not None:
+            kept_since = at if kept_since is None else kept_since
+            if at - kept_since < keep_ms:
+                continue
+            yield Firing(active_at, fired_at, at)
+        active_at = fired_at = kept_since = None
+    if fired_at is not None and active_at is not None:
+        yield Firing(active_at, fired_at, None)
 
 
 def _moments(scrapes: range, interval_ms: int) -> range:

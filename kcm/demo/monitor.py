@@ -3,12 +3,11 @@
 Only what is served is read, never the pipeline's internals.
 """
 
-import http.client
-import json
 import time
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any
+
+import httpx
 
 from kcm.demo.figures import Counts, Observations, TrueFigures
 from kcm.run.exporter_client import (
@@ -23,7 +22,7 @@ from kcm.run.exporter_client import (
 )
 from pipeline.supervised_thread import SupervisedThread
 
-POLL_S = 0.015  # the resolution of the delays that are shown, at 5 % of one processor
+POLL_S = 0.015  # the resolution of the delays that are shown, at a tenth of one processor
 EVENTS_POLL_S = 1.0  # events are for display only
 EVENTS_SHOWN = 6
 STOP_DEADLINE_S = 5.0
@@ -88,8 +87,11 @@ class Monitor:
         self.scrape: Scrape = {}
         self.events: list[Mapping[str, Any]] = []
         """The newest first."""
-        self._connection = http.client.HTTPConnection(
-            url.removeprefix("http://"), timeout=ANSWER_DEADLINE_S
+        self._client = httpx.Client(
+            base_url=url,
+            headers={"Accept-Encoding": "identity"},
+            timeout=ANSWER_DEADLINE_S,
+            trust_env=False,
         )
         self._events_due = 0.0
         self._cluster = cluster
@@ -114,7 +116,7 @@ class Monitor:
     def close(self) -> None:
         """Stop polling."""
         self._thread.close(STOP_DEADLINE_S)
-        self._connection.close()
+        self._client.close()
 
     def begin(self) -> None:
         """Count elections from the counter's current value."""
@@ -122,9 +124,9 @@ class Monitor:
 
     def _poll(self) -> None:
         try:
-            body = self._get("/metrics")
+            answer = self._client.get("/metrics").raise_for_status()
             now = time.monotonic()
-            self.scrape = parse_scrape(body, self._cluster, NAMES)
+            self.scrape = parse_scrape(answer.text, self._cluster, NAMES)
             figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
             self._problem = f"cluster {self._cluster} is not shown yet" if figures is None else ""
             if figures is None:
@@ -132,17 +134,7 @@ class Monitor:
             self.observations.add(now, figures)
             if now >= self._events_due:
                 self._events_due = now + EVENTS_POLL_S
-                answer = self._get(f"/api/v1/clusters/{self._cluster}")
-                self.events = json.loads(answer)["events"][:EVENTS_SHOWN]
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
+                shown = self._client.get(f"/api/v1/clusters/{self._cluster}").raise_for_status()
+                self.events = shown.json()["events"][:EVENTS_SHOWN]
+        except httpx.HTTPError as error:
             self._problem = str(error)
-
-    def _get(self, path: str) -> str:
-        """Return the body of a successful answer; anything else is an OSError or an HTTPException."""
-        self._connection.request("GET", path)
-        answer = self._connection.getresponse()
-        body = answer.read().decode()
-        if answer.status != HTTPStatus.OK:
-            raise http.client.HTTPException(f"{path}: {answer.status} {body[:200]}")
-        return body

@@ -69,7 +69,7 @@ def check_exporter(api: ExporterApi) -> Iterator[Finding]:
     try:
         ready = ask_ready(api)
     except UnreachableError as error:
-        yield fail("exporter", str(error), "start it (kcm up, kcm export), or say --exporter URL")
+        yield fail("exporter", str(error), "start it (kcm up, kcm export), or give --exporter URL")
         return
     yield _exporter(api.url, ready)
     yield clock_here(ready.clock_ahead_ms)

@@ -18,9 +18,8 @@ from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import DISTRIBUTION
 from kcm.cli.text import read_milliseconds, time_text
-from kcm.history.bundle_events import IncidentEvents
 from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
-from kcm.history.bundle_log import IncidentLog
+from kcm.history.bundle_log import IncidentEvents, IncidentLog
 from kcm.history.log_source import ClusterName
 from kcm.history.options import NAMES, ReplaySettings, load_replay, position_text
 from kcm.history.replay_input import Line

@@ -76,7 +76,7 @@ def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: 
     typer.echo(f"forgotten: {cluster}, {counted(len(published.keys), 'view')}")
     typer.echo(
         "KcmBlind and KcmNoWatcherLeads fire for 6 hours; to silence them: "
-        f"amtool silence add cluster={cluster} --duration=6h --comment='taken out'"
+        f"amtool silence add cluster={cluster} --duration=6h --comment=decommissioned"
     )
     return 0
 

@@ -141,9 +141,9 @@ def _abnormal(snapshot: Snapshot) -> Iterator[str]:
         if topic.deleting:
             continue
         for partition, facts in topic.partitions.items():
-            complaint = _complaint(facts)
-            if complaint is not None:
-                found.append((complaint, f"{name}-{partition}", facts))
+            problem = _problem(facts)
+            if problem is not None:
+                found.append((problem, f"{name}-{partition}", facts))
     found.sort(key=lambda entry: entry[0])
     for (_, what), name, facts in found[:MAX_PARTITIONS]:
         isr = "none" if facts.isr is None else _list(facts.isr)
@@ -152,7 +152,7 @@ def _abnormal(snapshot: Snapshot) -> Iterator[str]:
         yield f"... and {len(found) - MAX_PARTITIONS} more; --json has them all"
 
 
-def _complaint(facts: PartitionSnapshot) -> tuple[int, str] | None:
+def _problem(facts: PartitionSnapshot) -> tuple[int, str] | None:
     if facts.state == "OfflinePartition":
         return 0, "offline"
     if facts.isr is not None and len(facts.isr) < len(set(facts.replicas) - set(facts.adding)):

@@ -95,7 +95,7 @@ def ensure_set(jar_set: JarSet) -> dict[str, list[Path]]:
             return _read(folder, jar_set.counts) or _download(root, folder, jar_set)
     except OSError as error:
         raise EnvironmentProblemError(
-            f"cannot keep jars in {root}: {error.strerror or error}; make room or set XDG_CACHE_HOME"
+            f"cannot keep jars in {root}: {error.strerror or error}; free space or set XDG_CACHE_HOME"
         ) from error
 
 
@@ -173,7 +173,7 @@ def failure_line(output: str, root: Path) -> str:
     if missing:
         return f"cannot download {what}: the repository does not have it; {advice}"
     last = output.strip().split("\n")[-1].strip() or "it printed nothing"
-    return f"cannot download {what}: Ivy failed, its last words: {last}; {advice}"
+    return f"cannot download {what}: Ivy failed: {last}; {advice}"
 
 
 def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]]:
@@ -188,7 +188,7 @@ def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]
         if brought is None:
             found = {conf: len(list((temporary / conf).glob("*.jar"))) for conf in counts}
             raise EnvironmentProblemError(
-                f"Ivy brought {found} jars where {dict(counts)} were expected; cache is {root}"
+                f"Ivy copied {found} jars, and {dict(counts)} were expected; cache is {root}"
             )
         # an existing folder is incomplete, or this would not run; this process has the lock
         shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,7 @@ JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1",  # these servers live for minutes: compile quickly, once
     "-Xshare:auto",
     "-XX:-UsePerfData",  # no file in the temporary folder that stays after a SIGKILL
-    "-XX:+ExitOnOutOfMemoryError",  # better ended than half alive
+    "-XX:+ExitOnOutOfMemoryError",  # a JVM without memory serves nothing
     "-Djava.awt.headless=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",

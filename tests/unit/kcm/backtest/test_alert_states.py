@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.backtest.alert_states import Firing, firings
+from kcm.backtest.evaluation import Firing, firings
 
 MOMENTS = range(0, 200, 10)
 

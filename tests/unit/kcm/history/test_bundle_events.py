@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from controller_model.records.event_records import encode_event, number
 from controller_model.records.events import AnyEvent
-from kcm.history.bundle_events import IncidentEvents
+from kcm.history.bundle_log import IncidentEvents
 from tests.support.bundles import two_resyncs
 from tests.support.histories import Fold, History, small_cluster
 

@@ -176,7 +176,7 @@ def test_a_mirror_without_a_jar_is_not_taken_for_no_network() -> None:
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        ("Resolving\n Error: no space left\n  \n", "words: Error: no space left;"),
+        ("Resolving\n Error: no space left\n  \n", "Ivy failed: Error: no space left;"),
         ("", "it printed nothing"),
     ],
 )
