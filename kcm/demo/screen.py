@@ -87,16 +87,16 @@ def picture(run: DemoRun) -> RenderableType:
     progress = run.progress
     where = f"step {progress.step}/{progress.steps}: " if progress.step else ""
     head = Text(f"{time.monotonic() - progress.began:5.1f} s  ", DIM)
+    log = [Text(line, no_wrap=True, overflow="ellipsis") for line in progress.lines[-LAST_LINES:]]
+    head.append(f"{where}{progress.title}", "bold")
+    parts: list[RenderableType] = [head, *log]
     events = Table(box=None, show_header=False, title="last events", title_justify="left")
     events.add_column(no_wrap=True, style=DIM)
     events.add_column(no_wrap=True, overflow="ellipsis")
     for event in run.monitor.events:
         events.add_row(event_time(event), event_text(event))
-    parts: list[RenderableType] = [
-        head.append(f"{where}{progress.title}", "bold"),
-        Columns([_figures(run), events], padding=(0, 2)),
-        *(Text(line, no_wrap=True, overflow="ellipsis") for line in progress.lines[-LAST_LINES:]),
-    ]
+    if run.cluster.truth.observations.latest or run.monitor.observations.latest:
+        parts.insert(1, Columns([_figures(run), events], padding=(0, 2)))
     return Panel(Group(*parts), title="kcm demo", border_style="blue", box=box.ROUNDED)
 
 

@@ -59,7 +59,9 @@ def http_client(
             if basic.password_file is not None:
                 password = (folder / basic.password_file).read_text().strip()
             auth = (basic.username, password)
-        context = _tls_context(tls, folder)
+        # Loading the default certificates takes longer than a request.
+        is_used = url.startswith("https:") or config_file is not None
+        context = _tls_context(tls, folder) if is_used else False
     except (OSError, ValueError) as error:
         raise UsageError(
             f"option {OPTION}: {config_file}: a file cannot be used: {error}"
@@ -80,7 +82,7 @@ def http_client(
             proxy=proxy,
             timeout=timeout_s,
             trust_env=False,
-            verify=context if url.startswith("https:") else False,
+            verify=context,
         )
     except (ImportError, ValueError) as error:
         raise UsageError(f"the proxy {proxy} cannot be used: {error}") from None
