@@ -110,8 +110,12 @@ def recommendations_answer(
     recommendation, digest = identified
     chunks = recommendation.chunks
     elected_at, triggered = snapshot.view.controller.elected_at, snapshot.recommendation
-    live = (each for each in snapshot.brokers.values() if each.live and each.host and each.port)
-    server = next((broker_address(each.host, each.port) for each in live), None)
+    servers = (
+        broker_address(each.host, each.port)
+        for each in snapshot.brokers.values()
+        if each.live and each.host and each.port
+    )
+    server = next(servers, None)
     at = None if elected_at is None else next_check_at(elected_at, now, check.assumed)
     return Recommendations(
         broker=broker,

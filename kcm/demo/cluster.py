@@ -6,12 +6,14 @@ leaders by itself.
 """
 
 import threading
+import time
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import ElectionType, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
 from kcm.demo.truth import KafkaTruth, ZooKeeperTruth
+from kcm.elect.admin import NOT_NEEDED, error_name
 from kcm.servers.controller_handle import ControllerHandle
 from kcm.servers.jars import Jars
 from kcm.servers.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
@@ -23,6 +25,7 @@ SESSION_TIMEOUT_MS = 4000  # a kill shows 2.7-4 s later; shorter ones expire by 
 REPLICA_LAG_MS = 1500  # a follower that stalls leaves the ISR 1.5-2.3 s later; less flaps when busy
 REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is sometimes lost when a broker dies
 ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow, or to elect
+ELECTION_POLL_S = 0.2  # when asked again, the controller still works on the earlier request
 WRITE_INTERVAL_S = 0.1  # each partition gets a record this often: several within the allowed lag
 MESSAGE_TIMEOUT_MS = 2000  # records for dead brokers are given up, not kept
 STOP_DEADLINE_S = 3.0
@@ -80,6 +83,29 @@ class WatchedCluster:
     def controller(self) -> ControllerHandle:
         """The cluster's /controller, read by a client of the demo's own."""
         return ControllerHandle(self.truth.client, self.zookeeper.port)
+
+    def elect_preferred(self) -> None:
+        """Run the preferred-replica election for all partitions, as kafka-leader-election does.
+
+        The request is repeated while a partition cannot be elected and while no answer arrives.
+        Where the controller took a request and did not answer in time, the next answer is that no
+        election is needed. Each time, the brokers are asked which of them is the controller, because
+        the client keeps using a former one. Raises TimeoutError when that does not help.
+        """
+        deadline = time.monotonic() + ELECTION_DEADLINE_S
+        while True:
+            self.kafka.read()
+            try:
+                # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
+                asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)
+                errors = {error_name(each) for each in asked.result().values() if each is not None}
+            except KafkaException as error:
+                errors = {error_name(error)}
+            if not (left := sorted(errors - {NOT_NEEDED})):
+                return
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"not elected: {left[0]}, for {ELECTION_DEADLINE_S:g} s")
+            time.sleep(ELECTION_POLL_S)
 
 
 class Load:

@@ -4,21 +4,16 @@ A step fails, too, when the cluster did not do what the step is about: a demo in
 happened proves nothing. The steps are the same with and without --fast.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from confluent_kafka import ElectionType, KafkaException
-
 from kcm.demo.cluster import BROKER_IDS, ELECTION_DEADLINE_S, WatchedCluster
 from kcm.demo.figures import TrueFigures
-from kcm.elect.admin import NOT_NEEDED, error_name
 
 TOPICS = {"orders": (12, 3), "payments": (6, 2), "clicks": (6, 3), "audit": (3, 3)}
 """Partitions and replication factor; two replicas are not enough for two dead brokers."""
 DEPOSITIONS = 3
 LONG_SESSION_TIMEOUT_MS = 30_000  # a pause as long as the step takes must not end the session
-ELECTION_POLL_S = 0.2  # when asked again, the controller still works on the earlier request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,27 +79,8 @@ def _resume_broker(cluster: WatchedCluster, _before: TrueFigures) -> str:
 
 
 def _elect_preferred(cluster: WatchedCluster, _before: TrueFigures) -> str:
-    """Run the preferred-replica election for all partitions, as kafka-leader-election does.
-
-    The request is repeated while a partition cannot be elected and while no answer arrives. Where
-    the controller took a request and did not answer in time, the next answer is that no election is
-    needed. Each time, the brokers are asked which of them is the controller, because the client
-    keeps using a former one.
-    """
-    deadline = time.monotonic() + ELECTION_DEADLINE_S
-    while True:
-        cluster.kafka.read()
-        try:
-            # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
-            asked = cluster.kafka.admin.elect_leaders(ElectionType.PREFERRED)
-            errors = {error_name(each) for each in asked.result().values() if each is not None}
-        except KafkaException as error:
-            errors = {error_name(error)}
-        if not (left := sorted(errors - {NOT_NEEDED})):
-            return "preferred election run"
-        if time.monotonic() >= deadline:
-            raise TimeoutError(f"not elected: {left[0]}, for {ELECTION_DEADLINE_S:g} s")
-        time.sleep(ELECTION_POLL_S)
+    cluster.elect_preferred()
+    return "preferred election run"
 
 
 def _healthy(now: TrueFigures) -> bool:
