@@ -28,7 +28,7 @@ from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from streaming.lineage import FORMAT
 from tests.component.fold.folding import FOLD_DEADLINE_S
-from tests.support.histories import Held, small_cluster
+from tests.support.histories import small_cluster
 from tests.support.released import Release, release_or_skip
 from tests.support.waiting import wait_until
 
@@ -74,24 +74,32 @@ class Fact(NamedTuple):
 class Cluster:
     """A Kafka cluster's znodes on a real ZooKeeper, and what must be counted of their changes."""
 
-    def __init__(self, client: KazooClient) -> None:
+    def __init__(self, client: KazooClient, connect: str) -> None:
+        self.connect = connect
         self._client = client
         self._history = small_cluster()
         self._written: dict[str, bytes] = {}
         self.isr_shrinks = self.isr_expands = 0
-        for path in ("/brokers/ids", "/brokers/topics"):
-            client.ensure_path(path)
-        self._write()
+        for path, held in self._history.znodes.items():
+            is_ephemeral = bool(held.ephemeral_owner)
+            client.create(path, held.data, ephemeral=is_ephemeral, makepath=True)
+            self._written[path] = held.data
 
     def elect(self) -> None:
-        """Let another broker become the controller, and a follower fall out of the ISR or return to it."""
+        """Elect another controller; a follower falls out of the ISR or returns to it, in the same transaction."""
         history = self._history
         history.elect(history.epoch % 3, seen=False)
         shrinks = self.isr_shrinks == self.isr_expands
         self.isr_shrinks += shrinks
         self.isr_expands += not shrinks
         history.state("t", 1, leader=1, isr=[1, 2] if shrinks else [1, 2, 0], seen=False)
-        self._write()
+        transaction = self._client.transaction()
+        for path, held in history.znodes.items():
+            if self._written[path] != held.data:
+                transaction.set_data(path, held.data)
+                self._written[path] = held.data
+        results = transaction.commit()
+        assert not any(isinstance(result, Exception) for result in results), results
 
     def figures(self, counters_since: int) -> Figures:
         """Return what a monitor must show that counts since then."""
@@ -107,24 +115,6 @@ class Cluster:
             counters_since=counters_since,
             holes=0,
         )
-
-    def _write(self) -> None:
-        """Bring ZooKeeper to where the history is, in one transaction as a controller's election is."""
-        transaction = self._client.transaction()
-        for path, znode in self._history.znodes.items():
-            if path not in self._written:
-                self._create(transaction, path, znode)
-            elif self._written[path] != znode.data:
-                transaction.set_data(path, znode.data)
-            self._written[path] = znode.data
-        results = transaction.commit()
-        assert not any(isinstance(result, Exception) for result in results), results
-
-    def _create(self, transaction: Any, path: str, znode: Held) -> None:
-        parent = path.rpartition("/")[0]
-        if parent and parent not in self._written:
-            self._client.ensure_path(parent)
-        transaction.create(path, znode.data, ephemeral=bool(znode.ephemeral_owner))
 
 
 class Upgraded:
@@ -219,25 +209,28 @@ def release() -> Release:
 
 
 @pytest.fixture
+def cluster(zookeeper: ZooKeeper, zk_chroot: str) -> Iterator[Cluster]:
+    """A cluster below a chroot of its own."""
+    connect = zookeeper.connect_string + zk_chroot
+    client = KazooClient(hosts=connect)
+    client.start(timeout=10)
+    yield Cluster(client, connect)
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
 def upgraded(
-    zookeeper: ZooKeeper,
-    zk_chroot: str,
-    pipeline_broker: KraftBroker,
-    jars: Jars,
-    release: Release,
-    tmp_path: Path,
+    cluster: Cluster, pipeline_broker: KraftBroker, jars: Jars, release: Release, tmp_path: Path
 ) -> Iterator[Upgraded]:
     """A pipeline of three old parts that shows a cluster."""
-    client = KazooClient(hosts=zookeeper.connect_string + zk_chroot)
-    client.start(timeout=10)
     with Supervisor(tmp_path / "stack", kill_on_exit=True) as supervisor:
-        cluster = Cluster(client)
         pipeline = Pipeline(
             supervisor=supervisor,
             jars=jars,
             data_dir=tmp_path / "data",
             cluster=CLUSTER,
-            zookeeper=zookeeper.connect_string + zk_chroot,
+            zookeeper=cluster.connect,
             bootstrap_servers=pipeline_broker.bootstrap_servers,
             options={"topic_prefix": f"t{uuid.uuid4().hex[:8]}", "driver_memory": "512m"},
         )
@@ -247,8 +240,6 @@ def upgraded(
         upgraded = Upgraded(pipeline, cluster)
         upgraded.begin()
         yield upgraded
-    client.stop()
-    client.close()
 
 
 @pytest.mark.parametrize("order", ORDERS)
