@@ -70,7 +70,8 @@ def find_commit(repository: Path, named: str | None = None) -> str:
         raise NoReleaseError("git is not installed") from None
     # A source archive may lie in a folder of another repository.
     if top.returncode or not Path(top.stdout.strip()).samefile(repository):
-        raise NoReleaseError("this is not a git repository, as a source archive is none")
+        said = f": {top.stderr.strip()}" if top.returncode else ", as a source archive is not"
+        raise NoReleaseError(f"{repository} is not the root of a git repository{said}")
     if named:
         found = _git(repository, "rev-parse", "--verify", "--quiet", f"{named}^{{commit}}")
         if found.returncode:
