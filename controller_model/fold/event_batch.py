@@ -5,10 +5,10 @@ health sample is tracked right after the record at which it was taken, so that i
 recommendations are the same however the log is cut into batches.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from controller_model.fold.replay import Reported, count_error, replay
+from controller_model.fold.replay import count_error, replay
 from controller_model.handlers.apply import apply_fact
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.events import AnyEvent
@@ -35,19 +35,20 @@ class EventBatch:
         self._events: list[AnyEvent] = []
         self._tracked = 0
 
-    def apply(self, record: Any) -> None:
-        """Apply one record of the cluster's source."""
-        self.add(*self.replay(record))
-
-    def replay(self, record: Any) -> Reported:
-        """Apply one record and return what it reports, for a caller that adds only a part of it."""
+    def apply(
+        self, record: Any, edit: Callable[[list[AnyEvent]], list[AnyEvent]] | None = None
+    ) -> None:
+        """Apply one record of the cluster's source; `edit` may change what it reports."""
         try:
-            return replay(self.state, record)
+            events, sample = replay(self.state, record)
         except self._fatal:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of kcm must not stop the fold: it is reported
             self.errors += 1
-            return count_error(self.state, record, _in_words(error)), None
+            events, sample = count_error(self.state, record, _in_words(error)), None
+        self._events += events if edit is None else edit(events)
+        if sample is not None:
+            self._track(sample)
 
     def store_request(self, request: ElectionRequest) -> None:
         """Store a request that `kcm elect` is about to make; it reports nothing, and moves neither position nor time."""
@@ -60,8 +61,7 @@ class EventBatch:
 
     def add(self, events: Sequence[AnyEvent], sample: HealthSample | None = None) -> None:
         """Add reported events, and track them if a sample was taken."""
-        if events:
-            self._events += events
+        self._events += events
         if sample is not None:
             self._track(sample)
 
@@ -82,7 +82,7 @@ class EventBatch:
 
         Everything else is reported by the record that shows it, so that no event depends on where a batch ends.
         """
-        self.add(self.state.source.finish_batch(self.state, apply_fact))
+        self._events += self.state.source.finish_batch(self.state, apply_fact)
 
     def _track(self, sample: HealthSample | None) -> None:
         news = self._events[self._tracked :]

@@ -19,7 +19,7 @@ from controller_model.records.events import (
     PartitionsOnline,
     StaleControllerWrite,
 )
-from controller_model.records.recent_leaves import noted
+from controller_model.records.recent import note_leave
 from controller_model.records.views import ClusterCounters
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
@@ -181,7 +181,7 @@ def _count_leave(
         return
     record = held.record
     record.isr_leaves += 1
-    record.isr_leave_minutes = noted(record.isr_leave_minutes, fact.stamp.at)
+    record.isr_leave_minutes = note_leave(record.isr_leave_minutes, fact.stamp.at)
     held.drained += broker in fact.drained
     control.put_broker(broker, held)
 

@@ -142,7 +142,7 @@ def snapshot(state: ClusterState) -> Snapshot:
     log = control.log
     state.source.infer(control)
     counts, reason = figures.counts(control), _why_incomplete(control)
-    live = control.live_brokers()
+    live = control.live_brokers
     return Snapshot(
         cluster=control.cluster or None,
         as_of=AsOfLog(generation=log.position.generation, seq=log.position.seq),

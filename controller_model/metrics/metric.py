@@ -121,12 +121,7 @@ class Moment:
 
 def figure(text: str, read: Callable[[V], float | None]) -> Samples[V]:
     """Return the samples of a metric with one figure; None makes no sample."""
-
-    def sample(view: V) -> Iterable[Sample]:
-        value = read(view)
-        return () if value is None else (((), value),)
-
-    return Samples(text, (), sample)
+    return Samples(text, (), lambda view: () if (n := read(view)) is None else (((), n),))
 
 
 def metrics(table: Table[V], *, of: tuple[str, ...] = ("cluster",)) -> tuple[Metric[V], ...]:

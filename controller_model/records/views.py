@@ -307,7 +307,7 @@ class BrokerRecord(msgspec.Struct, kw_only=True):
     isr_leaves: int = 0
     """How often it left an ISR."""
     isr_leave_minutes: tuple[int, ...] = ()
-    """The minutes since 1970, of the last 30, in which it left one (`records.recent_leaves`)."""
+    """The minutes since 1970, of the last 30, in which it left one (`records.recent`)."""
     log_dir_failures: int = 0
     """Failed log directories that it reported."""
 

@@ -12,8 +12,7 @@ from controller_model.insight.rebalance import next_check_at
 from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
 from controller_model.metrics.metric import Metric, Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
-from controller_model.records.recent_elections import within_windows
-from controller_model.records.recent_leaves import within_window
+from controller_model.records.recent import elections_within, leaves_within
 from controller_model.records.views import BrokerView, Capability
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines
@@ -118,9 +117,9 @@ class Collector:
             behind_ms=behind_ms(reading),
             clock_skew_ms=reading.clock_skew_ms,
             vacant_ms=None if is_hidden else max(0, now - (controller.vacant_since or now)),
-            recent_elections={} if is_hidden else within_windows(controller.recent_elections, now),
+            recent_elections={} if is_hidden else elections_within(controller.recent_elections, now),
             isr_leave_minutes={
-                id_: within_window(broker.record.isr_leave_minutes, now)
+                id_: leaves_within(broker.record.isr_leave_minutes, now)
                 for id_, broker in snapshot.brokers.items()
             },
             worst=self.worst_topics.of(snapshot.name),

@@ -21,9 +21,9 @@ from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
 from kcm.cli.text import printable
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from zk_source.config import WatchSettings
+from zk_source.ensemble.four_letter_words import four_letter_word, host_and_port
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
 from zk_source.wire.tls_advice import tls_advice
-from zk_source.ensemble.four_letter_words import four_letter_word, host_and_port
 
 ANSWER_S = 3.0
 """A server that takes longer to answer cannot be watched live."""

@@ -25,9 +25,9 @@ from controller_model.records.events import AnyEvent
 from controller_model.records.views import ClusterView
 from controller_model.sources.zookeeper import proofs
 from controller_model.sources.zookeeper import source as zookeeper_source
-from controller_model.sources.zookeeper.freshness import Freshness
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.sources.zookeeper.state import ZooKeeperState
+from controller_model.sources.zookeeper.stats import Freshness
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane

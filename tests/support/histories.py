@@ -459,7 +459,7 @@ class Fold:
         return {
             "counts": self.counts(),
             "topics": topics,
-            "live": sorted(control.live_brokers()),
+            "live": sorted(control.live_brokers),
             "controller": (control.controller.view.id, control.controller.view.epoch),
             "deleting": sorted(control.deleting),
             "held": (control.log.view.znodes, control.source.digest),

@@ -92,7 +92,7 @@ def test_a_batch_checks_only_the_touched_brokers(published: Published) -> None:
 
 def deny(control: ControlPlane) -> None:
     """Deny the watcher a path below which more may be held."""
-    control.log.view.hidden = (Capability.TOPICS,)
+    control.log.view.hidden = (Capability.BROKER_CONFIGS,)
 
 
 def make_pending_writes(control: ControlPlane) -> None:
@@ -182,14 +182,14 @@ def test_the_digest_is_of_the_views_that_are_held(published: Published) -> None:
     def summed() -> int:
         return reduce(xor, (view_digest(value, PLACE) for value in published.held.values()))
 
-    assert published.views.digest == summed() != 0
-    before = published.views.digest
+    assert published.control.published.brokers == summed() != 0
+    before = published.control.published.brokers
     changed(published.control, 1, 5)
     published.batch()
-    assert published.views.digest == summed() != before
+    assert published.control.published.brokers == summed() != before
     changed(published.control, 1, 0)
     published.batch()
-    assert published.views.digest == before
+    assert published.control.published.brokers == before
 
 
 def test_a_dead_broker_has_no_electable_preferred_partitions() -> None:
@@ -218,7 +218,7 @@ def test_a_broker_without_replicas_has_zero_figures() -> None:
 
 def test_more_if_lost_is_set_where_read_is_denied(published: Published) -> None:
     """For every broker, also one without replicas; settings replace what Kafka's own ACLs deny."""
-    published.control.log.view.hidden = (Capability.TOPICS,)
+    published.control.log.view.hidden = (Capability.BROKER_CONFIGS,)
     assert not published.view(0).more_if_lost
     deny(published.control)
     assert [published.view(broker).more_if_lost for broker in (0, 1, 2)] == [True] * 3

@@ -23,7 +23,7 @@ from controller_model.records.events import (
     TopicDeletionRequested,
     TopicExpanded,
 )
-from controller_model.sources.zookeeper.broker_inference import BrokerState, inferred_state
+from controller_model.sources.zookeeper.brokers import BrokerState, inferred_state
 from controller_simulator.cluster import operations as did
 from tests.support import scripted_operations as scripted
 from tests.support.histories import Fold

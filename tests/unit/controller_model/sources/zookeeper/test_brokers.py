@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.views import BrokerRecord
-from controller_model.sources.zookeeper.broker_inference import (
+from controller_model.sources.zookeeper.brokers import (
     BrokerState,
     inferred_state,
 )
