@@ -92,7 +92,7 @@ def test_a_batch_checks_only_the_touched_brokers(published: Published) -> None:
 
 def deny(control: ControlPlane) -> None:
     """Deny the watcher a path below which more may be held."""
-    control.log.view.hidden = (Capability.BROKER_CONFIGS,)
+    control.log.view.hidden = (Capability.TOPICS,)
 
 
 def make_pending_writes(control: ControlPlane) -> None:
