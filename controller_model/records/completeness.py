@@ -101,11 +101,6 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
         return self.status not in {Status.BEHIND, Status.BLIND}
 
 
-def sign_of_life(view: ClusterView) -> int | None:
-    """Return when the watcher last sent a heartbeat or a change, by its clock; None if never."""
-    return max(filter(None, (view.log.heartbeat_at, view.log.last_change_at)), default=None)
-
-
 def behind_ms(progress: ReaderProgress) -> dict[Stage, int]:
     """Return how late each stage is, in ms; a stage without a sign yet, since the reader began."""
     ages = {

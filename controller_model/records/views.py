@@ -196,6 +196,11 @@ class LogView(msgspec.Struct, kw_only=True):
         return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self.denied)
 
     @property
+    def sign_of_life(self) -> int | None:
+        """When the watcher last sent a heartbeat or a change, by its clock; None if never."""
+        return max(filter(None, (self.heartbeat_at, self.last_change_at)), default=None)
+
+    @property
     def is_missing_some(self) -> bool:
         """Whether something cannot be seen without which figures are not complete."""
         return any(each is not Capability.BROKER_CONFIGS for each in self.hidden)

@@ -68,7 +68,10 @@ def next_snapshot(
         recommendation=recommendation or before.recommendation,
         topics_digest=topics_digest,
     )
-    snapshot = replace(snapshot, digests=_digests(before, snapshot, digests))
+    views = (*snapshot.brokers.values(), snapshot.incidents, snapshot.recommendation)
+    kept = {view_key(view) for view in views if view is not None}
+    of_views = {key: n for key, n in {**before.digests, **digests}.items() if key in kept}
+    snapshot = replace(snapshot, digests=of_views)
     return _incomplete(before, snapshot) if snapshot.lacks_views else snapshot
 
 
@@ -81,15 +84,6 @@ def _incomplete(before: ClusterSnapshot, snapshot: ClusterSnapshot) -> ClusterSn
     since = log_before.incomplete_since if lacked else snapshot.view.folded_at
     log = replace(log, incomplete_since=since, incomplete_reason=VIEWS_MISSING)
     return replace(snapshot, view=replace(snapshot.view, log=log))
-
-
-def _digests(
-    before: ClusterSnapshot, snapshot: ClusterSnapshot, new: Mapping[str, int]
-) -> dict[str, int]:
-    """Return the digests of the snapshot's views by key, except those of topics."""
-    views = (*snapshot.brokers.values(), snapshot.incidents, snapshot.recommendation)
-    held = {view_key(view) for view in views if view is not None}
-    return {key: digest for key, digest in {**before.digests, **new}.items() if key in held}
 
 
 def _brokers(before: ClusterSnapshot, view: ClusterView, batch: Batch) -> dict[int, BrokerView]:
