@@ -10,7 +10,7 @@ from before it are done.
 from collections import Counter
 from itertools import islice
 
-from zk_source.watcher.tree_walk import pop_reads
+from zk_source.watcher.subscriptions import pop_reads
 from zk_source.wire.operations import Op, Read
 
 MAX_WAITING = 200_000
