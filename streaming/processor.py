@@ -22,9 +22,9 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import Row
 
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.log_clock import is_time
 from controller_model.fold.projection import SentViews, project, published_keys
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
 from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
 from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message

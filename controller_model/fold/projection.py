@@ -218,7 +218,7 @@ def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterVi
     control = state.control
     inferred = state.source.infer(control)
     log = control.log
-    log.view.incomplete_reason = log.why_incomplete()
+    log.view.incomplete_reason = log.why_incomplete
     log.view.dropped_by_watcher = log.dropped_base + log.dropped
     pending = control.pending
     pending.oldest_reassignment_at = min(control.reassigning.values(), default=None)

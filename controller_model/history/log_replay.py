@@ -15,9 +15,8 @@ from typing import Protocol
 import msgspec
 
 from controller_model.facts.stamp import where
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.log_clock import is_time, time_after
-from controller_model.fold.replay import is_dropped
+from controller_model.fold.replay import EventBatch, is_dropped
 from controller_model.handlers.apply import apply_fact
 from controller_model.history.snapshot import Snapshot, snapshot
 from controller_model.kafka.ids import NO_CONTROLLER, Position

@@ -195,7 +195,7 @@ def _why_incomplete(control: ControlPlane) -> str | None:
         return "a reconciliation found that this is not what ZooKeeper holds"
     if log.view.incomplete_since is None and not log.baseline:
         return "the first resync has not ended"
-    return log.why_incomplete()
+    return log.why_incomplete
 
 
 def _controller(state: ClusterState) -> ControllerSnapshot:

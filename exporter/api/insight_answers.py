@@ -22,7 +22,7 @@ from controller_model.insight.rebalance import (
     recommend,
 )
 from controller_model.kafka.cluster_facts import ClusterFacts
-from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.ids import TopicPartition, address_of
 from controller_model.records.views import BrokerView
 from exporter.api.answers import (
     BlockedElections,
@@ -148,7 +148,7 @@ def _chunk(number: int, chunk: Chunk) -> ElectionChunk:
 def _command(brokers: Iterable[BrokerView]) -> str:
     """Return the command that runs an election from a file, with the address of a live broker."""
     servers = (
-        f"[{b.host}]:{b.port}" if ":" in b.host else f"{b.host}:{b.port}"
+        address_of(b.host, b.port)
         for b in (broker.record for broker in brokers)
         if b.live and b.host and b.port
     )

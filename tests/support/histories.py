@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from bench.map_state import TopicsInMemory
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import (
     ChangeKind,

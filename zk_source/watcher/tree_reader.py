@@ -60,7 +60,7 @@ class TreeReader:
 
     def read_changed(self) -> None:
         """Send reads of changed paths while few are in flight."""
-        if not len(self.dirty):
+        if not self.dirty.are_waiting:
             return
         way = self._arming.subscription
         in_flight = self._outbox.count(

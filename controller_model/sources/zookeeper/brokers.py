@@ -39,15 +39,6 @@ class BrokerState(enum.StrEnum):
     has other members, and no failed log directory explains that."""
 
 
-def is_drained(held: HeldBroker) -> bool:
-    """Return whether the controller emptied a live broker, and no failed log directory explains it.
-
-    >>> is_drained(HeldBroker(drained=2)), is_drained(HeldBroker(drained=2, log_dir_failed=True))
-    (True, False)
-    """
-    return held.drained > 0 and not held.log_dir_failed
-
-
 def is_in_sync_with_others(control: ControlPlane, broker: int) -> bool:
     """Return whether a broker is in an ISR of which it is not the only member."""
     return any(membership.isr > 1 for membership in control.totals.members.get(broker, ()))
@@ -60,7 +51,7 @@ def inferred_state(control: ControlPlane, broker: int) -> BrokerState | None:
         return None
     if not held.record.live:
         return BrokerState.NOT_RUNNING
-    if is_drained(held) and not is_in_sync_with_others(control, broker):
+    if held.is_drained and not is_in_sync_with_others(control, broker):
         return BrokerState.PENDING_CONTROLLED_SHUTDOWN
     return BrokerState.RUNNING_AS_BROKER
 
@@ -137,7 +128,7 @@ def _how_it_ended(
         return BrokerEnd.UNKNOWN  # found by a resync: what preceded it was not seen
     if is_in_sync_with_others(state.control, broker):
         return BrokerEnd.CRASHED
-    return BrokerEnd.CONTROLLED_SHUTDOWN if is_drained(held) else BrokerEnd.UNKNOWN
+    return BrokerEnd.CONTROLLED_SHUTDOWN if held.is_drained else BrokerEnd.UNKNOWN
 
 
 def _address(registration: BrokerZnode) -> tuple[str | None, int | None]:

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.kafka.ids import partition_of
@@ -181,7 +180,7 @@ def make_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyError("ours")
         return real(state, change)
 
-    monkeypatch.setattr(event_batch, "replay", broken)
+    monkeypatch.setattr(replay_module, "replay", broken)
 
 
 def test_a_resync_gives_all_views_and_one_baseline(bench: Bench) -> None:

@@ -10,8 +10,8 @@ import msgspec
 
 from controller_model.facts import facts
 from controller_model.facts.stamp import Stamp
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka.ids import AsOf, Position, TopicPartition
 from controller_model.records.events import BrokerEnd, ElectionCause, LeaderElectionKind
 from controller_model.records.views import BrokerView, ClusterView, TopicView
@@ -127,7 +127,7 @@ def test_facts_from_a_list_become_events_figures_and_views() -> None:
 def test_the_fold_imports_no_source() -> None:
     """A source that is never used is never loaded."""
     program = (
-        "import sys, controller_model.fold.event_batch, controller_model.fold.projection\n"
+        "import sys, controller_model.fold.replay, controller_model.fold.projection\n"
         "print([name for name in sys.modules if 'sources' in name])"
     )
     done = subprocess.run(
