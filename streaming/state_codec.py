@@ -1,6 +1,6 @@
 """Reads and writes the model's state in Spark's state store.
 
-The rule: a batch unpacks each topic that it touches once and packs it once, however many changes it
+A batch unpacks each topic that it touches once and packs it once, however many changes it
 has for it. Nothing is written before the whole batch is folded.
 """
 

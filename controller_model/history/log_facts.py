@@ -1,6 +1,6 @@
 """The facts of a replayed cluster, from which insights and rehearsals are computed.
 
-The rule: they are the facts that the fold's views would hold at this position of the log
+These are the facts that the fold's views would hold at this position of the log
 (`cluster_facts`), without making the views.
 """
 

@@ -1,6 +1,6 @@
 """Everything that is known of a cluster at one position of its log, as one record: the snapshot.
 
-The rule: its names and definitions are a stable interface; fields may be added, none may change.
+A snapshot's names and definitions are a stable interface; fields may be added, none may change.
 A snapshot is made from the fold's own state and figures, so it cannot disagree with the views. In
 it None (null) means that there is nothing, or that it is not known; never zero.
 """

@@ -1,6 +1,6 @@
 """The partitions and the brokers of a cluster, from which insight is computed.
 
-The rule: what `insight` says is a pure function of partitions and of a `ClusterFacts`, whatever they were
+What `insight` says is a pure function of partitions and of a `ClusterFacts`, whatever they were
 read from. So the same code answers from the views in the exporter, from a replayed log, and from
 what-if clusters in tests. A value that ZooKeeper does not hold is in a field named "assumed"; if
 that field is None, what depends on it is None: not known.

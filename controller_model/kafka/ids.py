@@ -1,6 +1,6 @@
 """Identifiers: cluster names, partitions, replicas, and positions in the log.
 
-The rule: an id is a small immutable value that sorts as people expect. Ids are defined here and
+An id is a small immutable value that sorts as people expect. Ids are defined here and
 nowhere else, because all parts of the pipeline must agree on them exactly.
 """
 

@@ -1,6 +1,6 @@
 """The figures of each broker of the watched cluster.
 
-The rule: a known broker that is gone keeps its series, because its replicas still count; figures
+A known broker that is gone keeps its series, because its replicas still count; figures
 that only make sense for a live broker are absent then.
 """
 

@@ -1,6 +1,6 @@
 """The figures of the watched cluster: its controller and its partitions.
 
-The rule: each figure is read from a view as it is there. What can be computed from two of them is
+Each figure is read from a view as it is there. What can be computed from two of them is
 left to queries, unless operators ask for it by name. HELP says what to expect in a healthy cluster,
 and to which of Kafka's own JMX figures it corresponds.
 """

@@ -1,6 +1,6 @@
 """The figures of incidents and of balance: what kcm sums up and what it recommends.
 
-The rule: a point in time is absent before the first one, and a recommendation's own figures while
+A point in time is absent before the first one, and a recommendation's own figures while
 there is none. Counts exist from the start, so that `increase()` sees their first event.
 """
 

@@ -1,6 +1,6 @@
 """What a metric is: its name and meaning, and how its samples are read from a view.
 
-The rule: a metric is data. The exporter renders it, dashboards query it and documentation lists it,
+A metric is data. The exporter renders it, dashboards query it and documentation lists it,
 all from one entry. None in a view makes no sample, never a zero. Names keep Prometheus's
 suffixes: `_total` for counters, base units, `_timestamp_seconds` for points in time.
 """

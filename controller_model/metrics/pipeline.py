@@ -1,6 +1,6 @@
 """The figures about the monitor's own work on a cluster: how fresh, how complete, what was lost.
 
-The rule: staleness is shown, never hidden. Points in time are timestamps, so that a scrape computes
+Staleness is shown, never hidden. Points in time are timestamps, so that a scrape computes
 nothing; the few figures that must be ages or states are read from a `Moment`.
 """
 

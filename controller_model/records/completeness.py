@@ -1,6 +1,6 @@
 """How far the figures of a cluster can be trusted now: their status, and the stage to blame.
 
-The rule: staleness is shown, never hidden. Figures are served whatever their status, and the status
+Staleness is shown, never hidden. Figures are served whatever their status, and the status
 says since when they may be wrong. Lateness is measured by ages on the reader's own monotonic clock;
 wall clocks of other machines are compared only to report that they disagree.
 """

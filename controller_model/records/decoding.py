@@ -1,6 +1,6 @@
 """Decode bytes that anybody may have written, whatever is in them.
 
-The rule: a damaged or hostile record is lost, and nothing else fails. Code that decodes what came
+A damaged or hostile record is lost, and nothing else fails. Code that decodes what came
 over a network or from a file catches `DECODING_ERRORS`, or calls `decode_record`.
 """
 

@@ -1,6 +1,6 @@
 """Pack the fold's state into bytes, and unpack it.
 
-The rule: the first byte is the version of the layout, so that no release misreads what another one
+The first byte of a value is the version of the layout, so that no release misreads what another one
 packed. A checkpoint of another version is rebuilt from the log.
 """
 

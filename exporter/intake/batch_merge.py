@@ -1,6 +1,6 @@
 """Make a cluster's next snapshot: the one before, with one complete batch of views merged in.
 
-The rule: pure functions. Within a lineage a batch changes the snapshot before; another lineage starts from
+Within a lineage a batch changes the snapshot before; another lineage starts from
 an empty one, since nothing shows that what an older lineage wrote is still true.
 """
 

@@ -1,6 +1,6 @@
 """What the value of each kind of znode states: one table for a new value, another for a deletion.
 
-The rule: every published ZnodeKind has an entry in READERS. A reader decodes before it states anything, so
+Every published ZnodeKind has an entry in READERS. A reader decodes before it states anything, so
 that an unreadable payload changes nothing. Of kinds without an entry in END_READERS only the stat is removed.
 A configuration's value counts as Kafka reads it, or not at all.
 """
