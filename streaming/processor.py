@@ -235,11 +235,11 @@ class FoldProcessor(StatefulProcessor):
 def _remember(key: tuple[str, str], known: Remembered) -> None:
     """Keep what is known of a cluster, and drop the topics of others beyond the limit."""
     _remembered[key] = known
-    size = sum(each.topics.size() for each in _remembered.values())
+    size = sum(each.topics.size for each in _remembered.values())
     for other in list(_remembered)[:-1]:
         if size <= _MAX_REMEMBERED_BYTES:
             break
-        size -= _remembered.pop(other).topics.size()
+        size -= _remembered.pop(other).topics.size
 
 
 def _up_to_each_null(rows: Sequence[Any], own: int) -> Iterator[tuple[Sequence[Any], bool]]:

@@ -95,8 +95,9 @@ class RememberedTopics:
     lists: tuple[Entries, Entries] | None = None
     """The journal's lists; None until they are read."""
 
+    @property
     def size(self) -> int:
-        """Return how many bytes the packed topics take."""
+        """How many bytes the packed topics take."""
         lists = sum(each.size for each in self.lists or ())
         return lists + sum(map(len, self.chunks.values()))
 

@@ -65,7 +65,8 @@ _FACTS: dict[type, Callable[[AnyEvent], object]] = {
 }
 """The facts that events of one cause have in common, for the kinds that are joined."""
 
-_encoder = msgspec.json.Encoder()
+encode_event: Callable[[EventRecord], bytes] = msgspec.json.Encoder().encode
+"""Returns an event's record as JSON."""
 _decoder = msgspec.json.Decoder(EventRecord)
 
 
@@ -112,11 +113,6 @@ def number(
         last = EventId(lineage, generation, seq, index)
         records.append(EventRecord(v=VERSION, cluster=cluster, id=last, event=event))
     return records
-
-
-def encode_event(record: EventRecord) -> bytes:
-    """Return an event's record as JSON."""
-    return _encoder.encode(record)
 
 
 def decode_event(data: bytes) -> EventRecord:

@@ -7,7 +7,7 @@ reader swaps. Times are milliseconds since 1970. None always means "not known", 
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -466,7 +466,9 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
 FoldView = ClusterView | BrokerView | TopicView | IncidentsView | RecommendationView
 AnyView = FoldView | Deleted | WatcherBeat
 
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
+encode_view: Callable[[AnyView], bytes] = _encode
+"""Returns a view as JSON."""
 _decoder: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(AnyView)
 
 
@@ -504,11 +506,6 @@ def topic_key(cluster: str, topic: str, chunk: int) -> str:
     return f"{cluster}/topic/{topic}/{chunk}"
 
 
-def encode_view(view: AnyView) -> bytes:
-    """Return a view as JSON."""
-    return _encoder.encode(view)
-
-
 _BLAKE2B_64 = hashlib.blake2b(digest_size=8)
 
 
@@ -525,7 +522,7 @@ def view_digest(value: bytes, as_of: AsOf) -> int:
     """
     hashed = _BLAKE2B_64.copy()
     # as_of is in front of everything that a cluster's own names could imitate.
-    hashed.update(value.replace(_encoder.encode(as_of), b"", 1))
+    hashed.update(value.replace(_encode(as_of), b"", 1))
     return int.from_bytes(hashed.digest())
 
 

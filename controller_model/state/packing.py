@@ -101,7 +101,8 @@ def unpack_topic(
     pieces = {(key := f"{name}/{number}"): read(key) or b"" for number in numbers}
     partitions: _Partitions = {}
     for piece in pieces.values():
-        partitions.update(_unpack(_partitions_decoder, piece))
+        held: _Partitions = _unpack(_partitions_decoder, piece)
+        partitions.update(held)
     return msgspec.structs.replace(topic, partitions=partitions), pieces
 
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.records.events import CoordinatorsMoved
-from controller_model.state.figures import coordinated
 from tests.support.histories import Fold, History, small_cluster
 
 TOPICS = [*COORDINATOR_OF, "t"]
@@ -59,8 +58,8 @@ def test_coordinators_are_the_held_leaders_of_internal_topics(
         held = fold.state.topics.get(topic)
         leaders = [] if held is None else [r.leader for r in held.partitions.values()]
         counts = coordinated_by(leaders)
-        for broker in range(3):
-            reported = coordinated(fold.state.control, broker).get(kind.value, 0)
+        for broker in sorted(fold.state.control.brokers):
+            reported = fold.broker_view(broker).coordinated.get(kind.value, 0)
             assert reported == counts.get(broker, 0)
     moved = [event for event in fold.events if isinstance(event, CoordinatorsMoved)]
     assert all(event.from_broker != event.to_broker for event in moved)

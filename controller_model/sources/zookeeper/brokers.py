@@ -44,18 +44,6 @@ def is_in_sync_with_others(control: ControlPlane, broker: int) -> bool:
     return any(membership.isr > 1 for membership in control.totals.members.get(broker, ()))
 
 
-def inferred_state(control: ControlPlane, broker: int) -> BrokerState | None:
-    """Return the state that a broker is most likely in; None if it was never registered."""
-    held = control.brokers.get(broker)
-    if held is None:
-        return None
-    if not held.record.live:
-        return BrokerState.NOT_RUNNING
-    if held.is_drained and not is_in_sync_with_others(control, broker):
-        return BrokerState.PENDING_CONTROLLED_SHUTDOWN
-    return BrokerState.RUNNING_AS_BROKER
-
-
 def read_broker(read: ZnodeRead) -> list[AnyEvent]:
     """Read a registration: of a new broker, one that came back, a bounce, or with new endpoints."""
     state, change, stamp, handle = read.state, read.change, read.stamp, read.handle

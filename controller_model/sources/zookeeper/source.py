@@ -16,7 +16,7 @@ from controller_model.records.changes import ChangeKind, ZnodeChange, digest_tex
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import UNREADABLE_NAMED
-from controller_model.sources.zookeeper.brokers import inferred_state
+from controller_model.sources.zookeeper.brokers import BrokerState, is_in_sync_with_others
 from controller_model.sources.zookeeper.election_count import final_tally
 from controller_model.sources.zookeeper.payloads import decode_cluster_id, shorten
 from controller_model.sources.zookeeper.pending_writes import (
@@ -133,8 +133,15 @@ class ZooKeeperSource(Source):
         )
 
     def broker_state(self, control: ControlPlane, broker: int) -> str | None:
-        """Return the state that a broker is most likely in (`broker_inference`)."""
-        return inferred_state(control, broker)
+        """Return the state that a broker is most likely in; None if it was never registered."""
+        held = control.brokers.get(broker)
+        if held is None:
+            return None
+        if not held.record.live:
+            return BrokerState.NOT_RUNNING
+        if held.is_drained and not is_in_sync_with_others(control, broker):
+            return BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        return BrokerState.RUNNING_AS_BROKER
 
     def elections(self, control: ControlPlane) -> tuple[int, int]:
         """Return (elections, missed ones) as if the log ended here."""

@@ -606,7 +606,7 @@ def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
     """It keeps those of the current cluster in any case."""
     key = (bench.parameters.lineage, "prod")
     bench.follow(small_cluster())
-    size = processor_module._remembered[key].topics.size()
+    size = processor_module._remembered[key].topics.size
     assert size > 0
     for limit, clusters in ((2 * size, {"a", "b"}), (size, {"b"}), (0, {"b"})):
         processor_module._remembered.clear()

@@ -199,5 +199,5 @@ def test_the_remembered_size_equals_the_state_size() -> None:
     topics = TopicsInMemory(LAZY)
     for number in range(0, 1000, 20):
         topics.packed.write(dict.fromkeys(names(number, number + 20), b"1" * 20))
-    assert RememberedTopics().size() == 0
-    assert topics.packed.remembered.size() == topics.state_bytes()
+    assert RememberedTopics().size == 0
+    assert topics.packed.remembered.size == topics.state_bytes()
