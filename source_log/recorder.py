@@ -26,11 +26,13 @@ class LogRecorder:
 
     def next_header(self, now_ms: int) -> dict[str, Any]:
         """Return the fields that every record carries, whatever its source is, for the next one."""
+        ours = self.generations
+        ours.seq += 1
         return {
             "v": VERSION,
             "cluster": self.cluster,
-            "generation": self.generations.generation,
-            "watcher": self.generations.name,
-            "seq": self.generations.next_seq(),
+            "generation": ours.generation,
+            "watcher": ours.name,
+            "seq": ours.seq,
             "observed_at": now_ms + self.clock_ahead_ms,
         }

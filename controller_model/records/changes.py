@@ -8,7 +8,7 @@ import base64
 import binascii
 import enum
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import msgspec
@@ -151,7 +151,8 @@ class Batch(msgspec.Struct, frozen=True):
     """Requests for elections: no watcher wrote them, they have no seq, and arrive in messages of their own."""
 
 
-_encoder = msgspec.json.Encoder()
+encode_change: Callable[[ZnodeChange], bytes] = msgspec.json.Encoder().encode
+"""Returns one change as JSON."""
 _changes_decoder = msgspec.json.Decoder(tuple[ZnodeChange, ...])
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _change_decoder = msgspec.json.Decoder(ZnodeChange)
@@ -177,11 +178,6 @@ def data_fields(payload: bytes) -> dict[str, str]:
         return {"data": payload.decode()}
     except UnicodeDecodeError:
         return {"data_base64": base64.b64encode(payload).decode()}
-
-
-def encode_change(change: ZnodeChange) -> bytes:
-    """Return one change as JSON."""
-    return _encoder.encode(change)
 
 
 def join_changes(encoded: Iterable[bytes]) -> bytes:

@@ -7,7 +7,7 @@ reader swaps. Times are milliseconds since 1970. None always means "not known", 
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -196,6 +196,11 @@ class LogView(msgspec.Struct, kw_only=True):
         return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self.denied)
 
     @property
+    def sign_of_life(self) -> int | None:
+        """When the watcher last sent a heartbeat or a change, by its clock; None if never."""
+        return max(filter(None, (self.heartbeat_at, self.last_change_at)), default=None)
+
+    @property
     def is_missing_some(self) -> bool:
         """Whether something cannot be seen without which figures are not complete."""
         return any(each is not Capability.BROKER_CONFIGS for each in self.hidden)
@@ -307,7 +312,7 @@ class BrokerRecord(msgspec.Struct, kw_only=True):
     isr_leaves: int = 0
     """How often it left an ISR."""
     isr_leave_minutes: tuple[int, ...] = ()
-    """The minutes since 1970, of the last 30, in which it left one (`records.recent_leaves`)."""
+    """The minutes since 1970, of the last 30, in which it left one (`records.recent`)."""
     log_dir_failures: int = 0
     """Failed log directories that it reported."""
 
@@ -461,7 +466,9 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
 FoldView = ClusterView | BrokerView | TopicView | IncidentsView | RecommendationView
 AnyView = FoldView | Deleted | WatcherBeat
 
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
+encode_view: Callable[[AnyView], bytes] = _encode
+"""Returns a view as JSON."""
 _decoder: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(AnyView)
 
 
@@ -499,11 +506,6 @@ def topic_key(cluster: str, topic: str, chunk: int) -> str:
     return f"{cluster}/topic/{topic}/{chunk}"
 
 
-def encode_view(view: AnyView) -> bytes:
-    """Return a view as JSON."""
-    return _encoder.encode(view)
-
-
 _BLAKE2B_64 = hashlib.blake2b(digest_size=8)
 
 
@@ -520,7 +522,7 @@ def view_digest(value: bytes, as_of: AsOf) -> int:
     """
     hashed = _BLAKE2B_64.copy()
     # as_of is in front of everything that a cluster's own names could imitate.
-    hashed.update(value.replace(_encoder.encode(as_of), b"", 1))
+    hashed.update(value.replace(_encode(as_of), b"", 1))
     return int.from_bytes(hashed.digest())
 
 

@@ -16,7 +16,7 @@ from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.pending_writes import ControllerHealth
-from controller_model.records.recent_leaves import WINDOW_MINUTES
+from controller_model.records.recent import LEAVES_WINDOW_MINUTES
 from controller_model.records.views import BrokerView, Capability, ClusterView, Failover
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.conditions import Condition
@@ -187,9 +187,7 @@ def _flapping(case: _Case) -> Iterator[ClusterProblem]:
     if flapping:
         most = max(minutes[id_] for id_ in flapping)
         whose = f"{'broker' if len(flapping) == 1 else 'brokers'} {_ids(flapping)}"
-        text = (
-            f"Replicas of {whose} leave ISRs again and again: in {most} of {WINDOW_MINUTES} minutes"
-        )
+        text = f"Replicas of {whose} leave ISRs again and again: in {most} of {LEAVES_WINDOW_MINUTES} minutes"
         yield from case.judged(alert, most, text)
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
-from controller_model.fold.replay import replay
+from controller_model.fold.replay import EventBatch, replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
 from controller_model.records.completeness import Stage, Status

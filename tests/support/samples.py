@@ -9,7 +9,7 @@ import msgspec
 
 from controller_model.kafka.ids import AsOf, Position, TopicPartition
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import LATE_MS, ReaderProgress, sign_of_life
+from controller_model.records.completeness import LATE_MS, ReaderProgress
 from controller_model.records.event_records import EventId, EventRecord, encode_event
 from controller_model.records.events import ControllerElected
 from controller_model.records.incidents import Incident, IncidentEnd, LastIncident
@@ -89,7 +89,7 @@ def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> C
 
 def progress_by_view(view: ClusterView, now: int) -> ReaderProgress:
     """Return the progress of a reader with the watcher's clock, who knows only the view."""
-    sign = sign_of_life(view)
+    sign = view.log.sign_of_life
     age = None if sign is None else max(0, now - sign)
     return ReaderProgress(read_ms=0, watcher_ms=age, late_ms=LATE_MS)
 

@@ -307,7 +307,7 @@ class WatcherService:
 def figures(watcher: Watcher, publisher: Publisher, queue_length: int) -> dict[str, float]:
     """Return the values of `metrics.GAUGES` and `metrics.TOTALS`."""
     return {
-        "znodes": len(watcher.recorder.published),
+        "znodes": len(watcher.recorder.published.mzxids),
         "denied_paths": len(watcher.recorder.denied),
         "queue_length": queue_length,
         "dirty_paths": len(watcher.reader.dirty),

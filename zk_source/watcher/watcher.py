@@ -184,11 +184,12 @@ class Watcher:
             case SingleRead():
                 found = results if err == Err.OK else (Refused(err),)
                 self._on_reads(sent, zxid, Err.OK, found, now_ms)
-        self._readiness.observe_zxid(zxid)
+        self._readiness.highest_zxid = max(self._readiness.highest_zxid, zxid)
 
     def on_tick(self, now_ms: int) -> None:
         """Do what is due. Called after everything else that happened, and when time passes."""
-        self._check_connection(now_ms)
+        if not self.session.connected:
+            self._check_connection(now_ms)
         self._start_what_is_due(now_ms)
         self.reader.read_changed()
         ended = self.reader.continue_walk(now_ms)
@@ -267,7 +268,7 @@ class Watcher:
         if not self.armed or self.muted or resyncing:
             return
         if self._requested is None:
-            if self._arming.is_due(now_ms):
+            if now_ms >= self._arming.again_ms:
                 self._on_watches_lost("recursive watches are tried again", now_ms)
                 self._arming.on_session(SessionState.CONNECTED, self.session.server, now_ms)
                 return

@@ -35,7 +35,7 @@ def hidden_by(denied: Collection[str]) -> tuple[Capability, ...]:
     """Return what cannot be seen, wholly or in part, while these paths are denied.
 
     >>> [each.value for each in hidden_by(["/brokers/topics/t", "/config"])]
-    ['topics', 'topic_configs', 'broker_configs']
+    ['topics', 'topic_configs', 'broker_configs', 'requests']
     """
     return tuple(
         capability

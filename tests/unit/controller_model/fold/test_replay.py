@@ -36,7 +36,7 @@ def test_a_resync_that_does_not_match_deletes_nothing_and_asks(wrong: dict[str, 
         history.report(path)
     history.finish_resync(**wrong)
     assert kinds(fold.follow(history)) == ["Incomplete"]
-    assert 2 in fold.state.control.live_brokers()
+    assert 2 in fold.state.control.live_brokers
     assert fold.cluster_view().resync_wanted is not None
 
 
@@ -50,7 +50,7 @@ def test_a_hole_in_a_resync_forbids_its_deletes() -> None:
     history.seq += 1
     history.finish_resync()
     assert kinds(fold.follow(history)) == ["Incomplete"]
-    assert 2 in fold.state.control.live_brokers()
+    assert 2 in fold.state.control.live_brokers
     assert fold.state.control.log.view.holes == 1
     history.resync(answers=1)
     assert kinds(fold.follow(history)) == ["BrokerStopped", "Verified"]
@@ -139,10 +139,10 @@ def test_after_a_delete_the_reads_zxid_decides() -> None:
     fields = {f: getattr(old, f) for f in ("path", "data", "mzxid", "czxid", "version")}
     history.record(ChangeKind.SET, **fields, read_zxid=old.read_zxid)
     fold.follow(history)
-    assert 2 not in fold.state.control.live_brokers()
+    assert 2 not in fold.state.control.live_brokers
     history.record(ChangeKind.SET, **fields, read_zxid=history.zxid)
     fold.follow(history)
-    assert 2 in fold.state.control.live_brokers()
+    assert 2 in fold.state.control.live_brokers
 
 
 def test_a_late_delete_takes_nothing_away() -> None:
@@ -150,7 +150,7 @@ def test_a_late_delete_takes_nothing_away() -> None:
     history, fold = begun()
     history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=1)
     fold.follow(history)
-    assert 2 in fold.state.control.live_brokers()
+    assert 2 in fold.state.control.live_brokers
     assert fold.state.control.log.view.stale == 1
 
 
@@ -165,7 +165,7 @@ def test_in_a_rebase_values_win_with_any_mzxid() -> None:
     history.elect(5, seen=False)
     history.resync(rebase=True)
     fold.follow(history)
-    assert fold.state.control.live_brokers() == {5}
+    assert fold.state.control.live_brokers == {5}
     assert fold.state.control.log.view.verified_at == history.changes[-1].observed_at
     assert fold.cluster_view().log.read_zxid == history.zxid
 
@@ -181,7 +181,7 @@ def test_a_resync_that_comes_late_deletes_nothing_that_is_newer_than_its_reads()
     history.topic("u", {0: (7,)})
     fold.follow(history)
     assert kinds(fold.feed(late)) == ["Incomplete"]
-    assert 7 in fold.state.control.live_brokers()
+    assert 7 in fold.state.control.live_brokers
     assert fold.state.topics.get("u") is not None
     wanted = fold.cluster_view().resync_wanted
     assert wanted is not None

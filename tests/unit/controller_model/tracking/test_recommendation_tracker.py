@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.fold.event_batch import EventBatch
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.events import RecommendationMade
 from controller_model.records.recommendations import (

@@ -87,7 +87,7 @@ def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
 def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: list[int]) -> None:
     """A cluster may never appear in a chroot, while a server catches up soon; each problem starts with a short pause again."""
     check = ReadinessCheck()
-    check.observe_zxid(5)
+    check.highest_zxid = 5
     now_ms = 0
     for _ in range(2):
         for pause_ms in pauses_ms:
@@ -100,8 +100,7 @@ def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: l
 def test_a_wait_reports_its_reason() -> None:
     """The current zxid and the one that is needed, or that there are no brokers."""
     check = ReadinessCheck()
-    check.observe_zxid(7)
-    check.observe_zxid(5)
+    check.highest_zxid = 7
     why = "the server is at zxid 6, below 7 that was seen before"
     assert tried(check, 6) == Wait(why)
     check.stop()
@@ -111,7 +110,7 @@ def test_a_wait_reports_its_reason() -> None:
 def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> None:
     """The time counts from the first try; a server that caught up in between was only slow."""
     check = ReadinessCheck()
-    check.observe_zxid(7)
+    check.highest_zxid = 7
     assert isinstance(tried(check, 6, 1_000), Wait)
     assert isinstance(tried(check, 6, 10_999), Wait)
     assert tried(check, 7, 12_000) == READY

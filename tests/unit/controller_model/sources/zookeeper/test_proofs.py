@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.replay import Reported, count_error, replay
+from controller_model.fold.replay import EventBatch, Reported, count_error, replay
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, digest_text
 from controller_model.records.events import (

@@ -12,8 +12,8 @@ from controller_model.records.changes import ChangeKind
 from controller_model.records.events import LeaderElectionKind, LeadersElected
 from controller_model.records.views import ControllerView, TopicView
 from controller_model.sources.zookeeper.election_count import final_tally
-from controller_model.sources.zookeeper.freshness import steps_merged
 from controller_model.sources.zookeeper.state import ElectionCount
+from controller_model.sources.zookeeper.stats import steps_merged
 from tests.support.histories import (
     Fold,
     History,
@@ -125,7 +125,7 @@ def test_a_resync_is_verified_by_its_count_and_without_a_wrong_digest(
         history.report(path)
     history.finish_resync(**fields)
     fold.follow(history)
-    assert (2 in fold.state.control.live_brokers()) is not proved
+    assert (2 in fold.state.control.live_brokers) is not proved
     assert (fold.state.control.log.view.incomplete_since is None) is proved
 
 
