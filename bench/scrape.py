@@ -57,7 +57,7 @@ class Shown:
         self.state = ReadingState(ReadingStatus(read_to_end_once=True, read_at=steady_ms()))
         self.collector = Collector(lambda _snapshot: ReaderProgress(read_ms=0, watcher_ms=0))
 
-    def take(self, key: str, value: bytes) -> None:
+    def apply_record(self, key: str, value: bytes) -> None:
         """Take in a view, and show the batch that it completes."""
         name = self.views.apply(Record("kcm.views", 0, 0, key.encode(), value, clock_ms()))
         if name is not None:
@@ -114,7 +114,7 @@ def _fill(shown: Shown, load: LogLoad) -> None:
     as_of = AsOf(CLUSTER, *state.control.log.position)
     for key, _, value in project(state, as_of=as_of, folded_at=clock_ms(), sent=SentViews()):
         if value is not None:
-            shown.take(key, value)
+            shown.apply_record(key, value)
 
 
 def _scrape(server: HttpServer, path: str, times: int) -> dict[str, Any]:

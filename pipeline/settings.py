@@ -1,6 +1,6 @@
 """Loads settings in layers: options, the environment (KCM_...), a folder of secrets, a TOML file, defaults.
 
-The rule: everything is checked at once, before anything starts. A bad value is one line that names
+Everything is checked at once, before anything starts. A bad value is one line that names
 the setting, where it came from, and which values would do. Secrets are never printed: of a mapping,
 only the properties that `pipeline.harmless` knows are shown.
 """

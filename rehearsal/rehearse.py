@@ -1,6 +1,6 @@
 """Rehearse steps: return what the controller would do in each of them.
 
-The rule: the simulated controller decides, and this module only records what it wrote, elected and
+The simulated controller decides, and this module only records what it wrote, elected and
 sent. So every answer is Kafka's own, as far as the facts are true; what they do not hold is listed.
 
 >>> from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts

@@ -1,6 +1,6 @@
 """Reduces what defaults cost in each batch: of Python's collector in the worker, of Spark and Hadoop in the JVM.
 
-The rule: this only makes batches cheaper. What they read, write and return stays the same. Each
+This only makes batches cheaper. What they read, write and return stays the same. Each
 function says what it saves of the batch of one change: the batch's time, and the processor time of
 JVM and Python together. `python -m bench patches` measures it; what saves less than 3 % has no place
 here. tests/unit/streaming/test_spark_release fails when Spark is another one than the measured.

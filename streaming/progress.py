@@ -1,6 +1,6 @@
 """Parses what Spark reports about its batches.
 
-The rule: every figure may be absent, since Spark's JSON changes between releases and an idle query
+Every figure may be absent, since Spark's JSON changes between releases and an idle query
 reports less than a busy one.
 """
 

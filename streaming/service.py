@@ -1,6 +1,6 @@
 """Runs the fold: lock, topics, lineage, query; restarts what can be restarted.
 
-The rule: the fold recovers by itself from what waiting or reading the log again repairs, with one
+The fold recovers by itself from what waiting or reading the log again repairs, with one
 line in the log. What needs the user ends the part with one line and an exit code, unless it has
 folded before: then it waits for the user as well. The log holds everything, so a new lineage always
 works. It is begun when the state is unusable, not before.
@@ -231,7 +231,7 @@ class _Fold:
             self._watchdog.thread.check()
             probe.thread.check()
             self._log_away(probe.failure)
-            hangs = self._batch_clock.look(_log_end(probe))
+            hangs = self._batch_clock.hang_reason(_log_end(probe))
             if hangs is not None:
                 self._watchdog.end(hangs)
                 return QueryFailure(FailureKind.HUNG, hangs)

@@ -1,6 +1,6 @@
 """Starts and ends Spark's JVM and session.
 
-The rule: what Spark prints is written to files in the checkpoint folder, never to the console. The
+What Spark prints is written to files in the checkpoint folder, never to the console. The
 JVM ends with this process: it reads a pipe whose other end this process holds. Its arguments name
 files that only this user may read, since every user of the machine can see arguments. Where
 executors run on other machines, driver and executors authenticate each other and encrypt what they

@@ -1,6 +1,6 @@
 """Decides who may ask a part over HTTP, and how an answer is sent: names, passwords, deadlines.
 
-The rule: a request is refused before any page sees it. A request under a foreign host name gets no
+A request is refused before any page sees it. A request under a foreign host name gets no
 answer, so that no foreign page in a browser can read kcm's pages (DNS rebinding). What a client
 does not read in time is dropped: uvicorn waits for a client as long as its connection lives.
 """

@@ -1,6 +1,6 @@
 """Simulates a broker: its session, its replicas, and how it obeys the controller.
 
-The rule: a broker knows only what the controller's requests contained. It leads and follows under
+A broker knows only what the controller's requests contained. It leads and follows under
 the leader epochs that it accepted. It asks for an ISR as Kafka's leaders do: a follower joins when
 it fetches from this leader under this epoch, and leaves when it has fallen behind. Sources (Kafka
 3.9): kafka.server.ReplicaManager, kafka.cluster.Partition (maybeExpandIsr, maybeShrinkIsr),

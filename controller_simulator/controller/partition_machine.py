@@ -1,6 +1,6 @@
 """Runs Kafka's partition state machine: how partitions are created, get leaders, and are removed.
 
-The rule: each partition makes its step independently. The table of states allows it or not. A
+Each partition makes its step independently. The table of states allows it or not. A
 leader is elected from what ZooKeeper holds now, not from memory. A failure changes nothing and is
 recorded. Only OnlinePartition writes and sends anything; the other states are kept in the
 controller's memory. Source (Kafka 3.9): kafka.controller.PartitionStateMachine and

@@ -1,6 +1,6 @@
 """Builds the requests of one step of a state machine, broker by broker.
 
-The rule: a batch holds at most one request of each kind for a broker, and only registered brokers
+A batch holds at most one request of each kind for a broker, and only registered brokers
 get one, whichever brokers are given. Source (Kafka 3.9):
 kafka.controller.AbstractControllerBrokerRequestBatch.
 """

@@ -212,7 +212,7 @@ class World(Sides):
         self._thread.start()
         self.pipeline.processes["stream"].wait_ready()
         self._restarter.has_worked()
-        self.settle()
+        self.wait_for_agreement()
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -34,8 +34,8 @@ def without_place(view: AnyView) -> AnyView:
     return msgspec.structs.replace(view, as_of=NOWHERE)
 
 
-def take(held: dict[str, AnyView], fold: Fold) -> None:
-    """Take the views of brokers that a fold publishes."""
+def apply_views(held: dict[str, AnyView], fold: Fold) -> None:
+    """Apply the views of brokers that a fold publishes."""
     for key, view in fold.views().items():
         if "/broker/" not in key:
             continue
@@ -61,7 +61,7 @@ def test_published_broker_views_equal_views_computed_from_scratch(seed: int) -> 
         fold.follow(history)
         if draws.random() < 0.2:
             fold.state.control = repacked(fold.state.control)
-        take(held, fold)
+        apply_views(held, fold)
         expected, digest = all_views(fold.state.control)
         assert held == expected
         assert fold.state.control.published.brokers == digest

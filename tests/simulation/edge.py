@@ -189,7 +189,7 @@ class Edge:
         if thread is None or not self.alive or self.paused:
             return
         before = len(self.inbox)
-        thread.turn()
+        thread.poll()
         if len(self.inbox) > before:
             self.wake(0)
         reader = self.writer._readback._reader

@@ -476,12 +476,12 @@ def views_of_others_completed() -> AbstractContextManager[None]:
     """The commit of one cluster completes the waiting views of all."""
     real = ViewStore._pop_ready
 
-    def take(self: ViewStore, view: ClusterView) -> dict[str, Any]:
+    def pop_ready(self: ViewStore, view: ClusterView) -> dict[str, Any]:
         for cluster in [name for name in self._pending if name != view.cluster]:
             self._pending.setdefault(view.cluster, {}).update(self._pending.pop(cluster))
         return real(self, view)
 
-    return _patched(ViewStore, "_pop_ready", take)
+    return _patched(ViewStore, "_pop_ready", pop_ready)
 
 
 def touched_brokers_forgotten() -> AbstractContextManager[None]:

@@ -150,7 +150,7 @@ class Exporter:
     def _ask(self, restart: int) -> None:
         """Run the probe, as long as this process runs."""
         if restart == self.restarts:
-            cast("Thread", self._source.probe.thread).turn()
+            cast("Thread", self._source.probe.thread).poll()
             self.plan()
             self.world.clock.after(_PROBED_MS, lambda: self._ask(restart))
 

@@ -115,7 +115,9 @@ class Played:
         self._text = ""
         self._batches = itertools.count()
         clock = SimpleNamespace(
-            begin=lambda: self.moved.append(0), moved=self.moved.append, look=self._look
+            begin=lambda: self.moved.append(0),
+            moved=self.moved.append,
+            hang_reason=self._hang_reason,
         )
         for name, value in {
             "ensure_topics": lambda *_, **__: TOPICS,
@@ -150,7 +152,7 @@ class Played:
         """Return what is served."""
         return self.registry.get_sample_value(name)
 
-    def _look(self, _log_end: int | None) -> None:
+    def _hang_reason(self, _log_end: int | None) -> None:
         self.on_turn()
 
     def _watch(self, kill: Callable[[], None]) -> SimpleNamespace:
