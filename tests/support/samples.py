@@ -157,7 +157,7 @@ def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> Wa
         seq=seq,
         number=number,
         session=SessionState.CONNECTED,
-        zookeeper_answered_ms=5,
+        source_answered_ms=5,
         log_complete_ms=5,
         sent_at=T0,
     )

@@ -120,7 +120,8 @@ class WatcherService:
             self._watcher.on_stop(steady_ms())
             self._carry_out_commands()
         finally:
-            self._close()
+            self._ensemble.close()
+            self._writer.close()
 
     def _begin(self, stop: threading.Event) -> bool:
         """Read what existed before the start, then connect; return False when `stop` is set first."""
@@ -137,10 +138,6 @@ class WatcherService:
         """Return the server whose health may be requested; empty with TLS or without a session."""
         session = self._watcher.session
         return session.server if session.connected and not self._settings.zk_tls else ""
-
-    def _close(self) -> None:
-        self._ensemble.close()
-        self._writer.close()
 
     def _poll(self) -> None:
         """Handle what has happened, decide, act."""
@@ -195,8 +192,8 @@ class WatcherService:
         return WatcherBeat(
             **header,
             session=self._watcher.session.state,
-            zookeeper_answered_ms=self._pulse.answered_ms(now_ms),
-            zookeeper_ahead_ms=self._zookeeper_clock.ahead_ms(clock_ms() - now_ms),
+            source_answered_ms=self._pulse.answered_ms(now_ms),
+            source_ahead_ms=self._zookeeper_clock.ahead_ms(clock_ms() - now_ms),
         )
 
     def _handle_item(self, item: Item, now_ms: int) -> None:

@@ -32,6 +32,7 @@ from kcm.processes.ports import free_port
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, UnreachableError, UsageError
+from source_log import readback
 from tests.component.watcher.watching import (
     CLUSTER,
     LogReader,
@@ -46,7 +47,6 @@ from tests.component.watcher.watching import (
 )
 from tests.support.topic_changes import alter_topic
 from tests.support.waiting import DEADLINE_S, wait_until
-from source_log import readback
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 

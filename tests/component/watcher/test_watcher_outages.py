@@ -14,6 +14,7 @@ from controller_model.records.views import WatcherBeat, decode_view
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.topic_reader import RecordReader
+from source_log.readback import _BEGINNING_INTERVAL_S
 from tests.component.watcher.watching import (
     LogReader,
     RunningWatcher,
@@ -25,7 +26,6 @@ from tests.component.watcher.watching import (
     watching,
 )
 from tests.support.waiting import wait_until
-from source_log.readback import _BEGINNING_INTERVAL_S
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 
@@ -174,7 +174,7 @@ def test_heartbeats_show_how_long_zookeeper_has_not_answered(
         for record in reader.poll(0.1).records:
             view = decode_view(record.value or b"")
             if isinstance(view, WatcherBeat):
-                ages.append(view.zookeeper_answered_ms)
+                ages.append(view.source_answered_ms)
         return ages[-1]
 
     with watching(settings), LogReader(settings) as log, RecordReader(settings, "beats") as reader:
