@@ -114,7 +114,7 @@ class _Run:
         observer = StepObserver(cluster)
         begin = len(cluster.commits)
         refused = cluster.perform(operation)
-        candidates = _take_candidates(cluster)
+        candidates = _pop_candidates(cluster)
         seen = rehearsed.observe_changes()
         self._outages.apply_changes(number, seen)
         now = rehearsed.facts
@@ -150,7 +150,7 @@ class _Run:
         )
 
 
-def _take_candidates(cluster: ZooKeeperModeSimulator) -> tuple[int, ...]:
+def _pop_candidates(cluster: ZooKeeperModeSimulator) -> tuple[int, ...]:
     """Return who could have become controller, in the last race if there were several; clear the record."""
     choices = cluster.choices
     if not isinstance(choices, RehearsedChoices) or not choices.raced:

@@ -292,7 +292,9 @@ class _Fold:
         if not self._has_folded:
             raise error
         wait_s = self._pause.next_s()
-        self._log.error("the fold cannot go on; trying again", reason=str(error), next_try_s=wait_s)
+        self._log.error(
+            "the fold cannot work; it tries again", reason=str(error), next_try_s=wait_s
+        )
         self._stop.wait(wait_s)
 
     def _strike(self, failure: QueryFailure, topics: EnsuredTopics) -> None:

@@ -38,7 +38,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _NOBODY = "$2b$10$DUbBkQhRBGwxddf2IJdym.YCvPvhXbnuIpY1MGUHF.8d/TK9.gX1m"
 """A hash for users who do not exist, so that the comparison takes as long as for one who does."""
 _REFUSALS = {
-    HTTPStatus.UNAUTHORIZED: "a user and its password are asked for",
+    HTTPStatus.UNAUTHORIZED: "a user and a password are required",
     HTTPStatus.MISDIRECTED_REQUEST: "the Host is no name of this server; the setting allowed_hosts names more",
 }
 

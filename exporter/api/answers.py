@@ -300,7 +300,7 @@ class Flapping(Answer, frozen=True, kw_only=True):
 
 
 class PendingWritesAnswer(Answer, frozen=True, kw_only=True):
-    """The controller pending writes now."""
+    """The controller's pending writes."""
 
     health: ControllerHealth
     pending_since: int | None

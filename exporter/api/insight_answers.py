@@ -242,13 +242,13 @@ def loss_answer(
 
 
 MORE_MAY_BREAK = (
-    "more may break than is counted: the controller owes leaders or ISRs, or brokers differ in "
-    "min.insync.replicas"
+    "more may break than is counted: leaders or ISRs are pending writes of the controller, or brokers "
+    "differ in min.insync.replicas"
 )
 
 
 MIN_ISR_NOT_KNOWN = (
-    "min.insync.replicas is not known: it stands in the brokers' own files (setting "
+    "min.insync.replicas is not known: it is set in the brokers' own files (setting "
     "min_insync_replicas)"
 )
 

@@ -47,7 +47,7 @@ function lead(due) {
 }
 
 function put(answer) {
-  table ??= new Table($("due-table"), "Writes that the controller owes", COLUMNS);
+  table ??= new Table($("due-table"), "Pending writes of the controller", COLUMNS);
   table.update(answer.writes.map((row) => ({ ...row, key: `${row.topic}/${row.partition}` })));
   show($("due-table"), answer.writes.length > 0);
   const unlisted = answer.partition_count - answer.writes.length;

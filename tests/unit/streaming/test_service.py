@@ -243,7 +243,7 @@ def test_a_full_disk_ends_the_fold_only_before_its_first_batch(
     assert str(tmp_path / "new") in str(end.value)
     played = Played(monkeypatch, tmp_path / "old", [(1, full), (0, full), (1, full)])
     entries = logged(played)
-    waits = [entry for entry in entries if entry["event"].startswith("the fold cannot go on")]
+    waits = [entry for entry in entries if entry["event"].startswith("the fold cannot work")]
     assert all(str(tmp_path / "old") in entry["reason"] for entry in waits)
     first_s, second_s, third_s = (entry["next_try_s"] for entry in waits)
     assert max(first_s, third_s) <= 0.5 < second_s

@@ -31,7 +31,7 @@ def test_a_full_resync_comes_daily(play: Play) -> None:
     """A day after a resync the next one begins without a request."""
     play.pass_time(86_400_000)
     play.deliver_all()
-    assert play.reader.last[STARTED].reason == "the daily one"
+    assert play.reader.last[STARTED].reason == "the last one was long ago"
 
 
 def test_views_lost_before_the_first_resync_cause_no_second_one() -> None:
