@@ -77,9 +77,7 @@ def run(settings: StreamSettings, stop: threading.Event) -> None:
         Workspace(settings.checkpoint_dir, stop=stop) as workspace,
     ):
         get_logger("stream").info(
-            "the fold starts",
-            checkpoint_dir=str(workspace.root),
-            metrics=f"{server.url}/metrics",
+            "the fold starts", checkpoint_dir=str(workspace.root), metrics=f"{server.url}/metrics"
         )
         _Fold(settings, stop, workspace, java, metrics).run()
 

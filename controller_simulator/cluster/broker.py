@@ -20,21 +20,14 @@ from controller_simulator.cluster.events import (
     StopReplicaResponse,
 )
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.controller.leader_and_isr_receiver import (
-    Errors,
-    ReplicaManager,
-    Response,
-)
+from controller_simulator.controller.leader_and_isr_receiver import Errors, ReplicaManager, Response
 from controller_simulator.controller.lifecycle import Lifecycle
 from controller_simulator.controller.requests import (
     LeaderAndIsrRequest,
     Request,
     StopReplicaRequest,
 )
-from controller_simulator.zookeeper.payload_writers import (
-    encode_broker,
-    encode_cluster_id,
-)
+from controller_simulator.zookeeper.payload_writers import encode_broker, encode_cluster_id
 from controller_simulator.zookeeper.transactions import CreateZnode, Multi, SetZnode, ZooKeeperCode
 from controller_simulator.zookeeper.tree import ZnodeTree, parent_of
 

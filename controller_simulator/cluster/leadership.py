@@ -92,10 +92,7 @@ def _elect(
         )
     ]
     controller.partitions.handle_state_changes(
-        chosen,
-        PartitionState.ONLINE,
-        strategy,
-        allow_unclean=strategy is Strategy.OFFLINE,
+        chosen, PartitionState.ONLINE, strategy, allow_unclean=strategy is Strategy.OFFLINE
     )
 
 
@@ -229,8 +226,7 @@ def _on_leader_and_isr_response(controller: ActiveController, event: LeaderAndIs
     new = [partition for partition in event.offline if partition not in before]
     if new:
         members.on_replicas_become_offline(
-            controller,
-            [PartitionAndReplica(*partition, event.broker) for partition in new],
+            controller, [PartitionAndReplica(*partition, event.broker) for partition in new]
         )
 
 

@@ -21,11 +21,7 @@ from controller_model.kafka.elections import (
 )
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import TopicPartition
-from controller_model.kafka.states import (
-    PartitionState,
-    is_valid,
-    partition_state_of,
-)
+from controller_model.kafka.states import PartitionState, is_valid, partition_state_of
 from controller_simulator.controller.controller_io import (
     ILLEGAL_STATE,
     NODE_EXISTS,

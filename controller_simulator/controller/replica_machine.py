@@ -71,10 +71,7 @@ class ReplicaStateMachine:
         self._io.send(batch)
 
     def _handle(
-        self,
-        replicas: Sequence[PartitionAndReplica],
-        target: ReplicaState,
-        batch: RequestBatch,
+        self, replicas: Sequence[PartitionAndReplica], target: ReplicaState, batch: RequestBatch
     ) -> None:
         states = self._context.replica_states
         valid = []

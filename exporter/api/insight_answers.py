@@ -199,11 +199,7 @@ def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     return WhatIf(losses=losses, pair_count=found.count)
 
 
-LOSS_OF_EACH = {
-    "broker": loss_of_each_broker,
-    "rack": loss_of_each_rack,
-    "pair": loss_of_each_pair,
-}
+LOSS_OF_EACH = {"broker": loss_of_each_broker, "rack": loss_of_each_rack, "pair": loss_of_each_pair}
 
 
 def loss_answer(
@@ -270,9 +266,7 @@ def safe_to_stop(broker: BrokerView) -> StopSafety:
     )
 
 
-def _blocked(
-    blocked: Mapping[Blocked, Sequence[TopicPartition]],
-) -> list[BlockedElections]:
+def _blocked(blocked: Mapping[Blocked, Sequence[TopicPartition]]) -> list[BlockedElections]:
     """Return the reasons why elections cannot help, each with its number of partitions and the first of them."""
     return [
         BlockedElections(

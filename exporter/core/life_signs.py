@@ -159,10 +159,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             due = (_Due(self.position, None), *due)
         delays = (*self.fold_delays, wall - view.folded_at)[-_DELAYS:]
         return msgspec.structs.replace(
-            self,
-            position=position,
-            due=due,
-            fold_delays=delays if is_live else self.fold_delays,
+            self, position=position, due=due, fold_delays=delays if is_live else self.fold_delays
         )
 
     def progress(self, now: int, *, read_at: int | None) -> ReaderProgress:

@@ -13,10 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from pyspark.sql.streaming.stateful_processor import (
-    StatefulProcessorHandle,
-    TimerValues,
-)
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
 from bench.map_state import DictMapState
 from controller_model.kafka.ids import AsOf

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING
 
 from controller_model.kafka.ids import Position, partition_of
 from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, encode_change, join_changes
-from controller_model.records.views import (
-    ClusterView,
-    cluster_key,
-    decode_view,
-)
+from controller_model.records.views import ClusterView, cluster_key, decode_view
 from controller_model.sources.zookeeper.znode_kinds import published_data
 from tests.simulation.topic import Topic
 from tests.support.histories import Held, History

@@ -170,11 +170,7 @@ class Oracle:
 
     def _is_proved(self, control: ControlPlane) -> bool:
         log = control.log
-        trouble = (
-            log.view.incomplete_since,
-            log.view.divergent_since,
-            control.source.resync,
-        )
+        trouble = (log.view.incomplete_since, log.view.divergent_since, control.source.resync)
         return log.view.verified_at is not None and trouble == (None, None, None)
 
     def _check_errors(self, log: LogState) -> None:

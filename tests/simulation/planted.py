@@ -195,8 +195,7 @@ def digest_of_the_scan() -> AbstractContextManager[None]:
         return reported
 
     return _both(
-        _patched(TreeReader, "_on_value", on_value),
-        _patched(Recorder, "reconciled", reconciled),
+        _patched(TreeReader, "_on_value", on_value), _patched(Recorder, "reconciled", reconciled)
     )
 
 

@@ -104,12 +104,7 @@ def broker_view(
         as_of=at or as_of(1),
         id=id_,
         record=BrokerRecord(
-            live=True,
-            epoch=2**60 + 1,
-            since=T0,
-            registrations=1,
-            host=f"kafka{id_}",
-            port=9092,
+            live=True, epoch=2**60 + 1, since=T0, registrations=1, host=f"kafka{id_}", port=9092
         ),
     )
     of_record = {

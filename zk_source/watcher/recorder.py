@@ -167,11 +167,7 @@ class Recorder(LogRecorder):
         )
 
     def _totals(self) -> dict[str, Any]:
-        return {
-            "znodes": len(self.published),
-            "digest": self.published.digest,
-            **self._denied(),
-        }
+        return {"znodes": len(self.published), "digest": self.published.digest, **self._denied()}
 
     def _denied(self) -> dict[str, Any]:
         named = self.denied.named

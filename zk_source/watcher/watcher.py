@@ -17,14 +17,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import ClusterView
 from source_log.generation_fencing import FencingDecision, Generations, OtherWatcher
 from zk_source.watcher.arming import Arming
-from zk_source.watcher.commands import (
-    Command,
-    GiveWay,
-    NoBrokers,
-    Outbox,
-    ReplaceClient,
-    Sent,
-)
+from zk_source.watcher.commands import Command, GiveWay, NoBrokers, Outbox, ReplaceClient, Sent
 from zk_source.watcher.readiness import PROBE, ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.session_tracker import SessionTracker
