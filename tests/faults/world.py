@@ -258,11 +258,9 @@ class World(Sides):
 
     def controller(self) -> int:
         """Return which real broker is the controller."""
-        return wait_until(self._controller, lambda id_: id_ >= 0)
-
-    def _controller(self) -> int:
-        seen = figures_of_znodes(self.truth.now())
-        return seen.controller
+        return wait_until(
+            lambda: figures_of_znodes(self.truth.now()).controller, lambda id_: id_ >= 0
+        )
 
     def _restart(self) -> None:
         while not self._stop.wait(STEP_S):

@@ -130,7 +130,8 @@ class Oracle:
         log = control.log
         held = marks_of(after)
         batch = read_batch(note, rows)
-        self._check_errors(log)
+        if log.view.errors:
+            raise BrokenError("no error of our own", log.reason or "an error was counted")
         if old is not None:
             self._check_time(old.now, control.now, batch)
         self._check_digest(control, held)
@@ -172,10 +173,6 @@ class Oracle:
         log = control.log
         trouble = (log.view.incomplete_since, log.view.divergent_since, control.source.resync)
         return log.view.verified_at is not None and trouble == (None, None, None)
-
-    def _check_errors(self, log: LogState) -> None:
-        if log.view.errors:
-            raise BrokenError("no error of our own", log.reason or "an error was counted")
 
     def _check_time(self, before: int, now: int, batch: Batch) -> None:
         """Check that the log's time advances while the watcher's clock does, whatever it showed before."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from prometheus_client import CollectorRegistry
 
-from controller_model.records.completeness import Completeness
+from controller_model.records.completeness import Completeness, Status
 from controller_model.records.event_records import EventRecord
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
@@ -134,6 +134,12 @@ class Exporter:
     def completeness(self, snapshot: ClusterSnapshot) -> Completeness:
         """Return the status that is shown with it."""
         return self.collector.completeness(snapshot, self.wall)
+
+    @property
+    def is_shown_live(self) -> bool:
+        """Whether something is shown as live."""
+        shown = self.snapshot
+        return shown is not None and self.completeness(shown).status is Status.LIVE
 
     def plan(self) -> None:
         """Plan the next reading."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from controller_model.records.completeness import Status
 from tests.simulation.sockets import SESSION_MS
 from tests.simulation.zookeeper import Server, Throttle
 
@@ -54,18 +53,13 @@ class Throttling:
             return
         edge, is_lagging = world.some_edge(), rng.random() < 0.5
         server = None if edge is None or edge.connection is None else edge.connection.server
-        if is_lagging and server is not None and not server.frozen and self._is_live:
+        is_shown_live = self._world.exporter.is_shown_live
+        if is_lagging and server is not None and not server.frozen and is_shown_live:
             self._lag(server)
             return
         self._begin(world.zk.servers if rng.random() < 0.6 else [rng.choice(world.zk.servers)])
         if edge is not None and rng.random() < 0.4:
             world.clock.after(rng.randint(0, 1_500), edge.cut)
-
-    @property
-    def _is_live(self) -> bool:
-        """Whether something is shown as live that could be wrong."""
-        shown = self._world.exporter.snapshot
-        return shown is not None and self._world.exporter.completeness(shown).status is Status.LIVE
 
     def _begin(self, servers: list[Server]) -> None:
         rng = self._rng

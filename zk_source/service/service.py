@@ -120,8 +120,7 @@ class WatcherService:
             self._watcher.on_stop(steady_ms())
             self._carry_out_commands()
         finally:
-            self._ensemble.close()
-            self._writer.close()
+            self.close()
 
     def _begin(self, stop: threading.Event) -> bool:
         """Read what existed before the start, then connect; return False when `stop` is set first."""
@@ -138,6 +137,11 @@ class WatcherService:
         """Return the server whose health may be requested; empty with TLS or without a session."""
         session = self._watcher.session
         return session.server if session.connected and not self._settings.zk_tls else ""
+
+    def close(self) -> None:
+        """Close the connections to ZooKeeper and Kafka."""
+        self._ensemble.close()
+        self._writer.close()
 
     def _poll(self) -> None:
         """Handle what has happened, decide, act."""
