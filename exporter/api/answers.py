@@ -243,7 +243,7 @@ class LossAnswer(Answer, frozen=True, kw_only=True):
     stranded: int
     under_min_isr: Annotated[int, Meta(description="Null: not known of some partitions.")] | None
     min_isr_unknown: Annotated[
-        int, Meta(description="Partitions of which nobody knows whether they fall below it.")
+        int, Meta(description="Partitions of which it is not known whether they fall below it.")
     ]
     unclean: int
     leaders_moved: list[BrokerShare]

@@ -172,7 +172,7 @@ OPERATIONS = (
         Parameter(
             "after",
             "The `next` of the page before, refused with 409 when the recommendation has become "
-            "another one since; or a chunk's number, to go on after it whatever has changed.",
+            "another one since; or a chunk's number, to continue after it in any case.",
         ),
     ),
     _about_cluster(

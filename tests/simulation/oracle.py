@@ -210,7 +210,7 @@ class Oracle:
             return  # a path denied to this one may have been deleted; a reconciliation shows that
         if log.view.incomplete_since is not None or log.view.divergent_since is not None:
             reason = log.reason or "divergent"
-            raise BrokenError("a whole resync is believed", f"at {log.position}: {reason}")
+            raise BrokenError("a whole resync counts as a proof", f"at {log.position}: {reason}")
 
     def _check_proof(self, control: ControlPlane, held: Mapping[str, int], batch: Batch) -> None:
         """Check that verified state was the truth at one moment of the proof, for each znode."""

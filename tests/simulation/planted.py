@@ -633,7 +633,7 @@ class _HastyMissingTopic(MissingTopic):
 
 
 def missing_topic_ends_the_watcher() -> AbstractContextManager[None]:
-    """The first answer that a topic is missing is believed, and the watcher starts over."""
+    """The first answer that a topic is missing counts, and the watcher starts over."""
     return _patched(readback, "MissingTopic", _HastyMissingTopic)
 
 

@@ -89,7 +89,7 @@ class Outage:
         return True
 
     def error(self, connection: Authenticating) -> UnreachableError:
-        """Return the error that tells the user about the outage."""
+        """Return the error that describes the outage to the user."""
         advice = connection.tls_advice or f"start it or correct the setting {self._setting}"
         return UnreachableError(
             f"{self._what} does not answer (for {self._clock_s() - self._since_s:.0f} s): "
