@@ -84,7 +84,7 @@ CHANGED = f"/brokers/topics/{TOPIC}/partitions/0/state"
 BROKERS = (1, 2, 3)
 ASKED = (
     f"/api/v1/clusters/{CLUSTER}/partitions?topic={TOPIC}",
-    f"/live?cluster={CLUSTER}",
+    f"/api/v1/page?cluster={CLUSTER}",
 )
 """What is asked: the topic's partitions, of the API; the cluster's picture, as the live page asks for it."""
 

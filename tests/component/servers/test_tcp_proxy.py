@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kcm.processes.ports import HOST
+from kcm.servers.ports import HOST
 from tests.support.garbage import left_open
 from tests.support.tcp_proxy import Network, TcpProxy
 
