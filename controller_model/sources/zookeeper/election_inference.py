@@ -45,7 +45,7 @@ def partition_fact(
                 asked_by = _asked_by(read)
         if new.isr != old.isr:
             by_controller = new.leader_epoch != old.leader_epoch
-            if by_controller and zookeeper_of(control).resync is None:
+            if by_controller and control.source.resync is None:
                 for broker in old.isr:
                     if broker not in new.isr and _is_as_it_was(control, old, broker):
                         # The controller removed it although it stayed registered.
