@@ -107,8 +107,8 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     denied: tuple[str, ...] = ()
     """Paths that the watcher may not read: what depends on them is unknown. If there are too many to
     name, an ancestor stands for the paths below it."""
-    denied_more: Int64 | None = None
-    """How many denied paths are not named; None: nothing is denied, or the list may be cut."""
+    denied_more: Int64 = 0
+    """How many denied paths are not named."""
     dropped: Dropped | None = None
     """Changes that this watcher has dropped since it started, because it could not buffer them."""
     session: SessionState | None = None
@@ -116,8 +116,6 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Since when the session has been in this state."""
     zookeeper: Name | None = None
     """The server of the session, as host:port."""
-    beats: bool = False
-    """In a heartbeat: the watcher sends beats to the views as well, and Kafka has not rejected them."""
 
     @property
     def position(self) -> Position:

@@ -181,8 +181,6 @@ class LogView(msgspec.Struct, kw_only=True):
     anomalies: int = 0
     errors: int = 0
     """Unexpected exceptions (bugs of kcm) that a change caused; the change is skipped and reported."""
-    beats: bool = False
-    """The watcher sends beats to the views, as its newest heartbeat reports: it is down if none arrives."""
 
     @property
     def incomplete(self) -> bool:
@@ -443,13 +441,13 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
     """Rises by one with each beat of a generation."""
     session: SessionState | None = None
     """The state of the ZooKeeper session; None before it is known."""
-    zookeeper_answered_ms: int | None = None
-    """How long ago ZooKeeper last answered anything, by a monotonic clock; None: never yet."""
+    source_answered_ms: int | None = None
+    """How long ago the source (ZooKeeper) last answered anything, by a monotonic clock; None: never yet."""
     log_complete_ms: int | None = None
-    """How long ago ZooKeeper held nothing that the log does not hold now: later changes may wait to be read,
+    """How long ago the source held nothing that the log does not hold now: later changes may wait to be read,
     or to be acknowledged by Kafka. None: not known."""
-    zookeeper_ahead_ms: int | None = None
-    """By how much ZooKeeper's clock is at least ahead of the watcher's, as the newest changes show it; negative
+    source_ahead_ms: int | None = None
+    """By how much the source's clock is at least ahead of the watcher's, as the newest changes show it; negative
     if it is behind. None: not known."""
     sent_at: int
     """When it was sent, by the watcher's clock: only compared with other clocks, no age is computed from it."""

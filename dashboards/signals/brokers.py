@@ -1,4 +1,4 @@
-"""Signals about each broker: what it leads, whether an election can restore that, and which broker is to blame.
+"""Signals about each broker: what it leads, whether an election can restore that, and which broker is at fault.
 
 One series per broker, identified by the label `broker` alone.
 """

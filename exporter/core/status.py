@@ -1,6 +1,6 @@
 """How far the topics are read: the basis of /readyz, of the completeness of clusters and of the exporter's own metrics.
 
-The rule: one immutable value, replaced by the reading thread. Whoever asks judges it by the time of the
+One immutable value, replaced by the reading thread. Whoever asks judges it by the time of the
 question, so a thread that hangs cannot pass for a healthy one. The times are by a steady clock, which
 starts at the machine's time and which nobody sets.
 """

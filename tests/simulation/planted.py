@@ -194,8 +194,7 @@ def digest_of_the_scan() -> AbstractContextManager[None]:
         return reported
 
     return _both(
-        _patched(TreeReader, "_on_value", on_value),
-        _patched(Recorder, "reconciled", reconciled),
+        _patched(TreeReader, "_on_value", on_value), _patched(Recorder, "reconciled", reconciled)
     )
 
 
@@ -475,12 +474,12 @@ def views_of_others_completed() -> AbstractContextManager[None]:
     """The commit of one cluster completes the waiting views of all."""
     real = ViewStore._pop_ready
 
-    def take(self: ViewStore, view: ClusterView) -> dict[str, Any]:
+    def pop_ready(self: ViewStore, view: ClusterView) -> dict[str, Any]:
         for cluster in [name for name in self._pending if name != view.cluster]:
             self._pending.setdefault(view.cluster, {}).update(self._pending.pop(cluster))
         return real(self, view)
 
-    return _patched(ViewStore, "_pop_ready", take)
+    return _patched(ViewStore, "_pop_ready", pop_ready)
 
 
 def touched_brokers_forgotten() -> AbstractContextManager[None]:
@@ -633,7 +632,7 @@ class _HastyMissingTopic(MissingTopic):
 
 
 def missing_topic_ends_the_watcher() -> AbstractContextManager[None]:
-    """The first answer that a topic is missing is believed, and the watcher starts over."""
+    """The first answer that a topic is missing counts, and the watcher starts over."""
     return _patched(readback, "MissingTopic", _HastyMissingTopic)
 
 

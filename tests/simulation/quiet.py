@@ -167,7 +167,7 @@ def _check_neighbour(world: World, neighbour: Neighbour) -> None:
     if shown is None:
         raise BrokenError("the exporter shows the truth", f"nothing of {name}")
     if (why := _unrest_of(world, neighbour)) is not None:
-        raise BrokenError("a whole resync is believed", why)
+        raise BrokenError("a whole resync counts as a proof", why)
     if shown.view.counters_since < neighbour.forgotten_at:
         raise BrokenError("a forgotten cluster begins again", f"{name}: it counts from before")
     _compare_views(shown, fresh_views(world, name, neighbour.nodes, neighbour.zxid))

@@ -104,12 +104,7 @@ def broker_view(
         as_of=at or as_of(1),
         id=id_,
         record=BrokerRecord(
-            live=True,
-            epoch=2**60 + 1,
-            since=T0,
-            registrations=1,
-            host=f"kafka{id_}",
-            port=9092,
+            live=True, epoch=2**60 + 1, since=T0, registrations=1, host=f"kafka{id_}", port=9092
         ),
     )
     of_record = {
@@ -157,7 +152,7 @@ def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> Wa
         seq=seq,
         number=number,
         session=SessionState.CONNECTED,
-        zookeeper_answered_ms=5,
+        source_answered_ms=5,
         log_complete_ms=5,
         sent_at=T0,
     )

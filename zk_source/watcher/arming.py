@@ -57,7 +57,7 @@ class Arming:
         if self._to_arm:
             self._closings = self._closings + 1 if closed_at_once else 0
         if self._closings >= MAX_CLOSINGS and self._watches is Watches.AUTO:
-            self._fall_back("it closes the connection at the question", now_ms, OLD_PAUSE_MS)
+            self._fall_back("it closes the connection at the request", now_ms, OLD_PAUSE_MS)
         self._to_arm = []
         if state is SessionState.CONNECTED:
             if now_ms >= self.again_ms:

@@ -16,10 +16,7 @@ from controller_model.records.views import ClusterView, ResyncWanted
 from controller_model.sources.zookeeper.payloads import decode_cluster_id
 from zk_source.wire.operations import Err, Op, Read, Refused, Result, ZnodeData
 
-PROBE: tuple[Read, ...] = (
-    (Op.GET_CHILDREN, "/brokers"),
-    (Op.GET_DATA, "/cluster/id"),
-)
+PROBE: tuple[Read, ...] = ((Op.GET_CHILDREN, "/brokers"), (Op.GET_DATA, "/cluster/id"))
 """What is read before a resync."""
 
 MAX_LAG_MS = 10_000

@@ -153,7 +153,6 @@ class Recorder(LogRecorder):
             session=session,
             session_since=since_ms + self.clock_ahead_ms,
             zookeeper=server or None,
-            beats=self.sends_beats,
             dropped=self.dropped,
             **self._denied(),
         )

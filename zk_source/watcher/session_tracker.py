@@ -1,6 +1,6 @@
 """Tracks the session's state as heartbeats report it: whether the log follows the cluster now.
 
-The rule: for readers a session is CONNECTED from the start of a resync on it, not from the moment
+For readers a session is CONNECTED from the start of a resync on it, not from the moment
 kazoo has a socket. Before that, and after watches were lost on a live connection, the reported
 state remains the last one in which no event was handled.
 """

@@ -17,14 +17,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import ClusterView
 from source_log.generation_fencing import FencingDecision, Generations, OtherWatcher
 from zk_source.watcher.arming import Arming
-from zk_source.watcher.commands import (
-    Command,
-    GiveWay,
-    NoBrokers,
-    Outbox,
-    ReplaceClient,
-    Sent,
-)
+from zk_source.watcher.commands import Command, GiveWay, NoBrokers, Outbox, ReplaceClient, Sent
 from zk_source.watcher.readiness import PROBE, ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.session_tracker import SessionTracker
@@ -118,7 +111,7 @@ class Watcher:
         """When the tree could be read again after the last refusal."""
         self._heartbeat_at = now_ms
         self._heartbeat_sent_at = now_ms
-        self._denied_told: tuple[str, ...] = ()
+        self._denied_named: tuple[str, ...] = ()
         """The denied paths that the newest heartbeat named."""
         self._reconcile_at: int | None = None
         self._resync_at: int | None = None
@@ -273,7 +266,7 @@ class Watcher:
                 self._arming.on_session(SessionState.CONNECTED, self.session.server, now_ms)
                 return
             if self._resync_at is not None and now_ms >= self._resync_at:
-                self._request_resync("the daily one")
+                self._request_resync("the last one was long ago")
             elif self._reconcile_at is not None and now_ms >= self._reconcile_at:
                 self._reconcile_at = None
                 self.reader.start_walk(
@@ -403,12 +396,12 @@ class Watcher:
         if self.reader.walk is not None or now_ms < self._heartbeat_sent_at + _DENIED_INTERVAL_MS:
             return False
         named = self.recorder.denied.named
-        return named is not self._denied_told and not set(named).issubset(self._denied_told)
+        return named is not self._denied_named and not set(named).issubset(self._denied_named)
 
     def _heartbeat(self, now_ms: int) -> None:
         self._heartbeat_at = now_ms + self._intervals.heartbeat_ms
         self._heartbeat_sent_at = now_ms
-        self._denied_told = self.recorder.denied.named
+        self._denied_named = self.recorder.denied.named
         if self.generations.generation and not self.muted:
             self._out.add(
                 self.recorder.heartbeat(

@@ -188,7 +188,6 @@ def _handle_heartbeat(state: ClusterState, change: ZnodeChange, handle: Handle) 
     view = log.view
     view.heartbeat_at = change.observed_at
     view.zookeeper = change.zookeeper
-    view.beats = change.beats
     if zookeeper.resync is None:
         # A permission may change at any time; the end of a resync reports what it was denied.
         denied_paths.note_denied(log, change, still=_still_held(state, change))

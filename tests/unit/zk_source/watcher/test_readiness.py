@@ -43,7 +43,7 @@ def test_the_folds_request_is_answered_once_by_its_number(play: Play) -> None:
     """A new number causes one resync that names it; the same number again causes none."""
     for _ in range(3):
         play.watcher.on_view(view(wanted=ResyncWanted(number=4, reason="a hole")), play.now_ms)
-        play.settle()
+        play.deliver_all()
     starts = [change for change in play.reader.changes if change.kind is STARTED]
     assert [change.answers for change in starts] == [None, 4]
     assert starts[1].reason == "asked for: a hole"
@@ -53,10 +53,10 @@ def test_another_lineages_request_of_the_same_number_is_another_request(play: Pl
     """A fold that started over counts from 1 again, and does not know of the resync before."""
     wanted = ResyncWanted(number=4, reason="a hole")
     play.watcher.on_view(view(wanted=wanted), play.now_ms)
-    play.settle()
+    play.deliver_all()
     again = view(wanted=wanted)
     play.watcher.on_view(replace(again, as_of=replace(again.as_of, lineage="m")), play.now_ms)
-    play.settle()
+    play.deliver_all()
     starts = [change for change in play.reader.changes if change.kind is STARTED]
     assert [change.answers for change in starts] == [None, 4, 4]
 
@@ -72,7 +72,7 @@ def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
     assert play.reader.changes == []
     fill(play.zk)
     play.pass_time(1_000)
-    play.settle()
+    play.deliver_all()
     assert play.kinds()[-1] is FINISHED
 
 
@@ -145,10 +145,10 @@ def test_after_a_rebase_a_view_of_the_old_history_is_ignored(play: Play) -> None
     play.disconnect()
     play.zk.put("/cluster/id", b'{"version":"1","id":"two"}')
     play.connect()
-    play.settle()
+    play.deliver_all()
     play.watcher.on_view(view(read_zxid=10**9, seq=2), play.now_ms)
     play.disconnect()
     play.connect()
-    play.settle()
+    play.deliver_all()
     assert play.reader.last[STARTED].resync == 3
     assert not play.reader.last[STARTED].rebase

@@ -39,7 +39,7 @@ def test_a_clock_adjustment_does_not_shift_heartbeats(set_by_ms: int) -> None:
     play = Play(intervals=Intervals(heartbeat_ms=10_000))
     play.zk.put("/brokers/ids")
     play.connect()
-    play.settle()
+    play.deliver_all()
     before = play.reader.last[ChangeKind.HEARTBEAT]
     play.watcher.recorder.clock_ahead_ms = set_by_ms
     play.pass_time(9_000)
