@@ -600,12 +600,12 @@ def pauses_only_grow() -> AbstractContextManager[None]:
 
 def hanging_batch_waited_for() -> AbstractContextManager[None]:
     """A batch may take for ever."""
-    return _patched(BatchClock, "look", lambda *_: None)
+    return _patched(BatchClock, "hang_reason", lambda *_: None)
 
 
 def watchdog_asleep() -> AbstractContextManager[None]:
     """A JVM that does not answer is not killed."""
-    return _patched(Watchdog, "turn", lambda _self: None)
+    return _patched(Watchdog, "poll", lambda _self: None)
 
 
 def text_asked_unwatched() -> AbstractContextManager[None]:
