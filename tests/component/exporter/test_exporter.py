@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import threading
 import time
@@ -35,6 +36,7 @@ from pipeline.runtime import ConflictError, KcmError, UnreachableError
 from pipeline.topics import client_properties, ensure_topics
 from tests.support.samples import (
     as_of,
+    beat,
     broker_view,
     cluster_view,
     elected,
@@ -103,6 +105,29 @@ class Exporter:
         for view in views:
             self.produce("views", view_key(view).encode(), encode_view(view))  # type: ignore[arg-type]  # no deletes here
         assert self.producer.flush(30) == 0
+
+    @contextmanager
+    def beats(self, cluster: str, **place: int) -> Iterator[None]:
+        """Send the beats of the cluster's watcher, which has written up to this place; its figures are live in the block."""
+        ended = threading.Event()
+
+        def send() -> None:
+            for number in itertools.count(1):
+                now, steady = now_ms(), time.monotonic_ns() // 1_000_000
+                sent = beat(number, cluster=cluster, sent_at=now, sent_steady=steady, **place)
+                self.produce("views", view_key(sent).encode(), encode_view(sent))
+                self.producer.flush(30)
+                if ended.wait(0.25):
+                    return
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            wait_until(lambda: self.sample("kcm_cluster_up", cluster=cluster) == 1)
+            yield
+        finally:
+            ended.set()
+            sender.join()
 
     def produce(self, topic: str, key: bytes, value: bytes) -> None:
         """Produce one raw record, without waiting."""
@@ -179,7 +204,11 @@ def test_a_batch_becomes_visible_at_its_cluster_view(shared: Exporter) -> None:
     shared.write(fresh_cluster("a"))
     assert wait_until(lambda: shared.sample("kafka_broker_leaders", cluster="a")) == 6
     assert shared.sample("kafka_controller_elections_total", cluster="a") == 7
-    assert shared.sample("kcm_cluster_up", cluster="a") == 1
+    assert shared.sample("kcm_cluster_up", cluster="a") == 0, (
+        "nothing shows that a watcher is alive"
+    )
+    with shared.beats("a"):
+        assert shared.sample("kcm_cluster_up", cluster="a") == 1
     assert shared.sample("kafka_topic_partition_leader") is None
     answer = shared.get("/metrics", OPENMETRICS)
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
@@ -205,7 +234,9 @@ def test_the_api_shows_a_cluster_with_text_for_64_bit_numbers(shared: Exporter) 
     assert body["brokers"][0]["epoch"] == str(2**60 + 1)
     assert body["events"][0]["kind"] == "ControllerElected"
     assert body["events"][0]["source_number"] == str(2**60 + 5)
-    assert body["completeness"]["status"] == "live"
+    with shared.beats("b", seq=5, generation=2**40):
+        live = shared.get("/api/v1/clusters/b").json()
+    assert live["completeness"]["status"] == "live"
     names = [cluster["name"] for cluster in shared.get("/api/v1/clusters").json()["clusters"]]
     assert "b" in names
 
@@ -309,7 +340,8 @@ def test_figures_stay_served_and_flagged_while_kafka_is_away(
     with running(settings) as exporter:
         wait_until(exporter.is_ready)
         exporter.write(fresh_cluster("prod", as_of(1)))
-        wait_until(lambda: exporter.sample("kcm_cluster_up", cluster="prod") == 1)
+        with exporter.beats("prod"):
+            pass
         broker.kill()
         answer = wait_until(lambda: exporter.get("/readyz"), lambda seen: seen.status == 503)
         assert "has not answered for" in answer.json()["reasons"][0]
