@@ -179,7 +179,6 @@ WORDS = (
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("tests/*", "verdict", "what an oracle or the judge of a fault says, not the controller's"),
     ("tests/*", "scene", "what a test sets up, not a step of the demo"),
-    ("kcm/queries/what_if.py", "verdict", "whether a loss is safe, not the controller's health"),
     ("kcm/demo/*", "audit", "a topic of the demo's cluster"),
     ("exporter/core/life_signs.py", "Due", "a position of the log that the view has yet to reach"),
 )

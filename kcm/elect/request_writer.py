@@ -19,7 +19,7 @@ from pipeline.topic_reader import RecordReader
 from pipeline.topic_writer import NewRecord, RecordWriter
 from pipeline.topics import check_writable, topic_names
 
-_WITHIN_S = 5.0
+_TIMEOUT_S = 5.0
 """How long the log may take: a slower one is not waited for, because the elections matter more."""
 
 
@@ -60,7 +60,7 @@ class RequestWriter:
         """Return the writer, and the cluster's partition of the log."""
         group = f"{self._settings.topic_prefix}.elect-{uuid.uuid4().hex[:12]}"
         with RecordReader(self._settings, group) as reader:
-            partitions = reader.partitions(self._topic, timeout_s=_WITHIN_S)
+            partitions = reader.partitions(self._topic, timeout_s=_TIMEOUT_S)
         check_writable(self._settings, self._topic)
-        writer = RecordWriter(self._settings, within_s=_WITHIN_S)
+        writer = RecordWriter(self._settings, within_s=_TIMEOUT_S)
         return writer, partition_of(self._cluster, partitions)

@@ -27,7 +27,7 @@ class Scrapes:
         self.sampler = ScrapeSampler(
             interval_ms=INTERVAL_MS,
             labels={"job": "kcm"},
-            scraped=self._take,
+            scraped=self._sampled,
             begin_ms=begin_ms,
             end_ms=end_ms,
         )
@@ -36,7 +36,7 @@ class Scrapes:
             replay.apply_changes((change,))
         replay.finish()
 
-    def _take(self, at: int, lines: bytes) -> None:
+    def _sampled(self, at: int, lines: bytes) -> None:
         samples = {}
         for line in lines.decode().splitlines():
             series, value, seconds = line.rsplit(" ", 2)

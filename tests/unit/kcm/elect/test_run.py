@@ -174,12 +174,12 @@ class Late:
         self._sample = ClusterWatch.sample
 
         def sample(watch: ClusterWatch) -> ClusterSample:
-            return self.look(watch)
+            return self.poll(watch)
 
         monkeypatch.setattr(ClusterWatch, "sample", sample)
         monkeypatch.setattr("kcm.elect.run.time.sleep", self.pauses.append)
 
-    def look(self, watch: ClusterWatch) -> ClusterSample:
+    def poll(self, watch: ClusterWatch) -> ClusterSample:
         """Return the sample, with the current status."""
         sample = self._sample(watch)
         if not next(self._left, False):
