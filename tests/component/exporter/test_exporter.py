@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -224,22 +223,6 @@ def test_errors_are_problem_json_and_only_get_and_head_are_served(shared: Export
     assert (head.status, head.body) == (200, b"")
     assert shared.get("/healthz").status == 200
     assert b'href="metrics"' in shared.get("/").body
-
-
-def test_garbage_is_counted_and_skipped(shared: Exporter) -> None:
-    """Records that are foreign, damaged or of another version are counted and skipped."""
-    view = fresh_cluster("c", as_of(1))
-    shared.produce("views", b"junk", b"not JSON")
-    shared.produce("views", b"c/cluster", b"\xff\x00")
-    shared.produce("views", b"c/cluster", encode_view(msgspec.structs.replace(view, v=99)))
-    shared.produce("views", b"d/cluster", encode_view(view))
-    shared.produce("events", b"c", b"[]")
-    shared.write(view)
-    wait_until(lambda: shared.sample("kafka_controller_id", cluster="c") == 0)
-    topic = f"{shared.settings.topic_prefix}.views"
-    counted = shared.sample("kcm_exporter_unreadable_records_total", topic=topic)
-    assert counted == 4
-    assert shared.sample("kafka_controller_id", cluster="d") is None
 
 
 def test_a_record_is_visible_within_milliseconds(shared: Exporter) -> None:

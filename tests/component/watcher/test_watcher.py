@@ -32,6 +32,7 @@ from kcm.processes.ports import free_port
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, UnreachableError, UsageError
+from source_log import readback
 from tests.component.watcher.watching import (
     CLUSTER,
     LogReader,
@@ -46,7 +47,6 @@ from tests.component.watcher.watching import (
 )
 from tests.support.topic_changes import alter_topic
 from tests.support.waiting import DEADLINE_S, wait_until
-from source_log import readback
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 
@@ -120,23 +120,6 @@ def test_the_largest_znodes_that_zookeeper_takes_are_published_whole(
     published = {c.path: c.payload() for c in log.changes if c.kind is ChangeKind.SET}
     for topic, payload in payloads.items():
         assert published[f"/brokers/topics/{topic}"] == payload
-
-
-def test_a_stormy_history_ends_equal_to_the_tree(
-    watched: str, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
-) -> None:
-    """Znodes created, set and deleted faster than they can be read leave no trace of what is gone."""
-    settings = settings_for(watched, pipeline_broker)
-    with watching(settings), LogReader(settings) as log:
-        log.wait_for(ChangeKind.RESYNC_STARTED)
-        for number in range(300):
-            path = f"{zk_chroot}/brokers/ids/{number % 40}"
-            client.create_async(path, b"a")
-            client.set_async(path, b"b")
-            if number % 3:
-                client.delete_async(path)
-        client.sync(zk_chroot)
-        log.wait_for_tree(published_tree(client, zk_chroot))
 
 
 PUBLISHED_WITHIN_MS = 50
