@@ -13,8 +13,8 @@ from typing import Any
 
 from bench.delay import SIZE, Follower, described, follow
 from bench.watched import Watched, znode_cluster
-from kcm.local.pipeline_processes import Pipeline
-from kcm.processes.supervisor import Supervisor
+from kcm.run.pipeline_processes import Pipeline
+from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import UsageError
 
 SUMMARY = (

@@ -18,7 +18,7 @@ from bench.figures import judged
 from bench.shown import Scraper, leaders_of
 from bench.watched import CLUSTER, znode_cluster
 from bench.znodes import Size, ZnodeCluster
-from kcm.local.pipeline_processes import Pipeline
+from kcm.run.pipeline_processes import Pipeline
 
 SUMMARY = "cold start to live, and the fold's restart, by partitions (about 15 minutes)"
 

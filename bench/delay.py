@@ -23,7 +23,7 @@ from bench.watched import CLUSTER, watched_cluster
 from bench.znodes import Size, ZnodeCluster
 from controller_model.records.changes import ChangeKind, decode_message
 from controller_model.records.views import BrokerView, decode_view
-from kcm.local.pipeline_processes import Pipeline
+from kcm.run.pipeline_processes import Pipeline
 
 SUMMARY = "a znode is written, its value is scraped: p50 and p99, by stage (about 3 minutes)"
 

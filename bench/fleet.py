@@ -22,8 +22,8 @@ from bench.shown import Scraper, leaders_of
 from bench.watched import CLUSTER, Watched, znode_cluster
 from bench.znodes import Size, ZnodeCluster, connected
 from controller_model.records.changes import encode_change, join_changes
-from kcm.local.pipeline_processes import Pipeline
-from kcm.processes.supervisor import Supervisor
+from kcm.run.pipeline_processes import Pipeline
+from kcm.servers.supervisor import Supervisor
 from pipeline.clock import clock_ms
 
 SUMMARY = "51 clusters, two of 200,000 partitions: their resync, a backlog; the others' delay"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kcm.jars.jars import default_cache
+from kcm.servers.jars import default_cache
 
 MODULE = "github.com/danielqsj/kafka_exporter@latest"
 INSTALL_DEADLINE_S = 600.0

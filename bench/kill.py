@@ -18,7 +18,7 @@ from bench.shown import (
     when_shown,
 )
 from bench.watched import CLUSTER
-from kcm.local.pipeline_processes import Pipeline
+from kcm.run.pipeline_processes import Pipeline
 
 QUIET_S = 10.0  # after the cluster has settled, before the next kill
 DEADLINE_S = 180.0  # for the session, the controller's work, and the monitor's

@@ -33,12 +33,12 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from bench import machine
 from bench.brokers import Line
 from bench.load import LogLoad, LogWriter, messages
-from kcm.jars.class_archive import find_class_archive
-from kcm.jars.jars import Jars, ensure_jars
-from kcm.processes.ports import free_port
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.class_archive import find_class_archive
+from kcm.servers.jars import Jars, ensure_jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
+from kcm.servers.process import Process
+from kcm.servers.supervisor import Supervisor
 from pipeline.java import find_java
 from pipeline.part import main_of_part
 from pipeline.runtime import UsageError, run_program

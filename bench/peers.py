@@ -23,10 +23,10 @@ from bench.kafka_exporter import find_kafka_exporter
 from bench.real_cluster import DEADLINE_S, LEADER, PARTITIONS, RealCluster, real_cluster
 from bench.watched import CLUSTER
 from controller_model.kafka.ids import TopicPartition
-from kcm.local.pipeline_processes import Pipeline
-from kcm.processes.ports import HOST, free_port
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
+from kcm.run.pipeline_processes import Pipeline
+from kcm.servers.ports import HOST, free_port
+from kcm.servers.process import Process
+from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import UsageError
 
 SUMMARY = "a kill, a flap and a scrape, shown by kafka_exporter, by a poller and by this (15 minutes, longer with kafka_exporter)"

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kcm.stack.kafka import QUIET_LIBRDKAFKA
+from kcm.servers.kafka import QUIET_LIBRDKAFKA
 
 DEADLINE_S = 60.0
 """kafka_exporter takes seconds at 10,000 partitions, and more while brokers are down."""

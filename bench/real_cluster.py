@@ -22,11 +22,11 @@ from kazoo.protocol.states import ZnodeStat
 
 from bench.znodes import UNDER_WAY, Written, connect, stamp
 from controller_model.kafka.ids import TopicPartition
-from kcm.jars.jars import Jars, ensure_jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.controller_handle import ControllerHandle
-from kcm.stack.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.controller_handle import ControllerHandle
+from kcm.servers.jars import Jars, ensure_jars
+from kcm.servers.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import EnvironmentProblemError
 
 LEADER, FOLLOWER, CONTROLLER = BROKERS = (1, 2, 3)

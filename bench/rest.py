@@ -16,7 +16,7 @@ from bench import machine
 from bench.figures import judged
 from bench.watched import watched_cluster
 from bench.znodes import Size, ZnodeCluster
-from kcm.local.pipeline_processes import Pipeline
+from kcm.run.pipeline_processes import Pipeline
 
 SUMMARY = "processor and memory of each part, at rest and at 10 changes/s (about 5 minutes)"
 

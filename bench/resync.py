@@ -17,7 +17,7 @@ from bench import machine
 from bench.watched import Watched, znode_cluster
 from bench.znodes import Size
 from controller_model.records.changes import ChangeKind, ZnodeChange, decode_message
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.kafka import KraftBroker
 from pipeline.settings import load
 from zk_source.config import WatchSettings
 from zk_source.service.service import run

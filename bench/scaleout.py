@@ -31,7 +31,7 @@ from controller_model.records.views import BrokerView, ClusterView, TopicView, d
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
-from kcm.local.pipeline_processes import Pipeline
+from kcm.run.pipeline_processes import Pipeline
 from pipeline.clock import clock_ms
 from pipeline.runtime import UnreachableError
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pyspark
 
-from kcm.processes.ports import HOST, free_port
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.ports import HOST, free_port
+from kcm.servers.process import Process
+from kcm.servers.supervisor import Supervisor
 from pipeline.java import find_java
 
 MEMORY_MIB = 512

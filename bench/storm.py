@@ -31,7 +31,7 @@ from bench.shown import (
 )
 from bench.watched import CLUSTER, watched_cluster
 from bench.znodes import MOVING, Size, ZnodeCluster
-from kcm.local.pipeline_processes import Pipeline
+from kcm.run.pipeline_processes import Pipeline
 from pipeline.runtime import UsageError
 
 SUMMARY = "thousands of leaders change at once, in znodes and by killing a broker (half an hour)"

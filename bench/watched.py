@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.znodes import ZOOKEEPER_BYTES_PER_PARTITION, Size, ZnodeCluster, connected
-from kcm.jars.jars import Jars, ensure_jars
-from kcm.local.pipeline_processes import Pipeline
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.run.pipeline_processes import Pipeline
+from kcm.servers.jars import Jars, ensure_jars
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 
 CLUSTER = "bench"
 """Its name in the pipeline."""

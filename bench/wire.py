@@ -18,7 +18,7 @@ from kazoo.protocol.connection import ConnectionHandler
 from bench import machine
 from bench.resync import SIZE, resync
 from bench.watched import znode_cluster
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.kafka import KraftBroker
 from zk_source.watcher.subscriptions import Watches
 from zk_source.wire.connection import OrderedConnection
 

@@ -1,6 +1,6 @@
 """The command line: `kcm VERB`, one module per verb.
 
-The rule: this module only routes, and loads no verb that was not named. A verb returns its exit code or raises; how an error is printed is
+This module only routes, and loads no verb that was not named. A verb returns its exit code or raises; how an error is printed is
 the same for all of them (see `exits`).
 """
 
@@ -20,7 +20,7 @@ from pipeline.runtime import run_program
 
 DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
-    "up": "kcm.local.up",
+    "up": "kcm.run.up",
     "status": "kcm.queries.status",
     "events": "kcm.queries.events",
     "recommend": "kcm.queries.recommend",
@@ -28,13 +28,13 @@ VERBS = {
     "rehearse": "kcm.rehearse.rehearse",
     "elect": "kcm.elect.elect",
     "doctor": "kcm.doctor.doctor",
-    "watch": "kcm.parts.run",
-    "stream": "kcm.parts.run",
-    "export": "kcm.parts.run",
-    "config": "kcm.parts.config",
+    "watch": "kcm.run.parts",
+    "stream": "kcm.run.parts",
+    "export": "kcm.run.parts",
+    "config": "kcm.run.config",
     "replay": "kcm.history.replay",
     "bundle": "kcm.history.bundle",
-    "forget": "kcm.forget.forget",
+    "forget": "kcm.history.forget",
     "backtest": "kcm.backtest.backtest",
     "demo": "kcm.demo.verb",
 }

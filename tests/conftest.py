@@ -15,11 +15,11 @@ import pytest
 import structlog
 from kazoo.client import KazooClient
 
-from kcm.jars.class_archive import ensure_class_archive
-from kcm.jars.jars import Jars, ensure_jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.class_archive import ensure_class_archive
+from kcm.servers.jars import Jars, ensure_jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.java import find_java
 from tests.support.worlds import WORLD_ENDS
 

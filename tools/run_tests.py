@@ -21,15 +21,15 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
-from kcm.jars.class_archive import ensure_class_archive
-from kcm.jars.jars import ensure_jars
-from kcm.processes.guard import (
+from kcm.servers.class_archive import ensure_class_archive
+from kcm.servers.guard import (
     ON_LINUX,
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
     family,
     signal_all,
 )
+from kcm.servers.jars import ensure_jars
 from pipeline.java import find_java
 from pipeline.runtime import EnvironmentProblemError
 from tests.support.newest_java import newer_java_home

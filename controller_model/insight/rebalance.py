@@ -6,7 +6,6 @@ recommended. The settings are the controller's own and not in ZooKeeper: kcm has
 """
 
 import enum
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -20,9 +19,6 @@ FIRST_CHECK_AFTER_MS = 5_000
 
 PARTITIONS_PER_CHUNK = 500
 """Partitions in one chunk of a recommendation: their election is one short burst of requests to brokers."""
-
-ELECTION_FILE = "election.json"
-"""The command's name for the file with the partitions, which `kcm recommend --json` writes."""
 
 
 class AutoRebalance(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,22 +252,6 @@ def _elections(before: BrokerImbalance, elected: int) -> BrokerElections:
         not_led_after=after.not_led,
         ratio_before=before.ratio,
         ratio_after=after.ratio,
-    )
-
-
-def election_command(server: str | None) -> str:
-    """Return the command that runs an election from a file; None: no broker's address is known.
-
-    Anybody may have written a host into a znode, and the command is pasted into a shell: it is quoted.
-
-    >>> election_command("b1:9092").split(" --")[1]
-    'bootstrap-server b1:9092'
-    >>> election_command("$(reboot):9092").split(" --")[1]
-    "bootstrap-server '$(reboot):9092'"
-    """
-    return (
-        f"kafka-leader-election.sh --bootstrap-server {shlex.quote(server or 'HOST:PORT')} "
-        f"--election-type PREFERRED --path-to-json-file {ELECTION_FILE}"
     )
 
 

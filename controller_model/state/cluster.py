@@ -205,11 +205,14 @@ class ClusterState:
         self.control.count_partition(by, state, is_reassigned=is_reassigned)
 
     def _count_coordinators(self, topic: TopicState) -> None:
+        coordinators = self.control.coordinators
+        before = coordinators.pop(topic.name, {})
         if topic.partitions:
             leaders = (record.leader for record in topic.partitions.values())
-            self.control.coordinators[topic.name] = coordinated_by(leaders)
-        else:
-            self.control.coordinators.pop(topic.name, None)
+            coordinators[topic.name] = coordinated_by(leaders)
+        # Also of a partition that is in no assignment, which the totals do not count.
+        now = coordinators.get(topic.name, {})
+        self.control.touched.update(broker for broker, _ in before.items() ^ now.items())
 
 
 def _is_counted_alike(old: TopicState, new: TopicState) -> bool:

@@ -120,7 +120,7 @@ def event_of(write: Committed) -> ControllerEvent | None:
     if isinstance(write, Changed):
         if parent == "/brokers/topics":
             return PartitionModifications(name)
-        if name == "state":
+        if name == "state" and parent.startswith("/brokers/topics/"):
             parts = parent.split("/")
             return StateChange(TopicPartition(parts[3], int(parts[5])))
     return None

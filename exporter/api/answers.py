@@ -210,6 +210,8 @@ class Recommendations(Answer, frozen=True, kw_only=True):
     next: NextPage | None
     brokers: tuple[BrokerElections, ...]
     blocked: list[BlockedElections]
+    bootstrap_server: str | None
+    """The address of a live broker; None: none is known."""
     command: str
     next_rebalance: NextCheck
     triggered: Triggered

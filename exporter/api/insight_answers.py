@@ -5,9 +5,10 @@ recommendation are all listed, because they are there to be run; those are answe
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from controller_model.insight.commands import broker_address, kafka_election
 from controller_model.insight.loss import Loss, StopRisk, lose, lose_each, lose_groups, safety
 from controller_model.insight.pairs import lose_pairs
 from controller_model.insight.rebalance import (
@@ -16,7 +17,6 @@ from controller_model.insight.rebalance import (
     Chunk,
     NextRebalance,
     Recommendation,
-    election_command,
     next_check_at,
     next_rebalance,
     recommend,
@@ -110,6 +110,12 @@ def recommendations_answer(
     recommendation, digest = identified
     chunks = recommendation.chunks
     elected_at, triggered = snapshot.view.controller.elected_at, snapshot.recommendation
+    servers = (
+        broker_address(each.host, each.port)
+        for each in (broker.record for broker in snapshot.brokers.values())
+        if each.live and each.host and each.port
+    )
+    server = next(servers, None)
     at = None if elected_at is None else next_check_at(elected_at, now, check.assumed)
     return Recommendations(
         broker=broker,
@@ -121,7 +127,8 @@ def recommendations_answer(
         next=f"{shown.stop}/{digest}" if shown.stop < len(chunks) else None,
         brokers=recommendation.brokers,
         blocked=_blocked(recommendation.blocked),
-        command=_command(snapshot.brokers.values()),
+        bootstrap_server=server,
+        command=kafka_election(server),
         next_rebalance=NextCheck(
             assumed=check.assumed,
             at_earliest=at,
@@ -143,16 +150,6 @@ def _chunk(number: int, chunk: Chunk) -> ElectionChunk:
         imbalance_after=chunk.imbalance_after,
         election=LeaderElectionFile(partitions=[each._asdict() for each in chunk.partitions]),
     )
-
-
-def _command(brokers: Iterable[BrokerView]) -> str:
-    """Return the command that runs an election from a file, with the address of a live broker."""
-    servers = (
-        f"[{b.host}]:{b.port}" if ":" in b.host else f"{b.host}:{b.port}"
-        for b in (broker.record for broker in brokers)
-        if b.live and b.host and b.port
-    )
-    return election_command(next(servers, None))
 
 
 def loss_of(

@@ -1,6 +1,6 @@
 """`kcm backtest`: which alerts a file of rules would have fired on a recorded history.
 
-The rule: the exporter's code scrapes the history (`sampling`), and a Prometheus on this machine
+The exporter's code scrapes the history (`sampling`), and a Prometheus on this machine
 evaluates the rules (`evaluation`). The server and its data are removed when the command ends.
 """
 
@@ -16,15 +16,15 @@ from controller_model.metrics.catalogue import CATALOGUE
 from kcm.backtest import report
 from kcm.backtest.evaluation import Evaluation
 from kcm.backtest.history import Window, record
-from kcm.backtest.prometheus import HistoryServer
+from kcm.backtest.history_server import HistoryServer
 from kcm.backtest.report import BackTest
 from kcm.backtest.rules import read_rules
 from kcm.cli.exits import EXIT_CONDITION_FALSE
 from kcm.cli.options import Options, with_options
 from kcm.history.log_source import ClusterName, FromTopic, LogFiles, open_log
 from kcm.history.options import NAMES, ReplaySettings, load_replay
-from kcm.processes.supervisor import Supervisor
 from kcm.queries.options import PIPE_WIDTH, AsJson, console, print_json, printing
+from kcm.servers.supervisor import Supervisor
 from pipeline.durations import duration_ms
 from pipeline.runtime import UsageError
 

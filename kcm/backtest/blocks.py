@@ -1,6 +1,6 @@
 """Write samples as blocks of Prometheus's database, with promtool.
 
-The rule: the text is cut at multiples of two hours, the range of a block. promtool reads its whole
+The text is cut at multiples of two hours, the range of a block. promtool reads its whole
 input once for each block that it makes, so one text of a week would be read 84 times. Lines are in
 the order of their times and not grouped by metric family: promtool takes each line by itself.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from kcm.processes.prometheus import program_of_prometheus
+from kcm.servers.prometheus import program_of_prometheus
 from pipeline.runtime import EnvironmentProblemError
 
 BLOCK_MS = 7_200_000

@@ -3,22 +3,31 @@
 The rule: Prometheus evaluates all expressions. `promtool tsdb create-blocks-from rules` skips
 alerts, and `promtool test rules` begins in 1970, where every `time() - …` would be wrong. So each
 expression becomes a range query, which evaluates it at each step as a rule manager does, and
-`alert_states` applies `for` and `keep_firing_for` to the result. Recorded series become blocks
+`firings` applies `for` and `keep_firing_for` to the result. Recorded series become blocks
 before the rules that use them are evaluated; at a moment, those rules see what is recorded at that
 moment. Rules that depend on each other, or on themselves, cannot be evaluated this way; they are
 named.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from exporter.core.render import escape
-from kcm.backtest.alert_states import Firing, firings
 from kcm.backtest.blocks import BlockWriter
-from kcm.backtest.prometheus import HistoryServer, QueryError, Series
+from kcm.backtest.history_server import HistoryServer, QueryError, Series
 from kcm.backtest.rules import Rule, RuleFile, expanded, metric_names
 from pipeline.durations import duration_ms
+
+
+class Firing(NamedTuple):
+    """One period in which an alert fired; times are milliseconds since 1970."""
+
+    active_at: int
+    """Since when it was pending."""
+    fired_at: int
+    ended_at: int | None
+    """None: it still fires at the last moment."""
 
 
 class FiredAlert(NamedTuple):
@@ -99,12 +108,12 @@ class Evaluation:
                 self._trouble += [_cycle(placed, pending) for placed in left]
                 break
             left = [placed for placed in left if placed not in ready]
-            new = [self._record(placed) for placed in ready if placed.rule.record]
+            new = [self._recorded_lines(placed) for placed in ready if placed.rule.record]
             for placed in ready:
                 if placed.rule.alert:
-                    self._judge(placed, recorded)
+                    self._evaluate_alert(placed, recorded)
             if left and any(new):
-                self._keep(folder, new)
+                self._serve_recorded(folder, new)
         order = {id(placed.rule): index for index, placed in enumerate(self._placed)}
         self._fired.sort(key=lambda each: (each.firing.fired_at, order[id(each.rule)]))
         return Evaluated(self._fired, self._trouble)
@@ -116,7 +125,7 @@ class Evaluation:
             self._trouble.append(Trouble(placed.rule, f"Prometheus says: {error}"))
             return {}
 
-    def _judge(self, placed: _Placed, recorded: set[str]) -> None:
+    def _evaluate_alert(self, placed: _Placed, recorded: set[str]) -> None:
         rule = placed.rule
         unknown = sorted(n for n in placed.needs - recorded if n not in self._known)
         if unknown:
@@ -130,27 +139,25 @@ class Evaluation:
             ):
                 self._fired.append(FiredAlert(rule, dict(labels), firing))
 
-    def _record(self, placed: _Placed) -> dict[int, list[str]]:
+    def _recorded_lines(self, placed: _Placed) -> dict[int, list[str]]:
         """Return what a rule records, as lines by their times."""
         rule = placed.rule
+        every_ms = self._scrapes.step
         found: dict[int, list[str]] = {}
         for labels, samples in self._evaluate(placed).items():
             merged = {**dict(labels), **{k: str(v) for k, v in rule.labels.items()}}
             merged.pop("__name__", None)
             text = ",".join(f'{name}="{escape(value)}"' for name, value in merged.items() if value)
             for at, value in samples.items():
-                for shown_at in (at, *self._until_next(at, placed.moments.step)):
+                # a recorded value holds at the scrapes before the next evaluation, too
+                next_scrape, until = at - at % every_ms + every_ms, at + placed.moments.step
+                held = range(next_scrape, min(until, self._scrapes.stop), every_ms)
+                for shown_at in (at, *held):
                     line = f"{rule.record}{{{text}}} {value}"
                     found.setdefault(shown_at, []).append(line)
         return found
 
-    def _until_next(self, at: int, step_ms: int) -> Iterable[int]:
-        """Return the scrapes before the next evaluation: a recorded value holds until then."""
-        scrapes = self._scrapes
-        first = at - at % scrapes.step + scrapes.step
-        return range(first, min(at + step_ms, scrapes.stop), scrapes.step)
-
-    def _keep(self, folder: Path, recorded: Sequence[Mapping[int, list[str]]]) -> None:
+    def _serve_recorded(self, folder: Path, recorded: Sequence[Mapping[int, list[str]]]) -> None:
         """Make blocks of the recorded series, and serve them."""
         times = sorted({at for lines in recorded for at in lines})
         with BlockWriter(folder, self._server.blocks) as blocks:
@@ -159,6 +166,44 @@ class Evaluation:
                 lines = (line for each in recorded for line in each.get(at, ()))
                 blocks.write(at, "".join(f"{line}{after}" for line in lines).encode())
         self._server.restart()
+
+
+def firings(
+    moments: Iterable[int], active: Collection[int], *, hold_ms: int, keep_ms: int
+) -> Iterator[Firing]:
+    """Yield the periods in which an alert fired: AlertingRule.Eval (Prometheus, rules/alerting.go).
+
+    An alert is pending from its first result on, fires once it has been pending for `for`, and
+    keeps firing for `keep_firing_for` after its last result. tests/component/commands/test_backtest.py
+    compares this with promtool's `test rules`.
+
+    Args:
+        moments: when the rule was evaluated, in order.
+        active: those at which its expression had a result with the alert's labels.
+        hold_ms: `for`.
+        keep_ms: `keep_firing_for`.
+
+    >>> list(firings(range(0, 70, 10), {10, 20, 30}, hold_ms=10, keep_ms=20))
+    [Firing(active_at=10, fired_at=20, ended_at=60)]
+    """
+    active_at: int | None = None
+    fired_at: int | None = None
+    kept_since: int | None = None
+    for at in moments:
+        if at in active:
+            kept_since = None
+            active_at = at if active_at is None else active_at
+            if fired_at is None and at - active_at >= hold_ms:
+                fired_at = at
+            continue
+        if fired_at is not None and active_at is not None:
+            kept_since = at if kept_since is None else kept_since
+            if at - kept_since < keep_ms:
+                continue
+            yield Firing(active_at, fired_at, at)
+        active_at = fired_at = kept_since = None
+    if fired_at is not None and active_at is not None:
+        yield Firing(active_at, fired_at, None)
 
 
 def _moments(scrapes: range, interval_ms: int) -> range:

@@ -77,7 +77,7 @@ def record(
     """
     closed: list[Incident] = []
 
-    def keep(_cluster: str, events: Sequence[AnyEvent]) -> None:
+    def collect_incidents(_cluster: str, events: Sequence[AnyEvent]) -> None:
         closed.extend(each.incident for each in events if isinstance(each, IncidentClosed))
 
     with BlockWriter(folder, blocks) as writer:
@@ -92,7 +92,7 @@ def record(
             cluster,
             (END if window.to_ms is None else Point(at=window.to_ms),),
             assumed=source.assumed,
-            on_events=keep,
+            on_events=collect_incidents,
             sampler=sampler,
         )
         run.follow(source.lines)

@@ -1,6 +1,6 @@
 """The result of a back-test: which alert fired when, and the incidents for which no alert fired.
 
-The rule: an incident lasts from its first abnormal event until it is closed. An alert belongs to it
+An incident lasts from its first abnormal event until it is closed. An alert belongs to it
 if it began to fire in that time. An alert that fired before does not report it, nor does a pending
 one.
 """
@@ -122,19 +122,15 @@ def _fired_table(test: BackTest) -> RenderableType:
     table = PlainTable("alert", "fired", "for", "labels", left=("fired", "labels"))
     for each in test.fired:
         firing = each.firing
+        shown = [f"{n}={v}" for n, v in each.labels.items() if n not in _QUIET_LABELS]
         lasted = duration((firing.ended_at or test.history.window[1]) - firing.fired_at)
         table.add(
             printable(each.rule.alert),
             time_text(firing.fired_at),
             lasted if firing.ended_at is not None else f"{lasted}, still",
-            printable(_labels(each)),
+            printable(" ".join(shown) or "-"),
         )
     return table
-
-
-def _labels(fired: FiredAlert) -> str:
-    shown = (f"{n}={v}" for n, v in fired.labels.items() if n not in _QUIET_LABELS)
-    return " ".join(shown) or "-"
 
 
 def _lines(test: BackTest) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Read a file of Prometheus's rules, and which metrics and durations each expression names.
 
-The rule: promtool decides whether a file is valid. Of an expression, only the names of metrics and
+Promtool decides whether a file is valid. Of an expression, only the names of metrics and
 the durations are read here: they give which rule needs what another one records, and how far it
 looks back.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kcm.processes.prometheus import program_of_prometheus
+from kcm.servers.prometheus import program_of_prometheus
 from pipeline.durations import DURATION, duration_ms
 from pipeline.runtime import UsageError
 from pipeline.yaml_file import read_yaml

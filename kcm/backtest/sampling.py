@@ -78,7 +78,8 @@ class ScrapeSampler:
         if self._first_at is None:
             if not control.log.baseline or control.log.view.resync_under_way:
                 return
-            self.next_at = self._moment_from(max(control.now, self._begin_ms))
+            first_at = max(control.now, self._begin_ms)
+            self.next_at = -(-first_at // self._interval_ms) * self._interval_ms
         end = until if self._end_ms is None else min(until, self._end_ms + 1)
         if self.next_at >= end:
             return
@@ -86,9 +87,6 @@ class ScrapeSampler:
         while self.next_at < end:
             self._scrape(self.next_at)
             self.next_at += self._interval_ms
-
-    def _moment_from(self, at: int) -> int:
-        return -(-at // self._interval_ms) * self._interval_ms
 
     def _show(self, state: ClusterState) -> None:
         """Load the state as the exporter loads it from the topic of views."""

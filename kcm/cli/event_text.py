@@ -65,10 +65,9 @@ def _grade(event: Mapping[str, Any]) -> str:
     grade = event["grade"]
     after_ms = grade["regained_after_ms"]
     within = "" if after_ms is None else f" within {after_ms / 1000:.1f} s"
-    gone = f", {grade['gone']} gone since" if grade.get("gone") else ""
+    gone = f", {grade['gone']} gone since" if grade["gone"] else ""
     elected_by = ", ".join(
-        f"{count} {_ELECTED_BY.get(origin, origin)}"
-        for origin, count in sorted(grade.get("elected_by", {}).items())
+        f"{count} {_ELECTED_BY[origin]}" for origin, count in sorted(grade["elected_by"].items())
     )
     elected = f"; elected: {elected_by}" if elected_by else ""
     return (
@@ -84,7 +83,7 @@ _ELECTED_BY = {
     "znode": "by request under /admin",
     "other": "by others",
 }
-"""Return who elected (ElectionOrigin), in words."""
+"""Who elected (ElectionOrigin), in words."""
 
 
 _SUMMED_UP: dict[str, Callable[[Mapping[str, Any]], str]] = {

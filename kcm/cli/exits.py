@@ -1,6 +1,6 @@
 """How a command ends: one line on standard error, and an exit code for the kind of trouble.
 
-The rule: a user sees no stack trace without asking for one, and a script never has to parse the
+A user sees no stack trace without asking for one, and a script never has to parse the
 output. The codes: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 a
 check (--check, kcm doctor) failed, 7 nothing was done because nobody confirmed, 8 stopped before
 all was done, 9 a check found no harm but did not have all figures that it needs, 10 there is

@@ -1,6 +1,6 @@
 """Make options of the command line from the settings classes.
 
-The rule: a setting is defined once, in its class. Its option, its help and its line in the
+A setting is defined once, in its class. Its option, its help and its line in the
 reference are made from there. Option values stay text until the settings check them, so that a bad
 value is reported the same way wherever it was written.
 """

@@ -1,6 +1,6 @@
 """The three parts as the command line knows them, and how to run one of them.
 
-The rule: a part's code is imported only when it is run. So the exporter needs neither pyspark nor
+A part's code is imported only when it is run. So the exporter needs neither pyspark nor
 kazoo, and a missing package is reported in one line that says what to install.
 """
 

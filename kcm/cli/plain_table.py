@@ -1,6 +1,6 @@
 """Tables without rules that show every figure, however narrow the terminal is.
 
-The rule: only host names are ever cut, and the broker's number is in front of the name. Where a
+Only host names are ever cut, and the broker's number is in front of the name. Where a
 table is too wide, the gaps between columns shrink first, then words wrap, and at last lines exceed the width.
 """
 
@@ -51,7 +51,7 @@ class PlainTable(Table):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         texts = [[str(each) for each in (column.header, *column.cells)] for column in self.columns]
         natural = [max(map(cell_len, column)) for column in texts]
-        words = [max(map(_longest_word, column)) for column in texts]
+        words = [max(map(cell_len, " ".join(column).split()), default=0) for column in texts]
         least = [
             min(word, _LEAST_CUT) if column.no_wrap else word
             for column, word in zip(self.columns, words, strict=True)
@@ -81,7 +81,3 @@ def shared_out(natural: list[int], least: list[int], room: int) -> list[int]:
         widths[index] += more
         left -= more
     return widths
-
-
-def _longest_word(text: str) -> int:
-    return max((cell_len(word) for word in text.split()), default=0)

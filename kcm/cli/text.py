@@ -1,6 +1,6 @@
 """Format times and names for people, and read times from them.
 
-The rule: this module imports little, because every command needs it, also those that must answer at
+This module imports little, because every command needs it, also those that must answer at
 once.
 """
 

@@ -5,28 +5,30 @@ that stalls leaves the ISR after about two seconds instead of 30, and Kafka does
 leaders by itself.
 """
 
+import threading
 import time
 from pathlib import Path
 
-from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka import ElectionType, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
-from kcm.demo.load import Load
-from kcm.demo.truth_reader import KafkaTruth, ZooKeeperTruth
+from kcm.demo.truth import KafkaTruth, ZooKeeperTruth
 from kcm.elect.admin import NOT_NEEDED, error_name
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.controller_handle import ControllerHandle
-from kcm.stack.kafka import ZooKeeperModeBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.controller_handle import ControllerHandle
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 
 BROKER_IDS = (0, 1, 2)  # with 0: careless code takes this id for "none"
 SESSION_TIMEOUT_MS = 4000  # a kill shows 2.7-4 s later; shorter ones expire by themselves when busy
-LONG_SESSION_TIMEOUT_MS = 30_000  # a pause as long as the step takes must not end the session
 REPLICA_LAG_MS = 1500  # a follower that stalls leaves the ISR 1.5-2.3 s later; less flaps when busy
 REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is sometimes lost when a broker dies
 ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow, or to elect
 ELECTION_POLL_S = 0.2  # when asked again, the controller still works on the earlier request
+WRITE_INTERVAL_S = 0.1  # each partition gets a record this often: several within the allowed lag
+MESSAGE_TIMEOUT_MS = 2000  # records for dead brokers are given up, not kept
+STOP_DEADLINE_S = 3.0
 
 BROKER_PROPERTIES: dict[str, str | int] = {
     "replica.lag.time.max.ms": REPLICA_LAG_MS,
@@ -82,19 +84,6 @@ class WatchedCluster:
         """The cluster's /controller, read by a client of the demo's own."""
         return ControllerHandle(self.truth.client, self.zookeeper.port)
 
-    def bring_back(self) -> list[int]:
-        """Start all brokers that are down at once, wait for them, and return their ids.
-
-        Their sessions are long from now on, so that a pause does not expire them.
-        """
-        down = [broker for broker in self.brokers.values() if not broker.running]
-        for broker in down:
-            broker.session_timeout_ms = LONG_SESSION_TIMEOUT_MS
-            broker.start(wait=False)
-        for broker in down:
-            broker.wait_ready()
-        return [broker.broker_id for broker in down]
-
     def elect_preferred(self) -> None:
         """Run the preferred-replica election for all partitions, as kafka-leader-election does.
 
@@ -104,19 +93,77 @@ class WatchedCluster:
         the client keeps using a former one. Raises TimeoutError when that does not help.
         """
         deadline = time.monotonic() + ELECTION_DEADLINE_S
-        while error := self._ask_for_preferred():
+        while True:
+            self.kafka.read()
+            try:
+                # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
+                asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)
+                errors = {error_name(each) for each in asked.result().values() if each is not None}
+            except KafkaException as error:
+                errors = {error_name(error)}
+            if not (left := sorted(errors - {NOT_NEEDED})):
+                return
             if time.monotonic() >= deadline:
-                raise TimeoutError(f"not elected: {error}, for {ELECTION_DEADLINE_S:g} s")
+                raise TimeoutError(f"not elected: {left[0]}, for {ELECTION_DEADLINE_S:g} s")
             time.sleep(ELECTION_POLL_S)
 
-    def _ask_for_preferred(self) -> str:
-        """Ask once; return why a needed election did not happen, empty when each did."""
-        self.kafka.read()
-        # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
-        asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)
-        try:
-            answers = asked.result().values()
-        except KafkaException as error:
-            return error_name(error)
-        errors = (error_name(answer) for answer in answers if answer is not None)
-        return next((error for error in errors if error != NOT_NEEDED), "")
+
+class Load:
+    """A producer that writes to every partition all the time; `delivered` and `failed` count its records.
+
+    A follower leaves the ISR only while there are records that it has not fetched. Records for a
+    dead broker are lost; nobody reads them.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        """Take the brokers' addresses; the first `write_to` starts the producer."""
+        self.delivered = 0
+        self.failed = 0
+        self._bootstrap_servers = bootstrap_servers
+        self._topics: dict[str, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    def write_to(self, topic: str, partitions: int) -> None:
+        """Write to this topic as well."""
+        self._topics = {**self._topics, topic: partitions}
+        if not self._thread.is_alive() and not self._stop.is_set():
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop writing and drop what was not delivered."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_DEADLINE_S)
+
+    def _run(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._bootstrap_servers,
+                "acks": 1,
+                "linger.ms": 5,
+                "message.timeout.ms": MESSAGE_TIMEOUT_MS,
+                "socket.timeout.ms": MESSAGE_TIMEOUT_MS,
+                "request.timeout.ms": MESSAGE_TIMEOUT_MS,
+                "reconnect.backoff.max.ms": 500,
+                "topic.metadata.refresh.interval.ms": 1000,
+                **QUIET_LIBRDKAFKA,
+            }
+        )
+        while not self._stop.wait(WRITE_INTERVAL_S):
+            for topic, partitions in self._topics.items():
+                for number in range(partitions):
+                    try:
+                        producer.produce(
+                            topic, b"x" * 100, partition=number, on_delivery=self._on_delivery
+                        )
+                    except (BufferError, KafkaException):  # a full queue; a partition not yet known
+                        self.failed += 1
+            producer.poll(0)
+        producer.purge()
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self.delivered += 1
+        else:
+            self.failed += 1

@@ -1,6 +1,6 @@
-"""`kcm demo`: run a real cluster and the whole pipeline, play the story, and print the comparison.
+"""`kcm demo`: run a real cluster and the whole pipeline, break the cluster, and print the comparison.
 
-The rule: nothing is simulated and nothing is left behind. The servers are real, the pipeline is the
+Nothing is simulated and nothing is left behind. The servers are real, the pipeline is the
 one that users run, and the cluster's truth is read by other means. Every figure must be equal at
 every step, or the exit code reports it. All processes end in any case. The data is removed, except
 after a failure: then the logs stay and the last line says where.
@@ -19,25 +19,22 @@ from typing import NoReturn
 from rich.console import Console
 
 from kcm.cli.exits import INTERRUPTED, print_error
-from kcm.demo.scene import Scene
-from kcm.demo.screen import PlainScreen, live_screen
-from kcm.demo.story_state import StoryState
-from kcm.demo.storyteller import FAST, UNHURRIED, Storyteller
-from kcm.demo.table import ending, outcome_table
-from kcm.jars.jars import ensure_jars
-from kcm.processes.supervisor import Supervisor
+from kcm.demo.run import CLUSTER_NAME, DemoRun, Progress
+from kcm.demo.screen import PlainScreen, ending, live_screen, outcome_table
+from kcm.servers.jars import ensure_jars
+from kcm.servers.supervisor import Supervisor
 from pipeline.runtime import KcmError
 
 EXIT_FAILED = 1
 EXIT_TERMINATED = 128 + signal.SIGTERM
 PLAIN_WIDTH_COLUMNS = 140  # without a terminal, no line of the table needs to be broken
-WATCH_OVER_S = 1.0  # how often, after the story, all processes are checked
+CHECK_INTERVAL_S = 1.0  # how often, after the last step, all processes are checked
 
 
 def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     """Run the demo and return its exit code.
 
-    `keep` leaves everything running after the story until Ctrl-C. `fast` shortens waits (not
+    `keep` leaves everything running after the last step until Ctrl-C. `fast` shortens waits (not
     steps). `plain` writes lines instead of a live picture; without a terminal this is done anyway.
     """
     console = Console()
@@ -48,7 +45,7 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     code = EXIT_FAILED
     try:
         signal.signal(signal.SIGTERM, _terminate)
-        code = _run_story(console, folder, keep=keep, fast=fast, plain=plain)
+        code = _run(console, folder, keep=keep, fast=fast, plain=plain)
     except KeyboardInterrupt:
         console.print("stopped by Ctrl-C; everything has ended")
         code = INTERRUPTED
@@ -64,35 +61,44 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     return code
 
 
-def _run_story(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool) -> int:
-    """Start everything, run the story, print the table; return the exit code."""
+def _run(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool) -> int:
+    """Start everything, run the steps, print the table; return the exit code."""
     jars = ensure_jars()
-    story = StoryState()
+    progress = Progress()
     with ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor(folder, kill_on_exit=True))
         stack.callback(_ignore_interrupts)  # stopping takes a second: finish it despite Ctrl-C
-        scene = stack.enter_context(Scene(supervisor, jars, folder / "data", story))
-        with PlainScreen(console, scene) if plain else live_screen(console, scene):
-            scene.start(prometheus=keep and shutil.which("prometheus") is not None)
-            Storyteller(scene, FAST if fast else UNHURRIED).run()
-        console.print(outcome_table(story.outcomes, width=console.width))
-        line = ending(story.outcomes, steps=story.steps)
-        ok = len(story.outcomes) == story.steps and all(outcome.ok for outcome in story.outcomes)
+        run = stack.enter_context(DemoRun(supervisor, jars, folder / "data", progress, fast=fast))
+        with PlainScreen(console, run) if plain else live_screen(console, run):
+            run.start(prometheus=keep and shutil.which("prometheus") is not None)
+            run.run_steps()
+        console.print(outcome_table(progress, width=console.width))
+        line, ok = ending(progress)
         console.print(line, style="bold green" if ok else "bold red", markup=False, soft_wrap=True)
         if keep:
-            _stay(console, scene, plain=plain)
+            _wait_for_interrupt(console, run, plain=plain)
     return 0 if ok else EXIT_FAILED
 
 
-def _stay(console: Console, scene: Scene, *, plain: bool) -> None:
+def _wait_for_interrupt(console: Console, run: DemoRun, *, plain: bool) -> None:
     """Leave everything running until Ctrl-C, then return; raises KcmError when a process dies."""
-    for name, place in scene.places().items():
+    url = run.pipeline.exporter_url
+    places = {
+        "metrics": f"{url}/metrics",
+        "API": f"{url}/api/v1/clusters/{CLUSTER_NAME}",
+        "Prometheus": run.prometheus.url if run.prometheus else "not on PATH",
+        "watched ZooKeeper": run.cluster.zookeeper.connect_string,
+        "watched brokers": run.cluster.bootstrap_servers,
+        "pipeline's own Kafka": run.pipeline.bootstrap_servers,
+        "logs": run.supervisor.folder / "logs",
+    }
+    for name, place in places.items():
         console.print(f"{name:22} {place}", highlight=False, soft_wrap=True)
     console.print("running until Ctrl-C", style="" if plain else "bold")
     try:
         while True:
-            scene.supervisor.check()
-            time.sleep(WATCH_OVER_S)
+            run.supervisor.check()
+            time.sleep(CHECK_INTERVAL_S)
     except KeyboardInterrupt:
         console.print("stopping")
 

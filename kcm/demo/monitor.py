@@ -1,18 +1,16 @@
 """Read what the monitor shows: its exporter's /metrics, many times a second as Prometheus would.
 
-The rule: only what is served is read, never the pipeline's internals.
+Only what is served is read, never the pipeline's internals.
 """
 
-import http.client
-import json
 import time
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any
 
-from kcm.demo.observations import Observations
-from kcm.demo.truth import Counts, TrueFigures
-from kcm.local.exporter_client import (
+import httpx
+
+from kcm.demo.figures import Counts, Observations, TrueFigures
+from kcm.run.exporter_client import (
     ANSWER_DEADLINE_S,
     CONTROLLER,
     EPOCH,
@@ -24,12 +22,12 @@ from kcm.local.exporter_client import (
 )
 from pipeline.supervised_thread import SupervisedThread
 
-POLL_S = 0.015  # the resolution of the delays that are shown, at 5 % of one processor
+POLL_S = 0.015  # the resolution of the delays that are shown, at a tenth of one processor
 EVENTS_POLL_S = 1.0  # events are for display only
-EVENTS_SHOWN = 12
+EVENTS_SHOWN = 6
 STOP_DEADLINE_S = 5.0
 ELECTIONS = "kafka_controller_elections_total"
-OF_THE_CLUSTER = {
+CLUSTER_METRICS = {
     "controller": CONTROLLER,
     "topics": "kafka_cluster_topics",
     "partitions": "kafka_cluster_partitions",
@@ -37,7 +35,7 @@ OF_THE_CLUSTER = {
     "under_replicated": "kafka_cluster_under_replicated_partitions",
     "imbalance": "kafka_cluster_preferred_replica_imbalance",
 }
-OF_EACH_BROKER = {
+BROKER_METRICS = {
     "live": "kafka_broker_live",
     "leaders": "kafka_broker_leaders",
     "not_led": "kafka_broker_preferred_not_led",
@@ -45,34 +43,40 @@ OF_EACH_BROKER = {
 LAST_VACANCY = "kafka_controller_last_vacancy_at_most_seconds"
 """Shown on the screen, but not compared: ZooKeeper does not hold it afterwards."""
 
-NAMES = {STATUS, EPOCH, ELECTIONS, LAST_VACANCY, *OF_THE_CLUSTER.values(), *OF_EACH_BROKER.values()}
+NAMES = {
+    STATUS,
+    EPOCH,
+    ELECTIONS,
+    LAST_VACANCY,
+    *CLUSTER_METRICS.values(),
+    *BROKER_METRICS.values(),
+}
 
 
 def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> TrueFigures | None:
     """Return the served figures; None while the cluster is not served at all.
 
-    `base_elections` is the value of the counter when the story began; None when it has not begun. A
-    missing sample is -1, which the truth never is; only the epoch may be unknown.
+    `base_elections` is the value of the counter before the first step; None before that. A missing
+    sample is -1, which the truth never is; only the epoch may be unknown.
     """
     if (CONTROLLER, "") not in scrape:
         return None
-    cluster = {field: int(scrape.get((name, ""), -1)) for field, name in OF_THE_CLUSTER.items()}
+    cluster = {field: int(scrape.get((name, ""), -1)) for field, name in CLUSTER_METRICS.items()}
     elections = int(scrape.get((ELECTIONS, ""), -1))
-    live = _by_broker(scrape, OF_EACH_BROKER["live"])
+    brokers: dict[str, Counts] = {
+        field: tuple(
+            sorted((int(broker), int(v)) for (n, broker), v in scrape.items() if n == name and v)
+        )
+        for field, name in BROKER_METRICS.items()
+    }
     return TrueFigures(
         **cluster,
         epoch=whole(scrape, EPOCH),
         elections=None if base_elections is None else elections - base_elections,
-        brokers=tuple(broker for broker, _ in live),
-        leaders=_by_broker(scrape, OF_EACH_BROKER["leaders"]),
-        not_led=_by_broker(scrape, OF_EACH_BROKER["not_led"]),
+        brokers=tuple(broker for broker, _ in brokers["live"]),
+        leaders=brokers["leaders"],
+        not_led=brokers["not_led"],
     )
-
-
-def _by_broker(scrape: Scrape, name: str) -> Counts:
-    """Return the non-zero samples of a metric by broker."""
-    values = ((int(label), int(value)) for (n, label), value in scrape.items() if n == name)
-    return tuple(sorted((broker, value) for broker, value in values if value))
 
 
 class Monitor:
@@ -83,12 +87,15 @@ class Monitor:
         self.scrape: Scrape = {}
         self.events: list[Mapping[str, Any]] = []
         """The newest first."""
-        self._connection = http.client.HTTPConnection(
-            url.removeprefix("http://"), timeout=ANSWER_DEADLINE_S
+        self._client = httpx.Client(
+            base_url=url,
+            headers={"Accept-Encoding": "identity"},
+            timeout=ANSWER_DEADLINE_S,
+            trust_env=False,
         )
         self._events_due = 0.0
         self._cluster = cluster
-        self._trouble = "not polled yet"
+        self._problem = "not polled yet"
         """Why the last poll failed; empty when it did not."""
         self._base_elections: int | None = None
         self._thread = SupervisedThread("monitor", self._poll, every_s=POLL_S)
@@ -100,7 +107,7 @@ class Monitor:
         Raises the exception that ended the polling, if one did.
         """
         self._thread.check()
-        return self._trouble or label_of(self.scrape, STATUS) or ""
+        return self._problem or label_of(self.scrape, STATUS) or ""
 
     def start(self) -> None:
         """Start to poll; the exporter need not be up yet."""
@@ -109,7 +116,7 @@ class Monitor:
     def close(self) -> None:
         """Stop polling."""
         self._thread.close(STOP_DEADLINE_S)
-        self._connection.close()
+        self._client.close()
 
     def begin(self) -> None:
         """Count elections from the counter's current value."""
@@ -117,31 +124,17 @@ class Monitor:
 
     def _poll(self) -> None:
         try:
-            self._poll_metrics()
-            if not self._trouble and time.monotonic() >= self._events_due:
-                self._events_due = time.monotonic() + EVENTS_POLL_S
-                answer = self._get(f"/api/v1/clusters/{self._cluster}")
-                self.events = json.loads(answer)["events"][:EVENTS_SHOWN]
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            self._trouble = str(error)
-
-    def _poll_metrics(self) -> None:
-        body = self._get("/metrics")
-        now = time.monotonic()
-        self.scrape = parse_scrape(body, self._cluster, NAMES)
-        figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
-        if figures is None:
-            self._trouble = f"cluster {self._cluster} is not shown yet"
-        else:
-            self._trouble = ""
+            answer = self._client.get("/metrics").raise_for_status()
+            now = time.monotonic()
+            self.scrape = parse_scrape(answer.text, self._cluster, NAMES)
+            figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
+            self._problem = f"cluster {self._cluster} is not shown yet" if figures is None else ""
+            if figures is None:
+                return
             self.observations.add(now, figures)
-
-    def _get(self, path: str) -> str:
-        """Return the body of a successful answer; anything else is an OSError or an HTTPException."""
-        self._connection.request("GET", path)
-        answer = self._connection.getresponse()
-        body = answer.read().decode()
-        if answer.status != HTTPStatus.OK:
-            raise http.client.HTTPException(f"{path}: {answer.status} {body[:200]}")
-        return body
+            if now >= self._events_due:
+                self._events_due = now + EVENTS_POLL_S
+                shown = self._client.get(f"/api/v1/clusters/{self._cluster}").raise_for_status()
+                self.events = shown.json()["events"][:EVENTS_SHOWN]
+        except httpx.HTTPError as error:
+            self._problem = str(error)

@@ -8,7 +8,8 @@ import typer
 def demo(
     *,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave everything running after the story, until Ctrl-C.")
+        bool,
+        typer.Option("--keep", help="Leave everything running after the last step, until Ctrl-C."),
     ] = False,
     fast: Annotated[
         bool, typer.Option("--fast", help="Shorten the waits; the steps stay the same.")

@@ -1,4 +1,4 @@
 """`kcm doctor`: checks of the machine, ZooKeeper, Kafka and the exporter.
 
-It may use `queries`, `cli` and `jars`.
+It may use `queries`, `cli` and `servers`.
 """

@@ -1,11 +1,11 @@
 """Read from the watched brokers what their own files set, which ZooKeeper does not hold.
 
-The rule: values that were set dynamically are in ZooKeeper and are taken from there. So only the
+Values that were set dynamically are in ZooKeeper and are taken from there. So only the
 value in the file, or Kafka's own default, becomes a line that says what to set.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -121,10 +121,8 @@ def _values(name: str, files: Mapping[int, BrokerFile]) -> tuple[str, str | None
         value = file[name]
         if value is not None:
             by_value[value].append(broker)
-    listed = "; ".join(f"{name}={value} on {_brokers(ids)}" for value, ids in by_value.items())
+    listed = "; ".join(
+        f"{name}={value} on broker{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
+        for value, ids in by_value.items()
+    )
     return printable(listed), next(iter(by_value)) if len(by_value) == 1 else None
-
-
-def _brokers(ids: Iterable[int]) -> str:
-    named = ", ".join(map(str, ids))
-    return f"broker{'s' if ',' in named else ''} {named}"

@@ -1,6 +1,6 @@
 """`kcm doctor`: check that everything the monitor needs is there and works.
 
-The rule: it only reads. It changes nothing in ZooKeeper, in Kafka or on disk. All checks run at
+It only reads. It changes nothing in ZooKeeper, in Kafka or on disk. All checks run at
 once, each with a time limit, and each says what to do.
 """
 
@@ -201,9 +201,8 @@ def clusters_of(
                 found[name] = {
                     "min_insync_replicas": answer["min_isr_assumed"],
                     "leader_imbalance_percentage": rebalance["threshold_percentage"],
+                    "auto_leader_rebalance": rebalance["auto_leader_rebalance"],
                 }
-                if "auto_leader_rebalance" in rebalance:  # not by a fold of an earlier release
-                    found[name]["auto_leader_rebalance"] = rebalance["auto_leader_rebalance"]
     except KcmError:
         pass  # its own check reports why
     if not found and watched == own:

@@ -1,15 +1,14 @@
 """Check the exporter, the figures that it shows, and the clocks of the parts that made them.
 
-The rule: clocks are compared only by times that somebody wrote or answered anyway; nothing is
+Clocks are compared only by times that somebody wrote or answered anyway; nothing is
 written to compare them. A difference that a late reading of a change could explain is not reported.
 """
 
 import email.utils
-import http.client
-import json
-import urllib.error
 from collections.abc import Iterator
 from typing import NamedTuple
+
+import httpx
 
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import Status
@@ -48,26 +47,21 @@ def ask_ready(api: ExporterApi) -> ExporterReadiness:
     """Return the answer of /readyz, ready or not; raises UnreachableError."""
     began_ms = clock_ms()
     try:
-        with api.open(f"{api.url}/readyz") as answer:
-            body, date = answer.read(), answer.headers.get("date")
-    except urllib.error.HTTPError as error:
-        with error:
-            body, date = error.read(), error.headers.get("date")
-    except (OSError, http.client.HTTPException) as error:
-        why = getattr(error, "reason", None) or error
-        raise UnreachableError(f"{api.url} does not answer: {why}") from None
-    if not body:
+        answer = api.request(f"{api.url}/readyz")
+    except httpx.HTTPError as error:
+        raise UnreachableError(f"{api.url} does not answer: {error}") from None
+    if not answer.content:
         raise UnreachableError(
             f"the exporter at {api.url} asks for a user and a password: name a file with them with {OPTION}"
         )
     try:
-        decoded = json.loads(body)
+        decoded = answer.json()
         decoded["ready"], decoded["clusters"], decoded["reading"]
     except (*DECODING_ERRORS, KeyError, TypeError):
         raise UnreachableError(
             f"the server at {api.url} is not a kcm exporter; correct --exporter"
         ) from None
-    return ExporterReadiness(decoded, _ahead(date, began_ms, clock_ms()))
+    return ExporterReadiness(decoded, _ahead(answer.headers.get("date"), began_ms, clock_ms()))
 
 
 def check_exporter(api: ExporterApi) -> Iterator[Finding]:
@@ -75,7 +69,7 @@ def check_exporter(api: ExporterApi) -> Iterator[Finding]:
     try:
         ready = ask_ready(api)
     except UnreachableError as error:
-        yield fail("exporter", str(error), "start it (kcm up, kcm export), or say --exporter URL")
+        yield fail("exporter", str(error), "start it (kcm up, kcm export), or give --exporter URL")
         return
     yield _exporter(api.url, ready)
     yield clock_here(ready.clock_ahead_ms)

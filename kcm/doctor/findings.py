@@ -1,6 +1,6 @@
 """Findings of `kcm doctor`, and checks that run in parallel, each with a time limit.
 
-The rule: a check that cannot be made has neither passed nor failed: it is reported as not measured,
+A check that cannot be made has neither passed nor failed: it is reported as not measured,
 with the reason. A check that does not end in time fails, delays no other check, and keeps what it
 has found so far.
 """

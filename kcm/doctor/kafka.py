@@ -1,6 +1,6 @@
 """Check the pipeline's Kafka and its topics for `kcm doctor`.
 
-The rule: nothing is created or altered here. A topic that is missing or has other settings is
+Nothing is created or altered here. A topic that is missing or has other settings is
 reported in the words that the parts themselves use.
 """
 

@@ -1,6 +1,6 @@
 """Check this machine for what the parts need: packages, Java, jars.
 
-The rule: only what an installed part needs can be missing here.
+Only what an installed part needs can be missing here.
 """
 
 import importlib.metadata
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kcm.cli.parts import DISTRIBUTION
 from kcm.doctor.findings import Finding, ok, unknown, warn
-from kcm.jars.jars import default_cache, find_jars
+from kcm.servers.jars import default_cache, find_jars
 from pipeline.java import find_java
 from pipeline.runtime import EnvironmentProblemError
 

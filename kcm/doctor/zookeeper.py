@@ -1,6 +1,6 @@
 """Check the watched ZooKeeper: each server, what may be read, and the Kafka cluster in it.
 
-The rule: it only reads; the ensemble sees no more than one session. It reads what the watcher
+It only reads; the ensemble sees no more than one session. It reads what the watcher
 reads, so a missing permission is found with its path.
 """
 
@@ -21,9 +21,9 @@ from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
 from kcm.cli.text import printable
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from zk_source.config import WatchSettings
+from zk_source.ensemble.four_letter_words import four_letter_word, host_and_port
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
 from zk_source.wire.tls_advice import tls_advice
-from zk_source.ensemble.four_letter_words import four_letter_word, host_and_port
 
 ANSWER_S = 3.0
 """A server that takes longer to answer cannot be watched live."""
@@ -170,7 +170,10 @@ class _Reader:
             return
         registrations = [_body(self._data(f"/brokers/ids/{each}")) for each in ids]
         yield _registered(ids, registrations)
-        if _migrates(_body(self._data("/controller")), _body(self._data("/migration"))):
+        epoch = _body(self._data("/controller")).get("kraftControllerEpoch")
+        controller = _body(self._data("/migration")).get("kraft_controller_id")
+        # Kafka 3.4 and later write both with -1 before KRaft has taken over.
+        if any(isinstance(number, int) and number >= 0 for number in (epoch, controller)):
             yield warn(
                 "migration",
                 "the cluster is being migrated to KRaft",
@@ -199,12 +202,6 @@ class _Reader:
         except NoAuthError:
             self._denied.append(path)
             return None
-
-
-def _migrates(controller: dict[str, Any], migration: dict[str, Any]) -> bool:
-    """Return whether KRaft has taken over; Kafka 3.4 and later write both with -1 before that."""
-    summary = (controller.get("kraftControllerEpoch"), migration.get("kraft_controller_id"))
-    return any(isinstance(number, int) and number >= 0 for number in summary)
 
 
 def _registered(ids: Sequence[str], registrations: Iterable[dict[str, Any]]) -> Finding:

@@ -1,6 +1,6 @@
 """Request preferred elections from the watched cluster, through Kafka's own admin protocol.
 
-The rule: it requests preferred elections of named partitions and nothing else. Kafka's answer for
+It requests preferred elections of named partitions and nothing else. Kafka's answer for
 each partition is passed on under Kafka's name of the error.
 """
 

@@ -1,6 +1,6 @@
 """`kcm elect`: run the recommended preferred elections, and watch their effect.
 
-The rule: this is the only command that changes the watched cluster. So it does nothing without
+This is the only command that changes the watched cluster. So it does nothing without
 --confirm, nothing on a cluster other than the one that the exporter shows, and nothing while the
 monitor's figures are incomplete. It stops at the first surprise.
 """

@@ -1,6 +1,6 @@
 """Write to the pipeline's log which elections are about to be requested, so that grades can tell them from others.
 
-The rule: this helps whoever reads the grade and is never a reason not to elect. The record is
+This helps whoever reads the grade and is never a reason not to elect. The record is
 written before Kafka is asked. A failed write is reported once, and the run continues without it.
 The log's address comes from the user's own settings, because an exporter could name any address.
 """
@@ -33,11 +33,11 @@ class RequestWriter:
         self._holds_ms = int(holds_s * 1000)
         self._topic = topic_names(settings.topic_prefix).changes
         self._place: tuple[RecordWriter, int] | None = None
-        self._is_in_vain = False
+        self._has_failed = False
 
     def write(self, partitions: Sequence[TopicPartition]) -> None:
         """Record that these elections are requested now; warn, once, when that fails."""
-        if self._is_in_vain:
+        if self._has_failed:
             return
         request = ElectionRequest(
             v=VERSION,
@@ -53,7 +53,7 @@ class RequestWriter:
             record = NewRecord(self._cluster, encode_request(request))
             writer.write(self._topic, partition, [record])
         except KcmError as error:
-            self._is_in_vain = True
+            self._has_failed = True
             warn(f"the grade will not name these elections: {error}")
 
     def _open(self) -> tuple[RecordWriter, int]:

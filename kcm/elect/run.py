@@ -61,13 +61,13 @@ class ElectionRun:
     def run(self) -> str | None:
         """Run all chunks; return the surprise that ended the run, None when all was done."""
         try:
-            before = self._following()
+            before = self._sample_in_time()
             self._check(before)
             for number, chunk in enumerate(self._chunks, 1):
                 if number > 1:
                     time.sleep(self._pause_s)
                 self._check(before)
-                self._one(number, chunk, before)
+                self._elect_chunk(number, chunk, before)
         except SurpriseError as error:
             return str(error)
         except KcmError as error:
@@ -101,7 +101,7 @@ class ElectionRun:
 
     def _check(self, before: ClusterSample) -> ClusterSample:
         """Return the cluster's current state; raises SurpriseError for what elections do not cause."""
-        now = self._following()
+        now = self._sample_in_time()
         if (what := surprise(before, now)) is not None:
             raise SurpriseError(what)
         done = [*self.elected, *self.not_needed]
@@ -114,7 +114,7 @@ class ElectionRun:
             )
         return now
 
-    def _following(self) -> ClusterSample:
+    def _sample_in_time(self) -> ClusterSample:
         """Return a sample; figures that lag for a moment are waited for, as an effect is."""
         deadline_s = time.monotonic() + self._wait_s
         while (now := self._watch.sample()).status == Status.BEHIND:
@@ -123,7 +123,9 @@ class ElectionRun:
             time.sleep(POLL_INTERVAL_S)
         return now
 
-    def _one(self, number: int, chunk: Sequence[TopicPartition], before: ClusterSample) -> None:
+    def _elect_chunk(
+        self, number: int, chunk: Sequence[TopicPartition], before: ClusterSample
+    ) -> None:
         """Elect one chunk and wait for its effect."""
         began_s = time.monotonic()
         self.unsure = list(chunk)

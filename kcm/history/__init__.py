@@ -1,4 +1,4 @@
-"""`kcm replay` and `kcm bundle`: a recorded log, replayed and packed.
+"""The topics' records: `kcm replay` and `kcm bundle` read a recorded log, `kcm forget` deletes a cluster's records.
 
 It may use `queries` and `cli`.
 """

@@ -1,6 +1,6 @@
 """`kcm bundle`: one file of an incident, for the post-mortem.
 
-The rule: it only reads the topics. What the topics no longer hold is listed in the bundle's
+It only reads the topics. What the topics no longer hold is listed in the bundle's
 manifest and printed; no bundle is incomplete without saying so.
 """
 
@@ -18,9 +18,9 @@ from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import DISTRIBUTION
 from kcm.cli.text import read_milliseconds, time_text
-from kcm.history.bundle_events import IncidentEvents
 from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
-from kcm.history.bundle_log import IncidentLog
+from kcm.history.bundle_log import IncidentEvents, IncidentLog
+from kcm.history.log_source import ClusterName
 from kcm.history.options import NAMES, ReplaySettings, load_replay, position_text
 from kcm.history.replay_input import Line
 from kcm.history.replay_run import ReplayRun
@@ -46,9 +46,6 @@ To = Annotated[str, typer.Option("--to", metavar="TIME", help="When the incident
 Output = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The bundle. [default: kcm-CLUSTER-TIME.zip in this folder]"),
-]
-ClusterName = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which cluster, if the topics have several.")
 ]
 
 
@@ -95,7 +92,7 @@ def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[ZnodeChange, 
     topic = topic_names(settings.topic_prefix).changes
     with open_topic(settings, topic, cluster=log.chosen) as lines:
         for line in lines:
-            log.take(line.data)
+            log.add_message(line.data)
             if log.is_over and log.chosen is not None:
                 break
     names = log.replay.clusters
@@ -188,7 +185,7 @@ def _events(
     try:
         with open_topic(settings, topic, cluster=cluster) as lines:
             for line in lines:
-                events.take(line.data)
+                events.add_message(line.data)
             return events.kept, events.missing(topic, is_cut=lines.is_cut)
     except TopicReadError as error:
         if error.trouble is not ReadTrouble.MISSING:

@@ -1,6 +1,6 @@
 """The file of one incident: its log, its events, the snapshots at both ends, and a list of what is missing.
 
-The rule: a bundle is a zip that any tool opens, and its manifest lists what it holds and what is
+A bundle is a zip that any tool opens, and its manifest lists what it holds and what is
 missing. Its snapshots are made from its own log, so `kcm replay` of the bundle gives the same ones.
 """
 

@@ -1,4 +1,4 @@
-"""Keep the part of a log that an incident needs: from the last good resync before it, to its end.
+"""Keep what an incident needs: its events, and the log from the last good resync before it to its end.
 
 The rule: a resync is good when the replay of the log finds it complete and verified, and when it
 ended before the incident begins. Then the part needs no earlier record. Otherwise the part begins
@@ -11,11 +11,14 @@ from collections.abc import Iterator
 import msgspec
 
 from controller_model.history.log_replay import LogReplay
+from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.election_requests import ElectionRequest
+from controller_model.records.event_records import EventId, decode_event, encode_event
 from controller_model.records.loose_log import LooseChange, decode_line
+from kcm.cli.text import time_text
 
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 
@@ -66,14 +69,14 @@ class IncidentLog:
         """How many records are kept that cannot be read."""
         return sum(part.unreadable for part in self._parts)
 
-    def take(self, message: bytes) -> None:
+    def add_message(self, message: bytes) -> None:
         """Take one message of the log."""
         try:
             records = [bytes(raw) for raw in _raw_decoder.decode(message)]
         except DECODING_ERRORS:
             records = [message]
         for record in records:
-            self._take_record(record.replace(b"\n", b" "))
+            self._add_record(record.replace(b"\n", b" "))
 
     def lines(self) -> Iterator[bytes]:
         """Yield the kept records, in order."""
@@ -86,21 +89,21 @@ class IncidentLog:
         for part in self._parts:
             part.file.close()
 
-    def _take_record(self, record: bytes) -> None:
+    def _add_record(self, record: bytes) -> None:
         loose = decode_line(record)
         for request in loose.requests:
-            self._take_request(record, request)
+            self._add_request(record, request)
         for change in loose.changes:
-            self._take_change(record, change)
+            self._add_change(record, change)
         if loose.unreadable:
-            self._take_damage(record, loose.reason)
+            self._add_unreadable(record, loose.reason)
 
-    def _take_request(self, record: bytes, request: ElectionRequest) -> None:
+    def _add_request(self, record: bytes, request: ElectionRequest) -> None:
         if self._parts and not self.is_over and request.cluster == self.replay.cluster:
             self.replay.store_requests((request,))
             self._write(record)
 
-    def _take_damage(self, record: bytes, reason: str) -> None:
+    def _add_unreadable(self, record: bytes, reason: str) -> None:
         if self.is_over:
             return
         self.replay.count_unreadable(1, reason)
@@ -110,7 +113,7 @@ class IncidentLog:
         else:
             self._early.append(record)
 
-    def _take_change(self, record: bytes, change: LooseChange) -> None:
+    def _add_change(self, record: bytes, change: LooseChange) -> None:
         names = self.replay.clusters
         if change.cluster:
             names.add(change.cluster)
@@ -123,14 +126,14 @@ class IncidentLog:
             return
         self.replay.apply_changes((change,))
         if dropped:
-            self._keep(record)  # the replay of the bundle must count it, too
+            self._store_change(record)  # the replay of the bundle must count it, too
             return
         # As in `Point`: a change that follows a later time counts as later, whatever its own time
         # is.
         is_before = self.replay.state.control.now <= self.from_ms
         if not self._parts or (is_before and change.kind is ChangeKind.RESYNC_STARTED):
             self._begin_part(change)
-        self._keep(record)
+        self._store_change(record)
         self.last = change
         if is_before:
             self.at_from = change.position
@@ -143,7 +146,7 @@ class IncidentLog:
         self._parts[-1].unreadable = len(self._early)
         self._early = []
 
-    def _keep(self, record: bytes) -> None:
+    def _store_change(self, record: bytes) -> None:
         self._write(record)
         self._parts[-1].changes += 1
 
@@ -162,3 +165,55 @@ class IncidentLog:
                 self._parts = self._parts[index:]
                 self.is_anchored = True
                 return
+
+
+class IncidentEvents:
+    """Takes the messages of <prefix>.events in order, and keeps the events of the incident.
+
+    They are the pipeline's own events, as published at the time; a replay of the bundle's log may
+    group some of them differently. An event that a batch published twice is taken once.
+    """
+
+    def __init__(self, cluster: str, *, from_ms: int, to_ms: int) -> None:
+        self.kept: list[bytes] = []
+        self._cluster = cluster
+        self._from_ms = from_ms
+        self._to_ms = to_ms
+        self._highest: EventId | None = None
+        self._earliest: int | None = None
+        self._lineages: set[str] = set()
+        self._unreadable = 0
+
+    def add_message(self, message: bytes) -> None:
+        """Take one message."""
+        try:
+            record = decode_event(message)
+        except UnreadableRecordError:
+            self._unreadable += 1
+            return
+        is_again = self._highest is not None and record.id <= self._highest
+        if record.cluster != self._cluster or is_again:
+            return
+        self._highest = record.id
+        at = record.event.at
+        self._earliest = at if self._earliest is None else min(at, self._earliest)
+        if self._from_ms <= at <= self._to_ms:
+            self._lineages.add(record.id.lineage)
+            self.kept.append(encode_event(record))
+
+    def missing(self, topic: str, *, is_cut: bool) -> list[str]:
+        """Return what is missing; `is_cut`: retention has deleted records from the topic."""
+        missing = []
+        if self._earliest is None:
+            missing.append(f"{topic} has no event of the cluster: the fold has published none")
+        elif is_cut and self._earliest > self._from_ms:
+            earliest = time_text(self._earliest)
+            missing.append(f"events before {earliest} are gone: the topic's retention took them")
+        if self._unreadable:
+            missing.append(f"{self._unreadable} events cannot be read")
+        if len(self._lineages) > 1:
+            missing.append(
+                f"the events are of {len(self._lineages)} lineages: a later one publishes again what "
+                "an earlier one published"
+            )
+        return missing

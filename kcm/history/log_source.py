@@ -1,6 +1,6 @@
 """Where a verb reads a recorded log: from files and bundles, or from the topic.
 
-The rule: what a bundle lacks is reported once, on standard error.
+What a bundle lacks is reported once, on standard error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,9 +54,11 @@ def open_log(
     for name, manifest in manifests.items():
         for reason in manifest.missing:
             warn(f"{name}: missing: {reason}")
-    made_with = {each.cluster: each.assumed_min_insync_replicas for each in manifests.values()}
+    assumed_by_bundle = {
+        each.cluster: each.assumed_min_insync_replicas for each in manifests.values()
+    }
     return LogSource(
-        lines_of(files), manifests, lambda name: settings.assumed(name, made_with.get(name))
+        lines_of(files), manifests, lambda name: settings.assumed(name, assumed_by_bundle.get(name))
     )
 
 

@@ -1,6 +1,6 @@
 """What a user gives to `kcm replay` and `kcm bundle`: settings, and places in a log.
 
-The rule: the settings have the same names as those of the parts, so one configuration file and one
+The settings have the same names as those of the parts, so one configuration file and one
 environment serve all. A place in a log is GENERATION:SEQ, or a time.
 """
 

@@ -1,6 +1,6 @@
 """`kcm replay`: the flight recorder: replay the log through the model, and show any place of it.
 
-The rule: standard output has what was requested and nothing else. Damage, and what a log does not
+Standard output has what was requested and nothing else. Damage, and what a log does not
 hold, are reported on standard error.
 """
 

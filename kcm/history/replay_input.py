@@ -1,6 +1,6 @@
 """What `kcm replay` reads: files, gzip by name, standard input, and bundles.
 
-The rule: everything is streamed, and each line has its place: its file, and its number there. Where
+Everything is streamed, and each line has its place: its file, and its number there. Where
 a file is damaged or ends early, every line before that place is read, and the place is reported as
 a line of its own. A file that cannot be opened is reported before anything is read.
 """

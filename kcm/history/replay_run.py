@@ -1,6 +1,6 @@
 """One run of `kcm replay`: takes lines, gives events and snapshots.
 
-The rule: damage is counted, named on standard error with its place, and never ends the run. Only a
+Damage is counted, named on standard error with its place, and never ends the run. Only a
 log without one readable change ends it: nothing is known of any cluster, so there is no snapshot.
 """
 
@@ -22,10 +22,6 @@ EventSink = Callable[[str, Sequence[AnyEvent]], None]
 """Takes the cluster's name, empty where no record has one, and the events."""
 
 
-def _to_stderr(line: str) -> None:
-    warn(printable(line))
-
-
 class ReplayRun:
     """A replay of lines; `snapshots` are in the order of the points."""
 
@@ -37,7 +33,7 @@ class ReplayRun:
         assumed: AssumedOf,
         on_events: EventSink | None = None,
         sampler: Sampler | None = None,
-        warn: Callable[[str], None] = _to_stderr,
+        warn: Callable[[str], None] = lambda line: warn(printable(line)),
     ) -> None:
         self.replay = LogReplay(cluster, points=points, assumed=assumed, sampler=sampler)
         self.damaged = 0
@@ -51,8 +47,8 @@ class ReplayRun:
         for line in lines:
             if self.replay.is_done and self._chosen is not None:
                 break
-            self._take(line)
-        self._pass_on(self.replay.finish())
+            self._apply_line(line)
+        self._report_events(self.replay.finish())
         self._check()
         self._warn_of_what_was_dropped()
 
@@ -70,17 +66,17 @@ class ReplayRun:
             taken.append(snapshot)
         return taken
 
-    def _take(self, line: Line) -> None:
+    def _apply_line(self, line: Line) -> None:
         loose = LooseLine((), 1, line.damage) if line.damage else decode_line(line.data)
         is_damaged = loose.unreadable > 0 and self._is_ours(loose)
         if is_damaged and not loose.ends_unreadable:
-            self._note_damage(line, loose)
+            self._report_damage(line, loose)
         self.replay.store_requests(loose.requests)
         events = self.replay.apply_changes(loose.changes)
         if events:
-            self._pass_on(events)
+            self._report_events(events)
         if is_damaged and loose.ends_unreadable:  # no change of the line shows what is missing
-            self._note_damage(line, loose)
+            self._report_damage(line, loose)
 
     def _is_ours(self, loose: LooseLine) -> bool:
         """Return whether damage may concern this cluster: all changes of a message are of one cluster."""
@@ -88,18 +84,18 @@ class ReplayRun:
         names = {change.cluster for change in loose.changes}
         return self.replay.cluster is None or not names or not names.isdisjoint(ours)
 
-    def _note_damage(self, line: Line, loose: LooseLine) -> None:
+    def _report_damage(self, line: Line, loose: LooseLine) -> None:
         if self.damaged < MAX_DAMAGE_SHOWN or line.damage:
             count = f"{loose.unreadable} records: " if loose.unreadable > 1 else ""
             self._warn(f"{line.place}: unreadable, skipped: {count}{loose.reason}")
         elif self.damaged == MAX_DAMAGE_SHOWN:
             self._warn(f"{line.place}: more that is unreadable is counted only")
         self.damaged += 1
-        self._pass_on(
+        self._report_events(
             self.replay.count_unreadable(loose.unreadable, f"{line.place}: {loose.reason}")
         )
 
-    def _pass_on(self, events: Sequence[AnyEvent]) -> None:
+    def _report_events(self, events: Sequence[AnyEvent]) -> None:
         if self._on_events is None or self._is_ambiguous():
             return
         if len(self._points) > 1:  # between the two points

@@ -1,11 +1,11 @@
 """Snapshots, differences and events as text for a terminal.
 
-The rule: everything fits one screen. What is abnormal is listed, the rest is counted; `--json` has
+Everything fits one screen. What is abnormal is listed, the rest is counted; `--json` has
 all of it.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -50,7 +50,8 @@ def event_line(event: AnyEvent) -> str:
         facts["partition_count"] = partitions
     elif partitions is not None:
         facts.setdefault("partition_count", len(partitions))
-        names = _some_partitions(partitions)
+        shown = " ".join(f"{topic}-{number}" for topic, number in partitions[:MAX_PARTITIONS])
+        names = f" ({shown}{' ...' if len(partitions) > MAX_PARTITIONS else ''})"
     at, position = time_text(event.at), position_text(event.position)
     return printable(f"{at}  {position}  {event_text(facts)}{names}")
 
@@ -140,9 +141,9 @@ def _abnormal(snapshot: Snapshot) -> Iterator[str]:
         if topic.deleting:
             continue
         for partition, facts in topic.partitions.items():
-            complaint = _complaint(facts)
-            if complaint is not None:
-                found.append((complaint, f"{name}-{partition}", facts))
+            problem = _problem(facts)
+            if problem is not None:
+                found.append((problem, f"{name}-{partition}", facts))
     found.sort(key=lambda entry: entry[0])
     for (_, what), name, facts in found[:MAX_PARTITIONS]:
         isr = "none" if facts.isr is None else _list(facts.isr)
@@ -151,7 +152,7 @@ def _abnormal(snapshot: Snapshot) -> Iterator[str]:
         yield f"... and {len(found) - MAX_PARTITIONS} more; --json has them all"
 
 
-def _complaint(facts: PartitionSnapshot) -> tuple[int, str] | None:
+def _problem(facts: PartitionSnapshot) -> tuple[int, str] | None:
     if facts.state == "OfflinePartition":
         return 0, "offline"
     if facts.isr is not None and len(facts.isr) < len(set(facts.replicas) - set(facts.adding)):
@@ -192,12 +193,6 @@ def _facts(thing: Any) -> str:
         return f" ({counted(count, 'partition')})"
     facts = (f"{_spaced(name)} {_value(value)}" for name, value in thing.items())
     return f" ({', '.join(facts)})"
-
-
-def _some_partitions(partitions: Sequence[Any]) -> str:
-    shown = " ".join(f"{topic}-{partition}" for topic, partition in partitions[:MAX_PARTITIONS])
-    more = " ..." if len(partitions) > MAX_PARTITIONS else ""
-    return f" ({shown}{more})"
 
 
 def _value(value: object) -> str:

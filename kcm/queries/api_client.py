@@ -1,25 +1,25 @@
 """A client of the exporter's HTTP API, for the commands that show its data.
 
-The rule: a problem is one line that names the exporter and what to do, also when an answer lacks a
+A problem is one line that names the exporter and what to do, also when an answer lacks a
 field that is read. An answer that the client already has is not sent again (ETag), so polling every
 second costs almost nothing.
 """
 
-import http.client
 import ipaddress
 import json
-import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NoReturn
 
+import httpx
+
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import check_cluster_name
 from controller_model.records.decoding import DECODING_ERRORS
-from kcm.queries.http_config import OPTION, http_handlers
+from kcm.queries.http_config import OPTION, http_client
 from pipeline.runtime import (
     API_HEADER,
     API_VERSION,
@@ -34,8 +34,8 @@ ANSWER_TIMEOUT_S = 30.0
 """Most answers take milliseconds; at 200,000 partitions the first what-if takes seconds."""
 PAGE = 1000
 """Items in one answer of a list: the most that the exporter gives of any."""
-_REFUSED = range(400, 500)
-_KNOWN_AT_MOST = 64
+_MAX_KNOWN = 64
+_PORTS = {None, *range(1, 1 << 16)}
 
 Json = dict[str, Any]
 
@@ -62,19 +62,17 @@ class ExporterApi:
     ) -> None:
         """Take the exporter's address, its client configuration and its time to answer; raises UsageError."""
         try:
-            parts = urllib.parse.urlsplit(url)
-            usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-        except ValueError:
+            parts = httpx.URL(url)
+            usable = parts.scheme in {"http", "https"} and parts.host and parts.port in _PORTS
+        except httpx.InvalidURL:
             usable = False
         if not usable:
             raise UsageError(f"option --exporter: {url!r} is not a URL such as {DEFAULT_URL}")
         self.url = url.rstrip("/")
-        self._within_s = within_s
         self._known: dict[str, tuple[str, Any]] = {}
-        # No proxy is used for this machine itself.
-        direct = [urllib.request.ProxyHandler({})] if _is_here(parts.hostname or "") else []
-        self._opener = urllib.request.build_opener(*direct, *http_handlers(http_config, self.url))
-        self._by_proxy = _proxy_text(parts)
+        proxy = _proxy_of(parts.scheme, parts.host)
+        self._by_proxy = f" (asked through the proxy of {parts.scheme}_proxy)" if proxy else ""
+        self._client = http_client(self.url, http_config, timeout_s=within_s, proxy=proxy)
 
     def get(self, path: str, **params: Any) -> Any:
         """Return the API's answer; parameters that are None or empty are left out.
@@ -82,36 +80,37 @@ class ExporterApi:
         Raises UsageError for a request that it refuses, UnreachableError when it does not answer.
         """
         given = {name: value for name, value in params.items() if value not in (None, (), [], "")}
-        query = urllib.parse.urlencode(given, doseq=True)
-        address = f"{self.url}/api/{API_VERSION}{path}{'?' if query else ''}{query}"
-        known = self._known.get(address)
-        request = urllib.request.Request(address)  # noqa: S310  # the scheme was checked above
+        address = f"{self.url}/api/{API_VERSION}{path}"
+        if given:
+            address += f"?{urllib.parse.urlencode(given, doseq=True)}"
+        etag, known = self._known.get(address, ("", None))
         # A command needs the current state, so it takes no answer from a cache.
-        request.add_header("Cache-Control", "no-cache")
-        if known is not None:
-            request.add_header("If-None-Match", known[0])
+        headers = {"Cache-Control": "no-cache"} | ({"If-None-Match": etag} if etag else {})
         try:
-            with self.open(request) as answer:
-                if answer.headers.get(API_HEADER) != API_VERSION:
-                    raise UnreachableError(self._foreign())
-                return self._keep(address, answer.headers.get("etag"), self._read(answer.read()))
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == HTTPStatus.NOT_MODIFIED and known is not None:
-                    return known[1]
-                raise self._trouble(error) from None
-        except (OSError, http.client.HTTPException) as error:
-            why = getattr(error, "reason", None) or error
+            answer = self.request(address, headers)
+        except httpx.HTTPError as error:
             raise UnreachableError(
-                f"the exporter at {self.url} does not answer: {why}{self._by_proxy}; start it "
+                f"the exporter at {self.url} does not answer: {error}{self._by_proxy}; start it "
                 "(kcm up, kcm export), or name another with --exporter URL"
             ) from None
-        except DECODING_ERRORS:
-            raise UnreachableError(self._foreign()) from None
+        if answer.status_code == HTTPStatus.NOT_MODIFIED and etag:
+            return known
+        if not answer.is_success:
+            raise self._error_of(answer)
+        decoded = None
+        if answer.headers.get(API_HEADER) == API_VERSION:
+            decoded = _decoded(answer, lambda found: ApiAnswer(found, self.url))
+        if not isinstance(decoded, ApiAnswer):
+            raise self._not_an_exporter()
+        if "etag" in answer.headers:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[address] = (answer.headers["etag"], decoded)
+        return decoded
 
-    def open(self, request: str | urllib.request.Request) -> Any:
-        """Return the open answer to a request to the exporter; raises OSError."""
-        return self._opener.open(request, timeout=self._within_s)
+    def request(self, address: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        """Return the exporter's answer, whatever its status is; raises httpx.HTTPError."""
+        return self._client.get(address, headers=headers)
 
     def pages(
         self, path: str, of: str, *, most: int, after: str | None = None, **params: Any
@@ -146,41 +145,28 @@ class ExporterApi:
             raise UsageError(f"which cluster? name one with --cluster: {', '.join(names)}")
         return names[0]
 
-    def _keep(self, address: str, etag: str | None, body: Any) -> Any:
-        if etag is not None:
-            if len(self._known) >= _KNOWN_AT_MOST:
-                self._known.clear()
-            self._known[address] = (etag, body)
-        return body
-
-    def _trouble(self, error: urllib.error.HTTPError) -> KcmError:
-        try:
-            detail = json.loads(error.read())["detail"]
-        except (*DECODING_ERRORS, KeyError, TypeError, OSError):
-            return UnreachableError(self._foreign())
-        if error.code == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
-            path = urllib.parse.urlsplit(error.url).path
+    def _error_of(self, answer: httpx.Response) -> KcmError:
+        """Return the error for an answer that is not a success."""
+        body = _decoded(answer)
+        if not isinstance(body, dict) or "detail" not in body:
+            return self._not_an_exporter()
+        detail, status = body["detail"], answer.status_code
+        if status == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
             return UnreachableError(
-                f"the exporter at {self.url} serves no {path}: it is another release than this "
-                "command"
+                f"the exporter at {self.url} serves no {answer.url.path}: it is another release than "
+                "this command"
             )
-        if error.code == HTTPStatus.UNAUTHORIZED:
+        if status == HTTPStatus.UNAUTHORIZED:
             return UsageError(
                 f"the exporter at {self.url} asks for a user and a password: name a file with them "
                 f"with {OPTION}"
             )
-        if error.code in _REFUSED:
+        if answer.is_client_error:
             return UsageError(str(detail))
         return UnreachableError(f"the exporter at {self.url} says: {detail}")
 
-    def _read(self, body: bytes) -> ApiAnswer:
-        decoded = json.loads(body, object_hook=lambda found: ApiAnswer(found, self.url))
-        if not isinstance(decoded, ApiAnswer):
-            raise ValueError(decoded)  # noqa: TRY004  # the answer is a value, and a wrong one
-        return decoded
-
-    def _foreign(self) -> str:
-        return (
+    def _not_an_exporter(self) -> UnreachableError:
+        return UnreachableError(
             f"what answers at {self.url} is not a kcm exporter{self._by_proxy}; name it with "
             "--exporter URL"
         )
@@ -195,17 +181,21 @@ def cluster_path(cluster: str, rest: str = "") -> str:
     return f"/clusters/{urllib.parse.quote(cluster, safe='')}{rest}"
 
 
-def _is_here(host: str) -> bool:
+def _decoded(answer: httpx.Response, as_object: Callable[[Json], Any] | None = None) -> Any:
+    """Return an answer's JSON; None where it is none."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return json.loads(answer.content, object_hook=as_object)
+    except DECODING_ERRORS:
+        return None
+
+
+def _proxy_of(scheme: str, host: str) -> str | None:
+    """Return the proxy that the environment names for a host; None: none, and none for this machine itself."""
+    try:
+        is_here = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
-
-
-def _proxy_text(parts: urllib.parse.SplitResult) -> str:
-    """Return the proxy through which an exporter is asked, for the line that says it does not answer."""
-    host = parts.hostname or ""
-    is_direct = _is_here(host) or urllib.request.proxy_bypass(host)
-    if is_direct or parts.scheme not in urllib.request.getproxies():
-        return ""
-    return f" (asked through the proxy of {parts.scheme}_proxy)"
+        is_here = host == "localhost"
+    if is_here or urllib.request.proxy_bypass(host):
+        return None
+    proxy = urllib.request.getproxies().get(scheme)
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy

@@ -1,14 +1,13 @@
 """How to reach an exporter that has TLS or asks for a password: Prometheus' HTTP client configuration.
 
-The rule: the file is the one that promtool takes (--http.config.file). Its password is sent only to
-the exporter that the user named, wherever an answer redirects.
+The file is the one that promtool takes (--http.config.file). Its password is sent only to the
+exporter that the user named, wherever an answer redirects.
 """
 
 import ssl
-import urllib.request
 from pathlib import Path
-from typing import Any
 
+import httpx
 import msgspec
 
 from pipeline.runtime import UsageError
@@ -38,47 +37,59 @@ class BasicAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file."""
 
-    tls_config: TlsConfig | None = None
+    tls_config: TlsConfig = TlsConfig()
     basic_auth: BasicAuth | None = None
 
 
-Handlers = list[urllib.request.BaseHandler]
+def http_client(
+    url: str, config_file: Path | None, *, timeout_s: float, proxy: str | None = None
+) -> httpx.Client:
+    """Return a client for the exporter at an address; raises UsageError for a bad file.
 
-
-class _Context(ssl.SSLContext):
-    """Expects a certificate for a given name, if there is one, whatever address is used."""
-
-    name: str | None = None
-
-    def wrap_socket(self, *given: Any, **named: Any) -> ssl.SSLSocket:
-        if self.name:
-            named["server_hostname"] = self.name
-        return super().wrap_socket(*given, **named)
-
-
-def http_handlers(path: Path | None, url: str) -> Handlers:
-    """Return urllib's handlers for the exporter at an address; raises UsageError for a bad file."""
-    if path is None:
-        return []
-    config = read_yaml(path, HttpConfig, f"option {OPTION}: {path}")
-    tls, auth, folder = config.tls_config, config.basic_auth, path.parent
-    handlers: Handlers = []
+    `timeout_s` holds for connecting and for each read. Each request has its own connection, so none
+    meets one that the exporter has just closed. Without `proxy` the client connects directly.
+    """
+    config, auth = HttpConfig(), None
+    if config_file is not None:
+        config = read_yaml(config_file, HttpConfig, f"option {OPTION}: {config_file}")
+    tls, folder = config.tls_config, Path() if config_file is None else config_file.parent
     try:
-        if tls is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=_context(tls, folder)))
-        if auth is not None:
-            known = urllib.request.HTTPPasswordMgrWithPriorAuth()
-            password = _password(auth, folder)
-            known.add_password(None, url, auth.username, password, is_authenticated=True)
-            handlers.append(urllib.request.HTTPBasicAuthHandler(known))
+        if basic := config.basic_auth:
+            password = basic.password or ""
+            if basic.password_file is not None:
+                password = (folder / basic.password_file).read_text().strip()
+            auth = (basic.username, password)
+        # Loading the default certificates takes longer than a request.
+        is_used = url.startswith("https:") or config_file is not None
+        context = _tls_context(tls, folder) if is_used else False
     except (OSError, ValueError) as error:
-        raise UsageError(f"option {OPTION}: {path}: a file cannot be used: {error}") from None
-    return handlers
+        raise UsageError(
+            f"option {OPTION}: {config_file}: a file cannot be used: {error}"
+        ) from None
+
+    def expect_name(request: httpx.Request) -> None:
+        """Expect a certificate for the configured name, whatever address is used."""
+        if tls.server_name:
+            request.extensions["sni_hostname"] = tls.server_name
+
+    try:
+        return httpx.Client(
+            auth=auth,
+            event_hooks={"request": [expect_name]},
+            follow_redirects=True,
+            headers={"Accept-Encoding": "identity"},
+            limits=httpx.Limits(max_keepalive_connections=0),
+            proxy=proxy,
+            timeout=timeout_s,
+            trust_env=False,
+            verify=context,
+        )
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"the proxy {proxy} cannot be used: {error}") from None
 
 
-def _context(tls: TlsConfig, folder: Path) -> ssl.SSLContext:
-    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
-    context.name = tls.server_name
+def _tls_context(tls: TlsConfig, folder: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if tls.insecure_skip_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -89,9 +100,3 @@ def _context(tls: TlsConfig, folder: Path) -> ssl.SSLContext:
     if tls.cert_file is not None:
         context.load_cert_chain(folder / tls.cert_file, folder / (tls.key_file or tls.cert_file))
     return context
-
-
-def _password(auth: BasicAuth, folder: Path) -> str:
-    if auth.password_file is None:
-        return auth.password or ""
-    return (folder / auth.password_file).read_text().strip()

@@ -1,6 +1,6 @@
 """What the commands that query the exporter share: options, output, and polling.
 
-The rule: a table for a terminal, plain text for a pipe, JSON for programs. Text from a cluster is
+A table for a terminal, plain text for a pipe, JSON for programs. Text from a cluster is
 data: it is neither markup nor able to steer the terminal. Before figures that are not live, a
 warning is printed.
 """

@@ -1,12 +1,11 @@
 """`kcm recommend`: which preferred elections to run now, and what they would fix.
 
-The rule: a file for Kafka's tool holds as many partitions as one run of it should elect. A script
+A file for Kafka's tool holds as many partitions as one run of it should elect. A script
 that asks for files learns from the exit code that there is nothing to elect, or that the figures
 are not live.
 """
 
 import json
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from controller_model.insight.commands import recommended_elections
 from controller_model.insight.rebalance import PARTITIONS_PER_CHUNK
 from controller_model.insight.wording import counted
 from kcm.cli.event_text import event_text
@@ -87,7 +87,7 @@ def recommend(
         if as_json or output is not None:
             if as_json and output is not None:
                 raise UsageError("give --json or --output, not both")
-            return _give_files(read_recommended(api, path, broker, chunk), output)
+            return _write_files(read_recommended(api, path, broker, chunk), output)
         if chunk is None:  # the first one shows what all of them would fix
             first = api.get(path, broker=broker, limit=1)
             chunks = first["chunks"]
@@ -100,7 +100,7 @@ def recommend(
     return 0
 
 
-def _give_files(found: RecommendedElections, folder: Path | None) -> int:
+def _write_files(found: RecommendedElections, folder: Path | None) -> int:
     """Print the file for Kafka's tool, or write one for each chunk; return the exit code."""
     count = len(found.partitions)
     if folder is None and count > PARTITIONS_PER_CHUNK:
@@ -167,19 +167,14 @@ def recommendation_text(
     parts.append(Text(_next(answer["next_rebalance"])))
     parts += map(Text, _triggered(answer["triggered"]))
     if count and answer["completeness"]["status"] == "live":
-        parts.append(Text(printable(f"run         {command(answer, chunk, given)}")))
+        run = recommended_elections(
+            answer["bootstrap_server"],
+            chunk_count=answer["chunk_count"],
+            chunk=chunk,
+            options=given,
+        )
+        parts.append(Text(printable(f"run         {run}")))
     return Group(*parts)
-
-
-def command(answer: dict[str, Any], chunk: int | None, given: list[str]) -> str:
-    """Return the command that runs it: `kcm elect`, which elects chunk by chunk, or Kafka's tool for one."""
-    if chunk is None and answer["chunk_count"] > 1:
-        tool = shlex.split(answer["command"])
-        servers = tool[tool.index("--bootstrap-server") + 1]
-        return shlex.join(["kcm", "elect", "--bootstrap-servers", servers, *given])
-    only = [] if chunk is None else ["--chunk", str(chunk)]
-    asked = shlex.join(["kcm", "recommend", *given, *only, "--json"])
-    return f"{asked} > election.json && {answer['command']}"
 
 
 def _given(*, exporter: str, cluster: str | None, broker: int | None) -> list[str]:

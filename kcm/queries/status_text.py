@@ -1,6 +1,6 @@
 """The state of a cluster, and of all clusters, as text on one screen.
 
-The rule: problems come first and in red, healthy items are counted. Whether the figures can be
+Problems come first and in red, healthy items are counted. Whether the figures can be
 trusted is printed before them.
 """
 

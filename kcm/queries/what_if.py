@@ -1,6 +1,6 @@
 """`kcm what-if`: what would break if brokers were lost now.
 
-The rule: "safe" is printed only for live figures. What is not known is not safe, and --check fails:
+"Safe" is printed only for live figures. What is not known is not safe, and --check fails:
 with a separate exit code where only min.insync.replicas is not known.
 """
 
@@ -134,14 +134,14 @@ def table(answer: dict[str, Any], *, live: bool) -> RenderableType:
     for loss in losses:
         shown.add(
             ", ".join(map(str, loss["brokers"])),
-            _verdict(loss["safe"] if live or not loss["safe"] else None),
+            _safety(loss["safe"] if live or not loss["safe"] else None),
             *(known(loss[name]) for name in ("offline", "under_min_isr", "stranded", "unclean")),
             str(sum(move["partition_count"] for move in loss["leaders_moved"])),
         )
     return shown
 
 
-def _verdict(safe: bool | None) -> Text:
+def _safety(safe: bool | None) -> Text:
     if safe is None:
         return Text("not known", style="bold yellow")
     return Text("yes") if safe else Text("NO", style="bold red")

@@ -1,6 +1,6 @@
 """Rehearse on a recorded log, at any place of it, without an exporter.
 
-The rule: the answer has the fields of the API's, so that a program reads both in the same way. Its
+The answer has the fields of the API's, so that a program reads both in the same way. Its
 place in the log is in `as_of`. What the log does not show is reported on standard error.
 """
 

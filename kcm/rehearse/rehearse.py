@@ -1,6 +1,6 @@
 """`kcm rehearse`: what the controller would do, step by step.
 
-The rule: nothing is done to the cluster. The exporter rehearses on the current state. On a recorded
+Nothing is done to the cluster. The exporter rehearses on the current state. On a recorded
 log this command rehearses itself, at any place of the log and without a limit on size.
 """
 

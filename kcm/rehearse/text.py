@@ -1,6 +1,6 @@
 """A rehearsal as text: steps, partitions, outages, requests, races, and what is not known.
 
-The rule: the steps come first, one row each. A list is cut where the answer was cut, with the
+The steps come first, one row each. A list is cut where the answer was cut, with the
 number of the items left out.
 """
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from kcm.jars.jars import ensure_jars
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.jars import ensure_jars
+from kcm.servers.supervisor import Supervisor
 from tests.faults.cells import CELLS, Cell
 from tests.faults.full_disk import FullDisk, why_not
 from tests.faults.report import line, stretch_rows, write_faults, write_soak

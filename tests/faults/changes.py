@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
-from kcm.demo.truth import state_path
-from kcm.demo.truth_reader import quiet_logger
+from kcm.demo.truth import quiet_logger, state_path
 from tests.support.waiting import wait_until
 
 BROKERS = (101, 102, 103)

@@ -17,11 +17,11 @@ from typing import Self
 
 from kazoo.client import KazooClient
 
-from kcm.jars.jars import Jars
-from kcm.processes.ports import free_port
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.jars import Jars
+from kcm.servers.ports import free_port
+from kcm.servers.process import Process
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from tests.faults.sides import Sides
 
 CLUSTER = "full-disk"

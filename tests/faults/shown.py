@@ -11,9 +11,9 @@ import threading
 import time
 from typing import Any, NamedTuple
 
+from kcm.demo.figures import TrueFigures
 from kcm.demo.monitor import NAMES, figures_of_scrape
-from kcm.demo.truth import TrueFigures
-from kcm.local.exporter_client import parse_scrape
+from kcm.run.exporter_client import parse_scrape
 
 EVERY_S = 0.25
 ANSWER_DEADLINE_S = 2.0

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from typing import Self
 
-from kcm.demo.truth import differences, figures_of_znodes
+from kcm.demo.figures import differences
+from kcm.demo.truth import figures_of_znodes
 from tests.faults.changes import SteadyChanges
 from tests.faults.judge import Verdict, judge
 from tests.faults.shown import EVERY_S, Sampler

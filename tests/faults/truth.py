@@ -19,8 +19,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.protocol.states import KazooState
 
-from kcm.demo.truth import assignment, state_path
-from kcm.demo.truth_reader import quiet_logger
+from kcm.demo.truth import assignment, quiet_logger, state_path
 
 CONNECT_DEADLINE_S = 30.0
 RETRY_S = 0.1

@@ -16,19 +16,17 @@ from typing import Self
 
 from confluent_kafka.admin import NewTopic
 
-from kcm.demo.cluster import BROKER_PROPERTIES
-from kcm.demo.load import Load
-from kcm.demo.truth import figures_of_znodes
-from kcm.demo.truth_reader import KafkaTruth
-from kcm.jars.jars import Jars
-from kcm.local.pipeline_processes import PARTS, Pipeline
-from kcm.local.process_restarter import ProcessRestarter
-from kcm.processes.guard import process_table
-from kcm.processes.ports import HOST, free_port
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker, Properties, ZooKeeperModeBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.demo.cluster import BROKER_PROPERTIES, Load
+from kcm.demo.truth import KafkaTruth, figures_of_znodes
+from kcm.run.pipeline_processes import PARTS, Pipeline
+from kcm.run.process_restarter import ProcessRestarter
+from kcm.servers.guard import process_table
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker, Properties, ZooKeeperModeBroker
+from kcm.servers.ports import HOST, free_port
+from kcm.servers.process import Process
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ENV_PREFIX
 from tests.faults.sides import Sides
 from tests.support.tcp_proxy import Network, TcpProxy

@@ -31,7 +31,7 @@ def random_cluster(draws: random.Random, *, auto_leader_rebalance: bool | None =
             watched.simulator.settings, auto_leader_rebalance=auto_leader_rebalance
         )
     for _ in range(draws.randint(0, 15)):
-        step: ScriptedOperation = operation(draws)
+        step: ScriptedOperation = operation(draws, watched)
         if not isinstance(step, FailLogDir | StallBroker):
             watched.simulator.perform(step)
     watched.report()
@@ -39,13 +39,16 @@ def random_cluster(draws: random.Random, *, auto_leader_rebalance: bool | None =
     return watched
 
 
-@given(st.integers(0, 2**32), st.sampled_from(BROKERS), st.sampled_from([KillBroker, StopBroker]))
+@given(
+    st.randoms(use_true_random=False),
+    st.sampled_from(BROKERS),
+    st.sampled_from([KillBroker, StopBroker]),
+)
 @settings(max_examples=60)
 def test_a_lost_broker_leaves_the_predicted_leaders_and_offline_partitions(
-    seed: int, broker: int, how: type[KillBroker | StopBroker]
+    draws: random.Random, broker: int, how: type[KillBroker | StopBroker]
 ) -> None:
     """After a kill or a stop the leaders and the offline partitions are those of the insight."""
-    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = random_cluster(draws, auto_leader_rebalance=False)
     before, brokers = facts(watched.fold)
     loss = lose(before, brokers, {broker})
@@ -67,11 +70,10 @@ def test_a_lost_broker_leaves_the_predicted_leaders_and_offline_partitions(
         assert led == Counter(loss.leaders_after)
 
 
-@given(st.integers(0, 2**32))
+@given(st.randoms(use_true_random=False))
 @settings(max_examples=30)
-def test_recommended_elections_reach_the_predicted_imbalance(seed: int) -> None:
+def test_recommended_elections_reach_the_predicted_imbalance(draws: random.Random) -> None:
     """Chunk by chunk: every partition is elected, and the imbalance is the one that was reported."""
-    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = random_cluster(draws, auto_leader_rebalance=False)
     partitions, brokers = facts(watched.fold)
     wanted = recommend(partitions, brokers, partitions_per_chunk=2)
@@ -87,11 +89,10 @@ def test_recommended_elections_reach_the_predicted_imbalance(seed: int) -> None:
     assert recommend(partitions, brokers).chunks == ()
 
 
-@given(st.integers(0, 2**32))
+@given(st.randoms(use_true_random=False))
 @settings(max_examples=30)
-def test_a_controller_that_rebalances_leaves_nothing_to_elect(seed: int) -> None:
+def test_a_controller_that_rebalances_leaves_nothing_to_elect(draws: random.Random) -> None:
     """At rest, auto.leader.rebalance has elected all that the next check would elect."""
-    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = random_cluster(draws, auto_leader_rebalance=True)
     partitions, brokers = facts(watched.fold)
     leaders_back = {

@@ -136,7 +136,7 @@ def played(steps: list[tuple[str, str]], watches: Watches) -> Play:
 
 
 @given(STORY, WATCHES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]], watches: Watches) -> None:
     """After any story, once connected and quiet, a reader holds exactly the published znodes."""
     play = played(steps, watches)
@@ -150,7 +150,7 @@ def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]], watches: W
 
 
 @given(STORY, WATCHES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_reconciliation_at_the_end_confirms_the_log(
     steps: list[tuple[str, str]], watches: Watches
 ) -> None:
@@ -163,7 +163,7 @@ def test_a_reconciliation_at_the_end_confirms_the_log(
 
 
 @given(CALM, WATCHES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_on_a_live_connection_events_alone_report_everything(
     steps: list[tuple[str, str]], watches: Watches
 ) -> None:

@@ -105,13 +105,13 @@ def elections_checked_before_the_pause() -> AbstractContextManager[Any]:
 
     def run_all(self: ElectionRun) -> str | None:
         try:
-            before = self._following()
+            before = self._sample_in_time()
             self._check(before)
             for number, chunk in enumerate(self._chunks, 1):
                 self._check(before)
                 if number > 1:
                     vars(run)["time"].sleep(self._pause_s)
-                self._one(number, chunk, before)
+                self._elect_chunk(number, chunk, before)
         except (run.SurpriseError, KcmError) as error:
             return str(error)
         return None
@@ -121,7 +121,7 @@ def elections_checked_before_the_pause() -> AbstractContextManager[Any]:
 
 def elections_after_a_refusal() -> AbstractContextManager[Any]:
     """A run of elections continues after Kafka has refused some."""
-    real = ElectionRun._one
+    real = ElectionRun._elect_chunk
 
     def one(self: ElectionRun, *about: Any) -> None:
         try:
@@ -130,7 +130,7 @@ def elections_after_a_refusal() -> AbstractContextManager[Any]:
             if not str(error).startswith("Kafka refused"):
                 raise
 
-    return mock.patch.object(ElectionRun, "_one", one)
+    return mock.patch.object(ElectionRun, "_elect_chunk", one)
 
 
 def elections_past_a_surprise() -> AbstractContextManager[Any]:

@@ -41,14 +41,6 @@ NOT_COMPARED = {
 }
 """Znodes that are not compared, and their Kafka source."""
 
-SNAPSHOT_EXCLUSIONS = {
-    "at": "the clock",
-    "as_of": "the place in the log: refused requests of racing brokers take zxids, not records",
-    "brokers.*.epoch": "czxid (KafkaZkClient.registerBroker): zxids that racing brokers' refused "
-    "requests take (KafkaController.elect) are not the same twice",
-}
-"""Fields of the snapshot that are not compared, and why."""
-
 
 TOPIC_PARTS = 4
 """Parts of a topic's path, including the empty one before the first slash."""
@@ -471,7 +463,11 @@ class _Observed:
         self._fold.feed(self._log.resync())
 
     def snapshot(self, commits: Iterable[Commit]) -> dict[str, Any]:
-        """Return the snapshot after these commits, without what is not compared."""
+        """Return the snapshot after these commits, without what is not compared.
+
+        That is the clock, the place in the log and brokers' epochs: requests of racing brokers that
+        are refused (KafkaController.elect) take zxids, not records, and not the same twice.
+        """
         self._fold.feed(self._log.follow(commits))
         seen: dict[str, Any] = json.loads(encode_snapshot(snapshot(self._fold.state)))
         del seen["as_of"], seen["at"]

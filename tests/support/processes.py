@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kcm.processes.guard import process_table
-from kcm.processes.process import HealthCheck, Process
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.guard import process_table
+from kcm.servers.process import HealthCheck, Process
+from kcm.servers.supervisor import Supervisor
 from tests.support.waiting import wait_until
 
 # A program with a family like Spark's: a child in its own process group and session, and an orphan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcm.jars.jars import ensure_set
+from kcm.servers.jars import ensure_set
 from pipeline.runtime import EnvironmentProblemError
 from tests.support.releases import Release
 

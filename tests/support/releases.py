@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller_simulator.cluster.settings import SimulatorSettings
-from kcm.jars.jars import OURS, JarSet
+from kcm.servers.jars import OURS, JarSet
 
 IVY_FILES = Path(__file__).with_name("ivy")
 CONF = "server"

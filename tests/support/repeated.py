@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.process import Process
+from kcm.servers.supervisor import Supervisor
 from tests.support.processes import python, started
 from tools.run_tests import PYTEST
 

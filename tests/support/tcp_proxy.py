@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
-from kcm.processes.ports import HOST, free_port
+from kcm.servers.ports import HOST, free_port
 
 T = TypeVar("T")
 

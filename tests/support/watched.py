@@ -10,34 +10,20 @@ import random
 
 from controller_model.fold.projection import SentViews
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
-from controller_model.kafka.ids import TopicPartition
 from controller_model.records.events import ControllerZombie
 from controller_model.records.view_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, TopicView
 from controller_model.sources.zookeeper.znode_kinds import is_published
 from controller_simulator.cluster.operations import (
-    DeleteController,
-    DeleteTopic,
-    ElectPreferred,
-    ElectUnclean,
-    KillBroker,
-    Reassign,
     StartBroker,
-    StopBroker,
 )
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.zookeeper.transactions import Committed, Created, Removed
 from tests.support.histories import Fold, History
+from tests.support.random_operations import RandomOperations
 from tests.support.scripted_operations import (
-    AlterTopicConfig,
-    BounceBroker,
-    CreatePartitions,
     CreateTopic,
-    ElectPreferredByZnode,
-    FailLogDir,
-    ReassignByZnode,
     ScriptedOperation,
-    StallBroker,
 )
 from tests.support.scripted_simulator import ScriptedSimulator
 
@@ -101,25 +87,9 @@ def facts(fold: Fold) -> tuple[list[PartitionFacts], ClusterFacts]:
     return partitions, cluster_facts(view, (v for v in views if isinstance(v, BrokerView)))
 
 
-def operation(draws: random.Random) -> ScriptedOperation:
+def operation(draws: random.Random, watched: Watched) -> ScriptedOperation:
     """Return any operation or failure."""
-    broker, topic = draws.choice(BROKERS), draws.choice(TOPICS)
-    some = TopicPartition(topic, draws.randint(0, 2))
-    assignment = tuple(
-        tuple(draws.sample(BROKERS, draws.randint(1, 3))) for _ in range(draws.randint(1, 3))
-    )
-    operations: list[ScriptedOperation] = [
-            StartBroker(broker), StartBroker(broker), StartBroker(broker), StopBroker(broker),
-            KillBroker(broker), BounceBroker(broker), StallBroker(broker, TOPICS),
-            CreateTopic(topic, assignment), CreateTopic(topic, assignment),
-            CreatePartitions(topic, assignment), DeleteTopic(topic),
-            AlterTopicConfig(topic, {"unclean.leader.election.enable": "true"}),
-            Reassign(((some, tuple(draws.sample(BROKERS, 2))),)),
-            Reassign(((some, None),)), ElectPreferred(), ElectPreferredByZnode((some,)),
-            ReassignByZnode(((some, tuple(draws.sample(BROKERS, 2))),)),
-            ElectUnclean((some,)), DeleteController(), FailLogDir(broker, (some,)),
-    ]  # fmt: skip
-    return draws.choice(operations)
+    return RandomOperations(draws.choice, brokers=BROKERS, topics=TOPICS).draw(watched.simulator)
 
 
 def cluster(draws: random.Random) -> Watched:

@@ -1,4 +1,4 @@
-"""One scene for all stories: a real cluster, the whole pipeline, and the demo's story played on it."""
+"""One run of the demo for all tests: a real cluster, the whole pipeline, and the demo's steps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from kcm.demo.comparison import Comparison, StepOutcome
-from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.demo.storyteller import FAST, Storyteller
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
+from kcm.demo.run import CLUSTER_NAME, DemoRun, StepOutcome
 from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
 from tests.support.worlds import WORLD_ENDS
 from tests.system.noted_story import NotedStory
 
@@ -35,27 +33,20 @@ def world(
 
 
 @pytest.fixture(scope="session")
-def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[Scene]:
+def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[DemoRun]:
     """All servers of the demo, running."""
-    with Scene(world, jars, world.folder / "data", board) as scene:
-        scene.start(prometheus=False)
+    with DemoRun(world, jars, world.folder / "data", board, fast=True) as scene:
+        scene.start()
         yield scene
 
 
 @pytest.fixture(scope="session")
-def outcomes(scene: Scene, board: NotedStory) -> list[StepOutcome]:
-    """The demo's story, played once: the outcome of each step."""
-    Storyteller(scene, FAST).run()
+def outcomes(scene: DemoRun, board: NotedStory) -> list[StepOutcome]:
+    """The demo's steps, run once: the outcome of each step."""
+    scene.run_steps()
     if not board.outcomes[-1].problem:
         # Other tests go on with this cluster, in any order: they stop its brokers, and elect.
         board.shown_at_its_end = ExporterApi(scene.pipeline.exporter_url).get(
             cluster_path(CLUSTER_NAME)
         )
     return board.outcomes
-
-
-@pytest.fixture
-def comparison(scene: Scene, outcomes: list[StepOutcome]) -> Comparison:
-    """The monitor compared with the truth, from the end of the story."""
-    assert outcomes[-1].truth is not None
-    return scene.comparison(quiet_s=0.4, deadline_s=120.0)

@@ -22,16 +22,15 @@ from confluent_kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from kcm.demo.cluster import BROKER_PROPERTIES, ELECTION_DEADLINE_S
-from kcm.demo.load import Load
-from kcm.demo.scene import Scene
-from kcm.demo.truth import TrueFigures
-from kcm.demo.truth_reader import ZooKeeperTruth
-from kcm.jars.jars import Jars
-from kcm.processes.guard import process_table
-from kcm.stack.kafka import ZooKeeperModeBroker
-from kcm.stack.prometheus import Prometheus
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.demo.cluster import BROKER_PROPERTIES, ELECTION_DEADLINE_S, Load
+from kcm.demo.figures import TrueFigures
+from kcm.demo.run import DemoRun
+from kcm.demo.truth import ZooKeeperTruth
+from kcm.servers.guard import process_table
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import ZooKeeperModeBroker
+from kcm.servers.prometheus import Prometheus
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ENV_PREFIX
 from tests.support.prometheus_answers import ask, firing
 from tests.support.waiting import wait_until
@@ -67,7 +66,7 @@ OPTIONS = {
 class Drill:
     """The demo's servers after its story has ended, and the failures that can be caused on them."""
 
-    def __init__(self, scene: Scene, jars: Jars) -> None:
+    def __init__(self, scene: DemoRun, jars: Jars) -> None:
         """Describe what the drill needs beside the scene; nothing is changed yet."""
         self._deposed_at_work: Counter[int] = Counter()
         """How often each broker was, of which it was restarted: see `CANNOT_LEAD_ON`."""

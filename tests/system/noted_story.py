@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kcm.demo.comparison import StepOutcome
-from kcm.demo.story_state import StoryState
+from kcm.demo.run import Progress, StepOutcome
 
 
-class NotedStory(StoryState):
+class NotedStory(Progress):
     """A story that records when each step began, and can wait after each."""
 
     def __init__(self) -> None:

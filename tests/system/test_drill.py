@@ -17,9 +17,8 @@ from _pytest.mark import ParameterSet
 
 from dashboards.alerts.rules import ALERTS
 from dashboards.signals.signal import Signal
-from kcm.demo.comparison import StepOutcome
-from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.jars.jars import Jars
+from kcm.demo.run import CLUSTER_NAME, DemoRun, StepOutcome
+from kcm.servers.jars import Jars
 from tests.support.prometheus_answers import SeenStory, chosen
 from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until
@@ -89,7 +88,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def drill(scene: Scene, outcomes: list[StepOutcome], jars: Jars) -> Iterator[Drill]:
+def drill(scene: DemoRun, outcomes: list[StepOutcome], jars: Jars) -> Iterator[Drill]:
     """The servers of the demo, for the drill: nothing else uses them after it."""
     assert outcomes
     drill = Drill(scene, jars)

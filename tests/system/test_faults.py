@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
 from tests.faults.cells import CELLS, HALF_OPEN, KILL, STOP, Cell
 from tests.faults.runner import play
 from tests.faults.world import World

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dashboards.alerts.rules import rules
-from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.stack.prometheus import Prometheus
+from kcm.demo.run import CLUSTER_NAME, DemoRun
+from kcm.servers.prometheus import Prometheus
 from tests.support.prometheus_answers import LOOK_S, SeenStory, ask, chosen, firing
 from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until
@@ -59,7 +59,7 @@ _FILL = chosen(CLUSTER_NAME)
 
 
 @pytest.fixture(scope="module")
-def seen(scene: Scene, board: NotedStory, request: pytest.FixtureRequest) -> Iterator[SeenStory]:
+def seen(scene: DemoRun, board: NotedStory, request: pytest.FixtureRequest) -> Iterator[SeenStory]:
     """The story, scraped from before its beginning; the first module of the folder plays it."""
     assert not board.outcomes, "the story was played before Prometheus was there"
     folder = scene.supervisor.folder / "boards"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcm.demo.steps import STORY
+from kcm.demo.steps import STEPS as DEMO_STEPS
 from tests.support.signals import SIGNALS
 from tests.system.drill_steps import STEPS
 from tests.system.signal_steps import MOVED, UNMOVED, DemoStep, DrillStep
@@ -18,5 +18,5 @@ def test_every_signal_is_moved_by_one_step_or_the_reason_is_stated() -> None:
 
 def test_steps_of_the_table_are_the_steps_of_the_demo_and_of_the_drill() -> None:
     """Each step is done, in that order."""
-    assert [str(step) for step in DemoStep] == [step.title for step in STORY]
+    assert [str(step) for step in DemoStep] == [step.title for step in DEMO_STEPS]
     assert [step.title for step in STEPS] == list(DrillStep)

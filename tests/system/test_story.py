@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from kcm.demo.comparison import StepOutcome
-from kcm.demo.steps import DEPOSITIONS, STORY
-from kcm.demo.storyteller import BASELINE_TITLE
+from kcm.demo.run import BASELINE_TITLE, StepOutcome
+from kcm.demo.steps import DEPOSITIONS, STEPS
 from tests.system.noted_story import NotedStory
 
-TITLES = [BASELINE_TITLE, *(step.title for step in STORY)]
+TITLES = [BASELINE_TITLE, *(step.title for step in STEPS)]
 
 
 @pytest.fixture

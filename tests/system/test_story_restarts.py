@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from kcm.demo.cluster import ELECTION_DEADLINE_S
-from kcm.demo.comparison import Comparison, StepOutcome
-from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.demo.truth import TrueFigures
+from kcm.demo.figures import TrueFigures
+from kcm.demo.run import CLUSTER_NAME, DemoRun, StepOutcome
 
+DEADLINE_S = 120.0
 pytestmark = pytest.mark.timeout(600)
 
 
-def _shown(scene: Scene) -> dict[str, Any]:
+def _shown(scene: DemoRun) -> dict[str, Any]:
     url = f"{scene.pipeline.exporter_url}/api/v1/clusters/{CLUSTER_NAME}"
     with urllib.request.urlopen(url, timeout=5) as answer:
         shown: dict[str, Any] = json.load(answer)
     return shown
 
 
-def _elections(outcomes: list[StepOutcome], scene: Scene) -> int:
+def _elections(outcomes: list[StepOutcome], scene: DemoRun) -> int:
     """Return how many elections there were until now, by the truth."""
     assert outcomes
     latest = scene.cluster.truth.observations.latest
@@ -34,7 +34,7 @@ def _elections(outcomes: list[StepOutcome], scene: Scene) -> int:
 
 @pytest.mark.parametrize("part", ["exporter", "stream", "watcher"])
 def test_an_election_while_a_part_is_dead_is_counted(
-    part: str, scene: Scene, outcomes: list[StepOutcome], comparison: Comparison
+    part: str, scene: DemoRun, outcomes: list[StepOutcome]
 ) -> None:
     """After kill -9, an election that it does not see, a start: every figure is the truth's again.
 
@@ -49,7 +49,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
     def elected(now: TrueFigures) -> bool:
         return now.controller >= 0 and (now.elections or 0) >= before + 1
 
-    outcome = comparison.settle(f"{part} killed, /controller deleted", elected)
+    outcome = scene.compare(f"{part} killed, /controller deleted", elected, deadline_s=DEADLINE_S)
 
     assert outcome.problem == ""
     assert outcome.shown == outcome.truth
@@ -60,15 +60,16 @@ def test_an_election_while_a_part_is_dead_is_counted(
 
 
 def test_a_restarted_watcher_takes_a_new_generation(
-    scene: Scene, outcomes: list[StepOutcome], comparison: Comparison
+    scene: DemoRun, outcomes: list[StepOutcome]
 ) -> None:
     """Its predecessor's generation is never used again, so a late record of it cannot win."""
     assert outcomes
     before = int(_shown(scene)["as_of"]["generation"])
     scene.pipeline.processes["watcher"].kill()
     scene.pipeline.processes["watcher"].start()
-    outcome = comparison.settle(
+    outcome = scene.compare(
         "watcher killed",
         lambda _now: int(_shown(scene)["as_of"]["generation"]) > before,
+        deadline_s=DEADLINE_S,
     )
     assert outcome.problem == ""

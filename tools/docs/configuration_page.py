@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from kcm.cli.options import Options, option_name
 from kcm.cli.parts import PARTS, Part, load_part
-from kcm.parts.config import reference
+from kcm.run.config import reference
 from pipeline.runtime import ENV_PREFIX, UsageError
 from pipeline.settings import PipelineSettings
 from tools.docs.markdown import code, page, plain, table

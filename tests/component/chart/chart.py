@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kcm.jars.jars import Jars, default_cache
-from kcm.processes.ports import free_port
+from kcm.servers.jars import Jars, default_cache
+from kcm.servers.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "helm" / "kafka-controller-monitor"

@@ -18,8 +18,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from controller_model.kafka.ids import partition_of
 from controller_model.records.views import AnyView, ClusterView, decode_view
-from kcm.jars.jars import Jars
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
 from pipeline.topics import TopicNames, topic_names
 from streaming.watchdog import FIRST_BATCH_S, START_S
 from tests.component.chart.chart import (

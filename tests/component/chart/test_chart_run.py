@@ -15,12 +15,12 @@ from kazoo.client import KazooClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller_model.records.changes import ChangeKind
-from kcm.jars.jars import Jars
-from kcm.local.exporter_client import ClusterSeen, read_cluster
-from kcm.processes.ports import free_port
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.run.exporter_client import ClusterSeen, read_cluster
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.java import find_java
 from tests.component.chart.chart import (
     CHART,

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 from kcm.cli.parts import EXPORT, STREAM, WATCH
-from kcm.jars.jars import Jars
+from kcm.servers.jars import Jars
 from tests.component.chart.chart import (
     DOCKERFILE,
     ROOT,
@@ -89,7 +89,7 @@ def test_the_jars_are_fetched_by_what_is_copied_for_it(tmp_path: Path) -> None:
                 (tmp_path / target).mkdir(exist_ok=True)
                 shutil.copy(ROOT / source, tmp_path / target)
     imported = subprocess.run(
-        [sys.executable, "-c", "import kcm.jars.jars as jars; print(jars.__file__)"],
+        [sys.executable, "-c", "import kcm.servers.jars as jars; print(jars.__file__)"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -97,7 +97,7 @@ def test_the_jars_are_fetched_by_what_is_copied_for_it(tmp_path: Path) -> None:
         timeout=60,
     )
     assert imported.stdout.startswith(str(tmp_path)), imported.stderr
-    assert (tmp_path / "kcm" / "jars" / "ivy.xml").is_file()
+    assert (tmp_path / "kcm" / "servers" / "ivy.xml").is_file()
 
 
 def test_the_image_with_spark_has_what_executors_run() -> None:

@@ -16,7 +16,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import ControllerView, Counts
 from exporter.serve.server import HttpServer
 from kcm.__main__ import main
-from kcm.processes.ports import free_port
+from kcm.servers.ports import free_port
 from tests.support.api_server import Served
 from tests.support.samples import (
     T0,

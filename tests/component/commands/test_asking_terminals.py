@@ -16,7 +16,7 @@ import pytest
 
 from controller_model.records.views import Counts
 from exporter.serve.server import HttpServer
-from kcm.processes.ports import free_port
+from kcm.servers.ports import free_port
 from tests.component.commands.test_asking import COUNTS, Shown, showing
 from tests.support.samples import as_of, broker_view, cluster_view
 from tests.support.waiting import wait_until

@@ -13,7 +13,7 @@ import pytest
 
 from dashboards.__main__ import FOLDER
 from kcm.__main__ import main
-from kcm.backtest.alert_states import firings
+from kcm.backtest.evaluation import firings
 from tests.component.rules.promtool import promtool
 from tests.support.bundles import manifest
 from tests.support.histories import History, small_cluster

@@ -20,9 +20,9 @@ from kazoo.security import make_digest_acl
 
 from exporter.serve.server import HttpServer
 from kcm.__main__ import main
-from kcm.processes.ports import free_port
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.topics import client_properties, ensure_topics, topic_names
 from tests.component.exporter.test_exporter import (
     Exporter,

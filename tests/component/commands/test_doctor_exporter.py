@@ -15,8 +15,8 @@ from exporter.serve.server import HttpServer
 from kcm.__main__ import main
 from kcm.doctor.exporter import ask_ready, check_exporter
 from kcm.doctor.findings import Finding, Level
-from kcm.processes.ports import free_port
 from kcm.queries.api_client import ExporterApi
+from kcm.servers.ports import free_port
 from tests.support.api_server import Served
 from tests.support.samples import T0, cluster_view
 

@@ -21,8 +21,8 @@ from kcm.__main__ import main
 from kcm.elect.admin import ElectionRefusedError, Elections
 from kcm.elect.elect import make_plan, read_election
 from kcm.elect.watch import ClusterWatch
-from kcm.processes.ports import free_port
 from kcm.queries.api_client import ExporterApi
+from kcm.servers.ports import free_port
 from pipeline.runtime import UsageError
 from tests.support.api_server import Served
 from tests.support.elections import Cluster

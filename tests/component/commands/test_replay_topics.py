@@ -18,8 +18,8 @@ from controller_model.records.event_records import encode_event, number
 from controller_model.records.events import AnyEvent
 from kcm.__main__ import main
 from kcm.history.bundle_file import AFTER_NAME, BEFORE_NAME, EVENTS_NAME, LOG_NAME, read_manifest
-from kcm.processes.ports import free_port
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import EnsuredTopics, ensure_topics
 from tests.support.histories import Fold, History, encode_changes, small_cluster

@@ -19,10 +19,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-from kcm.local.exporter_client import ClusterSeen, read_cluster
-from kcm.processes.ports import HOST, free_port
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.run.exporter_client import ClusterSeen, read_cluster
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import HOST, free_port
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.java import find_java
 from tests.support.waiting import wait_until
 

@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
-from kcm.stack.kafka import ZooKeeperModeBroker
+from kcm.servers.kafka import ZooKeeperModeBroker
 
 state_path = "/brokers/topics/{}/partitions/{}/state".format
 

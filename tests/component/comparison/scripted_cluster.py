@@ -42,13 +42,13 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_partitions,
     encode_reassign_partitions,
 )
-from kcm.demo.truth_reader import quiet_logger
-from kcm.jars.jars import Jars
-from kcm.processes.ports import HOST
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.controller_handle import ControllerHandle
-from kcm.stack.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.demo.truth import quiet_logger
+from kcm.servers.controller_handle import ControllerHandle
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
+from kcm.servers.ports import HOST
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from tests.component.comparison.cluster_at_rest import ClusterAtRest, state_path
 from tests.component.comparison.kafka_requests import alter_partition_reassignments
 from tests.component.comparison.txn_log import read_txn_logs

@@ -24,8 +24,8 @@ from controller_simulator.cluster.operations import (
     StopBroker,
 )
 from controller_simulator.cluster.settings import SimulatorSettings
-from kcm.jars.jars import Jars, ensure_jars
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.jars import Jars, ensure_jars
+from kcm.servers.supervisor import Supervisor
 from tests.component.comparison.scripted_cluster import QUIET_S, ScriptedCluster
 from tests.support.recordings import Recording, save_recording
 from tests.support.release_jars import jars_of

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
 from tests.component.comparison.scripts import PLAYS, SHORT, Play
 from tests.support.agreement import agree
 from tests.support.recordings import Recording

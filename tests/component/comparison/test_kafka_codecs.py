@@ -15,7 +15,7 @@ import pytest
 
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.sources.zookeeper import payloads
-from kcm.jars.jars import Jars
+from kcm.servers.jars import Jars
 
 SOURCE = Path(__file__).with_name("ZnodeOracle.java")
 PRINTED = Path(__file__).parents[2] / "unit/controller_simulator/zookeeper/kafka_3_9_payloads.tsv"

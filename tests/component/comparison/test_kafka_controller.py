@@ -25,7 +25,7 @@ from controller_simulator.controller.requests import (
 )
 from controller_simulator.zookeeper.payload_writers import encode_partition_state
 from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode
-from kcm.jars.jars import Jars
+from kcm.servers.jars import Jars
 from tests.support.controllers import (
     EPOCH,
     Play,

@@ -16,8 +16,8 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
 from tests.component.comparison.scripts import Play
 from tests.support.rehearsed_histories import compare
 from tests.support.scripted_operations import CreateTopic

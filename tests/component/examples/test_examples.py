@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from controller_model.records.event_records import encode_event
 from exporter.serve.server import HttpServer
 from kcm.__main__ import main
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.kafka import KraftBroker
 from tests.component.rules.promtool import NEEDS_PROMTOOL, promtool
 from tests.support.api_server import Served
 from tests.support.histories import small_cluster

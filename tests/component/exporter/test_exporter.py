@@ -25,10 +25,10 @@ from controller_model.records.event_records import encode_event
 from controller_model.records.views import AnyView, ControllerView, encode_view, view_key
 from exporter.core.config import ExportSettings
 from exporter.serve.service import run
-from kcm.jars.jars import Jars
-from kcm.processes.ports import free_port
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
+from kcm.servers.supervisor import Supervisor
 from pipeline.clock import clock_ms
 from pipeline.runtime import ConflictError, KcmError, UnreachableError
 from pipeline.topics import client_properties, ensure_topics

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kcm.__main__ import main
-from kcm.forget import forget
-from kcm.stack.kafka import KraftBroker
+from kcm.history import forget
+from kcm.servers.kafka import KraftBroker
 from tests.component.exporter.test_exporter import make_settings, running
 from tests.support.samples import broker_view, cluster_view
 from tests.support.waiting import wait_until

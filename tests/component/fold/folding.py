@@ -17,12 +17,12 @@ from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, ZnodeChange
 from controller_model.records.event_records import EventRecord, decode_event
 from controller_model.records.views import ClusterView, Deleted, FoldView, WatcherBeat, decode_view
-from kcm.jars.class_archive import find_class_archive
-from kcm.jars.jars import Jars
-from kcm.processes.ports import free_port
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.class_archive import find_class_archive
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
+from kcm.servers.process import Process
+from kcm.servers.supervisor import Supervisor
 from pipeline.java import find_java
 from pipeline.topics import TopicNames, topic_names
 from tests.support.histories import History, encode_changes

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kcm.jars.class_archive import find_class_archive
-from kcm.jars.jars import Jars
+from kcm.servers.class_archive import find_class_archive
+from kcm.servers.jars import Jars
 from pipeline.java import find_java
 from pipeline.settings import load
 from streaming.config import StreamSettings

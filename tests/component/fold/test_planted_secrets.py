@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from kcm.__main__ import main
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.supervisor import Supervisor
 from tests.component.exporter.test_exporter import make_settings, running
 from tests.component.fold.folding import Outcome, Stream
 from tests.support.histories import small_cluster

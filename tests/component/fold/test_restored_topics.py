@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from controller_model.records.views import ClusterView
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.supervisor import Supervisor
 from tests.component.fold.folding import Outcome, Stream
 from tests.support.histories import History, small_cluster
 

@@ -26,11 +26,11 @@ from controller_model.records.views import BrokerView, TopicView
 from controller_model.state.packing import unpack_control
 from controller_model.state.topic_state import TopicState
 from kcm.__main__ import main
-from kcm.forget import forget
-from kcm.jars.jars import Jars
-from kcm.processes.guard import process_table
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
+from kcm.history import forget
+from kcm.servers.guard import process_table
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.supervisor import Supervisor
 from pipeline.java import find_java
 from pipeline.settings import load
 from streaming.config import StreamSettings

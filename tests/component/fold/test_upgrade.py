@@ -23,11 +23,11 @@ from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from controller_model.records.events import AnyEvent, IsrShrunk
-from kcm.jars.jars import Jars
-from kcm.processes.ports import free_port
-from kcm.processes.process import Process
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
+from kcm.servers.process import Process
+from kcm.servers.supervisor import Supervisor
 from pipeline.settings import load
 from pipeline.topics import ensure_topics
 from streaming.config import StreamSettings

@@ -8,7 +8,7 @@ import time
 from playwright.sync_api import Browser, expect
 
 from controller_model.records.views import ControllerView
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.kafka import KraftBroker
 from tests.component.exporter.test_exporter import fresh_cluster, make_settings, running
 from tests.component.page.chromium import SHOWN_TIMEOUT_S, watched
 from tests.support.samples import as_of, broker_view

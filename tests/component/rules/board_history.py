@@ -45,8 +45,8 @@ from tests.support.samples import (
     topic_entry,
     topic_view,
 )
-from zk_source.service.metrics import WatcherMetrics
 from zk_source.ensemble.server_figures import ServerFigures
+from zk_source.service.metrics import WatcherMetrics
 
 INTERVAL_S = 15
 WELL_S = 1800

@@ -21,8 +21,8 @@ import pytest
 
 from dashboards.boards.boards import BOARDS, Board, render
 from dashboards.signals.first_screen import STALE
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.prometheus import Prometheus
+from kcm.servers.prometheus import Prometheus
+from kcm.servers.supervisor import Supervisor
 from tests.component.rules.board_history import (
     HISTOGRAMS,
     HISTORY,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.supervisor import Supervisor
 from tests.support.processes import python, started
 from tests.support.waiting import wait_until
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from tests.support.waiting import wait_until
 from zk_source.ensemble.server_health import ServerMetrics, ask_server, watched_health
 

@@ -14,12 +14,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-from kcm.jars.jars import FILES_BY_CONF, Jars, ensure_jars
-from kcm.processes.ports import HOST
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.prometheus import Prometheus
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.jars import FILES_BY_CONF, Jars, ensure_jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import HOST
+from kcm.servers.prometheus import Prometheus
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 from tests.support.waiting import wait_until
 

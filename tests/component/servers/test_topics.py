@@ -9,8 +9,8 @@ import uuid
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from kcm.processes.ports import free_port
-from kcm.stack.kafka import KraftBroker
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
 from pipeline.runtime import UnreachableError, UsageError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import client_properties, ensure_topics, topic_ids, topic_names, topic_settings

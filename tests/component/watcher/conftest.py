@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.jars import Jars
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 
 
 @pytest.fixture(scope="session")

@@ -28,9 +28,9 @@ from controller_model.records.views import (
     encode_view,
     view_key,
 )
-from kcm.processes.ports import free_port
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import free_port
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, UnreachableError, UsageError
 from source_log import readback
 from tests.component.watcher.watching import (

@@ -17,10 +17,10 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 
 from controller_model.records.changes import ChangeKind
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import UsageError
 from tests.component.watcher.watching import LogReader, RunningWatcher, settings_for, watching
 from tests.support.waiting import wait_until

@@ -22,8 +22,8 @@ from controller_model.records.changes import (
     encode_change,
     join_changes,
 )
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.topics import ensure_topics
 from tests.component.watcher.watcher_process import Scene, WatcherProcess

@@ -11,11 +11,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from controller_model.records.changes import ChangeKind
-from kcm.jars.jars import Jars
-from kcm.processes.ports import HOST
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import HOST
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import EnvironmentProblemError
 from tests.component.watcher.watching import (
     LogReader,

@@ -11,9 +11,10 @@ from confluent_kafka.admin import AdminClient
 
 from controller_model.records.changes import ChangeKind, SessionState
 from controller_model.records.views import WatcherBeat, decode_view
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.topic_reader import RecordReader
+from source_log.readback import _BEGINNING_INTERVAL_S
 from tests.component.watcher.watching import (
     LogReader,
     RunningWatcher,
@@ -25,7 +26,6 @@ from tests.component.watcher.watching import (
     watching,
 )
 from tests.support.waiting import wait_until
-from source_log.readback import _BEGINNING_INTERVAL_S
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 

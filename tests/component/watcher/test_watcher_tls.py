@@ -13,11 +13,11 @@ from kazoo.client import KazooClient
 from controller_model.records.changes import ChangeKind
 from kcm.doctor.findings import Finding, Level
 from kcm.doctor.zookeeper import check_server
-from kcm.jars.jars import Jars
-from kcm.processes.ports import HOST, free_port
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import HOST, free_port
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import UnreachableError
 from tests.component.watcher.watching import LogReader, RunningWatcher, settings_for, watching
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate

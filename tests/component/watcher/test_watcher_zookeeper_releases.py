@@ -9,12 +9,12 @@ from kazoo.client import KazooClient
 
 from controller_model.records.changes import ChangeKind, SessionState
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES
-from kcm.jars.jars import Jars
-from kcm.processes.ports import HOST
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.controller_handle import watchers
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.controller_handle import watchers
+from kcm.servers.jars import Jars
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.ports import HOST
+from kcm.servers.supervisor import Supervisor
+from kcm.servers.zookeeper import ZooKeeper
 from tests.component.watcher.watching import (
     LogReader,
     fill,

@@ -15,8 +15,8 @@ from kazoo.exceptions import NoNodeError
 
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, decode_message
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
-from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper
+from kcm.servers.kafka import KraftBroker
+from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
 from pipeline.settings import load
 from tests.support.ensemble_in_memory import Reader

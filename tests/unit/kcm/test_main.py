@@ -170,12 +170,6 @@ def test_a_verb_has_the_same_summary_in_the_list_and_in_its_own_help(verb: str) 
     assert command_of(verb).help.splitlines()[0] == summary(verb)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_command_shows_an_example(verb: str) -> None:
-    """The help of each verb shows how it is used."""
-    assert "Example" in command_of(verb).help
-
-
 def test_nothing_is_completed_unless_a_shell_asks() -> None:
     """Left-over words in the environment have no effect."""
     assert completed_words({"COMP_WORDS": "kcm status"}) == []

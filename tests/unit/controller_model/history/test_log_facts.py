@@ -10,8 +10,6 @@ from tests.support.recordings import load_recording
 from tests.support.watched import facts
 from tests.support.znode_log import ZnodeLog
 
-STATE = '{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
-
 
 def test_facts_are_those_of_the_views() -> None:
     """At every quiet point of a real cluster's history: brokers, partitions, topics being deleted."""
@@ -44,14 +42,3 @@ def test_pending_request_znodes_are_facts() -> None:
     fold.follow(history)
     assert facts_of(fold.state).requests == ("/admin/preferred_replica_election",)
     assert facts(fold)[1].requests == ("/admin/preferred_replica_election",)
-
-
-def test_states_without_an_assignment_are_not_among_the_partitions() -> None:
-    """States without a known assignment: of a missing topic, and of a partition that the topic lacks."""
-    history, fold = History(), Fold()
-    history.resync()
-    for topic, number in (("gone", 0), ("t", 7)):
-        history.set(f"/brokers/topics/{topic}/partitions/{number}/state", STATE)
-    history.set("/brokers/topics/t", '{"version":1,"partitions":{"0":[1]}}')
-    fold.follow(history)
-    assert [partition.id for partition in partitions_of(fold.state)] == [("t", 0)]

@@ -14,7 +14,7 @@ from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.replay import replay
 from controller_model.history import log_replay
 from controller_model.history.log_replay import CUT, END, UNPROVED, UNREADABLE, LogReplay, Point
-from controller_model.history.snapshot import Snapshot, encode_snapshot, snapshot
+from controller_model.history.snapshot import Snapshot
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.election_requests import ElectionOrigin
@@ -29,7 +29,6 @@ from controller_model.records.loose_log import LooseChange, decode_line
 from controller_model.state.control_plane import Assumed
 from tests.support.histories import (
     OF_ACCOUNTS,
-    Fold,
     History,
     controller_payload,
     election_request,
@@ -61,19 +60,6 @@ def at_end(changes: Iterable[LooseChange], **options: Any) -> tuple[Snapshot, li
     reported = recording.snapshots[END]
     assert reported is not None
     return reported, [event for event in events if not isinstance(event, OF_ACCOUNTS)]
-
-
-def test_a_replayed_watcher_log_gives_the_snapshot_and_events_of_the_fold() -> None:
-    """From its first resync on, the snapshot and the events are the same."""
-    history = small_cluster()
-    history.broker_gone(0)
-    history.elect(1)
-    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
-    fold = Fold()
-    folded = fold.follow(history)
-    reported, events = at_end(loose(history.changes), assumed=lambda _: fold.state.control.assumed)
-    assert encode_snapshot(reported) == encode_snapshot(snapshot(fold.state))
-    assert kinds(events) == kinds(folded)
 
 
 def test_a_log_starts_at_its_first_valid_timestamp() -> None:
@@ -179,33 +165,6 @@ def test_a_later_resync_of_a_cut_log_reports_missed_changes() -> None:
     _, events = at_end(loose(history.changes[start:]))
     assert only(events, BrokerStarted).broker == 3
     assert kinds(events).count("Baseline") == 1
-
-
-def test_a_change_that_a_cut_log_knew_of_is_reported_by_its_resync() -> None:
-    """An election between what was read before and what the resync finds has happened."""
-    history = small_cluster()
-    start = len(history.changes)
-    history.report("/controller")
-    history.delete("/controller", seen=False)
-    history.elect(2, seen=False)
-    history.resync()
-    reported, events = at_end(loose(history.changes[start:]))
-    elected = [event for event in events if isinstance(event, ControllerElected)]
-    assert [(event.from_broker, event.to_broker) for event in elected] == [(0, 2)]
-    assert reported.controller.elections == 2
-
-
-def test_a_cut_log_stays_cut_until_a_resync_is_proved() -> None:
-    """A first resync that does not match is not a baseline."""
-    history = small_cluster()
-    start = len(history.changes)
-    history.heartbeat()
-    history.start_resync()
-    history.report("/controller")
-    history.finish_resync(znodes=9)
-    reported, events = at_end(loose(history.changes[start:]))
-    assert "Baseline" not in kinds(events)
-    assert reported.complete is False
 
 
 def test_counting_starts_at_a_first_resync_without_proof() -> None:

@@ -204,14 +204,6 @@ def test_a_point_within_unreadable_records_is_incomplete() -> None:
     assert facts == [*[(True, 0)] * 2, *[(False, 1)] * 3]
 
 
-def test_points_may_come_in_any_order_and_be_the_same() -> None:
-    """Each gets its own snapshot."""
-    history = small_cluster()
-    early, late = Point(until=Position(1, 3)), Point(until=Position(1, 7))
-    assert seqs(points_of(history, late, early, late)) == [7, 3, 7]
-    assert seqs(points_of(history, END, early)) == [history.seq, 3]
-
-
 def test_a_point_compares_with_a_change_by_position_or_time() -> None:
     """A position compares with positions, a time with times, the end with nothing."""
     (change,) = of({"path": "/a", "generation": 3, "seq": 5, "observed_at": 70, "watcher": "w"})

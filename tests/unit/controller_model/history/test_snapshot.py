@@ -134,14 +134,6 @@ def test_unknown_values_are_null_and_not_zero() -> None:
     assert (facts["brokers"], facts["topics"]) == ({}, {})
 
 
-def test_a_vacancy_has_no_id_and_keeps_the_epoch() -> None:
-    """While /controller is vacant the id is null, and the counts are kept."""
-    history = small_cluster()
-    history.delete("/controller")
-    controller = reported(history)["controller"]
-    assert (controller["id"], controller["epoch"], controller["elections"]) == (None, 1, 1)
-
-
 def test_elections_changes_and_id_changes_of_the_controller_are_counted() -> None:
     """0 at the baseline, then 0 again, 1, 2: four elections, three changes, two of them to another id."""
     history = small_cluster()
@@ -189,22 +181,6 @@ def test_before_the_baseline_a_controller_counts_as_one_election() -> None:
     assert reported(empty)["controller"]["elections"] == 0
 
 
-def test_a_dead_broker_keeps_its_epoch() -> None:
-    """Its czxid stays, what it led still counts as its own, and its ratio counts what it does not lead."""
-    history = small_cluster()
-    history.broker_gone(1)
-    broker = reported(history)["brokers"]["1"]
-    assert broker == {
-        "live": False,
-        "epoch": 102,
-        "registrations": 1,
-        "leaders": 1,
-        "replicas": 2,
-        "preferred": 1,
-        "imbalance_ratio": 0.0,
-    }
-
-
 def test_registrations_are_distinct_czxids() -> None:
     """A broker that came back counts twice; one that was read again does not."""
     history = small_cluster()
@@ -214,67 +190,6 @@ def test_registrations_are_distinct_czxids() -> None:
     brokers = reported(history)["brokers"]
     assert (brokers["1"]["registrations"], brokers["2"]["registrations"]) == (1, 2)
     assert brokers["2"]["epoch"] == history.znodes["/brokers/ids/2"].czxid
-
-
-def test_an_assigned_id_that_was_never_registered_is_a_broker() -> None:
-    """It is known from the assignment alone: not live, without an epoch."""
-    history = small_cluster(t={0: (9, 0)})
-    broker = reported(history)["brokers"]["9"]
-    assert (broker["live"], broker["epoch"], broker["registrations"]) == (False, None, 0)
-    assert (broker["replicas"], broker["preferred"]) == (1, 1)
-
-
-def test_the_imbalance_ratio_is_a_part_of_the_preferred() -> None:
-    """One of two partitions that it should lead is led by another: a half."""
-    history = small_cluster(t={0: (0, 1), 1: (0, 1)})
-    history.state("t", 1, leader=1, isr=[0, 1], leader_epoch=1)
-    brokers = reported(history)["brokers"]
-    assert brokers["0"]["imbalance_ratio"] == 0.5
-    assert (brokers["0"]["preferred"], brokers["1"]["imbalance_ratio"]) == (2, 0.0)
-
-
-def test_a_partition_without_a_state_is_new() -> None:
-    """Leader, ISR and epochs are null; the assignment is in the snapshot."""
-    history = small_cluster()
-    history.topic("n", {0: (1, 2)})
-    assert partition(history, "n") == {
-        "replicas": [1, 2],
-        "adding": [],
-        "removing": [],
-        "leader": None,
-        "isr": None,
-        "leader_epoch": None,
-        "controller_epoch": None,
-        "partition_epoch": None,
-        "leader_recovery_state": None,
-        "state": "NewPartition",
-    }
-
-
-def test_a_written_leader_of_none_stays_as_it_is_written() -> None:
-    """-1 is what Kafka wrote, and the partition is offline."""
-    history = small_cluster()
-    history.state("t", 0, leader=-1, isr=[0], leader_epoch=3)
-    facts = partition(history)
-    assert (facts["leader"], facts["isr"], facts["leader_epoch"]) == (-1, [0], 3)
-    assert facts["state"] == "OfflinePartition"
-    assert facts["partition_epoch"] == 1
-
-
-def test_a_leader_that_is_gone_makes_a_partition_offline() -> None:
-    """The state znode still names it; the broker is not registered."""
-    history = small_cluster()
-    history.broker_gone(0)
-    facts = partition(history)
-    assert (facts["leader"], facts["state"]) == (0, "OfflinePartition")
-
-
-def test_the_isr_keeps_its_order_and_the_recovery_state_is_reported() -> None:
-    """A replica that came back is the last; an unclean leader is recovering."""
-    history = small_cluster()
-    history.state("t", 0, leader=2, isr=[2, 0], leader_epoch=1, recovery=1)
-    facts = partition(history)
-    assert (facts["isr"], facts["leader_recovery_state"]) == ([2, 0], 1)
 
 
 def test_a_state_without_a_version_in_the_log_has_no_partition_epoch() -> None:
@@ -288,43 +203,6 @@ def test_a_state_without_a_version_in_the_log_has_no_partition_epoch() -> None:
     )
     facts = partition(history)
     assert (facts["isr"], facts["partition_epoch"]) == ([0, 1], None)
-
-
-def test_a_reassignment_shows_adding_and_removing_replicas() -> None:
-    """Adding and removing replicas are the partition's own, and it is counted once."""
-    history = small_cluster(t={0: (0, 1), 1: (1, 2)})
-    history.topic("t", {0: (2, 0, 1), 1: (1, 2)}, adding={0: (2,)}, removing={0: (1,)})
-    facts = reported(history)
-    first, second = (facts["topics"]["t"]["partitions"][number] for number in "01")
-    assert (first["adding"], first["removing"], first["replicas"]) == ([2], [1], [2, 0, 1])
-    assert (second["adding"], second["removing"]) == ([], [])
-    assert facts["counts"]["reassigning"] == 1
-
-
-def test_a_topic_that_is_being_deleted_is_marked() -> None:
-    """It stays until its znode is deleted, and is not offline."""
-    history = small_cluster()
-    history.set("/admin/delete_topics/t", b"")
-    history.broker_gone(0)
-    facts = reported(history)
-    assert facts["topics"]["t"]["deleting"] is True
-    assert (facts["counts"]["deleting_topics"], facts["counts"]["offline"]) == (1, 0)
-
-
-def test_states_and_configs_without_a_topic_znode_are_not_a_topic() -> None:
-    """States without a topic, and a configuration alone, make no topic."""
-    history = small_cluster()
-    history.delete("/brokers/topics/t")
-    history.set("/config/topics/u", {"version": 1, "config": {}})
-    facts = reported(history)
-    assert (facts["topics"], facts["counts"]["topics"]) == ({}, 0)
-
-
-def test_a_state_without_an_assignment_is_not_a_partition() -> None:
-    """A partition exists once the topic's znode names it."""
-    history = small_cluster(t={0: (0, 1)})
-    history.state("t", 5, leader=0, isr=[0])
-    assert list(reported(history)["topics"]["t"]["partitions"]) == ["0"]
 
 
 def test_partitions_and_brokers_are_in_order_of_their_numbers() -> None:

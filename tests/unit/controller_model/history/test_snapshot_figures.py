@@ -11,8 +11,6 @@ from controller_model.history.snapshot import encode_snapshot, snapshot
 from controller_model.records.changes import ChangeKind, SessionState
 from tests.support.histories import Fold, History, small_cluster, state_path
 
-TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-
 
 def reported(history: History, *, min_isr: int = 1) -> dict[str, Any]:
     """Return the snapshot at the end of a history, as its readers see it."""
@@ -26,31 +24,6 @@ def partition(history: History, topic: str = "t", number: int = 0) -> dict[str, 
     """Return one partition at the end of a history."""
     facts: dict[str, Any] = reported(history)["topics"][topic]["partitions"][str(number)]
     return facts
-
-
-def test_the_counts_are_the_clusters_figures() -> None:
-    """Offline, under-replicated, at and under min ISR, imbalance: each has its own number."""
-    history = small_cluster(
-        t={0: (0, 1, 2), 1: (1, 2, 0), 2: (2, 0, 1), 3: (1, 0, 2)}, u={0: (0, 1)}
-    )
-    history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)
-    history.state("t", 1, leader=2, isr=[2], leader_epoch=1)
-    history.state("t", 2, leader=2, isr=[2, 0], leader_epoch=1)
-    counts = reported(history, min_isr=2)["counts"]
-    assert counts == {
-        "topics": 2,
-        "partitions": 5,
-        "offline": 1,
-        "under_replicated": 3,
-        "under_min_isr": 1,
-        "at_min_isr": 2,
-        "preferred_imbalance": 2,
-        "reassigning": 0,
-        "deleting_topics": 0,
-        "missed_updates": 0,
-        "unreadable": 0,
-        "stale": 0,
-    }
 
 
 def test_merged_stale_and_unreadable_changes_are_counted() -> None:
@@ -252,11 +225,3 @@ def test_a_read_acl_revoked_between_resyncs_is_reported_by_a_heartbeat() -> None
     history.heartbeat(denied=("/admin",))
     history.heartbeat()
     assert reported(history)["denied"] == []
-
-
-def test_a_plain_number_as_controller_is_read() -> None:
-    """The /controller of the 0.8 betas is an id like any other, and id 0 is an id."""
-    history = small_cluster()
-    history.delete("/controller")
-    history.set("/controller", "0")
-    assert reported(history)["controller"]["id"] == 0

@@ -47,7 +47,7 @@ def test_watches_make_events_of_writes(write: Committed, event: ControllerEvent)
         Changed("/admin/reassign_partitions"),
         Removed("/admin/preferred_replica_election"),
         Created("/brokers/topics/t/partitions"),
-        Changed("/config/topics/t"),
+        Changed("/config/topics/state"),
     ],
 )
 def test_unwatched_writes_make_no_event(write: Committed) -> None:

@@ -12,13 +12,11 @@ from controller_simulator.cluster.events import AlterPartition, ControllerSignal
 from controller_simulator.cluster.operations import (
     DeleteTopic,
     ElectPreferred,
-    ElectUnclean,
     KillBroker,
     StartBroker,
     StopBroker,
 )
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.zookeeper.transactions import Created
 from tests.support.scripted_operations import (
     AlterTopicConfig,
     BounceBroker,
@@ -75,16 +73,6 @@ def test_auto_leader_rebalance_elects_above_the_allowed_imbalance_ratio() -> Non
     assert {state(all_off, TopicPartition("t", p))[0] for p in range(10)} == {2}
 
 
-def test_replicas_that_cannot_lead_are_not_rebalanced() -> None:
-    """A preferred replica that is dead, or whose topic is being deleted, is not elected."""
-    cluster = cluster_of(CreateTopic("t", ((1, 2),)), KillBroker(1), auto_leader_rebalance=True)
-    assert state(cluster) == (2, [2], 1, 1)
-    cluster.perform(DeleteTopic("t"))
-    before = len(cluster.commits)
-    cluster.run_until_quiet()
-    assert len(cluster.commits) == before
-
-
 T = CreateTopic("t", ((1, 2, 0),))
 
 
@@ -132,34 +120,6 @@ def test_an_isr_is_written_or_refused_by_kafkas_rules(
         assert state(cluster) == (1, [1, 0], 1, 1)
 
 
-def test_an_isr_of_several_replicas_cannot_stay_recovering() -> None:
-    """Its ISR holds only the leader while it recovers; after that it may hold others."""
-    cluster = cluster_of(
-        CreateTopic("t", ((1, 2),)), KillBroker(2), KillBroker(1), StartBroker(2), ElectUnclean()
-    )
-    assert state(cluster) == (2, [2], 3, 3)
-    grown = AlterPartition(2, T0, LeaderAndIsr(2, (2, 0), 3, leader_recovery_state=1), 3)
-    assert cluster.control(grown) == "INVALID_REQUEST"
-    alone = AlterPartition(2, T0, LeaderAndIsr(2, (2,), 3, leader_recovery_state=0), 3)
-    assert isinstance(cluster.control(alone), LeaderIsrAndControllerEpoch)
-    assert state(cluster) == (2, [2], 3, 4)
-
-
-def test_a_failed_log_directory_moves_its_leaders() -> None:
-    """The broker announces it; the controller asks the broker, elects other leaders, and removes it from the ISRs."""
-    cluster = cluster_of(CreateTopic("t", ((2, 1), (1, 2), (2, 0))))
-    writes = written_by(cluster, FailLogDir(2, (T0, T1, TopicPartition("x", 0))))
-    assert paths(writes)[:2] == [
-        "Created /log_dir_event_notification/log_dir_event_0000000000",
-        "Removed /log_dir_event_notification/log_dir_event_0000000000",
-    ]
-    assert isinstance(writes[0], Created)
-    assert writes[0].data == '{"version":1,"broker":2,"event":1}'
-    assert state(cluster, T0)[:3] == (1, [1], 1)
-    assert state(cluster, T1)[:3] == (1, [1], 1)
-    assert state(cluster, TopicPartition("t", 2)) == (2, [2, 0], 0, 0)
-
-
 def test_a_failed_log_directory_halts_a_deletion() -> None:
     """The broker answers with an error; the topic is kept until the broker is back with its disk."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)), FailLogDir(2, (T0,)), DeleteTopic("t"))
@@ -167,14 +127,6 @@ def test_a_failed_log_directory_halts_a_deletion() -> None:
     cluster.perform(BounceBroker(2))
     assert cluster.tree.find("/brokers/topics/t") is None
     assert cluster.tree.find("/admin/delete_topics/t") is None
-
-
-def test_a_failed_log_directory_is_announced_once() -> None:
-    """A second event about it changes nothing, and replicas that work remain in service."""
-    cluster = cluster_of(CreateTopic("t", ((2, 1), (2, 0))), FailLogDir(2, (T0,)))
-    writes = written_by(cluster, FailLogDir(2, ()))
-    assert len(writes) == 2
-    assert state(cluster, T1) == (2, [2, 0], 0, 0)
 
 
 def test_a_stop_replica_error_halts_a_deletion() -> None:
@@ -202,3 +154,13 @@ def test_a_partition_without_replicas_aborts_a_rebalance() -> None:
     cluster.run_until_quiet()
     assert len(cluster.commits) == before
     assert cluster.controller is run
+
+
+def test_replicas_that_cannot_lead_are_not_rebalanced() -> None:
+    """A preferred replica that is dead, or whose topic is being deleted, is not elected."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2),)), KillBroker(1), auto_leader_rebalance=True)
+    assert state(cluster) == (2, [2], 1, 1)
+    cluster.perform(DeleteTopic("t"))
+    before = len(cluster.commits)
+    cluster.run_until_quiet()
+    assert len(cluster.commits) == before

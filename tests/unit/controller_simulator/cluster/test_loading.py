@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from controller_simulator.cluster.operations import DeleteTopic, KillBroker, StartBroker, StopBroker
+from controller_simulator.cluster.operations import KillBroker, StartBroker
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.controller.phases import Phase
 from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.random_operations import RandomChoices, RandomOperations
-from tests.support.scripted_operations import CreateTopic, ReassignByZnode, ScriptedOperation
+from tests.support.scripted_operations import CreateTopic
 from tests.support.scripted_simulator import ScriptedSimulator, load_scripted
-from tests.support.simulated_cluster import T0, cluster_of
+from tests.support.simulated_cluster import cluster_of
 from tests.support.znode_log import take_over
 
 
@@ -53,28 +53,6 @@ def test_a_tree_without_a_controller_loads_without_one() -> None:
     taken.perform(StartBroker(3))
     assert taken.controller is taken.brokers[3]
     assert taken.tree.data("/controller_epoch") == "2"
-
-
-@pytest.mark.parametrize(
-    ("script", "operation"),
-    [
-        ((CreateTopic("t", ((1, 2),)), StopBroker(2), DeleteTopic("t")), StartBroker(2)),
-        ((CreateTopic("t", ((7,),)), DeleteTopic("t")), StartBroker(7)),
-        ((CreateTopic("t", ((1,),)), ReassignByZnode(((T0, (7,)),))), StartBroker(7)),
-        ((CreateTopic("t", ((1,),)), KillBroker(1)), StartBroker(1)),
-    ],
-)
-def test_pending_work_continues_after_loading(
-    script: tuple[ScriptedOperation, ...], operation: ScriptedOperation
-) -> None:
-    """A halted deletion, a reassignment, a partition without a leader: each continues as in the original."""
-    cluster = cluster_of(*script)
-    taken = load_scripted(copy_of(cluster.tree))
-    assert taken.perform(operation) is None
-    assert cluster.perform(operation) is None
-    mine, theirs = taken.commits[-1], cluster.commits[-1]
-    assert [c.writes for c in taken.commits] == [c.writes for c in cluster.commits]
-    assert (mine.zxid, mine.writes) == (theirs.zxid, theirs.writes)
 
 
 @pytest.mark.parametrize("seed", range(20))

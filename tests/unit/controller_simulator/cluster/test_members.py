@@ -19,23 +19,6 @@ def test_a_leader_that_no_broker_can_replace_stops_after_three_attempts() -> Non
     assert state(cluster) == (-1, [2], 2, 2)
 
 
-def test_without_controlled_shutdown_a_stop_is_a_death() -> None:
-    """The leaders move when the broker has ended, not before."""
-    cluster = cluster_of(CreateTopic("t", ((2, 1),)), controlled_shutdown=False)
-    writes = written_by(cluster, StopBroker(2))
-    assert paths(writes)[0] == "Removed /brokers/ids/2"
-    assert state(cluster) == (1, [1], 1, 1)
-
-
-def test_the_last_broker_stops_without_a_state_write() -> None:
-    """A controller that shuts down handles its own controlled shutdown first."""
-    cluster = cluster_of(CreateTopic("t", ((0,),)), brokers=1)
-    assert paths(written_by(cluster, StopBroker(0))) == [
-        "Removed /brokers/ids/0",
-        "Removed /controller",
-    ]
-
-
 def test_an_unseen_restart_is_a_bounce() -> None:
     """A larger czxid for the same id is a failure and a start: its partitions get other leaders."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)))
@@ -44,3 +27,11 @@ def test_an_unseen_restart_is_a_bounce() -> None:
     cluster.forget(run)
     cluster.perform(StartBroker(2))
     assert state(cluster) == (1, [1, 2], 1, 2)
+
+
+def test_without_controlled_shutdown_a_stop_is_a_death() -> None:
+    """The leaders move when the broker has ended, not before."""
+    cluster = cluster_of(CreateTopic("t", ((2, 1),)), controlled_shutdown=False)
+    writes = written_by(cluster, StopBroker(2))
+    assert paths(writes)[0] == "Removed /brokers/ids/2"
+    assert state(cluster) == (1, [1], 1, 1)

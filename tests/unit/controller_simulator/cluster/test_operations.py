@@ -19,7 +19,6 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 
 T0 = TopicPartition("t", 0)
 SCRIPT: list[tuple[Operation, str | None]] = [
@@ -52,12 +51,3 @@ def test_an_operation_comes_back_from_its_text(operation: Operation) -> None:
     """Whichever operation it is: its text contains its type."""
     kept = msgspec.json.encode(operation)
     assert msgspec.json.decode(kept, type=Operation) == operation
-
-
-def test_a_script_is_played_on_an_empty_cluster() -> None:
-    """What cannot be done is refused with a reason, and the next operation follows; a second run is the same."""
-    clusters = [ZooKeeperModeSimulator(), ZooKeeperModeSimulator()]
-    for cluster in clusters:
-        assert [(each, cluster.perform(each)) for each, _ in SCRIPT] == SCRIPT
-    first, second = ([commit.writes for commit in each.commits] for each in clusters)
-    assert first == second

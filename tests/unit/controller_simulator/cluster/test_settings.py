@@ -10,15 +10,6 @@ from tests.support.releases import settings_of
 from tests.support.simulated_cluster import TOPIC, cluster_of
 
 
-def test_without_choices_the_lowest_broker_wins() -> None:
-    """So the cluster is the same in every run."""
-    first, second = cluster_of(TOPIC, DeleteController()), cluster_of(TOPIC, DeleteController())
-    assert first.commits == second.commits
-    assert first.controller is not None
-    assert first.controller.id == 0
-    assert first.tree.data("/controller_epoch") == "2"
-
-
 @pytest.mark.parametrize(
     ("kafka", "protocol", "settings"),
     [

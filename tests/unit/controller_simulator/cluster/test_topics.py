@@ -8,20 +8,11 @@ from controller_simulator.cluster.operations import (
     DeleteTopic,
     ElectPreferred,
     KillBroker,
-    StartBroker,
 )
 from controller_simulator.zookeeper.payload_writers import encode_topic
 from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode
-from tests.support.scripted_operations import CreateTopic, ReassignByZnode
-from tests.support.simulated_cluster import T0, TOPIC, cluster_of, state
-
-
-def test_a_topic_without_live_replicas_gets_a_state_when_one_starts() -> None:
-    """It has no state until a replica's broker starts; then it gets its first one."""
-    cluster = cluster_of(CreateTopic("t", ((7, 8),)))
-    assert cluster.tree.find("/brokers/topics/t/partitions") is None
-    cluster.perform(StartBroker(8))
-    assert state(cluster) == (8, [8], 0, 0)
+from tests.support.scripted_operations import CreateTopic
+from tests.support.simulated_cluster import TOPIC, cluster_of, state
 
 
 def test_deletion_can_be_forbidden() -> None:
@@ -33,26 +24,6 @@ def test_deletion_can_be_forbidden() -> None:
         cluster.perform(operation)
         assert cluster.tree.find("/admin/delete_topics/t") is None
         assert cluster.tree.find("/brokers/topics/t") is not None
-
-
-def test_a_deletion_request_for_an_unknown_topic_is_deleted() -> None:
-    """An unknown topic under /admin/delete_topics is deleted there."""
-    cluster = cluster_of(TOPIC)
-    cluster.tree.write(CreateZnode("/admin/delete_topics/x"))
-    cluster.run_until_quiet()
-    assert cluster.tree.find("/admin/delete_topics/x") is None
-
-
-def test_a_topic_that_is_reassigned_waits_to_be_deleted() -> None:
-    """Not for the reassignment, but for a broker that returns: Kafka then forgets why it waited.
-
-    The reassignment begins again, the topic is deleted meanwhile, and the request is left over.
-    """
-    cluster = cluster_of(TOPIC, KillBroker(2), ReassignByZnode(((T0, (2, 1)),)), DeleteTopic("t"))
-    assert cluster.tree.find("/brokers/topics/t") is not None
-    cluster.perform(StartBroker(2))
-    assert cluster.tree.find("/brokers/topics/t") is None
-    assert cluster.tree.find("/admin/reassign_partitions") is not None
 
 
 def test_partitions_added_to_a_topic_under_deletion_are_removed_again() -> None:

@@ -28,7 +28,6 @@ from controller_simulator.controller.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from tests.support.scripted_simulator import fail_log_dir
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 THE_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -108,15 +107,6 @@ def answer(broker: ReplicaManager, *partitions: LeaderAndIsrPartition, **fields:
     return receive(broker, request(*partitions, **fields))[1]
 
 
-def test_a_new_replica_leads_or_follows() -> None:
-    """It accepts a partition that it does not know at any epoch from 0 on."""
-    first = asked(T0, leader_epoch=0, partition_epoch=0)
-    after, response = receive(BROKER, request(first, asked(T1, leader=2), controller_epoch=6))
-    assert response == Response(errors={T0: Errors.NONE, T1: Errors.NONE})
-    assert after.controller_epoch == 6
-    assert after.partitions == {T0: taken(first), T1: taken(asked(T1, leader=2))}
-
-
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
@@ -159,29 +149,6 @@ def test_an_older_or_equal_leader_epoch_is_refused_alone(leader_epoch: int, erro
     assert after.partitions[T1] == taken(asked(T1))
     assert after.partitions[T0].leader_epoch == max(3, leader_epoch)
     assert after.controller_epoch == 9
-
-
-def test_a_partition_without_a_local_replica_is_refused_alone() -> None:
-    """A broker that is not among the replicas notes the partition, as Kafka does, but does not lead it."""
-    after, response = receive(BROKER, request(asked(replicas=(2, 3)), asked(T1)))
-    assert response.errors == {T0: Errors.UNKNOWN_TOPIC_OR_PARTITION, T1: Errors.NONE}
-    assert after.partitions == {T0: HostedPartition(), T1: taken(asked(T1))}
-
-
-def test_a_replica_in_a_failed_log_directory_is_refused() -> None:
-    """Before anything else is checked; the same for a stop."""
-    failed = hosting(topic_id=THE_ID)
-    fail_log_dir(failed, [T0])
-    assert failed.partitions == {T0: HostedPartition(offline=True)}
-    after, response = receive(
-        failed, request(asked(leader_epoch=4, replicas=()), topic_ids={"t": OTHER_ID})
-    )
-    assert response.errors == {T0: Errors.KAFKA_STORAGE_ERROR}
-    assert after.partitions == failed.partitions
-    replica = StopReplicaPartition(partition=T0, leader_epoch=NO_EPOCH, delete=True)
-    after, response = receive(failed, stop(replica))
-    assert response.errors == {T0: Errors.KAFKA_STORAGE_ERROR}
-    assert T0 in after.partitions
 
 
 @pytest.mark.parametrize(
@@ -246,28 +213,6 @@ def test_an_older_partition_epoch_is_skipped_without_an_error(
     assert after.partitions[T0].leader_epoch == (4 if is_taken else 3)
 
 
-def test_a_replica_does_not_follow_a_leader_that_is_not_known_to_be_live() -> None:
-    """The answer has no error; only the log is created, and gets its id."""
-    after, response = receive(
-        hosting(), request(asked(leader=9, leader_epoch=4, partition_epoch=6),
-                           topic_ids={"t": THE_ID})
-    )  # fmt: skip
-    assert response == Response(errors={T0: Errors.NONE})
-    assert after.partitions == hosting(topic_id=THE_ID).partitions
-    known = receive(after, metadata(2, 9))[0]
-    assert known.alive == {2, 9}
-    led_by_9 = asked(leader=9, leader_epoch=4)
-    assert receive(known, request(led_by_9))[0].partitions[T0] == taken(led_by_9, THE_ID)
-
-
-def test_a_leader_that_stays_takes_the_new_epoch() -> None:
-    """The answer is the same as for any other."""
-    leads = hosting(leader=1)
-    after, response = receive(leads, request(asked(leader_epoch=4)))
-    assert response == Response(errors={T0: Errors.NONE})
-    assert after.partitions[T0].leader_epoch == 4
-
-
 @pytest.mark.parametrize(
     ("leader_epoch", "error"),
     [
@@ -289,29 +234,8 @@ def test_a_replica_is_stopped_under_its_epoch_or_above(
         assert after.partitions[T0].serves == (error is not Errors.NONE)
 
 
-def test_a_replica_that_is_not_there_is_stopped_without_an_error() -> None:
-    """A log that is left over is deleted all the same."""
-    replica = StopReplicaPartition(partition=T1, leader_epoch=0, delete=True)
-    after, response = receive(hosting(), stop(replica))
-    assert response.errors == {T1: Errors.NONE}
-    assert after == hosting()
-
-
-def test_update_metadata_replaces_the_live_brokers_and_raises_the_epoch() -> None:
-    """The partitions that a broker hosts are not touched."""
-    after, response = receive(hosting(), metadata(3, controller_epoch=6))
-    assert response == Response()
-    assert (after.alive, after.controller_epoch) == (frozenset({3}), 6)
-    assert after.partitions == hosting().partitions
-
-
 def test_sentinel_epochs_equal_kafkas() -> None:
     """LeaderAndIsr.NoEpoch, EpochDuringDelete, AbstractControlRequest.UNKNOWN_BROKER_EPOCH."""
     assert (NO_EPOCH, EPOCH_DURING_DELETE, UNKNOWN_BROKER_EPOCH) == (-1, -2, -1)
     assert HostedPartition().partition_epoch == 0  # LeaderAndIsr.InitialPartitionEpoch
     assert ReplicaManager(broker=1, broker_epoch=1).controller_epoch == 0
-
-
-def test_errors_are_named_as_kafka_names_them() -> None:
-    """org.apache.kafka.common.protocol.Errors."""
-    assert all(error.value == error.name for error in Errors)

@@ -44,13 +44,6 @@ def kill(controller: Play, broker: int) -> None:
     controller.take_transition()
 
 
-def test_a_new_controller_takes_deletions_up() -> None:
-    """Kafka's testInitialization: only queued topics are ineligible."""
-    controller = two_topics()
-    controller.deletion.init(["foo", "bar"], ["bar", "baz"])
-    assert lists(controller) == (["foo", "bar"], [], ["bar"])
-
-
 def test_a_deletion_from_beginning_to_end() -> None:
     """Kafka's testBasicDeletion: started, successful, deleted; the queue's znode is deleted last."""
     controller = two_topics()
@@ -90,17 +83,6 @@ def test_a_deletion_from_beginning_to_end() -> None:
     assert [r for r in controller.context.replica_states if r.topic == "foo"] == []
     assert not any("foo" in path for path in controller.zookeeper.znodes)
     assert controller.context.partitions_of("bar") != ()
-
-
-def test_a_deletion_takes_every_replica_out_of_the_isr_before() -> None:
-    """Each partition's state is written on the way: leader -1, and the ISR down to its last member."""
-    controller = two_topics()
-    controller.deletion.enqueue(["foo"])
-    done = controller.take_transition()
-    first = controller.context.partitions_of("foo")[0]
-    assert controller.written(first) == (-1, (3,), 3, 3)
-    assert len(done.writes) == 6
-    assert not any("LeaderAndIsr" in line for line in in_short(done.requests))
 
 
 def test_a_dead_replica_halts_a_deletion() -> None:
@@ -154,66 +136,6 @@ def test_a_broker_that_dies_during_a_deletion_halts_it() -> None:
     assert lists(controller) == (["foo"], ["foo"], [])
     assert in_state(controller, ReplicaState.DELETION_SUCCESSFUL) == alive
     assert in_state(controller, ReplicaState.DELETION_STARTED) == dead
-
-
-def test_a_deletion_begins_once() -> None:
-    """A deletion in progress does not begin again when another topic is queued."""
-    controller = two_topics()
-    controller.deletion.enqueue(["foo"])
-    controller.take_transition()
-    controller.deletion.enqueue(["bar", "foo"])
-    assert not any("foo" in line for line in in_short(controller.take_transition().requests))
-    assert lists(controller) == (["foo", "bar"], ["bar", "foo"], [])
-
-
-def test_an_ineligible_topic_stays_queued_for_deletion() -> None:
-    """A topic that is being reassigned waits; nothing is written or sent."""
-    controller = two_topics()
-    controller.deletion.init(["foo"], ["foo"])
-    controller.deletion.try_topic_deletion()
-    done = controller.take_transition()
-    assert (done.writes, done.requests) == ([], [])
-    assert lists(controller) == (["foo"], [], ["foo"])
-    controller.deletion.resume_for(["bar"])
-    assert lists(controller) == (["foo"], [], ["foo"])
-    controller.deletion.resume_for(["foo"])
-    assert lists(controller) == (["foo"], ["foo"], [])
-
-
-def test_only_topics_that_are_queued_are_halted_or_failed() -> None:
-    """A reassignment halts deletions; without a deletion it leaves no trace."""
-    controller = two_topics()
-    controller.deletion.mark_ineligible(["foo"])
-    controller.deletion.fail_replicas(of_broker(controller, 1))
-    controller.deletion.complete_replicas(of_broker(controller, 1))
-    assert lists(controller) == ([], [], [])
-    assert in_state(controller, ReplicaState.ONLINE) == of_broker(controller, 1, 2, 3)
-    assert controller.take_transition().failed == []
-
-
-def test_a_topic_without_partitions_is_deleted_at_once() -> None:
-    """All of its replicas, none, are deleted: so its znodes are deleted."""
-    controller = two_topics()
-    controller.topic("empty")
-    controller.deletion.enqueue(["empty"])
-    assert [part.path for w in controller.take_transition().writes for part in unfenced(w)] == [
-        "/brokers/topics/empty",
-        "/config/topics/empty",
-        "/admin/delete_topics/empty",
-    ]
-    assert "empty" not in controller.context.topics
-
-
-def test_a_failed_log_directory_counts_as_a_dead_replica() -> None:
-    """A replica that its live broker cannot reach is not deleted, and halts the topic."""
-    controller = two_topics()
-    first = controller.context.partitions_of("foo")[0]
-    controller.context.replicas_on_offline_dirs[1] = {first}
-    lost = {PartitionAndReplica(*first, 1)}
-    controller.replicas.handle_state_changes(lost, ReplicaState.OFFLINE)
-    controller.deletion.enqueue(["foo"])
-    assert in_state(controller, ReplicaState.DELETION_INELIGIBLE) == lost
-    assert lists(controller)[2] == ["foo"]
 
 
 def test_where_deletion_is_disabled_requests_are_deleted() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from controller_model.kafka.elections import LeaderAndIsr
-from controller_model.kafka.hash_order import java_hash, properties_order, scala_order
 from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
@@ -133,39 +132,7 @@ def test_a_simulated_controller_writes_that_there_are_no_features(version: int) 
     )
 
 
-@pytest.mark.parametrize("since", [(2, "rack"), (3, "listener_security_protocol_map"),
-                                   (4, "features")])  # fmt: skip
-def test_a_registration_has_the_fields_of_its_version(since: tuple[int, str]) -> None:
-    """Version 3 added the rack, 4 the map of listeners, 5 features."""
-    version, key = since
-    assert f'"{key}"' not in _broker(version, "r1").decode()
-    assert f'"{key}"' in _broker(version + 1, "r1").decode()
-
-
 def test_control_characters_are_escaped_as_jackson_does() -> None:
     """Hexadecimal digits are capitals; a backslash before a u is not an escape."""
     assert write.encode_cluster_id("\x0b\x1a") == b'{"version":"1","id":"\\u000B\\u001A"}'
     assert write.encode_cluster_id("\\u00ab") == b'{"version":"1","id":"\\\\u00ab"}'
-
-
-def test_java_hash_equals_javas_string_hash() -> None:
-    """String.hashCode wraps at 32 bits, and reads characters beyond 16 bits as two."""
-    assert java_hash("polygenelubricants") == 1 << 31
-    assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
-    assert java_hash("\ud800") == 0xD800
-
-
-def test_a_hash_table_grows_at_three_quarters() -> None:
-    """Twelve keys need 32 buckets, in Scala's map and in Properties; eleven fit into 16."""
-    keys = [str(n) for n in range(12)]
-    assert scala_order(keys[:11]) == properties_order(keys[:11]) == keys[:11]
-    assert scala_order(keys) == properties_order(keys) == ["11", *keys[:11]]
-
-
-def test_in_one_bucket_scala_sorts_by_signed_hash() -> None:
-    """A hash with its highest bit set is negative and sorts first; Properties keep the order of insertion."""
-    negative, positive = "polygenelubricants", "\x10"  # both in bucket 0 of 16
-    assert scala_order([positive, negative]) == [negative, positive]
-    assert scala_order([negative, positive]) == [negative, positive]
-    assert properties_order([positive, negative]) == [positive, negative]
-    assert properties_order([negative, positive]) == [negative, positive]

@@ -9,7 +9,6 @@ from controller_simulator.zookeeper.transactions import (
     Changed,
     CheckZnode,
     Commit,
-    Created,
     CreateZnode,
     DeleteZnode,
     Multi,
@@ -33,14 +32,6 @@ def tree() -> ZnodeTree:
     for write in (CreateZnode("/a", "x"), CreateZnode("/a/b"), CreateZnode("/e", "", SESSION)):
         made.write(write, session=SESSION)
     return made
-
-
-def test_every_transaction_takes_the_next_zxid(tree: ZnodeTree) -> None:
-    """Opening a session is a transaction, too; a commit says which session wrote, when, and what."""
-    assert [commit.zxid for commit in tree.commits] == [101, 102, 103, 104]
-    assert tree.commits[0] == Commit(101, SESSION, 5, opens=True)
-    assert tree.commits[3] == Commit(104, SESSION, 5, (Created("/e", "", SESSION),))
-    assert tree.zxid == 104
 
 
 def test_a_znode_remembers_its_transactions(tree: ZnodeTree) -> None:
@@ -135,11 +126,3 @@ def test_the_end_of_a_session_deletes_its_ephemeral_znodes(tree: ZnodeTree) -> N
     assert list(paths_of(tree)) == ["/a", "/a/b"]
     with pytest.raises(ZooKeeperError, match="SESSIONEXPIRED for session 0x7"):
         tree.close_session(SESSION)
-
-
-def test_sequences_count_all_children_ever_made(tree: ZnodeTree) -> None:
-    """A deleted child keeps its number, as on a server."""
-    assert tree.next_in_sequence("/a/n_") == "/a/n_0000000001"
-    tree.write(DeleteZnode("/a/b"))
-    tree.write(CreateZnode("/a/n_0000000001"))
-    assert tree.next_in_sequence("/a/n_") == "/a/n_0000000002"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kcm.backtest.evaluation import Evaluated, Evaluation
-from kcm.backtest.prometheus import HistoryServer, QueryError, Series
+from kcm.backtest.evaluation import Evaluated, Evaluation, Firing, firings
+from kcm.backtest.history_server import HistoryServer, QueryError, Series
 from kcm.backtest.rules import Group, Rule, RuleFile
-from kcm.processes.supervisor import Supervisor
+from kcm.servers.supervisor import Supervisor
 
 EVERY_MS = 15_000
 SCRAPES = range(15_000, 90_001, EVERY_MS)
@@ -109,13 +109,6 @@ def test_series_that_have_the_same_labels_are_one_alert(bench: Bench) -> None:
     assert fired.firing == (15_000, 45_000, 60_000)
 
 
-def test_an_alert_is_kept_firing(bench: Bench) -> None:
-    """It keeps firing for as long as the rule says."""
-    rule = Rule(alert="A", expr="m", keep_firing_for="30s")
-    (fired,) = bench(rule, answers={"m": series(15_000)}).fired
-    assert fired.firing == (15_000, 15_000, 60_000)
-
-
 def test_alerts_come_in_the_order_in_which_they_fired(bench: Bench) -> None:
     """Alerts that fire at the same moment are in the order of the file."""
     rules = [Rule(alert=name, expr=name.lower()) for name in ("M", "N", "K")]
@@ -149,16 +142,6 @@ def test_a_rule_without_its_metrics_is_named_and_evaluated_all_the_same(bench: B
     found = bench(rule, answers={str(rule.expr): series(15_000)})
     assert [(each.rule, each.why) for each in found.trouble] == [(rule, "the history has no x, z")]
     assert len(found.fired) == 1
-
-
-def test_a_rule_that_prometheus_refuses_is_named(bench: Bench) -> None:
-    """The others are evaluated."""
-    bad, good = Rule(alert="Bad", expr="m offset x"), Rule(alert="Good", expr="n")
-    found = bench(bad, good, answers={"n": series(15_000)}, known=frozenset({"m", "n", "x"}))
-    assert [(each.rule, each.why) for each in found.trouble] == [
-        (bad, "Prometheus says: no such thing: m offset x")
-    ]
-    assert [each.rule for each in found.fired] == [good]
 
 
 def test_recording_rules_are_evaluated_before_the_rules_that_query_them(bench: Bench) -> None:
@@ -226,3 +209,29 @@ def test_samples_are_written_in_the_order_of_their_times(bench: Bench) -> None:
         'r{s="2"} 3 45.000',
         'r{s="1"} 1 75.000',
     ]
+
+
+MOMENTS = range(0, 200, 10)
+
+
+@pytest.mark.parametrize(
+    ("active", "hold_ms", "keep_ms", "expected"),
+    [
+        (set(), 0, 0, []),
+        ({10, 20}, 0, 0, [Firing(10, 10, 30)]),
+        ({10, 20}, 10, 0, [Firing(10, 20, 30)]),
+        ({10, 20}, 20, 0, []),
+        ({10, 30, 40}, 10, 0, [Firing(30, 40, 50)]),
+        ({10, 30, 50}, 0, 20, [Firing(10, 10, 80)]),
+        ({10, 50}, 0, 20, [Firing(10, 10, 40), Firing(50, 50, 80)]),
+        ({10}, 10, 100, []),
+        ({180, 190}, 10, 0, [Firing(180, 190, None)]),
+        ({170}, 0, 1000, [Firing(170, 170, None)]),
+    ],
+    ids=str,
+)
+def test_for_and_keep_firing_for_delay_the_begin_and_the_end_of_an_alert(
+    active: set[int], hold_ms: int, keep_ms: int, expected: list[Firing]
+) -> None:
+    """An alert is pending for `for`, kept for `keep_firing_for`, and a gap while pending restarts it."""
+    assert list(firings(MOMENTS, active, hold_ms=hold_ms, keep_ms=keep_ms)) == expected

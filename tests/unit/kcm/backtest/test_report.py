@@ -8,8 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from controller_model.records.incidents import Incident
-from kcm.backtest.alert_states import Firing
-from kcm.backtest.evaluation import Evaluated, FiredAlert, Trouble
+from kcm.backtest.evaluation import Evaluated, FiredAlert, Firing, Trouble
 from kcm.backtest.history import ScrapedHistory
 from kcm.backtest.report import BackTest, as_json, as_text
 from kcm.backtest.rules import Group, Rule, RuleFile

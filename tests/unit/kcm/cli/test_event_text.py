@@ -12,7 +12,7 @@ def test_a_long_reason_is_printed_whole() -> None:
 
 
 def test_a_grade_names_the_origins_of_the_elections() -> None:
-    """Grades of earlier releases do not hold it, and print nothing about it."""
+    """Where nobody has elected, there is nothing to name."""
     grade = {
         "number": 3,
         "outcome": "mended",
@@ -21,12 +21,13 @@ def test_a_grade_names_the_origins_of_the_elections() -> None:
         "regained_after_ms": None,
         "lost_again": 0,
         "not_regained": 0,
+        "gone": 0,
+        "elected_by": {},
     }
     text = event_text({"kind": "RecommendationGraded", "grade": grade})
     assert text.endswith("0 lost it again, 0 did not")
-    elected_by = {"kcm": 4, "rebalance": 2, "other": 1, "of_a_newer_release": 1}
+    elected_by = {"kcm": 4, "rebalance": 2, "other": 1}
     text = event_text({"kind": "RecommendationGraded", "grade": grade | {"elected_by": elected_by}})
     assert text.endswith(
-        "; elected: 4 by kcm elect, 1 of_a_newer_release, 1 by others, "
-        "2 by the controller's own rebalance (inferred)"
+        "; elected: 4 by kcm elect, 1 by others, 2 by the controller's own rebalance (inferred)"
     )

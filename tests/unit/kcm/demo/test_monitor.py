@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kcm.demo.figures import TrueFigures
 from kcm.demo.monitor import NAMES, figures_of_scrape
-from kcm.demo.truth import TrueFigures
-from kcm.local.exporter_client import parse_scrape
+from kcm.run.exporter_client import parse_scrape
 
 SCRAPE = """\
 # HELP kafka_controller_id Broker that holds /controller.

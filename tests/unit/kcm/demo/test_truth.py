@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from kcm.demo.truth import (
-    FIGURE_NAMES,
-    TrueFigures,
-    differences,
-    figures_of_metadata,
-    figures_of_znodes,
-    state_path,
-)
+from kcm.demo.figures import FIGURE_NAMES, TrueFigures, differences
+from kcm.demo.truth import figures_of_metadata, figures_of_znodes, state_path
 
 
 def _topic(partitions: dict[str, list[int]]) -> bytes:
@@ -79,7 +73,7 @@ def test_a_cluster_that_never_had_a_controller_has_no_epoch(znodes: dict[str, by
     assert (figures.epoch, figures.elections) == (None, None)
 
 
-def test_elections_are_unknown_before_the_story_begins(znodes: dict[str, bytes]) -> None:
+def test_elections_are_unknown_before_the_first_step(znodes: dict[str, bytes]) -> None:
     """Without the epoch at the start there is nothing to count elections from."""
     assert figures_of_znodes(znodes).elections is None
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-from urllib.request import Request
+from typing import Any, NoReturn
 
 from exporter.core.config import ExportSettings
 from kcm.doctor.doctor import _check_kafka, lines
@@ -29,9 +28,9 @@ def test_findings_are_printed_in_columns_and_counted_by_level() -> None:
 class UnaskedExporter(ExporterApi):
     """An exporter that must get no request: a program that answers in its place could name any address."""
 
-    def open(self, request: str | Request) -> Any:
+    def request(self, address: str, _headers: Any = None) -> NoReturn:
         """Fail."""
-        raise AssertionError(f"asked {request}")
+        raise AssertionError(f"asked {address}")
 
 
 def test_credentials_go_to_no_address_of_the_exporters() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from controller_model.records.event_records import encode_event, number
 from controller_model.records.events import AnyEvent
-from kcm.history.bundle_events import IncidentEvents
+from kcm.history.bundle_log import IncidentEvents
 from tests.support.bundles import two_resyncs
 from tests.support.histories import Fold, History, small_cluster
 
@@ -25,7 +25,7 @@ def test_events_of_the_incident_are_kept_once() -> None:
     begin = next(r.event.at for r in records if type(r.event).__name__ == "ControllerVacated")
     events = IncidentEvents("prod", from_ms=begin, to_ms=begin + 5)
     for record in [*records, *other, *records]:
-        events.take(encode_event(record))
+        events.add_message(encode_event(record))
     kinds = [json.loads(line)["event"]["kind"] for line in events.kept]
     assert kinds == ["ControllerVacated", "BrokerStopped"]
     assert events.missing("kcm.events", is_cut=False) == []
@@ -44,11 +44,11 @@ def test_missing_events_are_reported() -> None:
     for from_ms, is_cut, count in ((earliest - 1, True, 1), (earliest, True, 0), (0, False, 0)):
         events = IncidentEvents("prod", from_ms=from_ms, to_ms=10**15)
         for record in number("prod", "l1", reported):
-            events.take(encode_event(record))
+            events.add_message(encode_event(record))
         assert len(events.missing("kcm.events", is_cut=is_cut)) == count
-    events.take(b"damaged")
+    events.add_message(b"damaged")
     for record in number("prod", "l2", reported):
-        events.take(encode_event(record))
+        events.add_message(encode_event(record))
     assert events.missing("kcm.events", is_cut=False) == [
         "1 events cannot be read",
         "the events are of 2 lineages: a later one publishes again what an earlier one published",

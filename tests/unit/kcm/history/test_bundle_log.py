@@ -37,7 +37,7 @@ def cut(
     log = IncidentLog(cluster, from_ms=from_ms, to_ms=to_ms)
     records = list(changes)
     for start in range(0, len(records), at_a_time):
-        log.take(encode_changes(records[start : start + at_a_time]))
+        log.add_message(encode_changes(records[start : start + at_a_time]))
     return log
 
 
@@ -118,8 +118,8 @@ def test_the_log_ends_with_the_incident() -> None:
     assert log.is_over
     assert log.last is not None
     assert log.last.seq == last
-    log.take(encode_changes(history.changes[:1]))
-    log.take(b"damaged")
+    log.add_message(encode_changes(history.changes[:1]))
+    log.add_message(b"damaged")
     assert (kept(log), log.unreadable) == (seqs(started.seq, last), 0)
     log.close()
 
@@ -194,9 +194,9 @@ def test_damage_is_kept_as_it_is_and_counted() -> None:
     """A replay of the bundle must find the same damage, before the first change or within a message."""
     history, _, _ = two_resyncs()
     log = IncidentLog("prod", from_ms=5, to_ms=10**15)
-    log.take(b"no\njson")
-    log.take(b'[{"path": 1}, ' + encode_changes(history.changes[:2])[1:])
-    log.take(b"[" + encode_change(history.changes[2]) + b', {"v": 9, "path": "/a"}]')
+    log.add_message(b"no\njson")
+    log.add_message(b'[{"path": 1}, ' + encode_changes(history.changes[:2])[1:])
+    log.add_message(b"[" + encode_change(history.changes[2]) + b', {"v": 9, "path": "/a"}]')
     assert log.unreadable == 3
     assert (log.changes, len(list(log.lines()))) == (3, 6)
     assert next(log.lines()) == b"no json\n"
@@ -215,13 +215,13 @@ def test_a_request_is_kept_with_the_changes_around_it(disk: Path) -> None:
     history, _, finished = two_resyncs()
     log = IncidentLog("prod", from_ms=finished.observed_at, to_ms=10**15)
     request = encode_request(election_request("t", 0))
-    log.take(request)
-    log.take(encode_changes(history.changes))
+    log.add_message(request)
+    log.add_message(encode_changes(history.changes))
     count = log.changes
-    log.take(request)
-    log.take(encode_request(election_request("t", 0, cluster="other")))
+    log.add_message(request)
+    log.add_message(encode_request(election_request("t", 0, cluster="other")))
     history.heartbeat()
-    log.take(encode_changes(history.changes[-1:]))
+    log.add_message(encode_changes(history.changes[-1:]))
     assert (log.changes, log.unreadable) == (count + 1, 0)
     *_, before, last = (json.loads(line) for line in log.lines())
     assert (before["kind"], last["kind"]) == ("election_requested", "heartbeat")

@@ -11,8 +11,8 @@ import pytest
 
 from exporter.serve.server import HttpServer
 from kcm.doctor.exporter import ask_ready
-from kcm.local.exporter_client import ClusterSeen, read_cluster
 from kcm.queries.api_client import ExporterApi
+from kcm.run.exporter_client import ClusterSeen, read_cluster
 from pipeline.runtime import UnreachableError, UsageError
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 from tests.support.sick_cluster import sick_cluster
@@ -79,7 +79,7 @@ def test_an_http_config_file_opens_a_secured_exporter(folder: Path, url: str) ->
         ("", "CERTIFICATE_VERIFY_FAILED"),
         (f"tls_config: {{ca_file: ca.pem, {CERTIFICATE}}}", "CERTIFICATE_VERIFY_FAILED"),
         (f"tls_config: {{server_name: kcm.example.com, {CERTIFICATE}}}", "CERTIFICATE_VERIFY"),
-        ("tls_config: {insecure_skip_verify: true}", "(?i)certificate required|closed|reset"),
+        ("tls_config: {insecure_skip_verify: true}", "(?i)certificate required|disconnected|reset"),
     ],
 )
 def test_a_tls_failure_is_reported_with_its_reason(

@@ -1,4 +1,4 @@
-"""`kcm recommend`: the command that runs the recommended elections."""
+"""`kcm recommend`: the files of Kafka's tool."""
 
 from __future__ import annotations
 
@@ -8,36 +8,8 @@ from typing import Any
 
 import pytest
 
-from kcm.queries.recommend import command, write_elections
+from kcm.queries.recommend import write_elections
 from pipeline.runtime import UsageError
-
-TOOL = "kafka-leader-election.sh --bootstrap-server k:9092 --path-to-json-file election.json"
-
-
-@pytest.mark.parametrize(
-    ("chunks", "chunk", "given", "run"),
-    [
-        (1, None, [], f"kcm recommend --json > election.json && {TOOL}"),
-        (
-            1,
-            None,
-            ["--cluster", "prod", "--broker", "3"],
-            f"kcm recommend --cluster prod --broker 3 --json > election.json && {TOOL}",
-        ),
-        (
-            9,
-            2,
-            ["--exporter", "http://h/?a&b"],
-            f"kcm recommend --exporter 'http://h/?a&b' --chunk 2 --json > election.json && {TOOL}",
-        ),
-        (9, None, ["--broker", "3"], "kcm elect --bootstrap-servers k:9092 --broker 3"),
-    ],
-)
-def test_the_printed_command_repeats_the_options(
-    chunks: int, chunk: int | None, given: list[str], run: str
-) -> None:
-    """It repeats the options that were given, quoted; several chunks are run by kcm elect."""
-    assert command({"chunk_count": chunks, "command": TOOL}, chunk, given) == run
 
 
 def chunk(number: int, *partitions: int) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""`kcm watch`, `kcm stream`, `kcm export`: run one part, with options made from its settings."""
+
+from pathlib import Path
+
+from kcm.cli.options import Options, with_options
+from kcm.cli.parts import EXPORT, STREAM, WATCH, run_part
+from kcm.servers.class_archive import find_class_archive
+from kcm.servers.jars import ensure_jars
+from pipeline.java import use_java
+from streaming.config import StreamSettings
+
+
+@with_options(WATCH.settings)
+def watch(config: Path | None, options: Options) -> int:
+    """Watch one cluster's ZooKeeper and write its changes to the log.
+
+    Example: kcm watch --cluster prod --zookeeper zk1:2181,zk2:2181/kafka --bootstrap-servers k1:9092
+
+    Every option can also be given as an environment variable (--session-timeout-s as KCM_SESSION_TIMEOUT_S) or in
+    the configuration file (session_timeout_s = 6). Give passwords there: arguments are visible to all users.
+    """
+    return run_part(WATCH, config, options)
+
+
+@with_options(STREAM.settings)
+def stream(config: Path | None, options: Options) -> int:
+    """Fold the log into views and events with Spark.
+
+    Example: kcm stream --bootstrap-servers k1:9092 --checkpoint-dir /var/lib/kcm/checkpoint
+
+    Every option can also be given as an environment variable (--driver-memory as KCM_DRIVER_MEMORY) or in the
+    configuration file (driver_memory = "1g"). Java 17 or newer is needed.
+    """
+    return run_part(STREAM, config, options, prepare=with_connector_jars)
+
+
+@with_options(EXPORT.settings)
+def export(config: Path | None, options: Options) -> int:
+    """Serve /metrics for Prometheus, an HTTP API and a live page.
+
+    Example: kcm export --bootstrap-servers k1:9092 --host 0.0.0.0 --port 9640
+
+    Every option can also be given as an environment variable (--port as KCM_PORT) or in the configuration file
+    (port = 9640).
+    """
+    return run_part(EXPORT, config, options)
+
+
+def with_connector_jars(settings: StreamSettings) -> StreamSettings:
+    """Return the settings with the connector's jars, downloaded if none were given, and their class archive."""
+    java = use_java(settings.java_home)
+    jars = settings.connector_jars or tuple(ensure_jars().connector)
+    archive = settings.class_archive or find_class_archive(jars, java)
+    return settings.model_copy(update={"connector_jars": jars, "class_archive": archive})
