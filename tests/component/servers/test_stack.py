@@ -6,13 +6,11 @@ import json
 import shutil
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
 from kcm.servers.jars import FILES_BY_CONF, Jars, ensure_jars
 from kcm.servers.kafka import KraftBroker
@@ -22,16 +20,6 @@ from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def kazoo(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
-    """A plain client of the session's ZooKeeper, under the broker's chroot."""
-    client = KazooClient(hosts=f"{zookeeper.connect_string}/stack-test")
-    client.start(timeout=10)
-    yield client
-    client.stop()
-    client.close()
 
 
 def test_every_pinned_jar_is_there(jars: Jars) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import LeaderElectionKind, LeadersElected
-from controller_model.records.recommendations import WATCH_MS, Grade
+from controller_model.records.recommendations import WATCH_MS
 from controller_model.state.control_plane import Assumed
 from controller_model.state.recommendation_state import RecommendationState
 from controller_model.tracking import election_rounds
@@ -132,19 +131,6 @@ def test_elections_found_by_a_resync_have_the_origin_other() -> None:
         )
     history.resync()
     assert elected_by(history, fold) == {"other": 2}
-
-
-def test_the_counts_add_up_where_an_earlier_release_began_to_count() -> None:
-    """What that release did not record counts as other; its grades have no origins."""
-    held = RecommendationState(elections=5, elected_by={"kcm": 2})
-    assert election_rounds.elected_by(held) == {"kcm": 2, "other": 3}
-    assert election_rounds.elected_by(RecommendationState()) == {}
-    history, fold = recommended(3, 5)
-    lead(history, 0, 3, 5)
-    beat(history, fold, TO_THE_GRADE)
-    body = msgspec.to_builtins(graded(fold)[0])
-    del body["elected_by"]
-    assert msgspec.convert(body, Grade).elected_by == {}
 
 
 def test_a_round_under_way_at_the_grade_is_counted_in_it() -> None:
