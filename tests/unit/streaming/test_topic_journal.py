@@ -43,26 +43,6 @@ def test_a_batch_appends_its_changes_with_one_call() -> None:
     assert topics.packed.get("topic-8") is None
 
 
-def test_a_batch_without_changes_writes_nothing() -> None:
-    """A heartbeat costs no call."""
-    topics = TopicsInMemory()
-    topics.packed.write({})
-    assert journal_bytes(topics) == 0
-
-
-@pytest.mark.parametrize("limits", [EAGER, LAZY, JournalLimits()])
-def test_a_new_worker_reads_the_same_topics_as_the_old_one(limits: JournalLimits) -> None:
-    """Whether a topic is in the base or in the journal."""
-    topics = TopicsInMemory(limits)
-    topics.packed.write(dict.fromkeys(names(0, 100), b"1" * 20))
-    for number in range(40):
-        topics.packed.write({f"topic-{number}": b"2", f"topic-{number + 50}": None})
-        known = held(topics)
-        topics.new_worker()
-        assert held(topics) == known
-        assert len(known) == 100 - number - 1
-
-
 def grown() -> TopicsInMemory:
     """Return 60 topics in a base of some chunks, and an empty journal."""
     topics = TopicsInMemory(EAGER)
@@ -150,20 +130,6 @@ def test_a_longer_journal_makes_a_batch_merge_more_of_it() -> None:
         topics.packed.write(dict.fromkeys(names(first, first + 200), b"%20d" % number))
         assert journal_bytes(topics) < 4 * batch
     assert topics.packed.get("topic-399") == b"%20d" % 19
-
-
-def test_the_base_adds_chunks_as_it_grows() -> None:
-    """Chunks keep their average size, and each topic is in one of them only."""
-    topics = TopicsInMemory(EAGER)
-    for number in range(0, 1000, 20):
-        topics.packed.write(dict.fromkeys(names(number, number + 20), b"1" * 20))
-    for _ in range(3):
-        topics.packed.write({"last": b"1"})
-    place = topics.packed.place
-    assert place.base_bytes == sum(map(len, topics.base.values()))
-    assert place.base_bytes <= place.chunks * EAGER.chunk_bytes
-    assert place.chunks < 2 * place.base_bytes / EAGER.chunk_bytes
-    assert len(held(topics)) == 1001
 
 
 def test_an_emptied_base_has_no_rows() -> None:
