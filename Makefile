@@ -15,7 +15,7 @@ help:
 	@echo "make demo      a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
 	@echo "make test      the tests that answer soonest, on real servers (TESTS=\"tests/unit/kcm -x\": these, with pytest's options)"
 	@echo "make test-all  all tests: what the marker \`full\` keeps out of make test as well"
-	@echo "make lint      ruff, mypy, import contracts, generated files in step"
+	@echo "make lint      ruff, mypy, import contracts, words, generated files in step"
 	@echo "make generate  dashboards, rules, reference pages"
 	@echo "make bench     all benchmarks, in one to three hours (BENCH=list, BENCH=delay, BENCH=\"all --compare OLD.json\")"
 	@echo "make clean     remove what the other targets made in this folder"
@@ -45,6 +45,7 @@ lint: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tools.words
 	@$(BIN)/python -m dashboards --check
 	@$(BIN)/python -m tools.docs --check
 

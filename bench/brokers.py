@@ -106,8 +106,4 @@ def _measure(brokers: int) -> dict[str, Any]:
 
 def _summary(batches: list[tuple[float, int, int]]) -> dict[str, Any]:
     seconds, state, views = (statistics.median(column) for column in zip(*batches, strict=True))
-    return {
-        "ms": round(1000 * seconds, 2),
-        "state_bytes": round(state),
-        "view_bytes": round(views),
-    }
+    return {"ms": round(1000 * seconds, 2), "state_bytes": round(state), "view_bytes": round(views)}

@@ -13,12 +13,10 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry
-
 from bench import machine
+from bench.scrape import Shown, application
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import ReaderProgress
 from controller_model.records.views import (
     VERSION,
     BrokerRecord,
@@ -32,15 +30,8 @@ from controller_model.records.views import (
     encode_view,
     view_key,
 )
-from exporter.core.metrics import ExporterMetrics
-from exporter.core.status import ReadingState, ReadingStatus
-from exporter.intake.event_store import EventStore
-from exporter.intake.view_store import ViewStore
-from exporter.scrape.collector import Collector
-from exporter.serve.pages import Pages
-from exporter.serve.server import HttpServer, make_app
+from exporter.serve.server import HttpServer
 from pipeline.clock import clock_ms
-from pipeline.topic_records import Record
 
 SUMMARY = "kcm --help, status, events, recommend, what-if: seconds from start to end"
 
@@ -72,19 +63,11 @@ def measure() -> dict[str, Any]:
 
 
 def _measure(topics: int, brokers: int) -> dict[str, Any]:
-    reader = _Reader(clock_ms(), topics, brokers)
-    metrics = ExporterMetrics(CollectorRegistry())
-    pages = Pages(
-        reader.collector,
-        EventStore(kept=1),
-        metrics,
-        state=reader.state,
-        alive=lambda: True,
-        clock=lambda: reader.now,
-        kafka_gone_s=15,
-        partition_metrics=False,
-    )
-    with HttpServer(make_app(pages, metrics), "127.0.0.1", 0) as server:
+    shown, now = Shown(), clock_ms()
+    for view in _views(now, topics, brokers):
+        shown.apply_record(view_key(view), encode_view(view))
+    app = application(shown, lambda: now, partition_metrics=False)
+    with HttpServer(app, "127.0.0.1", 0) as server:
         took = {" ".join(words): _time(words, server.url) for words in COMMANDS}
     return {
         "partitions": topics * PARTITIONS,
@@ -121,22 +104,6 @@ def _time(words: tuple[str, ...], url: str) -> list[_Took]:
             raise subprocess.CalledProcessError(process.returncode, command)
         took.append(_Took(wall_s, used.ru_utime + used.ru_stime))
     return took
-
-
-class _Reader:
-    """The state of the exporter's reader, filled without topics."""
-
-    def __init__(self, now: int, topics: int, brokers: int) -> None:
-        self.now = now
-        self.state = ReadingState(
-            ReadingStatus(read_to_end_once=True, kafka_answered_at=now), steady=lambda: now
-        )
-        self.collector = Collector(lambda _snapshot: ReaderProgress(read_ms=0, watcher_ms=0))
-        views = ViewStore()
-        for view in _views(now, topics, brokers):
-            key, value = view_key(view).encode(), encode_view(view)
-            views.apply(Record("kcm.views", 0, 0, key, value, now))
-        self.collector.update([CLUSTER], views.clusters)
 
 
 def _views(now: int, topics: int, count: int) -> list[BrokerView | TopicView | ClusterView]:

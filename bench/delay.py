@@ -75,8 +75,8 @@ class Follower:
         self._changes, self._views = _Changes(), _Views()
         self._scraped = Scraper(pipeline.exporter_url, leaders_of(NEW_LEADER, CLUSTER), self._stop)
         servers = pipeline.bootstrap_servers
-        self._log = TopicReader(servers, "kcm.changes", self._changes.take, self._stop)
-        self._sent = TopicReader(servers, "kcm.views", self._views.take, self._stop)
+        self._log = TopicReader(servers, "kcm.changes", self._changes.apply_record, self._stop)
+        self._sent = TopicReader(servers, "kcm.views", self._views.apply_record, self._stop)
         self._before: dict[str, float] = {}
         self._cpu_before: dict[str, machine.Usage] = {}
 
@@ -199,7 +199,7 @@ def _ms(seconds: list[float], percent: float) -> float | None:
 class _Views(Reached):
     """How many partitions the broker leads, in the topic of views."""
 
-    def take(self, value: bytes, now: float) -> None:
+    def apply_record(self, value: bytes, now: float) -> None:
         """Read a view."""
         view = decode_view(value)
         if isinstance(view, BrokerView) and view.id == NEW_LEADER:
@@ -213,7 +213,7 @@ class _Changes:
         self.first: dict[str, tuple[float, float]] = {}
         """When it was observed, and when a reader got it."""
 
-    def take(self, value: bytes, now: float) -> None:
+    def apply_record(self, value: bytes, now: float) -> None:
         """Read a message of the log."""
         for change in decode_message(value).changes:
             if change.kind is ChangeKind.SET and change.path is not None:

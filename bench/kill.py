@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.real_cluster import LEADER, RealCluster, real_cluster
 from bench.shown import (
-    STORM_SCRAPE_PAUSE_S,
-    Scraper,
-    TopicReader,
     medians,
+    observed,
     storm_result,
     when_shown,
 )
@@ -22,8 +19,6 @@ from kcm.run.pipeline_processes import Pipeline
 
 QUIET_S = 10.0  # after the cluster has settled, before the next kill
 DEADLINE_S = 180.0  # for the session, the controller's work, and the monitor's
-AFTER_S = 0.5  # for the reader of views, which may lag behind the exporter
-POLL_S = 0.05
 _LEADERS = re.compile(
     rf'^kafka_broker_leaders{{cluster="{CLUSTER}",broker="(\d+)"}} (\S+)$', re.MULTILINE
 )
@@ -53,24 +48,10 @@ def measure(led: int, partitions: int, kills: int, options: Mapping[str, str]) -
 
 
 def _kill(cluster: RealCluster, pipeline: Pipeline, led: int) -> dict[str, Any]:
-    stop = threading.Event()
-    views: list[tuple[float, bytes]] = []
     led_by_others = _led_by_others(len(cluster.preferred) - led)
-    scraped = Scraper(pipeline.exporter_url, led_by_others, stop, pause_s=STORM_SCRAPE_PAUSE_S)
-    reader = TopicReader(
-        pipeline.bootstrap_servers, "kcm.views", lambda value, now: views.append((now, value)), stop
+    _, views, scraped = observed(
+        pipeline, led_by_others, led, lambda: cluster.kill(LEADER), deadline_s=DEADLINE_S
     )
-    scraped.start()
-    reader.start()
-    reader.ready.wait()
-    cluster.kill(LEADER)
-    deadline = time.monotonic() + DEADLINE_S
-    while scraped.reached < led and time.monotonic() < deadline:
-        time.sleep(POLL_S)
-    time.sleep(AFTER_S)
-    stop.set()
-    scraped.join()
-    reader.join()
     states = cluster.await_led_by_others(LEADER)
     written = {
         partition: states[partition].written

@@ -98,7 +98,9 @@ def measure(
             peer = PEERS[name](cluster, data)
             if peer is None:
                 continue
-            turns += [{"peer": name} | _turn(cluster, peer, every_s, data) for every_s in intervals]
+            turns += [
+                {"peer": name} | _run_peer(cluster, peer, every_s, data) for every_s in intervals
+            ]
             cluster.supervisor.stop(peer.processes)
     return {
         "scenario": "peers",
@@ -173,7 +175,7 @@ class _Poller:
         return self.polls
 
 
-def _turn(cluster: RealCluster, peer: Peer, every_s: float, data: Path) -> dict[str, Any]:
+def _run_peer(cluster: RealCluster, peer: Peer, every_s: float, data: Path) -> dict[str, Any]:
     poller = _Poller(cluster.supervisor, peer, every_s, data / f"polls-{every_s:g}.json")
     poller.process.start()
     result = {

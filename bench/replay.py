@@ -11,8 +11,8 @@ from bench import machine
 from bench.figures import judged
 from bench.load import LogLoad, messages
 from bench.map_state import TopicsInMemory
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
 from controller_model.sources.zookeeper.source import ZOOKEEPER

@@ -23,8 +23,8 @@ from bench.shown import FETCH_WAIT_MS
 from bench.spark_cluster import SparkCluster
 from bench.watched import znode_cluster
 from bench.znodes import Size
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import decode_message, encode_change, join_changes
 from controller_model.records.views import BrokerView, ClusterView, TopicView, decode_view

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -57,7 +58,7 @@ class Shown:
         self.state = ReadingState(ReadingStatus(read_to_end_once=True, read_at=steady_ms()))
         self.collector = Collector(lambda _snapshot: ReaderProgress(read_ms=0, watcher_ms=0))
 
-    def take(self, key: str, value: bytes) -> None:
+    def apply_record(self, key: str, value: bytes) -> None:
         """Take in a view, and show the batch that it completes."""
         name = self.views.apply(Record("kcm.views", 0, 0, key.encode(), value, clock_ms()))
         if name is not None:
@@ -90,6 +91,13 @@ def served(cluster: str, *, topics: int, partitions: int, brokers: int) -> tuple
     """Return a reader that has read the views of a cluster, and the exporter's application over it."""
     shown = Shown()
     _fill(shown, LogLoad(cluster, topics=topics, partitions=partitions, brokers=brokers))
+    return shown, application(shown, partition_metrics=True)
+
+
+def application(
+    shown: Shown, clock: Callable[[], int] = clock_ms, *, partition_metrics: bool
+) -> Starlette:
+    """Return the exporter's application over what is shown."""
     metrics = ExporterMetrics(CollectorRegistry())
     pages = Pages(
         shown.collector,
@@ -97,11 +105,11 @@ def served(cluster: str, *, topics: int, partitions: int, brokers: int) -> tuple
         metrics,
         state=shown.state,
         alive=lambda: True,
-        clock=clock_ms,
+        clock=clock,
         kafka_gone_s=15,
-        partition_metrics=True,
+        partition_metrics=partition_metrics,
     )
-    return shown, make_app(pages, metrics)
+    return make_app(pages, metrics)
 
 
 def _fill(shown: Shown, load: LogLoad) -> None:
@@ -114,7 +122,7 @@ def _fill(shown: Shown, load: LogLoad) -> None:
     as_of = AsOf(CLUSTER, *state.control.log.position)
     for key, _, value in project(state, as_of=as_of, folded_at=clock_ms(), sent=SentViews()):
         if value is not None:
-            shown.take(key, value)
+            shown.apply_record(key, value)
 
 
 def _scrape(server: HttpServer, path: str, times: int) -> dict[str, Any]:

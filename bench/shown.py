@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -15,6 +15,7 @@ from bench import machine
 from bench.znodes import Written
 from controller_model.kafka import ids
 from controller_model.records.views import ClusterView, TopicView, decode_view
+from kcm.run.pipeline_processes import Pipeline
 
 SCRAPE_PAUSE_S = 0.025
 """Seconds between scrapes of one change: adds half of itself to each figure."""
@@ -23,6 +24,10 @@ STORM_SCRAPE_PAUSE_S = 0.1
 FETCH_WAIT_MS = 100
 """How long Kafka may delay a fetch without records; one with records it answers at once. Shorter waits keep it busy."""
 ANSWER_DEADLINE_S = 10.0
+POLL_S = 0.05
+AFTER_S = 0.5  # for the reader of views, which may lag behind the exporter
+
+T = TypeVar("T")
 
 
 class Reached:
@@ -119,6 +124,35 @@ class TopicReader(threading.Thread):
             if value is not None:
                 self._take(value, now)
         self._consumer.close()
+
+
+def observed(
+    pipeline: Pipeline,
+    count: Callable[[str], int | None],
+    least: int,
+    begin: Callable[[], T],
+    *,
+    deadline_s: float,
+) -> tuple[T, list[tuple[float, bytes]], Scraper]:
+    """Begin a storm; return what `begin` did, the views, and the scrapes, until the count reached `least`."""
+    stop = threading.Event()
+    views: list[tuple[float, bytes]] = []
+    scraped = Scraper(pipeline.exporter_url, count, stop, pause_s=STORM_SCRAPE_PAUSE_S)
+    reader = TopicReader(
+        pipeline.bootstrap_servers, "kcm.views", lambda value, now: views.append((now, value)), stop
+    )
+    scraped.start()
+    reader.start()
+    reader.ready.wait()
+    done = begin()
+    deadline = time.monotonic() + deadline_s
+    while scraped.reached < least and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    time.sleep(AFTER_S)
+    stop.set()
+    scraped.join()
+    reader.join()
+    return done, views, scraped
 
 
 def leaders_of(broker: int, cluster: str) -> Callable[[str], int | None]:

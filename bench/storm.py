@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import random
 import re
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,10 +21,9 @@ from bench.figures import judged
 from bench.real_cluster import PARTITIONS
 from bench.shown import (
     STORM_SCRAPE_PAUSE_S,
-    Scraper,
-    TopicReader,
     leaders_of,
     medians,
+    observed,
     storm_result,
     when_shown,
 )
@@ -42,8 +40,6 @@ WARM_UP_RATE_PER_S = 10.0
 WARM_UP_STORM_PER_S = 1_000.0
 QUIET_S = 5.0  # between two storms
 DEADLINE_S = 300.0
-AFTER_S = 0.5  # for the reader of views, which may lag behind the exporter
-POLL_S = 0.05
 
 
 class Storm(NamedTuple):
@@ -206,22 +202,11 @@ def _round(
         return {}
     time.sleep(QUIET_S)
     target = MOVING[(MOVING.index(cluster.leader(numbers[0])) + 1) % len(MOVING)]
-    stop = threading.Event()
-    views: list[tuple[float, bytes]] = []
-    led = leaders_of(target, CLUSTER)
-    scraped = Scraper(pipeline.exporter_url, led, stop, pause_s=STORM_SCRAPE_PAUSE_S)
-    reader = TopicReader(
-        pipeline.bootstrap_servers, "kcm.views", lambda value, now: views.append((now, value)), stop
+    written, views, scraped = observed(
+        pipeline,
+        leaders_of(target, CLUSTER),
+        of or len(numbers),
+        lambda: cluster.move_all(numbers, rate_per_s=rate),
+        deadline_s=DEADLINE_S,
     )
-    scraped.start()
-    reader.start()
-    reader.ready.wait()
-    written = cluster.move_all(numbers, rate_per_s=rate)
-    deadline = time.monotonic() + DEADLINE_S
-    while scraped.reached < (of or len(numbers)) and time.monotonic() < deadline:
-        time.sleep(POLL_S)
-    time.sleep(AFTER_S)
-    stop.set()
-    scraped.join()
-    reader.join()
     return storm_result(written, when_shown(views, written), scraped)

@@ -87,12 +87,7 @@ def _sweep(size: int) -> dict[str, Any]:
 def _topic(name: str, *, resync: int) -> TopicState:
     partitions = {
         number: PartitionRecord(
-            (1, 2, 3),
-            1,
-            (1, 2, 3),
-            1,
-            1,
-            origin=Origin(10_000 + number, 10_000, 1, resync),
+            (1, 2, 3), 1, (1, 2, 3), 1, 1, origin=Origin(10_000 + number, 10_000, 1, resync)
         )
         for number in range(PARTITIONS)
     }

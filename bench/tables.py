@@ -202,10 +202,7 @@ def _fleet(result: Result) -> str:
                 "a small one's change meanwhile: p50, at most",
                 _p50_and_most(result["delay_in_resync"], "max_ms"),
             ),
-            (
-                "all of another large one is in the log at once: shown after",
-                s(result["backlog_s"]),
-            ),
+            ("all of another large one is in the log at once: shown after", s(result["backlog_s"])),
             (
                 "a small one's change meanwhile: p50, at most",
                 _p50_and_most(result["delay_in_backlog"], "max_ms"),

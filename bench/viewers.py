@@ -64,7 +64,7 @@ def _serve(pipe: Connection) -> None:
             if changes_per_s:
                 view = shown.views.clusters[CLUSTER].view
                 at = msgspec.structs.replace(view.as_of, seq=view.as_of.seq + 1)
-                shown.take(
+                shown.apply_record(
                     view_key(view),
                     encode_view(msgspec.structs.replace(view, as_of=at, folded_at=clock_ms())),
                 )

@@ -1,6 +1,6 @@
 """Provides times in milliseconds since 1970, as records carry them: the machine's, or read from text.
 
-The rule: clock and texts are read here and nowhere else, so every option, parameter and record
+Clock and texts are read here and nowhere else, so every option, parameter and record
 means the same moment. A time without a zone is refused, not guessed.
 """
 

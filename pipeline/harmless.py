@@ -1,6 +1,6 @@
 """Lists properties of the Kafka client and of Spark that are known to hold no secret.
 
-The rule: what is not listed here is never shown. The names of secrets cannot be listed: each file
+What is not listed here is never shown. The names of secrets cannot be listed: each file
 system and each plugin has its own, such as `fs.azure.account.key.ACCOUNT...`.
 """
 

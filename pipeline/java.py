@@ -1,6 +1,6 @@
 """Finds a Java that is new enough, or says in one line why there is none.
 
-The rule: a Java is asked for its version before anything is started with it, so that a wrong Java
+A Java is asked for its version before anything is started with it, so that a wrong Java
 is one clear line and not a server's stack trace.
 """
 

@@ -1,6 +1,6 @@
 """Classifies errors of the Kafka client by what they mean for a part, and extracts their text.
 
-The rule: librdkafka has some hundred codes; the kinds of `ReadTrouble` are what a part can do about
+Librdkafka has some hundred codes; the kinds of `ReadTrouble` are what a part can do about
 them. A request itself often reports only a time-out. The client's error callback knows more about
 the server that did not answer, so what it `reported` has precedence.
 """
@@ -54,7 +54,7 @@ MISSING_S = 10.0
 class MissingTopic:
     """Decides whether a topic that Kafka reports as missing was deleted.
 
-    The rule: one such answer proves nothing. A broker that has just started does not know its
+    One such answer proves nothing. A broker that has just started does not know its
     topics until the controller has sent them to it (Kafka's UpdateMetadata, or the metadata log of
     KRaft), and a topic that was created a moment ago is not known to all brokers. Kafka's own
     clients therefore retry UNKNOWN_TOPIC_OR_PARTITION.

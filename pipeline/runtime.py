@@ -1,6 +1,6 @@
 """Provides what every running part needs: exit codes, one-line errors, stop signals, logs.
 
-The rule: what a user must see is a `KcmError`. It has one line that names what, where and what to
+What a user must see is a `KcmError`. It has one line that names what, where and what to
 do, and an exit code from which a script learns the kind of problem. Every command loads this
 module, so what only a running part needs (logs) is loaded when it is used.
 """

@@ -1,6 +1,6 @@
 """Loads settings in layers: options, the environment (KCM_...), a folder of secrets, a TOML file, defaults.
 
-The rule: everything is checked at once, before anything starts. A bad value is one line that names
+Everything is checked at once, before anything starts. A bad value is one line that names
 the setting, where it came from, and which values would do. Secrets are never printed: of a mapping,
 only the properties that `pipeline.harmless` knows are shown.
 """
@@ -209,7 +209,11 @@ def load(
     try:
         return settings_class(**layers.options)
     except SettingsError as error:
-        raise UsageError(_not_json(settings_class, error)) from None
+        named = [name for name in fields if f'"{name}"' in str(error)]
+        variables = ", ".join(f"{ENV_PREFIX}{name.upper()}" for name in named) or str(error)
+        raise UsageError(
+            f'environment variable {variables}: this is not JSON such as {{"key": "value"}}'
+        ) from None
     except RecursionError:
         raise UsageError("a setting is nested too deeply to be read") from None
     except ValidationError as error:
@@ -235,10 +239,12 @@ def read_layers(
     environment = os.environ.get(f"{ENV_PREFIX}{SECRETS_DIR.upper()}")
     given_dir = own.get(SECRETS_DIR) or environment or file.get(SECRETS_DIR)
     folder = Path(given_dir) if isinstance(given_dir, str | Path) else None
-    mappings = _mappings(settings_class)
+    fields = settings_class.model_fields
+    mappings = {name for name, field in fields.items() if get_origin(field.annotation) is dict}
+    present = {name.upper() for name, value in os.environ.items() if value}
     return Layers(
         options=own,
-        environment=_names_in_environment(settings_class),
+        environment={name for name in fields if f"{ENV_PREFIX}{name}".upper() in present},
         secrets={} if folder is None else read_secrets(folder, known, mappings),
         secrets_dir=folder,
         file=file,
@@ -314,22 +320,15 @@ def _shown(value: object) -> str:
     if isinstance(value, SecretStr):
         return HIDDEN if value.get_secret_value() else ""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={_shown_property(key, item)}" for key, item in value.items())
+        # A number is no secret; a text is shown if its property is known to hold none.
+        shown = {
+            key: HIDDEN
+            if isinstance(item, str | SecretStr) and not is_harmless(key)
+            else _as_text(item)
+            for key, item in value.items()
+        }
+        return ", ".join(f"{key}={text}" for key, text in shown.items())
     return str(value) if isinstance(value, BaseModel) else _as_text(value)
-
-
-def _shown_property(key: str, value: object) -> str:
-    """Return a property's value if it is a number, or if the property is known to hold no secret."""
-    if isinstance(value, str | SecretStr) and not is_harmless(key):
-        return HIDDEN
-    return _as_text(value)
-
-
-def _names_in_environment(settings_class: type[PipelineSettings]) -> set[str]:
-    present = {name.upper() for name, value in os.environ.items() if value}
-    return {
-        name for name in settings_class.model_fields if f"{ENV_PREFIX}{name}".upper() in present
-    }
 
 
 def _one_line(problem: Any, layers: Layers, fields: Mapping[str, FieldInfo]) -> str:
@@ -341,14 +340,15 @@ def _one_line(problem: Any, layers: Layers, fields: Mapping[str, FieldInfo]) -> 
     inside = "".join(f"[{step}]" for step in location[1:])
     if problem["type"] == "missing":
         return f"{name} is missing: give --{name.replace('_', '-')} or {ENV_PREFIX}{name.upper()}"
-    value = f" (got {problem['input']!r})" if _may_repeat(fields.get(name)) else ""
+    field = fields.get(name)
+    # An error never repeats the value of a secret or of a property.
+    may_repeat = (
+        field is not None
+        and get_origin(field.annotation) is not dict
+        and SecretStr not in (field.annotation, *get_args(field.annotation))
+    )
+    value = f" (got {problem['input']!r})" if may_repeat else ""
     return f"{layers.origin(name)}{inside}: {message}{value}"
-
-
-def _mappings(settings_class: type[PipelineSettings]) -> set[str]:
-    """Return the names of the settings that are mappings."""
-    fields = settings_class.model_fields.items()
-    return {name for name, field in fields if get_origin(field.annotation) is dict}
 
 
 def _from_json(text: str) -> Any:
@@ -358,19 +358,6 @@ def _from_json(text: str) -> Any:
     except DECODING_ERRORS:
         return text
     return value if isinstance(value, dict) else text
-
-
-def _not_json(settings_class: type[PipelineSettings], error: SettingsError) -> str:
-    names = [name for name in settings_class.model_fields if f'"{name}"' in str(error)]
-    variables = ", ".join(f"{ENV_PREFIX}{name.upper()}" for name in names) or str(error)
-    return f'environment variable {variables}: this is not JSON such as {{"key": "value"}}'
-
-
-def _may_repeat(field: FieldInfo | None) -> bool:
-    """Return whether an error may repeat a setting's value: never that of a secret or of a property."""
-    if field is None or get_origin(field.annotation) is dict:
-        return False
-    return SecretStr not in (field.annotation, *get_args(field.annotation))
 
 
 def _as_text(value: Any) -> str:

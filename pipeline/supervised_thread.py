@@ -1,6 +1,6 @@
 """Runs a thread that works in turns, whose owner learns when it died or hangs.
 
-The rule: the owner calls `check` from its own loop, which raises the exception that ended the
+The owner calls `check` from its own loop, which raises the exception that ended the
 thread. A turn takes seconds at most, so `close` waits for the current one, within its limit.
 """
 

@@ -4,7 +4,7 @@ To a consumer a quiet topic and a dead broker look the same, and a topic that wa
 like one that was cut. So a separate thread asks: `answer` is the last answer, `failure` is why
 there is none since. Both are replaced as a whole, so any thread may read them.
 
-The rule: asking never blocks the owner, and never ends because Kafka is down. Every request has a
+Asking never blocks the owner, and never ends because Kafka is down. Every request has a
 deadline. Any other exception that ends the thread is raised where its owner checks it.
 """
 
@@ -64,9 +64,9 @@ class TopicProbe:
         self._newest_of = newest_of
         self._clock = clock
         self._admin = AdminClient(client_properties(settings), logger=None)
-        self.thread = SupervisedThread("topic-probe", self._turn, every_s=every_s)
+        self.thread = SupervisedThread("topic-probe", self._poll, every_s=every_s)
 
-    def _turn(self) -> None:
+    def _poll(self) -> None:
         try:
             self.answer = self._ask()
             self.failure = None

@@ -1,6 +1,6 @@
 """Writes the command line's records to the pipeline's topics: a few, each acknowledged.
 
-The rule: a record that Kafka has not acknowledged is an error, and the caller says what that means.
+A record that Kafka has not acknowledged is an error, and the caller says what that means.
 The watcher publishes its stream itself (`source_log`), and the fold does through Spark.
 """
 

@@ -1,6 +1,6 @@
 """Defines the three topics: their names, their settings, and one way to create and check them.
 
-The rule: every part creates and checks all three before it starts. So a topic that somebody created
+Every part creates and checks all three before it starts. So a topic that somebody created
 with other settings is reported at once, not noticed a week later by lost records.
 """
 

@@ -64,9 +64,7 @@ def build_cluster(
         (partition.id, replica) for partition in partitions for replica in lagging(facts, partition)
     )
     return load_cluster(
-        _tree(facts, partitions),
-        settings=SimulatorSettings(),
-        choices=RehearsedChoices(behind),
+        _tree(facts, partitions), settings=SimulatorSettings(), choices=RehearsedChoices(behind)
     )
 
 

@@ -41,8 +41,5 @@ def failover_work(partitions: int, writes: int, last: LastFailover | None) -> Fa
         scaled = last.took_ms * partitions // last.partitions
         bounds = min(scaled, last.took_ms), max(scaled, last.took_ms)
     return FailoverEstimate(
-        partitions=partitions,
-        zookeeper_writes=writes,
-        at_least_ms=bounds[0],
-        at_most_ms=bounds[1],
+        partitions=partitions, zookeeper_writes=writes, at_least_ms=bounds[0], at_most_ms=bounds[1]
     )

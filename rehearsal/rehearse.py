@@ -1,6 +1,6 @@
 """Rehearse steps: return what the controller would do in each of them.
 
-The rule: the simulated controller decides, and this module only records what it wrote, elected and
+The simulated controller decides, and this module only records what it wrote, elected and
 sent. So every answer is Kafka's own, as far as the facts are true; what they do not hold is listed.
 
 >>> from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
@@ -114,7 +114,7 @@ class _Run:
         observer = StepObserver(cluster)
         begin = len(cluster.commits)
         refused = cluster.perform(operation)
-        candidates = _take_candidates(cluster)
+        candidates = _pop_candidates(cluster)
         seen = rehearsed.observe_changes()
         self._outages.apply_changes(number, seen)
         now = rehearsed.facts
@@ -150,7 +150,7 @@ class _Run:
         )
 
 
-def _take_candidates(cluster: ZooKeeperModeSimulator) -> tuple[int, ...]:
+def _pop_candidates(cluster: ZooKeeperModeSimulator) -> tuple[int, ...]:
     """Return who could have become controller, in the last race if there were several; clear the record."""
     choices = cluster.choices
     if not isinstance(choices, RehearsedChoices) or not choices.raced:

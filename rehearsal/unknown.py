@@ -1,6 +1,6 @@
 """What a rehearsal's outcome may depend on and ZooKeeper does not hold.
 
-The rule: nothing is assumed silently. Each assumption of a rehearsal (a follower that is out of the ISR
+Nothing is assumed silently. Each assumption of a rehearsal (a follower that is out of the ISR
 stays out, brokers do not rebalance by themselves) is listed here.
 """
 

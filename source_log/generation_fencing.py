@@ -57,6 +57,7 @@ class Generations:
         self._floor = term or 0
         self.generation = 0
         self.seq = 0
+        """The seq of the last record that was numbered (`LogRecorder.next_header`)."""
         self._highest = 0
         self._began_ms = 0
         self._answered_ms: int | None = None
@@ -77,11 +78,6 @@ class Generations:
             self._began_ms = now_ms
         self.generation = max(self._highest + 1, self.generation + 1, self._floor)
         self.seq = 0
-
-    def next_seq(self) -> int:
-        """Return the seq of the next change, and count it as used."""
-        self.seq += 1
-        return self.seq
 
     def competes(self, watcher: str, generation: int) -> bool:
         """Return whether this is another watcher that readers may follow instead of us."""

@@ -95,7 +95,6 @@ class LogWriter:
         with self._without_topics():
             self._readback.check()
         self._recorder.clock_ahead_ms = clock_ms() - now_ms
-        self._recorder.sends_beats = not self._beats.refused
 
     @property
     def is_flushed(self) -> bool:

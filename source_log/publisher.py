@@ -136,8 +136,20 @@ class Publisher:
         `to_the_end`: nothing more will be added that could fill the last message.
         """
         while self._waiting and self._may_send(to_the_end=to_the_end):
-            self._in_flight.append(self._next_message())
-            self._produce(self._in_flight[-1])
+            changes: list[bytes] = []
+            size = 0
+            last = NOWHERE
+            while self._waiting and len(changes) < MAX_CHANGES_PER_MESSAGE:
+                length = len(self._waiting[0].data) + _FRAMING_BYTES
+                if changes and size + length > MAX_MESSAGE_BYTES:
+                    break
+                data, last = self._waiting.popleft()
+                changes.append(data)
+                size += length
+            self._waiting_bytes -= size
+            message = _Message(last, len(changes), join_changes(changes))
+            self._in_flight.append(message)
+            self._produce(message)
 
     def overflowing(self) -> bool:
         """Return whether more waits than the settings allow."""
@@ -191,20 +203,6 @@ class Publisher:
             and len(self._in_flight) < MAX_MESSAGES_IN_FLIGHT
             and self._bytes_in_flight < MAX_BYTES_IN_FLIGHT
         )
-
-    def _next_message(self) -> _Message:
-        changes: list[bytes] = []
-        size = 0
-        last = NOWHERE
-        while self._waiting and len(changes) < MAX_CHANGES_PER_MESSAGE:
-            length = len(self._waiting[0].data) + _FRAMING_BYTES
-            if changes and size + length > MAX_MESSAGE_BYTES:
-                break
-            data, last = self._waiting.popleft()
-            changes.append(data)
-            size += length
-        self._waiting_bytes -= size
-        return _Message(last, len(changes), join_changes(changes))
 
     def _produce(self, message: _Message) -> None:
         try:

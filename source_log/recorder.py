@@ -21,16 +21,16 @@ class LogRecorder:
         self.clock_ahead_ms = 0
         """How far this machine's clock was set forward since the watcher started, in ms. Decisions
         run on the steady clock, the log carries the machine's."""
-        self.sends_beats = False
-        """Whether beats are sent, directly to the views; heartbeats carry this."""
 
     def next_header(self, now_ms: int) -> dict[str, Any]:
         """Return the fields that every record carries, whatever its source is, for the next one."""
+        ours = self.generations
+        ours.seq += 1
         return {
             "v": VERSION,
             "cluster": self.cluster,
-            "generation": self.generations.generation,
-            "watcher": self.generations.name,
-            "seq": self.generations.next_seq(),
+            "generation": ours.generation,
+            "watcher": ours.name,
+            "seq": ours.seq,
             "observed_at": now_ms + self.clock_ahead_ms,
         }

@@ -1,6 +1,6 @@
 """Defines the settings of the fold.
 
-The rule: what changes how fast or where the fold runs may change at any start. What changes its
+What changes how fast or where the fold runs may change at any start. What changes its
 figures (what the watched brokers' own files say) takes effect with the next batch and is shown in
 the views. min.insync.replicas has no default: what depends on it is unknown until a user sets it.
 """

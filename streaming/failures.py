@@ -1,6 +1,6 @@
 """Says in one line what made a query fail, and what can be done about it.
 
-The rule: a user sees a cause, not a stack trace; the trace is in Spark's log. An unknown cause
+A user sees a cause, not a stack trace; the trace is in Spark's log. An unknown cause
 counts as OTHER, and the service decides by how often it recurs.
 """
 

@@ -1,6 +1,6 @@
 """Reduces what defaults cost in each batch: of Python's collector in the worker, of Spark and Hadoop in the JVM.
 
-The rule: this only makes batches cheaper. What they read, write and return stays the same. Each
+This only makes batches cheaper. What they read, write and return stays the same. Each
 function says what it saves of the batch of one change: the batch's time, and the processor time of
 JVM and Python together. `python -m bench patches` measures it; what saves less than 3 % has no place
 here. tests/unit/streaming/test_spark_release fails when Spark is another one than the measured.
@@ -56,14 +56,14 @@ def relax_gc() -> None:
 
 
 def freeze_long_lived() -> None:
-    """Exclude the objects that are alive now from later runs of the collector, if they are many.
+    """Exclude the objects that exist now from later runs of the collector, if they are many.
 
     Spark's worker runs the collector after each task (`manager` in pyspark.daemon). Over the objects
     of all modules, some 50,000, a run takes more time than the fold needs for a small batch. Cycles
     that arise later are found as before. Saves 21 % of the time, 28 % of the processor time.
     """
     if len(gc.get_objects()) > MAX_OBJECTS:
-        gc.collect()  # what is dead now would stay for ever
+        gc.collect()  # what is unreachable now would never be freed
         gc.freeze()
 
 

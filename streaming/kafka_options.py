@@ -1,6 +1,6 @@
 """Translates the pipeline's Kafka properties into Spark's.
 
-The rule: a user writes librdkafka's names once for all parts; here they become the Java client's. A
+A user writes librdkafka's names once for all parts; here they become the Java client's. A
 property that has no counterpart, or that lacks another property it needs, is refused by name: a
 connection that is less secure than requested is worse than none.
 """

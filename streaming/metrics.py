@@ -1,6 +1,6 @@
 """Serves the fold's own metrics.
 
-The rule: a figure that is not known yet is absent. Lag is measured against the log's own end, by a
+A figure that is not known yet is absent. Lag is measured against the log's own end, by a
 separate client in its own thread, so it also grows when Spark hangs.
 """
 

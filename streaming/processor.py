@@ -22,15 +22,14 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import Row
 
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.log_clock import is_time
 from controller_model.fold.projection import SentViews, project, published_keys
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
 from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
 from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import coalesce, encode_event, number
-from controller_model.records.events import AnyEvent
 from controller_model.records.views import cluster_key
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.cluster import ClusterState
@@ -50,7 +49,8 @@ from streaming.state_map import StateMap, StatePart
 from streaming.topic_journal import JournalLimits, PackedTopics, RememberedTopics
 
 _Output = Row(*OUTPUT.names)
-
+_NO_COUNTS = (0, 0, 0, 0, None)
+"""What a record for the sink holds in the columns of the counts."""
 
 _FATAL = (UnreadableStateError, PySparkException, OSError, EOFError, MemoryError)
 """Errors that no change causes: Spark runs the batch again, or a new lineage begins."""
@@ -78,10 +78,6 @@ class BatchCounts:
     unattributed: int = 0
     errors: int = 0
     newest_ms: int | None = None
-
-    def row(self) -> Row:
-        """Return the counts as a row that never reaches the sink."""
-        return _Output(None, None, None, None, *astuple(self))
 
 
 @dataclass
@@ -146,23 +142,23 @@ class FoldProcessor(StatefulProcessor):
         self._partition = partition_of(cluster, self._parameters.partitions)
         ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
         counts = BatchCounts(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
-        if not _is_name(cluster):
+        try:
+            check_cluster_name(cluster)
+        except ModelError:
             counts.unattributed = len(ordered)
             ordered = []
         for part, is_forgotten in _up_to_each_null(ordered, self._partition):
-            yield from self._fold_rows(cluster, part, counts)
+            items = list(_read(cluster, part, self._partition))
+            known = self._known(cluster, items) if part else None
+            if known is None:
+                # Neither these rows nor the state know the cluster.
+                counts.unattributed += len(part)
+            else:
+                yield from self._fold(cluster, known, items, counts)
             if is_forgotten:
                 yield from self._forget(cluster)
-        yield counts.row()
-
-    def _fold_rows(self, cluster: str, rows: Sequence[Any], counts: BatchCounts) -> Iterator[Row]:
-        """Fold rows, if there are any and either they or the state know the cluster."""
-        items = list(_read(cluster, rows, self._partition))
-        known = self._known(cluster, items) if rows else None
-        if known is None:
-            counts.unattributed += len(rows)
-        else:
-            yield from self._fold(cluster, known, items, counts)
+        # The counts have a row of their own, which never reaches the sink.
+        yield _Output(None, None, None, None, *astuple(counts))
 
     def _forget(self, cluster: str) -> Iterator[Row]:
         """Drop all state of a cluster; yield the nulls that delete its views."""
@@ -172,7 +168,7 @@ class FoldProcessor(StatefulProcessor):
             topics = StateTopics(PackedTopics(self._state, known.held.place))
             keys = list(published_keys(ClusterState(known.held.control, topics, ZOOKEEPER)))
         for key in keys:
-            yield _record(self._parameters.views_topic, self._partition, key, None)
+            yield _Output(self._parameters.views_topic, self._partition, key, None, *_NO_COUNTS)
         self._state.clear()
 
     def _known(self, cluster: str, items: Iterable[LogItem]) -> Remembered | None:
@@ -205,8 +201,19 @@ class FoldProcessor(StatefulProcessor):
         packed = PackedTopics(self._state, held.place, known.topics, parameters.journal)
         topics = StateTopics(packed)
         state = ClusterState(held.control, topics, ZOOKEEPER)
-        happened = _replay_all(state, items, counts)
-        records = number(cluster, parameters.lineage, coalesce(happened), after=held.last_event)
+        batch = EventBatch(state, fatal=_FATAL)
+        for item in items:
+            if isinstance(item, Unreadable):
+                counts.unreadable += item.records
+                batch.count_unreadable(item.records, at=item.at, reason=item.reason)
+            elif isinstance(item, ElectionRequest):
+                batch.store_request(item)
+            else:
+                counts.changes += 1
+                batch.apply(item)
+        events = coalesce(batch.finish())
+        counts.errors += batch.errors
+        records = number(cluster, parameters.lineage, events, after=held.last_event)
         position = state.control.log.position
         as_of = AsOf(parameters.lineage, position.generation, position.seq)
         changed = project(state, as_of=as_of, folded_at=self._clock(), sent=known.sent)
@@ -217,7 +224,7 @@ class FoldProcessor(StatefulProcessor):
                 # The sink would refuse the record, and the query would fail on it at each start.
                 counts.errors += 1
                 continue
-            yield _record(topic, self._partition, key, value)
+            yield _Output(topic, self._partition, key, value, *_NO_COUNTS)
         topics.flush()
         last = records[-1].id if records else held.last_event
         known.held = StoredCluster(state.control, held.folds + 1, last, packed.place)
@@ -225,26 +232,14 @@ class FoldProcessor(StatefulProcessor):
         _remember((parameters.lineage, cluster), known)
 
 
-def _record(topic: str, partition: int, key: str, value: bytes | None) -> Row:
-    """Return a record for the sink; counts have a row of their own."""
-    return _Output(topic, partition, key, value, 0, 0, 0, 0, None)
-
-
 def _remember(key: tuple[str, str], known: Remembered) -> None:
+    """Keep what is known of a cluster, and drop the topics of others beyond the limit."""
     _remembered[key] = known
-    size = sum(each.topics.size() for each in _remembered.values())
+    size = sum(each.topics.size for each in _remembered.values())
     for other in list(_remembered)[:-1]:
         if size <= _MAX_REMEMBERED_BYTES:
             break
-        size -= _remembered.pop(other).topics.size()
-
-
-def _is_name(cluster: str) -> bool:
-    try:
-        check_cluster_name(cluster)
-    except ModelError:
-        return False
-    return True
+        size -= _remembered.pop(other).topics.size
 
 
 def _up_to_each_null(rows: Sequence[Any], own: int) -> Iterator[tuple[Sequence[Any], bool]]:
@@ -278,20 +273,3 @@ def _read(cluster: str, rows: Iterable[Any], own: int) -> Iterator[LogItem]:
         if foreign:
             yield Unreadable(foreign, row.timestamp_ms, "records that name another cluster")
         yield from (record for record in records if record.cluster == cluster)
-
-
-def _replay_all(
-    state: ClusterState, items: Iterable[LogItem], counts: BatchCounts
-) -> list[AnyEvent]:
-    batch = EventBatch(state, fatal=_FATAL)
-    for item in items:
-        if isinstance(item, Unreadable):
-            counts.unreadable += item.records
-            batch.count_unreadable(item.records, at=item.at, reason=item.reason)
-        elif isinstance(item, ElectionRequest):
-            batch.store_request(item)
-        else:
-            counts.changes += 1
-            batch.apply(item)
-    counts.errors += batch.errors
-    return batch.finish()

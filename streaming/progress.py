@@ -1,6 +1,6 @@
 """Parses what Spark reports about its batches.
 
-The rule: every figure may be absent, since Spark's JSON changes between releases and an idle query
+Every figure may be absent, since Spark's JSON changes between releases and an idle query
 reports less than a busy one.
 """
 
@@ -64,11 +64,7 @@ class ProgressReader:
             fresh.append(progress.json())
         self._newest = newest
         found = (msgspec.json.decode(text) for text in reversed(fresh))
-        return [read_progress(each) for each in found if _is_batch(each)]
-
-
-def _is_batch(progress: Mapping[str, Any]) -> bool:
-    return "addBatch" in (progress.get("durationMs") or {})
+        return [read_progress(each) for each in found if "addBatch" in (each["durationMs"] or {})]
 
 
 def read_progress(progress: Mapping[str, Any]) -> BatchReport:
@@ -78,6 +74,7 @@ def read_progress(progress: Mapping[str, Any]) -> BatchReport:
     sources = progress.get("sources") or []
     operators = progress.get("stateOperators") or []
     newest = observed.get("newest_ms")
+    ends = (sources[0].get("endOffset") if sources else None) or {}
     return BatchReport(
         batch=int(progress.get("batchId", 0)),
         took_ms=int(durations.get("triggerExecution", 0)),
@@ -86,13 +83,6 @@ def read_progress(progress: Mapping[str, Any]) -> BatchReport:
         **{count: int(observed.get(count) or 0) for count in COUNTS},
         newest_ms=None if newest is None else int(newest),
         records=max(0, int((progress.get("sink") or {}).get("numOutputRows", 0))),
-        end_offset=_summed(sources[0].get("endOffset")) if sources else 0,
+        end_offset=sum(int(end) for topic in ends.values() for end in topic.values()),
         state_commit_ms=sum(int(operator.get("commitTimeMs", 0)) for operator in operators),
     )
-
-
-def _summed(offsets: Any) -> int:
-    """Return the sum of the values in {"topic": {"0": 7}}; 0 where there are none."""
-    if not isinstance(offsets, Mapping):
-        return 0
-    return sum(int(offset) for topic in offsets.values() for offset in topic.values())

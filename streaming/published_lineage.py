@@ -1,8 +1,8 @@
 """Finds the lineage that wrote the views last, which a checkpoint must not be older than.
 
 The rule: readers keep the newest lineage. A fold that continues with an older one writes what
-nobody reads, and the figures stand still without any error. A checkpoint that was restored from
-before an upgrade would do that. So the fold asks the topic itself before it continues.
+nobody reads, and the figures stand still without any error. A checkpoint that was restored from a
+backup would do that. So the fold asks the topic itself before it continues.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Defines the rows that pass between Spark's JVM and Python.
 
-The rule: every type is built from its parts and never parsed from text, because the Python workers
+Every type is built from its parts and never parsed from text, because the Python workers
 that read them have no session to parse with.
 """
 

@@ -1,6 +1,6 @@
 """Runs the fold: lock, topics, lineage, query; restarts what can be restarted.
 
-The rule: the fold recovers by itself from what waiting or reading the log again repairs, with one
+The fold recovers by itself from what waiting or reading the log again repairs, with one
 line in the log. What needs the user ends the part with one line and an exit code, unless it has
 folded before: then it waits for the user as well. The log holds everything, so a new lineage always
 works. It is begun when the state is unusable, not before.
@@ -77,9 +77,7 @@ def run(settings: StreamSettings, stop: threading.Event) -> None:
         Workspace(settings.checkpoint_dir, stop=stop) as workspace,
     ):
         get_logger("stream").info(
-            "the fold starts",
-            checkpoint_dir=str(workspace.root),
-            metrics=f"{server.url}/metrics",
+            "the fold starts", checkpoint_dir=str(workspace.root), metrics=f"{server.url}/metrics"
         )
         _Fold(settings, stop, workspace, java, metrics).run()
 
@@ -231,7 +229,7 @@ class _Fold:
             self._watchdog.thread.check()
             probe.thread.check()
             self._log_away(probe.failure)
-            hangs = self._batch_clock.look(_log_end(probe))
+            hangs = self._batch_clock.hang_reason(_log_end(probe))
             if hangs is not None:
                 self._watchdog.end(hangs)
                 return QueryFailure(FailureKind.HUNG, hangs)
@@ -292,7 +290,9 @@ class _Fold:
         if not self._has_folded:
             raise error
         wait_s = self._pause.next_s()
-        self._log.error("the fold cannot go on; trying again", reason=str(error), next_try_s=wait_s)
+        self._log.error(
+            "the fold cannot work; it tries again", reason=str(error), next_try_s=wait_s
+        )
         self._stop.wait(wait_s)
 
     def _strike(self, failure: QueryFailure, topics: EnsuredTopics) -> None:

@@ -1,6 +1,6 @@
 """Starts and ends Spark's JVM and session.
 
-The rule: what Spark prints is written to files in the checkpoint folder, never to the console. The
+What Spark prints is written to files in the checkpoint folder, never to the console. The
 JVM ends with this process: it reads a pipe whose other end this process holds. Its arguments name
 files that only this user may read, since every user of the machine can see arguments. Where
 executors run on other machines, driver and executors authenticate each other and encrypt what they
@@ -272,7 +272,12 @@ class Session:
         process = self._gateway.proc
         if self.alive:
             # A query that waits for a dead Kafka prevents Spark from stopping in order.
-            ending = threading.Thread(target=self._stop_spark, daemon=True)
+
+            def stop_spark() -> None:
+                with suppress(Exception):
+                    self.spark.stop()
+
+            ending = threading.Thread(target=stop_spark, daemon=True)
             ending.start()
             ending.join(SPARK_END_DEADLINE_S)
         with suppress(Exception):
@@ -285,10 +290,6 @@ class Session:
             process.kill()
             process.wait()
         _forget_gateway()
-
-    def _stop_spark(self) -> None:
-        with suppress(Exception):
-            self.spark.stop()
 
     def _last_output(self) -> str:
         """Return the last line that the JVM printed, other than the warnings of each start; "" if there is none."""
@@ -320,10 +321,10 @@ def is_local(settings: StreamSettings) -> bool:
 
 
 def _silence(spark: SparkSession) -> None:
-    """Keep Spark's Python side from printing when the JVM is killed: the fold learns otherwise that it ended.
+    """Keep Spark's Python side from printing tracebacks when the JVM is killed: the fold handles that itself.
 
-    Not for speed: without it, tracebacks stand among the log's lines. The server of its accumulators, which the fold does not use, prints tracebacks. Py4J logs to the
-    root logger, which writes to the console unless it has a handler.
+    The server of its accumulators, which the fold does not use, prints them. Py4J logs to the root
+    logger, which writes to the console unless it has a handler.
     """
     server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001  # the only way to reach it
     server.handle_error = lambda _request, _client: None

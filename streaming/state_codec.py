@@ -1,6 +1,6 @@
 """Reads and writes the model's state in Spark's state store.
 
-The rule: a batch unpacks each topic that it touches once and packs it once, however many changes it
+A batch unpacks each topic that it touches once and packs it once, however many changes it
 has for it. Nothing is written before the whole batch is folded.
 """
 
@@ -109,21 +109,19 @@ class StateTopics:
         self._packed = packed
         self._known: dict[str, TopicState | None] = {}
         self._pieces: dict[str, dict[str, bytes]] = {}
-        """For known topics that are stored in pieces, the pieces as they are stored."""
+        """For each known topic, the pieces as they are stored; empty if it is stored as a whole."""
         self._changed: dict[str, None] = {}
         """Names in the order in which the topics changed, so that a batch that runs again writes the same."""
 
     def get(self, name: str) -> TopicState | None:
         """Return a topic; None when there is none of that name."""
         if name not in self._known:
-            read: dict[str, bytes] = {}
-            self._known[name] = unpack_topic(name, lambda key: self._read(key, read))
-            self._note_pieces(name, read)
+            self._known[name], self._pieces[name] = unpack_topic(name, self._packed.get)
         return self._known[name]
 
     def peek(self, name: str) -> TopicState | None:
         """Return a topic without keeping it: a walk over all topics holds one at a time."""
-        return self._known[name] if name in self._known else unpack_topic(name, self._packed.get)
+        return self._known[name] if name in self._known else unpack_topic(name, self._packed.get)[0]
 
     def put(self, topic: TopicState) -> None:
         """Keep a topic that is new or has changed."""
@@ -144,29 +142,13 @@ class StateTopics:
 
     def flush(self) -> None:
         """Write the changed topics, of a topic in pieces only the changed ones."""
-        changed: dict[str, bytes | None] = {}
+        changed: dict[str, bytes | None] = {}  # by key; None for a key to remove
         for name in self._changed:
-            changed |= self._changed_values(name)
+            topic, stored = self._known[name], self._pieces[name]
+            limit = self._packed.limits.piece_partitions
+            packed = {} if topic is None else pack_topic(topic, limit)
+            changed |= dict.fromkeys(key for key in (name, *stored) if key not in packed)
+            changed |= {key: value for key, value in packed.items() if stored.get(key) != value}
+            self._pieces[name] = {key: value for key, value in packed.items() if key != name}
         self._packed.write(changed)
         self._changed.clear()
-
-    def _changed_values(self, name: str) -> dict[str, bytes | None]:
-        """Return the values to write for a topic, by key; None for a key to remove."""
-        topic, stored = self._known[name], self._pieces.pop(name, {})
-        packed: dict[str, bytes] = {}
-        if topic is not None:
-            packed = pack_topic(topic, self._packed.limits.piece_partitions)
-            self._note_pieces(name, packed)
-        gone = dict.fromkeys(key for key in (name, *stored) if key not in packed)
-        return gone | {key: value for key, value in packed.items() if stored.get(key) != value}
-
-    def _read(self, key: str, read: dict[str, bytes]) -> bytes | None:
-        """Return a value of the state, and note it in `read`."""
-        packed = self._packed.get(key)
-        if packed is not None:
-            read[key] = packed
-        return packed
-
-    def _note_pieces(self, name: str, values: dict[str, bytes]) -> None:
-        if len(values) > 1:
-            self._pieces[name] = {key: value for key, value in values.items() if key != name}

@@ -1,6 +1,6 @@
 """Defines what Spark's state holds of a cluster: one map, in parts.
 
-The rule: everything is in one state variable. Spark makes encoders for each variable of a processor
+Everything is in one state variable. Spark makes encoders for each variable of a processor
 in each batch, which costs some 5 milliseconds a variable; a call to the state takes a tenth of
 that.
 """

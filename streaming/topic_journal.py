@@ -55,10 +55,6 @@ class JournalLimits(NamedTuple):
     piece_partitions: int = 250
     """A topic with more partitions is held in pieces of so many, some 6 KiB each: a change writes one piece."""
 
-    def due_bytes(self, base_bytes: int) -> int:
-        """Return the size in bytes above which a journal is due."""
-        return min(max(base_bytes // self.base_share, self.least_bytes), self.most_bytes)
-
 
 class JournalPlace(NamedTuple):
     """What is stored about base and journal, to read them."""
@@ -88,11 +84,6 @@ class Entries:
     size: int = 0
     """Bytes of all entries, including older ones of the same topic."""
 
-    def add(self, entries: Mapping[str, bytes | None], size: int) -> None:
-        """Add what a batch appended."""
-        self.topics.update(entries)
-        self.size += size
-
 
 @dataclass
 class RememberedTopics:
@@ -104,8 +95,9 @@ class RememberedTopics:
     lists: tuple[Entries, Entries] | None = None
     """The journal's lists; None until they are read."""
 
+    @property
     def size(self) -> int:
-        """Return how many bytes the packed topics take."""
+        """How many bytes the packed topics take."""
         lists = sum(each.size for each in self.lists or ())
         return lists + sum(map(len, self.chunks.values()))
 
@@ -156,13 +148,16 @@ class PackedTopics:
             length = self.place.lengths[current]
             self._state.put(_LISTS[current], length, entries)
             self.place = self.place.with_length(current, length + 1)
-            lists[current].add(changed, len(entries))
-        due = self.limits.due_bytes(self.place.base_bytes)
+            lists[current].topics.update(changed)
+            lists[current].size += len(entries)
+        limits = self.limits
+        least = max(self.place.base_bytes // limits.base_share, limits.least_bytes)
+        due = min(least, limits.most_bytes)
         size = sum(each.size for each in lists)
-        overdue = due * self.limits.overdue
-        if size <= overdue and len(changed) > self.limits.quiet_topics:
+        overdue = due * limits.overdue
+        if size <= overdue and len(changed) > limits.quiet_topics:
             return
-        at_once = overdue * self.limits.overdue_batches
+        at_once = overdue * limits.overdue_batches
         share = 0.0 if size <= overdue else min(size / at_once, 1.0) if at_once else 1.0
         if lists[1 - self.place.list].size:
             self._compact(share)
@@ -179,7 +174,8 @@ class PackedTopics:
                 for number in range(length):
                     entries = stored.get(number, b"")
                     topics = decode_stored(_entries_decoder, entries)
-                    held.add(topics, len(entries))
+                    held.topics.update(topics)
+                    held.size += len(entries)
         return lists
 
     def _compact(self, share: float) -> None:

@@ -1,6 +1,6 @@
 """Kills Spark's JVM when it hangs: when a call into it does not return, or a batch never ends.
 
-The rule: a thread that waits for the JVM cannot end the wait. So a separate thread counts the time,
+A thread that waits for the JVM cannot end the wait. So a separate thread counts the time,
 and acts without an answer from anyone: it kills the JVM by its process id. The call then fails, and
 the service starts another JVM. Time counts only as it passes for the watchdog's thread, so that a
 machine that slept does not look like a JVM that hung.
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from pipeline.supervised_thread import SupervisedThread
 
-TURN_S = 0.5
+POLL_S = 0.5
 """How often the time is counted."""
 
-_MAX_COUNTED_S = 2 * TURN_S
-"""The most that counts of the time between two turns."""
+_MAX_COUNTED_S = 2 * POLL_S
+"""The most that counts of the time between two counts."""
 
 ANSWER_S = 15.0
 """How long the JVM may take to answer: it takes milliseconds, and a second or two while it collects garbage."""
@@ -49,10 +49,10 @@ class Watchdog:
     def __init__(self, kill: Callable[[], None]) -> None:
         self.reason: str | None = None
         """Why the JVM was killed; None while it was not. The owner clears it."""
-        self.thread = SupervisedThread("watchdog", self.turn, every_s=TURN_S)
+        self.thread = SupervisedThread("watchdog", self.poll, every_s=POLL_S)
         self._kill = kill
         self._call: _Call | None = None
-        self._turned_at = time.monotonic()
+        self._counted_at = time.monotonic()
 
     @contextmanager
     def allow(self, limit_s: float) -> Iterator[None]:
@@ -68,10 +68,10 @@ class Watchdog:
         self.reason = reason
         self._kill()
 
-    def turn(self, now_s: float | None = None) -> None:
-        """Count the time since the last turn."""
+    def poll(self, now_s: float | None = None) -> None:
+        """Count the time since the last call."""
         now_s = time.monotonic() if now_s is None else now_s
-        passed_s, self._turned_at = now_s - self._turned_at, now_s
+        passed_s, self._counted_at = now_s - self._counted_at, now_s
         call = self._call
         if call is None:
             return
@@ -90,7 +90,7 @@ class BatchClock:
 
     def __init__(self) -> None:
         self._limit_s = BATCH_S
-        self._looked_at = time.monotonic()
+        self._counted_at = time.monotonic()
         self.begin()
 
     def begin(self) -> None:
@@ -105,14 +105,14 @@ class BatchClock:
         self._waited_s = 0.0
         self._limit_s = BATCH_S
 
-    def look(self, log_end: int | None, now_s: float | None = None) -> str | None:
+    def hang_reason(self, log_end: int | None, now_s: float | None = None) -> str | None:
         """Return why the query counts as hanging; None while it does not.
 
         `log_end` is where the log ends; None while Kafka does not answer, when the query is not to
         blame.
         """
         now_s = time.monotonic() if now_s is None else now_s
-        passed_s, self._looked_at = now_s - self._looked_at, now_s
+        passed_s, self._counted_at = now_s - self._counted_at, now_s
         if log_end is not None and self._folded_to is None:
             self._folded_to = log_end
         if log_end is None or self._folded_to is None or log_end <= self._folded_to:

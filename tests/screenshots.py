@@ -41,7 +41,7 @@ PICTURES: dict[str, tuple[Any, dict[str, Any]]] = {
 """By name: the script that is played, and how the browser is set."""
 
 
-def take(browser: Browser, name: str, folder: Path) -> int:
+def take_picture(browser: Browser, name: str, folder: Path) -> int:
     """Take a picture; return its size in bytes."""
     script, context = PICTURES[name]
     exporter = served(LiveStory(until=T0), script)
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     too_large = 0
     with chromium() as browser:
         for name in PICTURES:
-            size = take(browser, name, folder)
+            size = take_picture(browser, name, folder)
             sys.stdout.write(f"{folder / name}.webp: {size:,} bytes\n")
             too_large += size > MAX_BYTES
     return 1 if too_large else 0

@@ -157,7 +157,7 @@ def _context(tls: TlsServerConfig, path: Path) -> ssl.SSLContext:
 
 def _load_pair(context: ssl.SSLContext, tls: TlsServerConfig, path: Path) -> None:
     def refuse() -> NoReturn:  # OpenSSL would ask for it on the terminal
-        raise ValueError("the key has a password, which nobody can type here")
+        raise ValueError("the key has a password: give one without")
 
     context.load_cert_chain(
         path.parent / tls.cert_file, path.parent / tls.key_file, password=refuse

@@ -1,6 +1,6 @@
 """Limits connections of HTTP clients: how many there may be, and how long a request may take to arrive.
 
-The rule: a client costs little until it has sent its request. Connections are counted from when
+A client costs little until it has sent its request. Connections are counted from when
 they are accepted, before TLS, until they are closed. uvicorn's own limit (limit_concurrency) is one
 for all clients together and refuses only complete requests, so one client could lock out all others.
 """

@@ -1,6 +1,6 @@
 """Decides who may ask a part over HTTP, and how an answer is sent: names, passwords, deadlines.
 
-The rule: a request is refused before any page sees it. A request under a foreign host name gets no
+A request is refused before any page sees it. A request under a foreign host name gets no
 answer, so that no foreign page in a browser can read kcm's pages (DNS rebinding). What a client
 does not read in time is dropped: uvicorn waits for a client as long as its connection lives.
 """
@@ -38,7 +38,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _NOBODY = "$2b$10$DUbBkQhRBGwxddf2IJdym.YCvPvhXbnuIpY1MGUHF.8d/TK9.gX1m"
 """A hash for users who do not exist, so that the comparison takes as long as for one who does."""
 _REFUSALS = {
-    HTTPStatus.UNAUTHORIZED: "a user and its password are asked for",
+    HTTPStatus.UNAUTHORIZED: "a user and a password are required",
     HTTPStatus.MISDIRECTED_REQUEST: "the Host is no name of this server; the setting allowed_hosts names more",
 }
 

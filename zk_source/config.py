@@ -117,7 +117,7 @@ class WatchSettings(SourceSettings):
         if value and (not value.startswith("/") or not names or {"", ".", ".."} & set(names)):
             raise ValueError("must be a path such as /kcm/election")
         if any(f"{value}/".startswith(f"{watched}/") for watched in WATCHED_SUBTREES):
-            raise ValueError("lies among Kafka's own znodes: choose a path such as /kcm/election")
+            raise ValueError("is below Kafka's own znodes: choose a path such as /kcm/election")
         return value
 
     @field_validator("zk_auth", "election_auth")

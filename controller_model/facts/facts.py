@@ -1,6 +1,6 @@
 """The facts: each states what is true of one noun of a cluster from now on, or that the noun is gone.
 
-The rule: a fact holds Kafka's terms only. What a source states (a cause, an end, an origin) and what it
+A fact holds Kafka's terms only. What a source states (a cause, an end, an origin) and what it
 had to infer arrive alike, so that a handler needs no source to apply it. `origin` is the source's own: it
 is stored with the value, and nobody else reads it.
 """

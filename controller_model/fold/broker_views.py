@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from controller_model.kafka.coordinators import COORDINATOR_OF
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import (
     VERSION,
@@ -54,7 +55,7 @@ class BrokerViews:
         self._control: ControlPlane | None = None
         self._basis: _Basis | None = None
         self._digests: dict[int, int] = {}
-        self.digest = 0
+        self._digest = 0
         """The XOR of the digests (`view_digest`) of all views."""
 
     def changed(
@@ -64,18 +65,28 @@ class BrokerViews:
 
         Once all of them are consumed, all count as sent. `control.touched` is cleared elsewhere.
         """
-        judge = figures.LossJudge(control)
-        basis = _basis_of(control, judge)
+        judge, totals = figures.LossJudge(control), control.totals
+        preferred = sum(totals.preferred.values())
+        basis = _Basis(
+            verified_at=control.log.view.verified_at,
+            live=frozenset(control.live_brokers),
+            preferred=preferred,
+            assumed=control.assumed,
+            broker_min_isr=frozenset(control.config.broker_min_isr.items()),
+            is_behind=judge.is_behind,
+            is_missed=control.log.view.is_missing_some,
+            coordinators=frozenset(control.coordinators),
+        )
         touched: AbstractSet[int] = control.touched
         if basis != self._basis or control is not self._control:
             # For another value of the same cluster it is not known what was touched.
             touched = figures.known_brokers(control) | self._digests.keys()
         is_newly_proved = self._basis is None or basis.verified_at != self._basis.verified_at
-        share = figures.preferred_share(control)
+        share = preferred / max(1, len(control.live_brokers))
         for broker in sorted(touched):
             before = self._digests.pop(broker, None)
-            self.digest ^= before or 0
-            if not figures.is_known(control, broker):
+            self._digest ^= before or 0
+            if broker not in control.brokers and broker not in totals.replicas:
                 if before is not None:
                     # It was assigned but never registered, and is no longer assigned.
                     gone = Deleted(v=VERSION, cluster=control.cluster, as_of=as_of)
@@ -88,23 +99,11 @@ class BrokerViews:
             value = encode_view(view)
             digest = view_digest(value, as_of)
             self._digests[broker] = digest
-            self.digest ^= digest
+            self._digest ^= digest
             if is_newly_proved or digest != before:
                 yield view_key(view), view, value
         self._control, self._basis = control, basis
-
-
-def _basis_of(control: ControlPlane, judge: figures.LossJudge) -> _Basis:
-    return _Basis(
-        verified_at=control.log.view.verified_at,
-        live=frozenset(control.live_brokers()),
-        preferred=sum(control.totals.preferred.values()),
-        assumed=control.assumed,
-        broker_min_isr=frozenset(control.config.broker_min_isr.items()),
-        is_behind=judge.is_behind,
-        is_missed=control.log.view.is_missing_some,
-        coordinators=frozenset(control.coordinators),
-    )
+        control.published.brokers = self._digest
 
 
 def _view(
@@ -139,5 +138,8 @@ def _view(
         under_min_isr_if_lost=lost.under_min_isr,
         more_if_lost=lost.unsure or is_missed,
         inferred_state=state,
-        coordinated=figures.coordinated(control, broker),
+        coordinated={
+            COORDINATOR_OF[topic].value: leaders.get(broker, 0)
+            for topic, leaders in sorted(control.coordinators.items())
+        },
     )

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from controller_model.fold.broker_views import BrokerViews
 from controller_model.kafka.ids import AsOf
@@ -36,11 +36,8 @@ from controller_model.records.views import (
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.tracking import (
-    incident_tracker,
-    recommendation_tracker,
-)
+from controller_model.state.topic_state import TopicState
+from controller_model.tracking import incident_tracker, recommendation_tracker
 
 FORGET_AFTER_MS = 3_600_000
 """How long a deleted view's key stays published as deleted: readers lag by seconds, not by an hour."""
@@ -51,7 +48,8 @@ class SentViews:
     """What is known of the views that were sent; a new object knows of none."""
 
     brokers: BrokerViews = field(default_factory=BrokerViews)
-    accounts: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    incidents: tuple[int, int | None] | None = None
+    recommendation: tuple[int, int | None] | None = None
     """The revision of incidents and of recommendations, and the proof after which each was sent: as for brokers."""
 
 
@@ -74,7 +72,12 @@ def project(
     """Yield all views that changed since the last projection, the cluster's last."""
     control = state.control
     tombstones = control.pending_tombstones
-    for changed in _changed_views(state, as_of, sent):
+    changed_brokers = sent.brokers.changed(control, as_of, state.source)
+    for changed in itertools.chain(
+        _topic_views(state, as_of),
+        itertools.starmap(Projected, changed_brokers),
+        _account_views(control, as_of, sent),
+    ):
         if isinstance(changed.view, Deleted):
             tombstones[changed.key] = control.now
         else:
@@ -83,7 +86,8 @@ def project(
     for key in [key for key, at in tombstones.items() if control.now - at >= FORGET_AFTER_MS]:
         del tombstones[key]
         yield Projected(key, None, None)
-    yield _projected(_cluster_view(state, as_of, folded_at))
+    view = _cluster_view(state, as_of, folded_at)
+    yield Projected(cluster_key(control.cluster), view, encode_view(view))
 
 
 def published_keys(state: ClusterState) -> Iterator[str]:
@@ -101,55 +105,33 @@ def published_keys(state: ClusterState) -> Iterator[str]:
     yield cluster_key(cluster)
 
 
-def _projected(view: FoldView) -> Projected:
-    return Projected(view_key(view), view, encode_view(view))
+def _projected(view: FoldView) -> tuple[Projected, int]:
+    """Return a view as a record, and its digest."""
+    value = encode_view(view)
+    return Projected(view_key(view), view, value), view_digest(value, view.as_of)
 
 
-def _digest(projected: Projected, as_of: AsOf) -> int:
-    return view_digest(projected.value or b"", as_of)
-
-
-def _changed_views(state: ClusterState, as_of: AsOf, sent: SentViews) -> Iterator[Projected]:
-    yield from _topic_views(state, as_of)
-    yield from itertools.starmap(
-        Projected, sent.brokers.changed(state.control, as_of, state.source)
-    )
-    state.control.published.brokers = sent.brokers.digest
-    yield from _account_views(state.control, as_of, sent.accounts)
-
-
-def _account_views(
-    control: ControlPlane, as_of: AsOf, sent: dict[str, tuple[int, int | None]]
-) -> Iterator[Projected]:
+def _account_views(control: ControlPlane, as_of: AsOf, sent: SentViews) -> Iterator[Projected]:
     """Yield the views of incidents and of recommendations, if they changed or a new proof arrived."""
     cluster, incidents, advice = control.cluster, control.incidents, control.recommendations
     proved_at = control.log.view.verified_at
-    if _is_news(sent, "incidents", (incidents.revision, proved_at)):
+    if sent.incidents != (incidents.revision, proved_at):
+        sent.incidents = (incidents.revision, proved_at)
         listed = incident_tracker.newest(control)
         incidents_view = IncidentsView(
             v=VERSION, cluster=cluster, as_of=as_of, total=incidents.summary.total, incidents=listed
         )
-        projected = _projected(incidents_view)
-        control.published.incidents = _digest(projected, as_of)
+        projected, control.published.incidents = _projected(incidents_view)
         yield projected
-    if _is_news(sent, "recommendation", (advice.revision, proved_at)):
+    if sent.recommendation != (advice.revision, proved_at):
+        sent.recommendation = (advice.revision, proved_at)
         graded = recommendation_tracker.newest_grades(advice)
         standing = recommendation_tracker.standing_now(advice)
         made = RecommendationView(
             v=VERSION, cluster=cluster, as_of=as_of, standing=standing, graded=graded
         )
-        projected = _projected(made)
-        control.published.recommendation = _digest(projected, as_of)
+        projected, control.published.recommendation = _projected(made)
         yield projected
-
-
-def _is_news(
-    sent: dict[str, tuple[int, int | None]], account: str, revision: tuple[int, int | None]
-) -> bool:
-    if sent.get(account) == revision:
-        return False
-    sent[account] = revision
-    return True
 
 
 def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
@@ -157,12 +139,17 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
     for name, partitions in sorted(state.changed.items()):
         topic = state.topics.get(name)
         published = () if topic is None else topic.view_digests
-        parts = [] if topic is None else _parts(topic)
+        parts: list[list[int]] = []
+        if topic is not None and topic.exists:
+            assigned = sorted(
+                p for p, held in topic.partitions.items() if held.replicas is not None
+            )
+            starts = range(0, max(1, len(assigned)), PARTITIONS_PER_TOPIC_VIEW)
+            parts = [assigned[start : start + PARTITIONS_PER_TOPIC_VIEW] for start in starts]
         digests = list(published) + [0] * (len(parts) - len(published))
         for chunk in _changed_chunks(parts, partitions, published):
             view = _topic_view(state.control, cast("TopicState", topic), as_of, parts, chunk)
-            projected = _projected(view)
-            digests[chunk] = _digest(projected, as_of)
+            projected, digests[chunk] = _projected(view)
             yield projected
         for chunk in range(len(parts), max(state.removed.get(name, 0), len(published))):
             gone = Deleted(v=VERSION, cluster=cluster, as_of=as_of)
@@ -172,15 +159,6 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
             state.note_views(topic, now)
     state.changed.clear()
     state.removed.clear()
-
-
-def _parts(topic: TopicState) -> list[list[int]]:
-    """Return the partitions of each of a topic's views; no view while it does not exist."""
-    if not topic.exists:
-        return []
-    assigned = sorted(p for p, record in topic.partitions.items() if record.replicas is not None)
-    starts = range(0, max(1, len(assigned)), PARTITIONS_PER_TOPIC_VIEW)
-    return [assigned[start : start + PARTITIONS_PER_TOPIC_VIEW] for start in starts]
 
 
 def _changed_chunks(
@@ -199,8 +177,22 @@ def _changed_chunks(
 def _topic_view(
     control: ControlPlane, topic: TopicState, as_of: AsOf, parts: Sequence[list[int]], chunk: int
 ) -> TopicView:
+    """Return one of a topic's views; what a partition's state would hold is None where it has none."""
     partitions = parts[chunk]
-    rows = [_row(topic.partitions[partition]) for partition in partitions]
+    rows = [
+        (held.replicas or (), None, None, None, None, held.partition_epoch, None)
+        if held.leader is None
+        else (
+            held.replicas or (),
+            held.leader,
+            held.isr,
+            held.leader_epoch,
+            held.controller_epoch,
+            held.partition_epoch,
+            held.leader_recovery_state,
+        )
+        for held in map(topic.partitions.__getitem__, partitions)
+    ]
     columns = zip(*rows, strict=True) if rows else itertools.repeat(())
     return TopicView(
         v=VERSION,
@@ -222,27 +214,11 @@ def _topic_view(
     )
 
 
-def _row(record: PartitionRecord) -> tuple[Any, ...]:
-    """Return the values of one partition, in the order of TOPIC_COLUMNS; None where it has no state."""
-    replicas, epoch = record.replicas or (), record.partition_epoch
-    if record.leader is None:
-        return replicas, None, None, None, None, epoch, None
-    return (
-        replicas,
-        record.leader,
-        record.isr,
-        record.leader_epoch,
-        record.controller_epoch,
-        epoch,
-        record.leader_recovery_state,
-    )
-
-
 def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterView:
     control = state.control
     inferred = state.source.infer(control)
     log = control.log
-    log.view.incomplete_reason = log.why_incomplete()
+    log.view.incomplete_reason = log.why_incomplete
     log.view.dropped_by_watcher = log.dropped_base + log.dropped
     pending = control.pending
     pending.oldest_reassignment_at = min(control.reassigning.values(), default=None)
@@ -260,7 +236,7 @@ def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterVi
         pending=pending,
         log=log.view,
         pending_writes=inferred.pending_writes,
-        brokers_live=tuple(sorted(control.live_brokers())),
+        brokers_live=tuple(sorted(control.live_brokers)),
         brokers_known=tuple(sorted(figures.known_brokers(control))),
         min_isr_assumed=control.assumed.min_insync_replicas,
         resync_wanted=log.wanted,

@@ -6,6 +6,7 @@ source states, or infers from what the controller did before.
 
 from controller_model.facts.facts import BrokerGone, BrokerIs, LogDirIsOffline
 from controller_model.facts.stamp import where
+from controller_model.kafka.ids import address_of
 from controller_model.records.events import (
     AnyEvent,
     BrokerStarted,
@@ -52,13 +53,13 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
             host=fact.host,
             port=fact.port,
             rack=fact.rack,
-            moved_from=_text(*before) if has_moved else None,
+            moved_from=address_of(*before) if has_moved else None,
         )
     ]
     if is_to_and_fro:
         reason = (
-            f"broker {fact.broker} is registered in turn at {_text(*before)} and at "
-            f"{_text(*address)}: two processes with one broker id?"
+            f"broker {fact.broker} is registered in turn at {address_of(*before)} and at "
+            f"{address_of(*address)}: two processes with one broker id?"
         )
         events.append(count_anomaly(state, at=stamp.at, path=stamp.place, reason=reason))
     return events
@@ -89,14 +90,3 @@ def apply_log_dir(state: ClusterState, fact: LogDirIsOffline) -> list[AnyEvent]:
     held.record.log_dir_failures += fact.is_news
     state.control.put_broker(fact.broker, held)
     return [LogDirFailed(**where(fact.stamp), broker=fact.broker)] if fact.is_news else []
-
-
-def _text(host: str | None, port: int | None) -> str | None:
-    """Return an address as one text; None if there is none.
-
-    >>> _text("b1", 9092), _text("::1", 9092), _text("b1", None), _text(None, None)
-    ('b1:9092', '[::1]:9092', 'b1', None)
-    """
-    if host is None or port is None:
-        return host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

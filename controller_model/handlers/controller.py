@@ -29,7 +29,7 @@ from controller_model.records.events import (
     ControllerZombie,
     FailoverWork,
 )
-from controller_model.records.recent_elections import noted
+from controller_model.records.recent import note_election
 from controller_model.records.views import Failover
 from controller_model.state.cluster import ClusterState
 from controller_model.state.controller_state import ControllerState
@@ -63,7 +63,7 @@ def apply_controller(state: ClusterState, fact: ControllerIs) -> list[AnyEvent]:
     controller.last_id = before
     view.id_changes += before not in {NO_CONTROLLER, fact.broker}
     at = stamp.at if fact.elected_at is None else fact.elected_at
-    view.recent_elections = noted(view.recent_elections, at)
+    view.recent_elections = note_election(view.recent_elections, at)
     _store_controller(controller, fact)
     elected = ControllerElected(
         **where(stamp),
@@ -149,7 +149,7 @@ def apply_elections(state: ClusterState, fact: ElectionsAre) -> list[AnyEvent]:
     if more > 0:
         view.missed_elections = fact.missed
         if fact.missed_since is not None:
-            view.recent_elections = noted(view.recent_elections, fact.missed_since, more)
+            view.recent_elections = note_election(view.recent_elections, fact.missed_since, more)
     return []
 
 

@@ -19,8 +19,7 @@ from controller_model.records.events import (
     PartitionsOnline,
     StaleControllerWrite,
 )
-from controller_model.records.recent_leaves import noted
-from controller_model.records.views import ClusterCounters
+from controller_model.records.recent import note_leave
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
@@ -40,7 +39,8 @@ def apply_partition(state: ClusterState, fact: PartitionIs) -> list[AnyEvent]:
     if not control.log.baseline:
         pass
     elif fact.is_first:
-        _count_election(control.counters, _INITIAL)
+        elections = control.counters.leader_elections
+        elections[_INITIAL] = elections.get(_INITIAL, 0) + 1
     else:
         _report_step(control, topic, old, fact, events)
     # By position: keywords cost a part of a microsecond for each change.
@@ -59,16 +59,6 @@ def apply_partition(state: ClusterState, fact: PartitionIs) -> list[AnyEvent]:
     if fact.topic in COORDINATOR_OF:
         events += _coordinators_moved(fact, events)
     return events
-
-
-def _count_election(counters: ClusterCounters, kind: LeaderElectionKind) -> None:
-    """Count a partition that got a leader by this kind of election."""
-    elections = counters.leader_elections
-    # A member finds the key of its text; only the first one makes the text, which is slow.
-    try:
-        elections[kind] += 1
-    except KeyError:
-        elections[str(kind)] = 1
 
 
 def _report_step(
@@ -111,8 +101,8 @@ def _report_leader(
             )
             events.append(gone)
         return
-    kind = fact.election
-    _count_election(control.counters, kind)
+    kind, elections = fact.election, control.counters.leader_elections
+    elections[kind] = elections.get(kind, 0) + 1
     if kind is _UNCLEAN:
         control.counters.unclean_elections += 1
     events.append(
@@ -181,7 +171,7 @@ def _count_leave(
         return
     record = held.record
     record.isr_leaves += 1
-    record.isr_leave_minutes = noted(record.isr_leave_minutes, fact.stamp.at)
+    record.isr_leave_minutes = note_leave(record.isr_leave_minutes, fact.stamp.at)
     held.drained += broker in fact.drained
     control.put_broker(broker, held)
 

@@ -1,6 +1,6 @@
 """Topics: assignments, reassignments and deletions.
 
-The rule: a topic's assignment and its partitions' states are facts of their own, and either may come
+A topic's assignment and its partitions' states are facts of their own, and either may come
 first. The states of a topic end with it.
 """
 

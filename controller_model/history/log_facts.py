@@ -1,6 +1,6 @@
 """The facts of a replayed cluster, from which insights and rehearsals are computed.
 
-The rule: they are the facts that the fold's views would hold at this position of the log
+These are the facts that the fold's views would hold at this position of the log
 (`cluster_facts`), without making the views.
 """
 
@@ -16,7 +16,7 @@ def facts_of(state: ClusterState) -> ClusterFacts:
     control = state.control
     exist = (control.pending.preferred_election, control.pending.reassign_partitions)
     return ClusterFacts(
-        live=frozenset(control.live_brokers()),
+        live=frozenset(control.live_brokers),
         controller=control.controller.view.id,
         controller_epoch=control.controller.view.epoch,
         racks={broker: held.record.rack for broker, held in control.brokers.items()},

@@ -9,14 +9,14 @@ none does, as at the log's end, the snapshot is incomplete.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from controller_model.facts.stamp import where
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.log_clock import is_time, time_after
-from controller_model.fold.replay import is_dropped
+from controller_model.fold.replay import EventBatch, is_dropped
 from controller_model.handlers.apply import apply_fact
 from controller_model.history.snapshot import Snapshot, snapshot
 from controller_model.kafka.ids import NO_CONTROLLER, Position
@@ -252,16 +252,19 @@ class LogReplay:
 
     def _apply(self, change: ZnodeChange) -> None:
         self._unfinished += 1
+        self._batch.apply(change, partial(self._edit, change))
+
+    def _edit(self, change: ZnodeChange, events: list[AnyEvent]) -> list[AnyEvent]:
+        """Return what is reported of a change, and let counting start where the fold's cannot."""
         log = self._log
-        events, sample = self._batch.replay(change)
         ends_resync = change.kind is ChangeKind.RESYNC_FINISHED
         if ends_resync and not log.baseline:
             # The fold would request this resync again; here counting starts with it, and is not reported.
             log.reason = UNPROVED
             start_counting(self.state, stamp_of(change), apply_fact)
         if self._cut and log.view.resync_under_way:
-            events = [event for event in events if not _is_found(event)]
-        elif self._cut and ends_resync and log.view.incomplete_since is None:
+            return [event for event in events if not _is_found(event)]
+        if self._cut and ends_resync and log.view.incomplete_since is None:
             self._cut = False
             view = self.state.control.controller.view
             counting = Baseline(
@@ -270,8 +273,8 @@ class LogReplay:
                 controller=view.id,
                 epoch=view.epoch,
             )
-            events = [*events, counting]
-        self._batch.add(events, sample)
+            return [*events, counting]
+        return events
 
     def _mark_incomplete(self, reason: str, position: Position | None = None) -> None:
         """Mark the figures as incomplete and report that, unless they are; no resync can be requested."""

@@ -1,6 +1,6 @@
 """Everything that is known of a cluster at one position of its log, as one record: the snapshot.
 
-The rule: its names and definitions are a stable interface; fields may be added, none may change.
+A snapshot's names and definitions are a stable interface; fields may be added, none may change.
 A snapshot is made from the fold's own state and figures, so it cannot disagree with the views. In
 it None (null) means that there is nothing, or that it is not known; never zero.
 """
@@ -142,7 +142,7 @@ def snapshot(state: ClusterState) -> Snapshot:
     log = control.log
     state.source.infer(control)
     counts, reason = figures.counts(control), _why_incomplete(control)
-    live = control.live_brokers()
+    live = control.live_brokers
     return Snapshot(
         cluster=control.cluster or None,
         as_of=AsOfLog(generation=log.position.generation, seq=log.position.seq),
@@ -195,7 +195,7 @@ def _why_incomplete(control: ControlPlane) -> str | None:
         return "a reconciliation found that this is not what ZooKeeper holds"
     if log.view.incomplete_since is None and not log.baseline:
         return "the first resync has not ended"
-    return log.why_incomplete()
+    return log.why_incomplete
 
 
 def _controller(state: ClusterState) -> ControllerSnapshot:

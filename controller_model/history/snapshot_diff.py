@@ -1,6 +1,6 @@
 """What differs between two snapshots of a cluster, field by field.
 
-The rule: a difference names the path of a field in the snapshot's JSON, and its two values. Something
+A difference names the path of a field in the snapshot's JSON, and its two values. Something
 that exists on one side only is one difference, however much it contains. The positions of the
 snapshots in the log are not compared.
 """

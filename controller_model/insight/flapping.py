@@ -1,6 +1,6 @@
 """ISRs that flap, with the broker to blame, and a controller that flaps.
 
-The rule: everything is computed from events and their own times, over a window that the caller
+Everything is computed from events and their own times, over a window that the caller
 gives. Who is to blame is inferred: the ISR shows who left under which leader, not why.
 """
 

@@ -1,6 +1,6 @@
 """An incident in one sentence: who failed, what followed, how it ended.
 
-The rule: every part of the sentence is a figure of the record, and a part that is 0 is left out.
+Every part of the sentence is a figure of the record, and a part that is 0 is left out.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Which two brokers must not be lost together: what a pair breaks that neither member breaks alone.
 
-The rule: a partition counts for a pair only if both are involved in it, so one pass over the pairs
+A partition counts for a pair only if both are involved in it, so one pass over the pairs
 of each partition's own brokers finds all pairs, however many brokers there are. The loss of the
 worst pairs is then computed like any other loss, so that the figures agree.
 """

@@ -1,6 +1,6 @@
 """Which writes are due from the controller now, partition by partition, and what they would write.
 
-The rule: the kinds are those of `pending_writes`, computed from partitions instead of totals, so that
+The kinds are those of `pending_writes`, computed from partitions instead of totals, so that
 an operator sees names and expected leaders. `since` is when the end of a broker was seen; None if
 nothing in ZooKeeper shows when a write became due.
 """

@@ -1,6 +1,6 @@
 """Whether all replicas of a partition are in one rack, where the cluster has others.
 
-The rule: a rack that is not known (a broker without one, or one never seen) is no risk.
+A rack that is not known (a broker without one, or one never seen) is no risk.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Leadership away from the preferred replicas: the next automatic rebalance, and what to elect by hand.
 
-The rule: imbalance and candidates are those of KafkaController.checkAndTriggerAutoLeaderRebalance
+Imbalance and candidates are those of KafkaController.checkAndTriggerAutoLeaderRebalance
 (3.9), including the ratio and the strict threshold. Only what a preferred election can elect is
 recommended. The settings are the controller's own and not in ZooKeeper: kcm has options for them.
 """

@@ -1,19 +1,95 @@
 """The partitions and the brokers of a cluster, from which insight is computed.
 
-The rule: what `insight` says is a pure function of partitions and of a `ClusterFacts`, whatever they were
+What `insight` says is a pure function of partitions and of a `ClusterFacts`, whatever they were
 read from. So the same code answers from the views in the exporter, from a replayed log, and from
 what-if clusters in tests. A value that ZooKeeper does not hold is in a field named "assumed"; if
 that field is None, what depends on it is None: not known.
+
+min.insync.replicas of a partition is the topic's own value, else that of the leader's broker, else the default for
+all brokers, else the value in the brokers' own files. ZooKeeper does not hold those files; a setting of kcm can
+give their value. Without it nothing is assumed. Source (Kafka 3.9): kafka.cluster.Partition.effectiveMinIsr,
+kafka.server.DynamicBrokerConfig.
 """
+
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
-from controller_model.kafka.min_isr import effective_min_isr, min_isr_blocks, min_isr_of
-from controller_model.kafka.replica_assignment import has_preferred_leader
 
 REQUEST_PATHS = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
 """Znodes in which older tools ask the controller for elections and for reassignments."""
+
+DEFAULT_BROKER = "<default>"
+"""The name under /config/brokers of the defaults for all brokers (ConfigEntityName.Default)."""
+
+
+def min_isr_of(
+    topic: int | None, leader: int | None, brokers: Mapping[str, int], in_files: int | None
+) -> int | None:
+    """Return min.insync.replicas of a partition with this leader (None or -1: it has none).
+
+    `topic` is the topic's own value, None or 0 without one; `brokers` holds the values of
+    /config/brokers by broker id or "<default>"; `in_files` is the value in the brokers' own files.
+    Returns None if the value is not known.
+
+    >>> [min_isr_of(None, leader, {"1": 3, "<default>": 2}, 1) for leader in (1, 4, None)]
+    [3, 2, 2]
+    >>> [min_isr_of(topic, None, {}, None) for topic in (2, None)]
+    [2, None]
+    >>> min_isr_of(4, 1, {"1": 3}, 1)
+    4
+    """
+    if topic:
+        return topic
+    of_leader = brokers.get(str(leader))
+    return brokers.get(DEFAULT_BROKER, in_files) if of_leader is None else of_leader
+
+
+def effective_min_isr(min_isr: int | None, replicas: int) -> int | None:
+    """Return the size of the ISR below which acks=all is refused: at most the number of replicas.
+
+    Returns None if it is not known. For a single replica it is always known.
+
+    >>> effective_min_isr(3, 2), effective_min_isr(None, 2), effective_min_isr(None, 1)
+    (2, None, 1)
+    """
+    if min_isr is None:
+        return replicas if replicas <= 1 else None
+    return min(min_isr, replicas)
+
+
+def min_isr_blocks(replication_factor: int, min_isr: int | None) -> bool | None:
+    """Return whether stopping any one replica makes acks=all fail; False for a single replica.
+
+    Returns None if it is not known.
+
+    >>> [min_isr_blocks(factor, 2) for factor in (1, 2, 3)]
+    [False, True, False]
+    >>> min_isr_blocks(1, None), min_isr_blocks(2, None)
+    (False, None)
+    """
+    if min_isr is None:
+        return None if replication_factor > 1 else False
+    return 1 < replication_factor <= min_isr
+
+
+def has_preferred_leader(
+    preferred: int, adding: Collection[int], leader: int | None, isr: Collection[int]
+) -> bool:
+    """Return whether PreferredReplicaImbalanceCount leaves a partition out (hasPreferredLeader).
+
+    A partition whose preferred replica is still being added is left out until that replica is in
+    the ISR. From then on it is counted even if that replica leads it: a quirk of Kafka's.
+
+    >>> has_preferred_leader(1, (), 2, (2, 1)), has_preferred_leader(1, (1,), 2, (2,))
+    (False, True)
+    >>> has_preferred_leader(1, (1,), 1, (2, 1))
+    False
+    """
+    if preferred in adding:
+        return preferred not in isr
+    return leader == preferred
 
 
 class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -124,11 +200,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         by_broker = self.broker_unclean.get(str(self.controller))
         if by_broker is not None:
             return by_broker
-        return self.broker_unclean.get("<default>", False)
+        return self.broker_unclean.get(DEFAULT_BROKER, False)
 
     def is_unclean_known(self, partition: PartitionFacts) -> bool:
         """Return whether `unclean_of` returns a value from ZooKeeper, not the assumed one."""
-        named = {str(self.controller), "<default>"}
+        named = {str(self.controller), DEFAULT_BROKER}
         return partition.unclean is not None or not named.isdisjoint(self.broker_unclean)
 
     def is_offline(self, partition: PartitionFacts) -> bool:

@@ -1,6 +1,6 @@
 """The exceptions of the model.
 
-The rule: `replay` raises nothing because of what ZooKeeper or the log holds. A decoder raises its
+`replay` raises nothing because of what ZooKeeper or the log holds. A decoder raises its
 own error, and its caller turns it into an `events.Anomaly`. A `ModelError` means a bug in kcm.
 """
 

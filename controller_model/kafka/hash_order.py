@@ -1,6 +1,6 @@
 """The order in which Kafka's hash maps iterate over their keys, which is the order in its payloads.
 
-The rule: this order serves only to write the same bytes as Kafka; nothing else may rely on it. Sources:
+This order serves only to write the same bytes as Kafka; nothing else may rely on it. Sources:
 java.lang.String.hashCode, scala.collection.mutable.HashMap (2.13: improveHash, put0, growTable),
 scala.collection.immutable.HashMap (2.13) and java.util.concurrent.ConcurrentHashMap (below java.util.Properties since Java 9).
 """

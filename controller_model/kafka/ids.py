@@ -1,6 +1,6 @@
 """Identifiers: cluster names, partitions, replicas, and positions in the log.
 
-The rule: an id is a small immutable value that sorts as people expect. Ids are defined here and
+An id is a small immutable value that sorts as people expect. Ids are defined here and
 nowhere else, because all parts of the pipeline must agree on them exactly.
 """
 
@@ -91,6 +91,17 @@ def check_cluster_name(name: str) -> str:
             "a letter or digit first"
         )
     return name
+
+
+def address_of(host: str | None, port: int | None) -> str | None:
+    """Return where a broker listens as one text; None if it has no host.
+
+    >>> address_of("b1", 9092), address_of("::1", 9092), address_of("b1", None), address_of(None, None)
+    ('b1:9092', '[::1]:9092', 'b1', None)
+    """
+    if host is None or port is None:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def partition_of(cluster: str, partitions: int) -> int:

@@ -56,24 +56,6 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
         )
 
 
-def has_preferred_leader(
-    preferred: int, adding: Collection[int], leader: int | None, isr: Collection[int]
-) -> bool:
-    """Return whether PreferredReplicaImbalanceCount leaves a partition out (hasPreferredLeader).
-
-    A partition whose preferred replica is still being added is left out until that replica is in
-    the ISR. From then on it is counted even if that replica leads it: a quirk of Kafka's.
-
-    >>> has_preferred_leader(1, (), 2, (2, 1)), has_preferred_leader(1, (1,), 2, (2,))
-    (False, True)
-    >>> has_preferred_leader(1, (1,), 1, (2, 1))
-    False
-    """
-    if preferred in adding:
-        return preferred not in isr
-    return leader == preferred
-
-
 EMPTY_ASSIGNMENT = ReplicaAssignment()
 """The assignment of a partition that has no replicas (ReplicaAssignment.empty)."""
 

@@ -1,5 +1,5 @@
 """The catalogue of metrics about watched clusters.
 
 One entry per metric: the exporter renders it, dashboards query it, docs list it. It may use
-`kafka`, `records` and `insights`.
+`insight` and the sub-packages below it.
 """

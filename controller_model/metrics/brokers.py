@@ -1,21 +1,23 @@
 """The figures of each broker of the watched cluster.
 
-The rule: a known broker that is gone keeps its series, because its replicas still count; figures
+A known broker that is gone keeps its series, because its replicas still count; figures
 that only make sense for a live broker are absent then.
 """
 
 from controller_model.kafka.coordinators import Coordinator
+from controller_model.kafka.ids import address_of
 from controller_model.metrics.metric import Sample, Samples, Table, each_of, figure, seconds
 from controller_model.records.events import BrokerEnd
 from controller_model.records.views import BrokerView
 
 
 def _broker_info(view: BrokerView) -> list[Sample]:
-    if view.record.host is None:
+    record = view.record
+    address = address_of(record.host, record.port)
+    if record.host is None or address is None:
         return []
-    port = "" if view.record.port is None else str(view.record.port)
-    address = f"{view.record.host}:{port}" if port else view.record.host
-    return [((str(view.id), address, view.record.host, port, view.record.rack or ""), 1)]
+    port = "" if record.port is None else str(record.port)
+    return [((str(view.id), address, record.host, port, record.rack or ""), 1)]
 
 
 BROKER: Table[BrokerView] = {

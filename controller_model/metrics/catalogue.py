@@ -1,6 +1,6 @@
 """The catalogue: every metric about watched clusters, in the order in which it is served.
 
-The rule: one entry per metric, here and nowhere else. The exporter renders from it; dashboards,
+One entry per metric, here and nowhere else. The exporter renders from it; dashboards,
 alert rules and the table in the documentation are made from it, so none of them can name a figure
 that does not exist.
 """

@@ -1,13 +1,12 @@
 """The figures of the watched cluster: its controller and its partitions.
 
-The rule: each figure is read from a view as it is there. What can be computed from two of them is
+Each figure is read from a view as it is there. What can be computed from two of them is
 left to queries, unless operators ask for it by name. HELP says what to expect in a healthy cluster,
 and to which of Kafka's own JMX figures it corresponds.
 """
 
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.metrics.metric import (
-    Sample,
     Samples,
     Table,
     each_of,
@@ -19,16 +18,6 @@ from controller_model.records.events import LeaderElectionKind
 from controller_model.records.pending_writes import ControllerHealth, PendingWriteKind
 from controller_model.records.views import ClusterView, Failover
 
-
-def _active(view: ClusterView) -> list[Sample]:
-    ids = sorted({*view.brokers_live, *({view.controller.id} - {NO_CONTROLLER})})
-    return [((str(broker),), int(broker == view.controller.id)) for broker in ids]
-
-
-def _cluster_info(view: ClusterView) -> list[Sample]:
-    return [((view.config.cluster_id,), 1)] if view.config.cluster_id is not None else []
-
-
 CONTROLLER: Table[ClusterView] = {
     "kafka_controller_id": figure(
         "Id of the broker that holds /controller; -1 while nobody does.",
@@ -38,7 +27,10 @@ CONTROLLER: Table[ClusterView] = {
         "Whether the broker is the active controller (1) or not (0), as ZooKeeper shows it (JMX "
         "ActiveControllerCount).",
         ("broker",),
-        _active,
+        lambda view: [
+            ((str(broker),), int(broker == view.controller.id))
+            for broker in sorted({*view.brokers_live, view.controller.id} - {NO_CONTROLLER})
+        ],
     ),
     "kafka_controller_epoch": figure(
         "Controller epoch in /controller_epoch, which grows by one with each election; absent "
@@ -156,7 +148,9 @@ CONTROLLER: Table[ClusterView] = {
 
 CLUSTER: Table[ClusterView] = {
     "kafka_cluster_info": Samples(
-        "Id of the cluster in /cluster/id; absent while it is not known.", ("id",), _cluster_info
+        "Id of the cluster in /cluster/id; absent while it is not known.",
+        ("id",),
+        lambda view: [] if (id_ := view.config.cluster_id) is None else [((id_,), 1)],
     ),
     "kafka_cluster_brokers": figure(
         "Number of brokers that are registered now.", lambda view: len(view.brokers_live)

@@ -1,39 +1,23 @@
 """The figures of incidents and of balance: what kcm sums up and what it recommends.
 
-The rule: a point in time is absent before the first one, and a recommendation's own figures while
+A point in time is absent before the first one, and a recommendation's own figures while
 there is none. Counts exist from the start, so that `increase()` sees their first event.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from controller_model.metrics.metric import Sample, Samples, Table, each_of, figure, seconds
+from controller_model.metrics.metric import Samples, Table, each_of, figure, seconds
 from controller_model.records.incidents import LastIncident
 from controller_model.records.recommendations import Outcome
 from controller_model.records.views import ClusterView
 
 
-def _open_incident(view: ClusterView) -> Iterable[Sample]:
-    incidents = view.incidents
-    if incidents.open is None:
-        return ()
-    return [((str(incidents.open), incidents.opened_by or ""), 1)]
-
-
-def _last_closed(view: ClusterView) -> Iterable[Sample]:
-    last = view.incidents.last_closed
-    if last is None:
-        return ()
-    return [((last.opened_by, str(last.end)), last.last_abnormal_at / 1000)]
-
-
 def _of_last(text: str, read: Callable[[LastIncident], float | None]) -> Samples[ClusterView]:
     """Return a figure of the last closed incident."""
-
-    def value(view: ClusterView) -> float | None:
-        last = view.incidents.last_closed
-        return None if last is None else read(last)
-
-    return figure(f"{text} in the most recently closed incident; absent before the first.", value)
+    return figure(
+        f"{text} in the most recently closed incident; absent before the first.",
+        lambda view: None if (last := view.incidents.last_closed) is None else read(last),
+    )
 
 
 INCIDENTS: Table[ClusterView] = {
@@ -45,7 +29,11 @@ INCIDENTS: Table[ClusterView] = {
     "kafka_cluster_incident_info": Samples(
         "Number of the open incident and the event that opened it; absent while none is open.",
         ("number", "opened_by"),
-        _open_incident,
+        lambda view: (
+            []
+            if (number := view.incidents.open) is None
+            else [((str(number), view.incidents.opened_by or ""), 1)]
+        ),
     ),
     "kafka_cluster_incidents_total": figure(
         "Incidents opened; flat in a healthy cluster, except that each restart of a broker opens "
@@ -73,7 +61,11 @@ INCIDENTS: Table[ClusterView] = {
         "Unix time in seconds when something was last abnormal in the most recently closed "
         "incident, by the event that opened it and how it ended; absent before the first.",
         ("opened_by", "end"),
-        _last_closed,
+        lambda view: (
+            []
+            if (last := view.incidents.last_closed) is None
+            else [((last.opened_by, str(last.end)), last.last_abnormal_at / 1000)]
+        ),
     ),
     "kafka_cluster_incident_last_duration_seconds": _of_last(
         "Seconds from the first abnormal event to the last", lambda last: seconds(last.lasted_ms)

@@ -1,6 +1,6 @@
 """What a metric is: its name and meaning, and how its samples are read from a view.
 
-The rule: a metric is data. The exporter renders it, dashboards query it and documentation lists it,
+A metric is data. The exporter renders it, dashboards query it and documentation lists it,
 all from one entry. None in a view makes no sample, never a zero. Names keep Prometheus's
 suffixes: `_total` for counters, base units, `_timestamp_seconds` for points in time.
 """
@@ -121,12 +121,7 @@ class Moment:
 
 def figure(text: str, read: Callable[[V], float | None]) -> Samples[V]:
     """Return the samples of a metric with one figure; None makes no sample."""
-
-    def sample(view: V) -> Iterable[Sample]:
-        value = read(view)
-        return () if value is None else (((), value),)
-
-    return Samples(text, (), sample)
+    return Samples(text, (), lambda view: () if (n := read(view)) is None else (((), n),))
 
 
 def metrics(table: Table[V], *, of: tuple[str, ...] = ("cluster",)) -> tuple[Metric[V], ...]:

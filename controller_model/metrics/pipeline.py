@@ -1,6 +1,6 @@
 """The figures about the monitor's own work on a cluster: how fresh, how complete, what was lost.
 
-The rule: staleness is shown, never hidden. Points in time are timestamps, so that a scrape computes
+Staleness is shown, never hidden. Points in time are timestamps, so that a scrape computes
 nothing; the few figures that must be ages or states are read from a `Moment`.
 """
 
@@ -17,21 +17,11 @@ from controller_model.metrics.metric import (
 )
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_BEATS_MS, LATE_MS, Stage, Status
-from controller_model.records.recent_leaves import WINDOW, WINDOW_MINUTES
+from controller_model.records.recent import LEAVES_WINDOW, LEAVES_WINDOW_MINUTES
 from controller_model.records.views import ClusterView
 
 _LATE_S = LATE_MS // 1000
 _LATE_BEATS_S = LATE_BEATS_MS / 1000
-
-
-def _watcher_info(view: ClusterView) -> list[Sample]:
-    log = view.log
-    return [((log.watcher, log.zookeeper or ""), 1)] if log.watcher else []
-
-
-def _connected(view: ClusterView) -> int | None:
-    session = view.log.session
-    return None if session is None else int(session is SessionState.CONNECTED)
 
 
 LOG: Table[ClusterView] = {
@@ -39,12 +29,16 @@ LOG: Table[ClusterView] = {
         "Name of the cluster's watcher and the ZooKeeper server that its session is on; absent "
         "before its first change.",
         ("watcher", "zookeeper"),
-        _watcher_info,
+        lambda view: [((name, view.log.zookeeper or ""), 1)] if (name := view.log.watcher) else [],
     ),
     "kcm_cluster_watcher_connected": figure(
         "Whether the watcher's ZooKeeper session is CONNECTED (1) or not (0), in which case the "
         "figures are not updated; absent before its state is known.",
-        _connected,
+        lambda view: (
+            None
+            if (session := view.log.session) is None
+            else int(session is SessionState.CONNECTED)
+        ),
     ),
     "kcm_cluster_watcher_session_since_timestamp_seconds": figure(
         "Unix time in seconds when the watcher's ZooKeeper session entered its current state; "
@@ -204,11 +198,13 @@ NOW: Table[Moment] = {
         lambda moment: [((window,), n) for window, n in moment.recent_elections.items()],
     ),
     "kafka_broker_recent_isr_leaves": Samples(
-        f"Minutes, of the last {WINDOW_MINUTES} ({WINDOW}), in which a replica of the broker left an ISR, by "
+        f"Minutes, of the last {LEAVES_WINDOW_MINUTES} ({LEAVES_WINDOW}), in which a replica of the broker left an ISR, by "
         "ZooKeeper's times and without removals by a reassignment; 0 in a healthy cluster, at most 2 "
         "after a restart.",
         ("broker", "window"),
-        lambda moment: [((str(id_), WINDOW), n) for id_, n in moment.isr_leave_minutes.items()],
+        lambda moment: [
+            ((str(id_), LEAVES_WINDOW), n) for id_, n in moment.isr_leave_minutes.items()
+        ],
     ),
     "kafka_cluster_next_rebalance_timestamp_seconds": figure(
         "Earliest Unix time in seconds at which the controller next checks leader balance, if its "

@@ -1,6 +1,6 @@
 """The figures that need a pass over all partitions: the worst topics, who leads them, one rack.
 
-The rule: a topic has series only while it is among the worst, and the series show when that was
+A topic has series only while it is among the worst, and the series show when that was
 counted; the sums over all topics are the cluster's own figures.
 """
 

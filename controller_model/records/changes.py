@@ -8,7 +8,7 @@ import base64
 import binascii
 import enum
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import msgspec
@@ -107,8 +107,8 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     denied: tuple[str, ...] = ()
     """Paths that the watcher may not read: what depends on them is unknown. If there are too many to
     name, an ancestor stands for the paths below it."""
-    denied_more: Int64 | None = None
-    """How many denied paths are not named; None: nothing is denied, or the list may be cut."""
+    denied_more: Int64 = 0
+    """How many denied paths are not named."""
     dropped: Dropped | None = None
     """Changes that this watcher has dropped since it started, because it could not buffer them."""
     session: SessionState | None = None
@@ -116,8 +116,6 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Since when the session has been in this state."""
     zookeeper: Name | None = None
     """The server of the session, as host:port."""
-    beats: bool = False
-    """In a heartbeat: the watcher sends beats to the views as well, and Kafka has not rejected them."""
 
     @property
     def position(self) -> Position:
@@ -151,7 +149,8 @@ class Batch(msgspec.Struct, frozen=True):
     """Requests for elections: no watcher wrote them, they have no seq, and arrive in messages of their own."""
 
 
-_encoder = msgspec.json.Encoder()
+encode_change: Callable[[ZnodeChange], bytes] = msgspec.json.Encoder().encode
+"""Returns one change as JSON."""
 _changes_decoder = msgspec.json.Decoder(tuple[ZnodeChange, ...])
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _change_decoder = msgspec.json.Decoder(ZnodeChange)
@@ -177,11 +176,6 @@ def data_fields(payload: bytes) -> dict[str, str]:
         return {"data": payload.decode()}
     except UnicodeDecodeError:
         return {"data_base64": base64.b64encode(payload).decode()}
-
-
-def encode_change(change: ZnodeChange) -> bytes:
-    """Return one change as JSON."""
-    return _encoder.encode(change)
 
 
 def join_changes(encoded: Iterable[bytes]) -> bytes:

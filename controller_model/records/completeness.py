@@ -1,6 +1,6 @@
 """How far the figures of a cluster can be trusted now: their status, and the stage to blame.
 
-The rule: staleness is shown, never hidden. Figures are served whatever their status, and the status
+Staleness is shown, never hidden. Figures are served whatever their status, and the status
 says since when they may be wrong. Lateness is measured by ages on the reader's own monotonic clock;
 wall clocks of other machines are compared only to report that they disagree.
 """
@@ -99,11 +99,6 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
     def up(self) -> bool:
         """Whether the figures follow ZooKeeper now, proven or not."""
         return self.status not in {Status.BEHIND, Status.BLIND}
-
-
-def sign_of_life(view: ClusterView) -> int | None:
-    """Return when the watcher last sent a heartbeat or a change, by its clock; None if never."""
-    return max(filter(None, (view.log.heartbeat_at, view.log.last_change_at)), default=None)
 
 
 def behind_ms(progress: ReaderProgress) -> dict[Stage, int]:

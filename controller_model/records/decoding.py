@@ -1,6 +1,6 @@
 """Decode bytes that anybody may have written, whatever is in them.
 
-The rule: a damaged or hostile record is lost, and nothing else fails. Code that decodes what came
+A damaged or hostile record is lost, and nothing else fails. Code that decodes what came
 over a network or from a file catches `DECODING_ERRORS`, or calls `decode_record`.
 """
 
@@ -70,15 +70,16 @@ def is_nested_deeply(data: bytes) -> bool:
     (False, True)
     """
     # Strings are removed only where their brackets may matter, because that is slower.
-    return _has_levels_left(data) and _has_levels_left(_STRING.sub(b"", data))
-
-
-def _has_levels_left(data: bytes) -> bool:
-    """Return whether much is left after MAX_NESTING levels are removed, one by one, from the inside."""
-    brackets = data.translate(None, _NOT_BRACKETS)
-    for _ in range(MAX_NESTING):
-        rest = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if rest == brackets:
-            break
-        brackets = rest
-    return len(brackets) > MAX_NESTING
+    for strings in (None, _STRING):
+        brackets = (data if strings is None else strings.sub(b"", data)).translate(
+            None, _NOT_BRACKETS
+        )
+        # Levels are removed one by one, from the inside.
+        for _ in range(MAX_NESTING):
+            rest = brackets.replace(b"[]", b"").replace(b"{}", b"")
+            if rest == brackets:
+                break
+            brackets = rest
+        if len(brackets) <= MAX_NESTING:
+            return False
+    return True

@@ -4,7 +4,7 @@ The rule: an event's id rises per cluster, so that a reader may drop what it has
 makes one record, however its changes arrived, up to a size that any reader accepts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 
 import msgspec
@@ -65,7 +65,8 @@ _FACTS: dict[type, Callable[[AnyEvent], object]] = {
 }
 """The facts that events of one cause have in common, for the kinds that are joined."""
 
-_encoder = msgspec.json.Encoder()
+encode_event: Callable[[EventRecord], bytes] = msgspec.json.Encoder().encode
+"""Returns an event's record as JSON."""
 _decoder = msgspec.json.Decoder(EventRecord)
 
 
@@ -80,23 +81,17 @@ def coalesce(events: Iterable[AnyEvent]) -> list[AnyEvent]:
         facts = _FACTS.get(type(event))
         cause: object = index if facts is None else (type(event), facts(event))
         groups.setdefault(cause, []).append(event)
-    joined = [part for group in groups.values() for part in _join(group)]
+    joined: list[AnyEvent] = []
+    for group in groups.values():
+        first, last = group[0], group[-1].position
+        if len(group) == 1:
+            joined.append(first)
+            continue
+        partitions = [p for event in group for p in event.partitions]  # type: ignore[union-attr]  # only kinds with partitions share a group
+        for start in range(0, len(partitions), MAX_PARTITIONS_PER_EVENT):
+            part = tuple(partitions[start : start + MAX_PARTITIONS_PER_EVENT])
+            joined.append(msgspec.structs.replace(first, position=last, partitions=part))
     return sorted(joined, key=lambda event: event.position)
-
-
-def _join(group: Sequence[AnyEvent]) -> list[AnyEvent]:
-    if len(group) == 1:
-        return [group[0]]
-    partitions = [p for event in group for p in event.partitions]  # type: ignore[union-attr]  # only kinds with partitions share a group
-    starts = range(0, len(partitions), MAX_PARTITIONS_PER_EVENT)
-    return [
-        msgspec.structs.replace(
-            group[0],
-            position=group[-1].position,
-            partitions=tuple(partitions[start : start + MAX_PARTITIONS_PER_EVENT]),
-        )
-        for start in starts
-    ]
 
 
 def number(
@@ -118,11 +113,6 @@ def number(
         last = EventId(lineage, generation, seq, index)
         records.append(EventRecord(v=VERSION, cluster=cluster, id=last, event=event))
     return records
-
-
-def encode_event(record: EventRecord) -> bytes:
-    """Return an event's record as JSON."""
-    return _encoder.encode(record)
 
 
 def decode_event(data: bytes) -> EventRecord:

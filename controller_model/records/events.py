@@ -1,6 +1,6 @@
 """The events that replay emits: what happened.
 
-The rule: one event per cause. It says what was seen; what is inferred is marked so, what cannot
+One event per cause. It says what was seen; what is inferred is marked so, what cannot
 be known is "unknown". Times are milliseconds since 1970 by the watcher's clock, unless a field says so.
 """
 

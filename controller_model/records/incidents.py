@@ -1,6 +1,6 @@
 """A cascade of failures as one record: the incident.
 
-The rule: an incident holds what was seen between the first and the last moment at which something
+An incident holds what was seen between the first and the last moment at which something
 was abnormal, and nothing after. Figures that count events are exact if the log has no gap
 (`complete`). Offline partitions are counted at each health sample and with each event in between;
 under-replicated ones only at the samples, so that a peak between two samples may be missed.

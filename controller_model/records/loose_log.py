@@ -1,6 +1,6 @@
 """Decode lines of a log that others wrote or cut: only a path is required, and given fields are checked.
 
-The rule: a field that a record lacks, or that is null in it, is not checked. It is filled in from
+A field that a record lacks, or that is null in it, is not checked. It is filled in from
 earlier records, so that `replay` gets a complete record and finds nothing to count or to question:
 without a seq the record is the next one, without a watcher it is the same watcher's, without a kind
 it is a `set`.

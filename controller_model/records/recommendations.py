@@ -1,6 +1,6 @@
 """The records of a recommendation and of its grade: what was recommended, and how well it did.
 
-The rule: numbers of partitions are exact. Lists of partitions hold at most what one run of
+Numbers of partitions are exact. Lists of partitions hold at most what one run of
 kafka-leader-election takes. Only listed partitions are watched for the grade, which says how many they are.
 """
 

@@ -7,7 +7,7 @@ reader swaps. Times are milliseconds since 1970. None always means "not known", 
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -181,8 +181,6 @@ class LogView(msgspec.Struct, kw_only=True):
     anomalies: int = 0
     errors: int = 0
     """Unexpected exceptions (bugs of kcm) that a change caused; the change is skipped and reported."""
-    beats: bool = False
-    """The watcher sends beats to the views, as its newest heartbeat reports: it is down if none arrives."""
 
     @property
     def incomplete(self) -> bool:
@@ -194,6 +192,11 @@ class LogView(msgspec.Struct, kw_only=True):
         """Return whether it cannot be seen if this topic exists: its path, or one above it, is denied."""
         path = f"/brokers/topics/{topic}"
         return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self.denied)
+
+    @property
+    def sign_of_life(self) -> int | None:
+        """When the watcher last sent a heartbeat or a change, by its clock; None if never."""
+        return max(filter(None, (self.heartbeat_at, self.last_change_at)), default=None)
 
     @property
     def is_missing_some(self) -> bool:
@@ -307,7 +310,7 @@ class BrokerRecord(msgspec.Struct, kw_only=True):
     isr_leaves: int = 0
     """How often it left an ISR."""
     isr_leave_minutes: tuple[int, ...] = ()
-    """The minutes since 1970, of the last 30, in which it left one (`records.recent_leaves`)."""
+    """The minutes since 1970, of the last 30, in which it left one (`records.recent`)."""
     log_dir_failures: int = 0
     """Failed log directories that it reported."""
 
@@ -438,13 +441,13 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
     """Rises by one with each beat of a generation."""
     session: SessionState | None = None
     """The state of the ZooKeeper session; None before it is known."""
-    zookeeper_answered_ms: int | None = None
-    """How long ago ZooKeeper last answered anything, by a monotonic clock; None: never yet."""
+    source_answered_ms: int | None = None
+    """How long ago the source (ZooKeeper) last answered anything, by a monotonic clock; None: never yet."""
     log_complete_ms: int | None = None
-    """How long ago ZooKeeper held nothing that the log does not hold now: later changes may wait to be read,
+    """How long ago the source held nothing that the log does not hold now: later changes may wait to be read,
     or to be acknowledged by Kafka. None: not known."""
-    zookeeper_ahead_ms: int | None = None
-    """By how much ZooKeeper's clock is at least ahead of the watcher's, as the newest changes show it; negative
+    source_ahead_ms: int | None = None
+    """By how much the source's clock is at least ahead of the watcher's, as the newest changes show it; negative
     if it is behind. None: not known."""
     sent_at: int
     """When it was sent, by the watcher's clock: only compared with other clocks, no age is computed from it."""
@@ -461,7 +464,9 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
 FoldView = ClusterView | BrokerView | TopicView | IncidentsView | RecommendationView
 AnyView = FoldView | Deleted | WatcherBeat
 
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
+encode_view: Callable[[AnyView], bytes] = _encode
+"""Returns a view as JSON."""
 _decoder: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(AnyView)
 
 
@@ -499,11 +504,6 @@ def topic_key(cluster: str, topic: str, chunk: int) -> str:
     return f"{cluster}/topic/{topic}/{chunk}"
 
 
-def encode_view(view: AnyView) -> bytes:
-    """Return a view as JSON."""
-    return _encoder.encode(view)
-
-
 _BLAKE2B_64 = hashlib.blake2b(digest_size=8)
 
 
@@ -520,7 +520,7 @@ def view_digest(value: bytes, as_of: AsOf) -> int:
     """
     hashed = _BLAKE2B_64.copy()
     # as_of is in front of everything that a cluster's own names could imitate.
-    hashed.update(value.replace(_encoder.encode(as_of), b"", 1))
+    hashed.update(value.replace(_encode(as_of), b"", 1))
     return int.from_bytes(hashed.digest())
 
 

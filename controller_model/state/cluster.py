@@ -111,9 +111,16 @@ class ClusterState:
             partitions.pop(partition, None)
         else:
             partitions[partition] = new
-        self._move_partition(topic, partition, old, new)
-        is_state_alone = old is not None and new is not None and old.replicas == new.replicas
-        self._store(topic, partition if is_state_alone else None)
+        if old is not None and new is not None and old.replicas == new.replicas:
+            if new.replicas is not None and (new.leader != old.leader or new.isr != old.isr):
+                self._move_state(topic, partition, old, new)
+            self._store(topic, partition)
+            return
+        if old is not None:
+            self._count_partition(-1, topic, partition, old)
+        if new is not None:
+            self._count_partition(1, topic, partition, new)
+        self._store(topic)
 
     def set_deleting(self, name: str, since: int | None) -> None:
         """Set since when a topic's deletion has been requested; None: it is not."""
@@ -137,11 +144,8 @@ class ClusterState:
 
     def note_views(self, topic: TopicState, digests: tuple[int, ...]) -> None:
         """Store the digests of a topic's views as last published."""
-        self._move_published(topic, digests)
-        self.topics.put(msgspec.structs.replace(topic, view_digests=digests))
-
-    def _move_published(self, topic: TopicState, digests: tuple[int, ...]) -> None:
         self.control.published.topics ^= reduce(xor, (*topic.view_digests, *digests), 0)
+        self.topics.put(msgspec.structs.replace(topic, view_digests=digests))
 
     def _store(self, topic: TopicState, partition: int | None = None) -> None:
         name = topic.name
@@ -150,38 +154,23 @@ class ClusterState:
             self._count_coordinators(topic)
         if not (topic.partitions or topic.exists or topic.is_configured):
             self.topics.remove(name)
-            self._move_published(topic, ())
+            self.control.published.topics ^= reduce(xor, topic.view_digests, 0)
             self.control.reassigning.pop(name, None)
             # At least one: a batch that runs again may create and delete a topic that was shown before.
             self.removed[name] = max(len(topic.view_digests), self.removed.get(name, 1))
         else:
             self.topics.put(topic)
 
-    def _move_partition(
-        self,
-        topic: TopicState,
-        partition: int,
-        old: PartitionRecord | None,
-        new: PartitionRecord | None,
+    def _move_state(
+        self, topic: TopicState, partition: int, old: PartitionRecord, new: PartitionRecord
     ) -> None:
-        """Move the totals by one partition of a topic: new minus old."""
-        if old is None or new is None or old.replicas != new.replicas or new.replicas is None:
-            if old is not None:
-                self._count_partition(-1, topic, partition, old)
-            if new is not None:
-                self._count_partition(1, topic, partition, new)
-            return
-        leader, isr = new.leader, new.isr
-        if leader == old.leader and isr == old.isr:
-            return
+        """Move the totals by a partition whose state alone changed: new minus old."""
         moves = self.control.moves
-        added = topic.adding.get(partition, ())
+        replicas, added = new.replicas, topic.adding.get(partition, ())
         min_isr = topic.min_isr or NO_MIN_ISR
         deleting = topic.name in self.control.deleting
-        before = new_tuple(
-            CountedState, (new.replicas, old.leader, old.isr, added, min_isr, deleting)
-        )
-        after = new_tuple(CountedState, (new.replicas, leader, isr, added, min_isr, deleting))
+        before = new_tuple(CountedState, (replicas, old.leader, old.isr, added, min_isr, deleting))
+        after = new_tuple(CountedState, (replicas, new.leader, new.isr, added, min_isr, deleting))
         moves[before] = moves.get(before, 0) - 1
         moves[after] = moves.get(after, 0) + 1
         if len(moves) > _MAX_MOVES:

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from controller_model.kafka.cluster_facts import has_preferred_leader
 from controller_model.kafka.ids import NO_LEADER, new_tuple
-from controller_model.kafka.replica_assignment import has_preferred_leader
 
 NO_MIN_ISR = 0
 """In a key: the topic does not set min.insync.replicas itself."""
@@ -100,8 +100,14 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
         count, in_sync = len(replicas), len(isr)
         target = count - len(set(added) & set(replicas)) if added else count
         _move(self.shapes, new_tuple(Shape, (leader, count, target, in_sync, min_isr)), by)
-        if isr:
-            self._count_members(by, isr, Membership(leader, count, in_sync, min_isr))
+        membership = new_tuple(Membership, (leader, count, in_sync, min_isr))
+        for broker in isr:
+            held = self.members.get(broker)
+            if held is None:
+                held = self.members[broker] = {}
+            _move(held, membership, by)
+            if not held:
+                del self.members[broker]
         if not replicas:
             return
         preferred = replicas[0]
@@ -110,15 +116,6 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
             if preferred in isr:
                 _move(self.preferred_not_led_in_isr, preferred, by)
         self.preferred_imbalance += by * (not has_preferred_leader(preferred, added, leader, isr))
-
-    def _count_members(self, by: int, isr: tuple[int, ...], membership: Membership) -> None:
-        for broker in isr:
-            held = self.members.get(broker)
-            if held is None:
-                held = self.members[broker] = {}
-            _move(held, membership, by)
-            if not held:
-                del self.members[broker]
 
 
 def _move(table: dict[_Key, int], key: _Key, by: int) -> None:

@@ -4,13 +4,12 @@ The rule: everything that a replay needs is in the structs of this sub-package a
 that a fold can stop anywhere, be packed, and resume as if it had not stopped.
 """
 
-from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from controller_model.kafka.min_isr import min_isr_of
+from controller_model.kafka.cluster_facts import min_isr_of
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.views import ClusterConfig, ClusterCounters, Pending
 from controller_model.state.contribution import Contribution, CountedState
@@ -63,7 +62,7 @@ class PublishedViews(msgspec.Struct, array_like=True):
 class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     """Everything of a cluster except its topics; one value in the fold's state.
 
-    `touched`, `moves` and the live brokers are indexes of what is held: they are made when they are first
+    `touched`, `moves` and `live_brokers` are indexes of what is held: they are made when they are first
     read, live as long as the object, and are not packed.
     """
 
@@ -102,7 +101,8 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
         return set()
 
     @cached_property
-    def _live(self) -> set[int]:
+    def live_brokers(self) -> set[int]:
+        """The registered ids: they change with registrations."""
         return {broker for broker, held in self.brokers.items() if held.record.live}
 
     @cached_property
@@ -141,13 +141,9 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
         self.brokers[broker] = held
         self.touched.add(broker)
         if held.record.live:
-            self._live.add(broker)
+            self.live_brokers.add(broker)
         else:
-            self._live.discard(broker)
-
-    def live_brokers(self) -> AbstractSet[int]:
-        """Return the registered ids; read them at once, because the set changes with registrations."""
-        return self._live
+            self.live_brokers.discard(broker)
 
     def min_isr_of(self, topic: int | None, leader: int) -> int | None:
         """Return min.insync.replicas of a partition, from its topic's own value and its leader.

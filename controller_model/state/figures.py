@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
+from controller_model.kafka.cluster_facts import effective_min_isr, min_isr_blocks
 from controller_model.kafka.ids import NO_LEADER
-from controller_model.kafka.min_isr import effective_min_isr, min_isr_blocks
 from controller_model.records.views import Counts
 from controller_model.state.contribution import NO_MIN_ISR
 from controller_model.state.control_plane import ControlPlane
@@ -24,7 +23,7 @@ view in a large cluster."""
 
 def pending_leader_writes(control: ControlPlane) -> int:
     """Return how many partitions have a leader that is gone: pending leader writes from the controller."""
-    live = control.live_brokers()
+    live = control.live_brokers
     return sum(
         count
         for shape, count in control.totals.shapes.items()
@@ -35,7 +34,7 @@ def pending_leader_writes(control: ControlPlane) -> int:
 def counts(control: ControlPlane) -> Counts:
     """Return the cluster's figures."""
     totals = control.totals
-    live = control.live_brokers()
+    live = control.live_brokers
     offline = leaderless = under_replicated = under_min = at_min = at_min_by_loss = reassigning = 0
     is_known = True
     for shape, count in totals.shapes.items():
@@ -76,17 +75,12 @@ def counts(control: ControlPlane) -> Counts:
     )
 
 
-def preferred_share(control: ControlPlane) -> float:
-    """Return how many preferred replicas each live broker would have if all had equally many."""
-    return sum(control.totals.preferred.values()) / max(1, len(control.live_brokers()))
-
-
 def leader_skew(control: ControlPlane, broker: int, share: float) -> float | None:
     """Return how far a live broker is from an even share of the preferred replicas; None if it is gone.
 
-    0 is even, 1 is twice its share, -1 is none. Only a reassignment changes it.
+    `share` is how many each live broker would have if all had equally many. 0 is even, 1 is twice its share, -1 is none. Only a reassignment changes it.
     """
-    if broker not in control.live_brokers():
+    if broker not in control.live_brokers:
         return None
     return round(control.totals.preferred.get(broker, 0) / share - 1, SKEW_DIGITS) if share else 0.0
 
@@ -110,14 +104,14 @@ def exceeding(control: ControlPlane) -> tuple[int, ...]:
 
 def electable(control: ControlPlane, brokers: Iterable[int]) -> dict[int, int]:
     """Return how many partitions an election would give back to each broker; brokers without any are absent."""
-    live = control.live_brokers()
+    live = control.live_brokers
     in_isr = control.totals.preferred_not_led_in_isr
     return {broker: in_isr[broker] for broker in brokers if broker in live and broker in in_isr}
 
 
 def blocked(control: ControlPlane, brokers: Iterable[int]) -> dict[str, int]:
     """Return how many of these brokers' partitions no election can give back, and why."""
-    live = control.live_brokers()
+    live = control.live_brokers
     found = {"not_live": 0, "not_in_isr": 0}
     for broker in brokers:
         not_led = control.totals.preferred_not_led.get(broker, 0)
@@ -129,26 +123,9 @@ def blocked(control: ControlPlane, brokers: Iterable[int]) -> dict[str, int]:
     return found
 
 
-def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:
-    """Return how many partitions a broker coordinates, for groups and for transactions.
-
-    An internal topic that does not exist (yet) has no entry, because nobody coordinates it.
-    """
-    counts: dict[Coordinator, int] = {
-        COORDINATOR_OF[topic]: leaders.get(broker, 0)
-        for topic, leaders in control.coordinators.items()
-    }
-    return {kind.value: count for kind, count in sorted(counts.items())}
-
-
 def known_brokers(control: ControlPlane) -> set[int]:
     """Return every id that was ever registered or is assigned."""
     return set(control.brokers) | set(control.totals.replicas)
-
-
-def is_known(control: ControlPlane, broker: int) -> bool:
-    """Return whether an id is among the known brokers."""
-    return broker in control.brokers or broker in control.totals.replicas
 
 
 class LostWith(NamedTuple):
@@ -176,17 +153,15 @@ class LossJudge:
     def __init__(self, control: ControlPlane) -> None:
         """Take a cluster as it is now; after a change, another judge is needed."""
         self._control = control
-        self._least = {
-            broker: control.min_isr_of(None, broker) for broker in control.live_brokers()
-        }
+        self._least = {broker: control.min_isr_of(None, broker) for broker in control.live_brokers}
         self._is_differing = len(set(self._least.values())) > 1
-        gone = control.totals.members.keys() - control.live_brokers()
+        gone = control.totals.members.keys() - control.live_brokers
         self.is_behind = pending_leader_writes(control) > 0 or any(pending_removals(control, gone))
         """The controller has yet to write a leader, or to remove gone members from an ISR."""
 
     def of(self, broker: int) -> LostWith:
         """Return what would break if this broker were lost."""
-        live = self._control.live_brokers()
+        live = self._control.live_brokers
         in_isr = offline = 0
         under_min: int | None = 0
         unsure = False
@@ -213,7 +188,7 @@ class LossJudge:
 
 def pending_removals(control: ControlPlane, gone: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield brokers that are gone, and the number of ISRs of live leaders that still contain them."""
-    live, members = control.live_brokers(), control.totals.members
+    live, members = control.live_brokers, control.totals.members
     for broker in gone:
         for membership, count in members.get(broker, {}).items():
             if membership.leader in live:

@@ -44,7 +44,8 @@ class LogState(msgspec.Struct, array_like=True):
     clock: LogClock | None = None
     """None: the log's clock is the watcher's."""
 
+    @property
     def why_incomplete(self) -> str | None:
-        """Return why the figures may lack something; None if nothing is known to be missing."""
+        """Why the figures may lack something; None if nothing is known to be missing."""
         is_known = self.view.incomplete_since is not None or self.hidden_reason is None
         return self.reason if is_known else self.hidden_reason

@@ -1,6 +1,6 @@
 """Pack the fold's state into bytes, and unpack it.
 
-The rule: the first byte is the version of the layout, so that no release misreads what another one
+The first byte of a value is the version of the layout, so that no release misreads what another one
 packed. A checkpoint of another version is rebuilt from the log.
 """
 
@@ -80,36 +80,35 @@ def pack_topic(topic: TopicState, piece_partitions: int) -> dict[str, bytes]:
         topic = msgspec.structs.replace(topic, partitions={})
     packed = {topic.name: _PREFIX + _encoder.encode((topic, tuple(pieces)))}
     for number, piece in pieces.items():
-        packed[_piece_key(topic.name, number)] = _PREFIX + _encoder.encode(piece)
+        packed[f"{topic.name}/{number}"] = _PREFIX + _encoder.encode(piece)
     return packed
 
 
-def unpack_topic(name: str, read: Callable[[str], bytes | None]) -> TopicState | None:
-    """Return a topic from what `read` returns for its keys; None if nothing is under its name.
+def unpack_topic(
+    name: str, read: Callable[[str], bytes | None]
+) -> tuple[TopicState | None, dict[str, bytes]]:
+    """Return a topic from what `read` returns for its keys, and its pieces as they are stored, by key.
 
-    Raises UnreadableStateError if a value is damaged or of another version.
+    The topic is None if nothing is under its name. Raises UnreadableStateError if a value is damaged or of
+    another version.
     """
     data = read(name)
     if data is None:
-        return None
-    topic, pieces = _unpack(_topic_decoder, data)
-    if not pieces:
-        return topic
+        return None, {}
+    topic, numbers = _unpack(_topic_decoder, data)
+    if not numbers:
+        return topic, {}
+    pieces = {(key := f"{name}/{number}"): read(key) or b"" for number in numbers}
     partitions: _Partitions = {}
-    for number in pieces:
-        piece = _unpack(_partitions_decoder, read(_piece_key(name, number)) or b"")
-        partitions.update(piece)
-    return msgspec.structs.replace(topic, partitions=partitions)
+    for piece in pieces.values():
+        held: _Partitions = _unpack(_partitions_decoder, piece)
+        partitions.update(held)
+    return msgspec.structs.replace(topic, partitions=partitions), pieces
 
 
 def is_topic_key(key: str) -> bool:
-    """Return whether a key is a topic's name, not a piece's key."""
+    """Return whether a key is a topic's name, not a piece's key: no name contains a slash."""
     return "/" not in key
-
-
-def _piece_key(name: str, number: int) -> str:
-    """Return the key of a piece; no name of a znode contains a slash."""
-    return f"{name}/{number}"
 
 
 def _unpack(decoder: msgspec.msgpack.Decoder[_StateT], data: bytes) -> _StateT:

@@ -32,7 +32,10 @@ class Inferred(NamedTuple):
 
 
 class LogRecord(Protocol):
-    """A source's record in the log, as far as the fold reads it."""
+    """A source's record in the log, as far as the fold reads it: a msgspec.Struct.
+
+    `observed_at` is a field, which the fold replaces with the log's time where clocks disagree.
+    """
 
     @property
     def generation(self) -> int:

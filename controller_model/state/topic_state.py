@@ -1,8 +1,7 @@
 """What the fold's state holds of a topic and its partitions: one packed value for each topic.
 
-The rule: these are frozen values. Only `ClusterState` replaces one by another, so that the totals
-are always the sum of what is held. It changes the table of a topic's partitions in place, because a copy
-of a wide one would cost more than the change.
+These are frozen values, which only `ClusterState` replaces. It changes the table of a topic's partitions in
+place, because a copy of a wide one would cost more than the change.
 """
 
 from collections.abc import Mapping

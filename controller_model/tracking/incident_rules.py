@@ -1,6 +1,6 @@
 """What an event means for an incident: whether it opens one, and what it adds to one.
 
-The rule: each kind of event has one entry here. It adds the event to the incident, and returns
+Each kind of event has one entry here. It adds the event to the incident, and returns
 whether something was abnormal until then. Only the event, the incident and the values of the last
 sample are read, so that the same log gives the same incidents.
 """

@@ -79,7 +79,7 @@ def _sample(control: ControlPlane) -> HealthSample:
         vacancy_min_ms=least_ms,
         vacancy_max_ms=most_ms,
         is_zombie=controller.is_zombie,
-        live=tuple(sorted(control.live_brokers())),
+        live=tuple(sorted(control.live_brokers)),
         unsure_since=_unsure_since(control),
     )
 

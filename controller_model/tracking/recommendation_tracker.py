@@ -1,6 +1,6 @@
 """Recommendations, kept while the log is folded: when one is made, and what became of it.
 
-The rule: whether there is anything to recommend is computed from the totals, at the health samples;
+Whether there is anything to recommend is computed from the totals, at the health samples;
 partitions are listed once, when a recommendation is made. It is current until its elections have
 been watched to the end, or nothing of it is left to elect. While its brokers stay above the
 threshold it is repeated only REPEAT_MS after its grade.

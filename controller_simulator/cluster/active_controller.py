@@ -1,6 +1,6 @@
 """Simulates the active controller for one term, from the first step of the failover.
 
-The rule: each event is handled to its end. Then its decisions are written, in order, in the
+Each event is handled to its end. Then its decisions are written, in order, in the
 controller's session, each write fenced by the controller's epoch, and the requests are sent to the
 brokers. Sources (Kafka 3.9): kafka.controller.KafkaController: onControllerFailover,
 initializeControllerContext, fetchTopicDeletionsInProgress, fetchPendingPreferredReplicaElections.

@@ -1,6 +1,6 @@
 """Simulates a broker: its session, its replicas, and how it obeys the controller.
 
-The rule: a broker knows only what the controller's requests contained. It leads and follows under
+A broker knows only what the controller's requests contained. It leads and follows under
 the leader epochs that it accepted. It asks for an ISR as Kafka's leaders do: a follower joins when
 it fetches from this leader under this epoch, and leaves when it has fallen behind. Sources (Kafka
 3.9): kafka.server.ReplicaManager, kafka.cluster.Partition (maybeExpandIsr, maybeShrinkIsr),
@@ -20,21 +20,14 @@ from controller_simulator.cluster.events import (
     StopReplicaResponse,
 )
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.controller.leader_and_isr_receiver import (
-    Errors,
-    ReplicaManager,
-    Response,
-)
+from controller_simulator.controller.leader_and_isr_receiver import Errors, ReplicaManager, Response
 from controller_simulator.controller.lifecycle import Lifecycle
 from controller_simulator.controller.requests import (
     LeaderAndIsrRequest,
     Request,
     StopReplicaRequest,
 )
-from controller_simulator.zookeeper.payload_writers import (
-    encode_broker,
-    encode_cluster_id,
-)
+from controller_simulator.zookeeper.payload_writers import encode_broker, encode_cluster_id
 from controller_simulator.zookeeper.transactions import CreateZnode, Multi, SetZnode, ZooKeeperCode
 from controller_simulator.zookeeper.tree import ZnodeTree, parent_of
 

@@ -24,17 +24,10 @@ from controller_simulator.cluster.events import (
 from controller_simulator.cluster.leadership import handle_event
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import (
-    ISR_CHANGES_PATH,
-    Transition,
-    state_path,
-)
+from controller_simulator.controller.controller_io import ISR_CHANGES_PATH, Transition, state_path
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH, handle_lifecycle_event
 from controller_simulator.controller.phases import ElectionStep, LifecycleEvent, Phase
-from controller_simulator.controller.requests import (
-    LeaderAndIsrRequest,
-    Request,
-)
+from controller_simulator.controller.requests import LeaderAndIsrRequest, Request
 from controller_simulator.zookeeper.payload_writers import encode_partition_state, encode_partitions
 from controller_simulator.zookeeper.transactions import (
     Commit,

@@ -92,10 +92,7 @@ def _elect(
         )
     ]
     controller.partitions.handle_state_changes(
-        chosen,
-        PartitionState.ONLINE,
-        strategy,
-        allow_unclean=strategy is Strategy.OFFLINE,
+        chosen, PartitionState.ONLINE, strategy, allow_unclean=strategy is Strategy.OFFLINE
     )
 
 
@@ -118,17 +115,16 @@ def _on_auto_rebalance(controller: ActiveController) -> None:
         ]
         allowed = controller.settings.leader_imbalance_per_broker_percentage
         if 100 * len(imbalanced) > allowed * len(partitions):
+            # canPreferredReplicaBeLeader
+            electable = [
+                partition
+                for partition in imbalanced
+                if broker in context.leadership[partition].leader_and_isr.isr
+                and context.is_replica_online(broker, partition)
+            ]
             controller.partitions.handle_state_changes(
-                [p for p in imbalanced if _can_lead(controller, broker, p)],
-                PartitionState.ONLINE,
-                Strategy.PREFERRED,
+                electable, PartitionState.ONLINE, Strategy.PREFERRED
             )
-
-
-def _can_lead(controller: ActiveController, broker: int, partition: TopicPartition) -> bool:
-    # canPreferredReplicaBeLeader
-    isr = controller.context.leadership[partition].leader_and_isr.isr
-    return broker in isr and controller.context.is_replica_online(broker, partition)
 
 
 # --- ISRs -------------------------------------------------------------------------------
@@ -230,8 +226,7 @@ def _on_leader_and_isr_response(controller: ActiveController, event: LeaderAndIs
     new = [partition for partition in event.offline if partition not in before]
     if new:
         members.on_replicas_become_offline(
-            controller,
-            [PartitionAndReplica(*partition, event.broker) for partition in new],
+            controller, [PartitionAndReplica(*partition, event.broker) for partition in new]
         )
 
 

@@ -46,10 +46,7 @@ READING_STEPS = (
 
 
 def load_cluster(
-    tree: ZnodeTree,
-    *,
-    settings: SimulatorSettings | None = None,
-    choices: Choices | None = None,
+    tree: ZnodeTree, *, settings: SimulatorSettings | None = None, choices: Choices | None = None
 ) -> ZooKeeperModeSimulator:
     """Return a simulator that continues from this tree, and changes it from now on."""
     cluster = ZooKeeperModeSimulator(settings=settings, choices=choices, tree=tree)
@@ -130,9 +127,7 @@ def _restore_replicas(
 
 
 def _hosted(
-    context: ControllerContext,
-    partition: TopicPartition,
-    state: LeaderIsrAndControllerEpoch,
+    context: ControllerContext, partition: TopicPartition, state: LeaderIsrAndControllerEpoch
 ) -> HostedPartition:
     """Return what a broker holds of a partition after it was sent this state (ReplicaManager._apply_partition)."""
     decided = state.leader_and_isr

@@ -99,7 +99,6 @@ def on_controlled_shutdown(controller: ActiveController, broker: int) -> tuple[T
         batch.add_stop_replica((broker,), partition, delete=False)
     controller.io.send(batch)
     controller.replicas.handle_state_changes(
-        [PartitionAndReplica(*partition, broker) for partition in followed],
-        ReplicaState.OFFLINE,
+        [PartitionAndReplica(*partition, broker) for partition in followed], ReplicaState.OFFLINE
     )
     return context.partition_leaders_on(broker)

@@ -1,6 +1,6 @@
 """Simulates a Kafka cluster in ZooKeeper mode: operations go in, the znode writes of its brokers come out.
 
-The rule: writes come in order, with the zxids, versions and ephemeral owners that ZooKeeper gives
+Writes come in order, with the zxids, versions and ephemeral owners that ZooKeeper gives
 them, and between two operations nothing is under way. So no controller is replaced while it
 works, and none keeps requests that it could not send (KAFKA-12315). What real clusters decide by a
 race or at random is taken from `Choices`. What administrators ask for is refused with Kafka's error

@@ -1,6 +1,6 @@
 """Reads the simulated ZooKeeper for the simulated controller and brokers.
 
-The rule: every answer is what the tree holds now, decoded as a broker would; nothing is kept.
+Every answer is what the tree holds now, decoded as a broker would; nothing is kept.
 Sources (Kafka 3.9): kafka.zk.KafkaZkClient (getTopicPartitionStates,
 getAllBrokerAndEpochsInCluster, getReplicaAssignmentAndTopicIdForTopics, getLogConfigs,
 getPartitionReassignment).

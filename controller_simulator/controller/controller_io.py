@@ -1,6 +1,6 @@
 """Does the input and output of a controller: what it reads, asks ZooKeeper to write, and sends.
 
-The rule: the machines decide, and use nothing but this for input and output. A caller provides a
+The machines decide, and use nothing but this for input and output. A caller provides a
 `StateReader`, runs one step of the controller, and takes a `Transition`: writes in order, requests
 in order, and what could not be done. A state that an earlier machine of the same step wrote is read
 back from here, since the real controller reads ZooKeeper again before each of its writes. Sources

@@ -1,6 +1,6 @@
 """Receives the controller's requests as a broker does: which are obeyed, which refused, with which error.
 
-The rule: a request is first checked as a whole (the broker epoch, then the controller epoch) and
+A request is first checked as a whole (the broker epoch, then the controller epoch) and
 then partition by partition; the refusal of one partition changes nothing for the others. A
 partition is accepted only under a leader epoch above the one that the replica has. Source (Kafka
 3.9): kafka.server.KafkaApis (handleLeaderAndIsrRequest, handleStopReplicaRequest),

@@ -153,7 +153,10 @@ def _process(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, session: i
         case LifecycleEvent.REELECT | LifecycleEvent.NEW_SESSION:
             led = _elect(_maybe_resign(life, tree), tree, session)
         case LifecycleEvent.STEP_DONE:
-            led = _finish_step(life)
+            # After the last step of the failover the broker is the controller.
+            led = replace(life, steps_done=life.steps_done + 1)
+            if led.steps_done == len(FAILOVER_STEPS):
+                led = replace(led, phase=Phase.ACTIVE)
         case LifecycleEvent.FAILED:
             led = _move_controller(life, tree, session)
         case LifecycleEvent.EXPIRE:
@@ -195,13 +198,6 @@ def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
         epoch_zk_version=version,
         steps_done=0,
     )
-
-
-def _finish_step(life: Lifecycle) -> Lifecycle:
-    """Continue with the next step of the failover; after the last one the broker is the controller."""
-    done = replace(life, steps_done=life.steps_done + 1)
-    is_last = done.steps_done == len(FAILOVER_STEPS)
-    return replace(done, phase=Phase.ACTIVE) if is_last else done
 
 
 def _move_controller(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:

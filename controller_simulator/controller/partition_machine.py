@@ -1,6 +1,6 @@
 """Runs Kafka's partition state machine: how partitions are created, get leaders, and are removed.
 
-The rule: each partition makes its step independently. The table of states allows it or not. A
+Each partition makes its step independently. The table of states allows it or not. A
 leader is elected from what ZooKeeper holds now, not from memory. A failure changes nothing and is
 recorded. Only OnlinePartition writes and sends anything; the other states are kept in the
 controller's memory. Source (Kafka 3.9): kafka.controller.PartitionStateMachine and
@@ -21,11 +21,7 @@ from controller_model.kafka.elections import (
 )
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import TopicPartition
-from controller_model.kafka.states import (
-    PartitionState,
-    is_valid,
-    partition_state_of,
-)
+from controller_model.kafka.states import PartitionState, is_valid, partition_state_of
 from controller_simulator.controller.controller_io import (
     ILLEGAL_STATE,
     NODE_EXISTS,

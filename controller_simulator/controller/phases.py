@@ -1,6 +1,6 @@
 """Defines the phases of a broker's controller, the events that change them, and the steps of an election.
 
-The rule: the table of transitions is total, and `lifecycle` allows only what is in it. The order of
+The table of transitions is total, and `lifecycle` allows only what is in it. The order of
 the steps is Kafka's, for these reasons: the context is complete before a machine starts, and
 replicas start before partitions, so that dead ones are out of the ISRs when leaders are elected.
 Sources (Kafka 3.9): kafka.controller.KafkaController (process, onControllerFailover,

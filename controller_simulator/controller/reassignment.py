@@ -250,9 +250,7 @@ class Reassignments:
                 f"with epoch {current.controller_epoch}"
             )
         context.leadership[partition] = io.update_state(
-            partition,
-            current.leader_and_isr.new_epoch(),
-            partition_epoch=current.partition_epoch,
+            partition, current.leader_and_isr.new_epoch(), partition_epoch=current.partition_epoch
         )
 
     def _forget_requests(self, is_done: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:

@@ -1,6 +1,6 @@
 """Runs Kafka's replica state machine: how replicas start, stop, are deleted and are forgotten.
 
-The rule: each replica makes its step independently, broker by broker. The table of states allows it
+Each replica makes its step independently, broker by broker. The table of states allows it
 or not. A replica that goes offline is removed from the ISR that ZooKeeper holds now. A failure
 changes nothing and is recorded. Source (Kafka 3.9): kafka.controller.ReplicaStateMachine and
 ZkReplicaStateMachine.
@@ -71,10 +71,7 @@ class ReplicaStateMachine:
         self._io.send(batch)
 
     def _handle(
-        self,
-        replicas: Sequence[PartitionAndReplica],
-        target: ReplicaState,
-        batch: RequestBatch,
+        self, replicas: Sequence[PartitionAndReplica], target: ReplicaState, batch: RequestBatch
     ) -> None:
         states = self._context.replica_states
         valid = []

@@ -1,6 +1,6 @@
 """Builds the requests of one step of a state machine, broker by broker.
 
-The rule: a batch holds at most one request of each kind for a broker, and only registered brokers
+A batch holds at most one request of each kind for a broker, and only registered brokers
 get one, whichever brokers are given. Source (Kafka 3.9):
 kafka.controller.AbstractControllerBrokerRequestBatch.
 """
@@ -135,7 +135,10 @@ class RequestBatch:
         return (
             *itertools.starmap(self._leader_and_isr_request, self._leader_and_isr.items()),
             *self._update_metadata_requests(),
-            *itertools.starmap(self._stop_replica_request, self._stop_replica.items()),
+            *(
+                StopReplicaRequest(*self._head(broker), tuple(states.values()))
+                for broker, states in self._stop_replica.items()
+            ),
         )
 
     def _head(self, broker: int) -> tuple[int, int, int, int]:
@@ -166,8 +169,3 @@ class RequestBatch:
         live = context.live_or_shutting_down_brokers
         for broker in self._update_metadata_brokers:
             yield UpdateMetadataRequest(*self._head(broker), partitions, topic_ids, live)
-
-    def _stop_replica_request(
-        self, broker: int, states: Mapping[TopicPartition, StopReplicaPartition]
-    ) -> StopReplicaRequest:
-        return StopReplicaRequest(*self._head(broker), tuple(states.values()))

@@ -1,6 +1,6 @@
 """Deletes a topic: replica by replica, as far as brokers are live, then its znodes.
 
-The rule: a topic is queued, its partitions leave the partition state machine, and every live
+A topic is queued, its partitions leave the partition state machine, and every live
 replica is asked to stop and then to delete its log. Only when all replicas have answered that they
 did are the znodes deleted, the queue's own last. A dead replica, a broker that answers with an
 error, or a reassignment in progress makes the topic ineligible: it waits, and is tried again when

@@ -1,6 +1,6 @@
 """Defines ZooKeeper's transactions: what a client asks to write, and what the server commits or refuses.
 
-The rule: a write and a commit are data; `tree` turns one into the other. Kafka's controller sends
+A write and a commit are data; `tree` turns one into the other. Kafka's controller sends
 each of its writes in one transaction with a check of /controller_epoch's version, so that a
 controller that was replaced can change nothing (KafkaZkClient.retryRequestsUntilConnected with
 expectedControllerEpochZkVersion, since 2.1): `fenced` makes exactly that transaction. A commit has

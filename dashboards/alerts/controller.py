@@ -1,6 +1,6 @@
 """Alerts about the controller: there is none, it changes, or it does not do its work.
 
-What ends by itself within moments pages nobody; what does not is alerted at once.
+What ends by itself within moments is not alerted; what does not is alerted at once.
 """
 
 from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert
@@ -55,7 +55,7 @@ ALERTS: tuple[Alert, ...] = (
         "partitions) and has written nothing under its epoch for 45 s plus 1 ms per "
         "partition. Its own metrics look healthy.",
         cause="The controller's event thread hangs (a deadlock, a request to a broker that never "
-        "ends, endless GC), or its session to ZooKeeper lives while its writes are refused.",
+        "ends, endless GC), or its ZooKeeper session is kept while its writes are refused.",
         action="Take a thread dump (jstack PID) of the broker that holds /controller, then restart "
         "that broker; if it cannot be restarted, delete /controller: another broker becomes "
         "controller.",

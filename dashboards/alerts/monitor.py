@@ -75,7 +75,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.STANDBY_MISSING,
         summary=f"{CLUSTER} has fewer watchers than it should have: {VALUE}.",
         meaning="The figures follow ZooKeeper, but if this watcher is lost, none takes over.",
-        cause="The standby has died, cannot be scheduled, or is not scraped any more; or the "
+        cause="The standby has ended, cannot be scheduled, or is not scraped any more; or the "
         "second watcher was removed on purpose a few days ago.",
         action="Start the standby, or see why its pod does not run.",
         command="kcm status --cluster {{ $labels.cluster }}",

@@ -90,7 +90,7 @@ ALERTS: tuple[Alert, ...] = (
         cause="A broker that has a replica of it is down (the controller waits for it), a "
         "reassignment of the topic is under way, or delete.topic.enable is off.",
         action="Start the brokers that are down; end the reassignment. Do not remove znodes by "
-        "hand while a controller lives.",
+        "hand while a broker is the controller.",
         command="zookeeper-shell ZOOKEEPER:2181 ls /admin/delete_topics",
     ),
 )

@@ -25,13 +25,12 @@ class _Dumper(yaml.SafeDumper):
     """Writes text of several lines as a literal block."""
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(
+_Dumper.add_representer(
+    str,
+    lambda dumper, value: dumper.represent_scalar(
         "tag:yaml.org,2002:str", value, style="|" if "\n" in value else None
-    )
-
-
-_Dumper.add_representer(str, _text)
+    ),
+)
 
 
 def rules() -> str:

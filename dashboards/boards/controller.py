@@ -103,12 +103,12 @@ ROWS: tuple[Row, ...] = (
         links_to(
             "Where next?",
             "The board that answers each further question, and what to do about alerts.",
-            ("Which partitions, which broker is to blame", _PARTITIONS),
+            ("Which partitions, which broker is at fault", _PARTITIONS),
             (
                 "What can be elected back, who can be stopped",
                 "/d/kcm-balance?${cluster:queryparam}",
             ),
-            ("Is the monitor itself well", "/d/kcm-pipeline?${cluster:queryparam}"),
+            ("Does the monitor itself work", "/d/kcm-pipeline?${cluster:queryparam}"),
             ("Other clusters", "/d/kcm-fleet"),
             ("Runbooks of all alerts", RUNBOOKS),
             span=6,

@@ -98,9 +98,11 @@ ROWS: tuple[Row, ...] = (
         ),
         figure("All replicas in one rack", signals.ONE_RACK, steps=ZERO_IS_BEST),
         figure("Replicas on gone brokers", signals.ON_GONE_BROKERS, steps=ZERO_IS_BEST),
-        bars("Offline if the broker dies now", brokers.BROKER_OFFLINE_IF_LOST, steps=ZERO_IS_GOOD),
         bars(
-            "Under min ISR if the broker dies now",
+            "Offline if the broker is lost now", brokers.BROKER_OFFLINE_IF_LOST, steps=ZERO_IS_GOOD
+        ),
+        bars(
+            "Under min ISR if the broker is lost now",
             brokers.BROKER_UNDER_MIN_IF_LOST,
             steps=ZERO_IS_BEST,
         ),

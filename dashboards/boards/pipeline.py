@@ -49,12 +49,12 @@ ROWS: tuple[Row, ...] = (
         counts("Incomplete or divergent", signals.DOUBTFUL),
     ),
     Row(
-        "What was lost or not understood?",
+        "What was lost or could not be read?",
         counts(
             "Lost on the way within an hour", signals.LOG_HOLES_HOUR, signals.DROPPED_HOUR, span=8
         ),
         counts(
-            "Not understood within an hour",
+            "Not readable or unexpected within an hour",
             signals.UNREADABLE_HOUR,
             signals.ANOMALIES_HOUR,
             signals.ERRORS_HOUR,

@@ -1,18 +1,18 @@
-"""Signals about each broker: what it leads, whether an election can restore that, and which broker is to blame.
+"""Signals about each broker: what it leads, whether an election can restore that, and which broker is at fault.
 
 One series per broker, identified by the label `broker` alone.
 """
 
 import functools
 
-from controller_model.records.recent_leaves import WINDOW
+from controller_model.records.recent import LEAVES_WINDOW
 from dashboards.signals.partitions import UNDER_REPLICATED_AT_MIN_ISR
 from dashboards.signals.signal import CONTEXT, Signal, grown, grown_or_unseen, highest, newest
 
 BOUNCE_WINDOW = "1h"
 """Long enough for several restarts: a broker takes minutes to start."""
 
-ISR_FLAPPING_WINDOW = WINDOW
+ISR_FLAPPING_WINDOW = LEAVES_WINDOW
 
 SKEW_PARTITIONS = 10
 """Fewest partitions of a broker: with fewer, one partition more or less is a skew of 10 %."""

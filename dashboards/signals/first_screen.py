@@ -1,6 +1,6 @@
 """Signals of the first screen: what is wrong now, without figures that are no longer current.
 
-The rule: a figure that no longer follows ZooKeeper is shown as stale, by a special value, so that no
+A figure that no longer follows ZooKeeper is shown as stale, by a special value, so that no
 dashboard shows it green. The graphs still show the figure as it was.
 """
 

@@ -1,6 +1,6 @@
 """Signals over all clusters: how many there are, and which is worst.
 
-The rule: one number orders the clusters, and its weights are powers of two: a worse problem always
+One number orders the clusters, and its weights are powers of two: a worse problem always
 outweighs all lesser ones together, and the number shows which ones there are. The order is that of the live page
 and of `kcm status`. A cluster that is no longer served stays in every figure for as long as its alert fires, as the
 worst of all.

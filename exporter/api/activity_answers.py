@@ -1,4 +1,4 @@
-"""Answer what flaps, and which controller writes are due, in the API's terms.
+"""Answer what flaps, and which controller writes are pending, in the API's terms.
 
 Both are read from what the exporter keeps in memory. Flapping is judged by the kept events, so
 the answer says from when on events are kept. Pending writes are read from every partition's state.
@@ -63,7 +63,7 @@ def flapping_in(
 def pending_writes_answer(
     view: ClusterView, status: Status, writes: list[PendingWrite], limit: int
 ) -> PendingWritesAnswer:
-    """Return how many writes are due according to the view, and the first `limit` of those for partitions."""
+    """Return how many writes are pending according to the view, and the first `limit` of those for partitions."""
     return PendingWritesAnswer(
         health=health_of(view, status),
         pending_since=view.pending_writes.pending_since,

@@ -245,7 +245,7 @@ class LossAnswer(Answer, frozen=True, kw_only=True):
     stranded: int
     under_min_isr: Annotated[int, Meta(description="Null: not known of some partitions.")] | None
     min_isr_unknown: Annotated[
-        int, Meta(description="Partitions of which nobody knows whether they fall below it.")
+        int, Meta(description="Partitions of which it is not known whether they fall below it.")
     ]
     unclean: int
     leaders_moved: list[BrokerShare]
@@ -302,7 +302,7 @@ class Flapping(Answer, frozen=True, kw_only=True):
 
 
 class PendingWritesAnswer(Answer, frozen=True, kw_only=True):
-    """The controller pending writes now."""
+    """The controller's pending writes."""
 
     health: ControllerHealth
     pending_since: int | None

@@ -309,7 +309,7 @@ class ApiPages:
         return found._replace(result=msgspec.structs.replace(found.result, partitions=listed))
 
     async def pending_writes(self, asked: Asked) -> Insight:
-        """Return the controller pending writes now."""
+        """Return the controller's pending writes."""
         snapshot = asked.snapshot
         found = await self._insight(
             asked, "pending writes", lambda s, f: list(list_pending_writes(s.all_partitions(), f))

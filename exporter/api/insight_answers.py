@@ -196,11 +196,7 @@ def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     return WhatIf(losses=losses, pair_count=found.count)
 
 
-LOSS_OF_EACH = {
-    "broker": loss_of_each_broker,
-    "rack": loss_of_each_rack,
-    "pair": loss_of_each_pair,
-}
+LOSS_OF_EACH = {"broker": loss_of_each_broker, "rack": loss_of_each_rack, "pair": loss_of_each_pair}
 
 
 def loss_answer(
@@ -239,13 +235,13 @@ def loss_answer(
 
 
 MORE_MAY_BREAK = (
-    "more may break than is counted: the controller owes leaders or ISRs, or brokers differ in "
-    "min.insync.replicas"
+    "more may break than is counted: leaders or ISRs are pending writes of the controller, or brokers "
+    "differ in min.insync.replicas"
 )
 
 
 MIN_ISR_NOT_KNOWN = (
-    "min.insync.replicas is not known: it stands in the brokers' own files (setting "
+    "min.insync.replicas is not known: it is set in the brokers' own files (setting "
     "min_insync_replicas)"
 )
 
@@ -267,9 +263,7 @@ def safe_to_stop(broker: BrokerView) -> StopSafety:
     )
 
 
-def _blocked(
-    blocked: Mapping[Blocked, Sequence[TopicPartition]],
-) -> list[BlockedElections]:
+def _blocked(blocked: Mapping[Blocked, Sequence[TopicPartition]]) -> list[BlockedElections]:
     """Return the reasons why elections cannot help, each with its number of partitions and the first of them."""
     return [
         BlockedElections(

@@ -73,7 +73,7 @@ OPERATIONS = (
         "Clusters",
         (_limit(1000, 10_000, "clusters"), _AFTER),
     ),
-    Operation(CLUSTER, "cluster", "All about a cluster, topics apart.", "Cluster"),
+    Operation(CLUSTER, "cluster", "All about a cluster, without its topics.", "Cluster"),
     _about_cluster(
         "brokers",
         "The brokers, and whether each may be stopped.",
@@ -140,17 +140,17 @@ OPERATIONS = (
         _limit_without_pages(
             INCIDENTS_SHOWN,
             INCIDENTS_SHOWN,
-            "incidents; the newest are kept, and older ones stand in the events (IncidentClosed)",
+            "incidents; the newest are kept, and older ones are in the events (IncidentClosed)",
         ),
     ),
     _about_cluster(
         "flapping",
-        "What changed again and again: ISRs, with the brokers to blame, and the controller. It is "
-        "judged by the events that are held (`held_from`).",
+        "What changed again and again: ISRs, with the brokers at fault, and the controller, by the "
+        "events that are held (`held_from`).",
         "Flapping",
         _whole(
             "window_s",
-            "Seconds, up to now, of which events are judged.",
+            "The events of so many seconds, up to now, count.",
             60,
             LONGEST_WINDOW_S,
             DEFAULT_WINDOW_S,
@@ -159,7 +159,7 @@ OPERATIONS = (
     ),
     _about_cluster(
         "pending_writes",
-        "The writes that the controller owes now, partition by partition, and what they would say.",
+        "The controller's pending writes, partition by partition, and the values that it has to write.",
         "PendingWritesAnswer",
         _limit_without_pages(100, 1000, "writes"),
     ),
@@ -172,7 +172,7 @@ OPERATIONS = (
         Parameter(
             "after",
             "The `next` of the page before, refused with 409 when the recommendation has become "
-            "another one since; or a chunk's number, to go on after it whatever has changed.",
+            "another one since; or a chunk's number, to continue after it in any case.",
         ),
     ),
     _about_cluster(
@@ -196,8 +196,8 @@ OPERATIONS = (
     ),
     _about_cluster(
         "rehearsal",
-        "What the controller would do if operators did this: the outcome of each step, by Kafka's "
-        "controller in small, from the cluster as it is now.",
+        "What the controller would do in each of these steps: a simulated controller performs them on "
+        "the cluster as it is now.",
         "RehearsalAnswer",
         Parameter(
             "step",

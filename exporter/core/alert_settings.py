@@ -6,7 +6,7 @@ rules and these settings. A change that would have no effect is refused, as the 
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
@@ -41,11 +41,6 @@ class AlertChange(BaseModel):
         return changed
 
 
-def _from_text(value: Any) -> Any:
-    """Return the value of an option or a variable decoded from JSON; anything else unchanged."""
-    return json.loads(value) if isinstance(value, str) else value
-
-
 def _checked(changes: dict[str, AlertChange]) -> dict[str, AlertChange]:
     """Return the changes; raise ValueError for one that would have no effect."""
     for name, change in changes.items():
@@ -57,7 +52,14 @@ def _checked(changes: dict[str, AlertChange]) -> dict[str, AlertChange]:
 
 
 AlertChanges = Annotated[
-    dict[str, Annotated[AlertChange, BeforeValidator(_from_text, JsonValue)]],
+    dict[
+        str,
+        # An option or a variable is JSON.
+        Annotated[
+            AlertChange,
+            BeforeValidator(lambda v: json.loads(v) if isinstance(v, str) else v, JsonValue),
+        ],
+    ],
     AfterValidator(_checked),
 ]
 """By the alert's name."""

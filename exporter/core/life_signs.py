@@ -26,7 +26,7 @@ _BETWEEN_ANSWERS_MS = 1_500
 
 _MAX_DUE = 16
 """Most positions kept that the view has yet to reach. Where there are more, the newest replaces the last one and keeps its
-earlier time."""
+time, which is earlier."""
 
 _DELAYS = 5
 """Newest delays kept. The smallest of them shows the clocks' difference: one record may be late, not all of them."""
@@ -159,10 +159,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             due = (_Due(self.position, None), *due)
         delays = (*self.fold_delays, wall - view.folded_at)[-_DELAYS:]
         return msgspec.structs.replace(
-            self,
-            position=position,
-            due=due,
-            fold_delays=delays if is_live else self.fold_delays,
+            self, position=position, due=due, fold_delays=delays if is_live else self.fold_delays
         )
 
     def progress(self, now: int, *, read_at: int | None) -> ReaderProgress:
@@ -175,9 +172,9 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             )
             if len(delays) >= _MIN_DELAYS
         }
-        zookeeper_ahead_ms = None if self.beat is None else self.beat.zookeeper_ahead_ms
-        if zookeeper_ahead_ms is not None and Stage.WATCHER in skew:
-            skew[Stage.ZOOKEEPER] = skew[Stage.WATCHER] + zookeeper_ahead_ms
+        source_ahead_ms = None if self.beat is None else self.beat.source_ahead_ms
+        if source_ahead_ms is not None and Stage.WATCHER in skew:
+            skew[Stage.ZOOKEEPER] = skew[Stage.WATCHER] + source_ahead_ms
         read_ms = _age(now, read_at)
         proven_at = self.log_complete_at if self.unproven_since is None else self.proven_at
         return ReaderProgress(
@@ -195,7 +192,7 @@ def _is_log_late(beat: WatcherBeat | None) -> bool:
     """Return whether changes wait in the watcher although ZooKeeper has answered it since."""
     if beat is None:
         return False
-    answered_ms, complete_ms = beat.zookeeper_answered_ms, beat.log_complete_ms
+    answered_ms, complete_ms = beat.source_answered_ms, beat.log_complete_ms
     if answered_ms is None or complete_ms is None:
         return False
     return complete_ms - answered_ms > _BETWEEN_ANSWERS_MS

@@ -82,18 +82,14 @@ def lines(metric: Metric[V], view: V, fixed: Sequence[str], created_ms: int | No
     for labels, value in metric.read(view):
         if not math.isfinite(value):
             continue
-        block = _labels(metric.labels, (*fixed, *labels))
-        line = f"{metric.name}{block} {value}\n"
+        named = zip(metric.labels, (*fixed, *labels), strict=True)
+        block = ",".join(f'{name}="{escape(text_)}"' for name, text_ in named)
+        line = f"{metric.name}{{{block}}} {value}\n"
         text.append(line)
         if is_counter and created_ms is not None:
-            openmetrics += (line, f"{metric.family}_created{block} {created_ms / 1000}\n")
+            openmetrics += (line, f"{metric.family}_created{{{block}}} {created_ms / 1000}\n")
     encoded = "".join(text).encode()
     return Lines(encoded, "".join(openmetrics).encode() if openmetrics else encoded)
-
-
-def _labels(names: Sequence[str], values: Sequence[str]) -> str:
-    pairs = (f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True))
-    return "{" + ",".join(pairs) + "}"
 
 
 def escape(value: str) -> str:

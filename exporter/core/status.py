@@ -1,6 +1,6 @@
 """How far the topics are read: the basis of /readyz, of the completeness of clusters and of the exporter's own metrics.
 
-The rule: one immutable value, replaced by the reading thread. Whoever asks judges it by the time of the
+One immutable value, replaced by the reading thread. Whoever asks judges it by the time of the
 question, so a thread that hangs cannot pass for a healthy one. The times are by a steady clock, which
 starts at the machine's time and which nobody sets.
 """
@@ -14,7 +14,6 @@ from controller_model.records.completeness import (
     ReaderProgress,
     Status,
     assess,
-    sign_of_life,
 )
 from controller_model.records.views import WatcherBeat
 from exporter.core.life_signs import LifeSigns
@@ -116,7 +115,7 @@ class ReadingState:
         """Note the current views of the clusters that changed."""
         newest: dict[int, int] = {}
         for snapshot in clusters.values():
-            sign = sign_of_life(snapshot.view)
+            sign = snapshot.view.log.sign_of_life
             if sign is not None:
                 newest[snapshot.partition] = max(sign, newest.get(snapshot.partition, 0))
         self._newest_signs = newest

@@ -1,6 +1,6 @@
 """Make a cluster's next snapshot: the one before, with one complete batch of views merged in.
 
-The rule: pure functions. Within a lineage a batch changes the snapshot before; another lineage starts from
+Within a lineage a batch changes the snapshot before; another lineage starts from
 an empty one, since nothing shows that what an older lineage wrote is still true.
 """
 
@@ -13,7 +13,6 @@ from controller_model.kafka.ids import AsOf
 from controller_model.records.views import (
     BrokerView,
     ClusterView,
-    broker_key,
     view_key,
 )
 from exporter.core.records import ClusterSnapshot, Entry, TopicEntry
@@ -54,13 +53,16 @@ def next_snapshot(
             name=view.cluster, partition=partition, view=view, topics_version=version
         )
     topics, topics_digest = _topics(before, view, batch)
+    by_key = {view_key(broker): broker for broker in before.brokers.values()}
+    brokers = {broker.id: broker for broker in _merge(by_key, batch, BrokerView).values()}
     incidents = batch.get(f"{view.cluster}/incidents")
     recommendation = batch.get(f"{view.cluster}/recommendation")
     snapshot = replace(
         before,
         partition=partition,
         view=view,
-        brokers=_brokers(before, view, batch),
+        # A broker that the cluster's view does not know is left over: its delete was never written.
+        brokers={id_: brokers[id_] for id_ in sorted(brokers.keys() & set(view.brokers_known))},
         topics=topics,
         topics_version=before.topics_version if topics is before.topics else version,
         # Where the batch has none, or deletes it, the one from before stays.
@@ -68,7 +70,10 @@ def next_snapshot(
         recommendation=recommendation or before.recommendation,
         topics_digest=topics_digest,
     )
-    snapshot = replace(snapshot, digests=_digests(before, snapshot, digests))
+    views = (*snapshot.brokers.values(), snapshot.incidents, snapshot.recommendation)
+    kept = {view_key(view) for view in views if view is not None}
+    of_views = {key: n for key, n in {**before.digests, **digests}.items() if key in kept}
+    snapshot = replace(snapshot, digests=of_views)
     return _incomplete(before, snapshot) if snapshot.lacks_views else snapshot
 
 
@@ -81,25 +86,6 @@ def _incomplete(before: ClusterSnapshot, snapshot: ClusterSnapshot) -> ClusterSn
     since = log_before.incomplete_since if lacked else snapshot.view.folded_at
     log = replace(log, incomplete_since=since, incomplete_reason=VIEWS_MISSING)
     return replace(snapshot, view=replace(snapshot.view, log=log))
-
-
-def _digests(
-    before: ClusterSnapshot, snapshot: ClusterSnapshot, new: Mapping[str, int]
-) -> dict[str, int]:
-    """Return the digests of the snapshot's views by key, except those of topics."""
-    views = (*snapshot.brokers.values(), snapshot.incidents, snapshot.recommendation)
-    held = {view_key(view) for view in views if view is not None}
-    return {key: digest for key, digest in {**before.digests, **new}.items() if key in held}
-
-
-def _brokers(before: ClusterSnapshot, view: ClusterView, batch: Batch) -> dict[int, BrokerView]:
-    """Return the brokers by id, in order, without those that the cluster's view does not know.
-
-    Such a broker is left over because its delete was never written.
-    """
-    held = {broker_key(view.cluster, id_): broker for id_, broker in before.brokers.items()}
-    merged = {broker.id: broker for broker in _merge(held, batch, BrokerView).values()}
-    return {id_: merged[id_] for id_ in sorted(merged.keys() & set(view.brokers_known))}
 
 
 def _topics(

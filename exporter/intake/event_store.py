@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller_model.kafka.ids import AsOf
@@ -47,11 +48,11 @@ class EventPage(NamedTuple):
     """The event after which a search for newer ones continues; None: there has been no event yet."""
 
 
+@dataclass
 class _Ring:
-    def __init__(self) -> None:
-        self.events: deque[_Kept] = deque()
-        self.size_bytes = 0
-        self.highest: EventId | None = None
+    events: deque[_Kept] = field(default_factory=deque)
+    size_bytes: int = 0
+    highest: EventId | None = None
 
     def drop_oldest(self) -> int:
         """Drop the oldest event; return its size in bytes."""
@@ -89,16 +90,12 @@ class EventStore:
                 ring.size_bytes > MAX_RING_BYTES and len(ring.events) > 1
             ):
                 self._size_bytes -= ring.drop_oldest()
-            self._share()
+            while self._size_bytes > MAX_BYTES:
+                largest = max(self._rings.values(), key=lambda ring: ring.size_bytes)
+                if len(largest.events) == 1:
+                    break
+                self._size_bytes -= largest.drop_oldest()
         return event
-
-    def _share(self) -> None:
-        """Drop the oldest events of the cluster with the most bytes until the total is within its bound."""
-        while self._size_bytes > MAX_BYTES:
-            largest = max(self._rings.values(), key=lambda ring: ring.size_bytes)
-            if len(largest.events) == 1:
-                return
-            self._size_bytes -= largest.drop_oldest()
 
     def held_from(self, cluster: str) -> int | None:
         """Return the time of the oldest event that is still kept; None: there is none."""

@@ -15,9 +15,7 @@ from typing import NamedTuple
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import AsOf
-from controller_model.records.completeness import sign_of_life
 from controller_model.records.views import (
-    AnyView,
     BrokerView,
     ClusterView,
     Deleted,
@@ -70,7 +68,9 @@ class ViewStore:
         key, cluster, kind = _split(record.key or b"")
         if record.value is None:
             return self._forget(cluster, record.offset) if kind == "cluster" else None
-        view = _decode(record.value, cluster, key)
+        view = decode_view(record.value)
+        if view.cluster != cluster or not (isinstance(view, Deleted) or view_key(view) == key):
+            raise UnreadableRecordError(f"a view of another key stands under {key}")
         match view:
             case ClusterView():
                 return self._commit(view, record)
@@ -157,18 +157,13 @@ class ViewStore:
             partition=record.partition,
             version=next(self._versions),
         )
-        return self._show(snapshot)
-
-    def _show(self, snapshot: ClusterSnapshot) -> str | None:
-        """Show a snapshot and return its cluster, or hold it back until its lineage has reached the same place."""
-        cluster = snapshot.name
-        shown = self.clusters.get(cluster)
+        shown = self.clusters.get(view.cluster)
         if shown is not None and not _has_come_as_far(snapshot.view, shown.view):
-            self._held_back[cluster] = snapshot
+            self._held_back[view.cluster] = snapshot
             return None
-        self._held_back.pop(cluster, None)
-        self.clusters = MappingProxyType({**self.clusters, cluster: snapshot})
-        return cluster
+        self._held_back.pop(view.cluster, None)
+        self.clusters = MappingProxyType({**self.clusters, view.cluster: snapshot})
+        return view.cluster
 
     def _pop_ready(self, view: ClusterView) -> dict[str, _Pending]:
         """Return the views that this commit marker completes; drop those of other lineages, keep those of later batches."""
@@ -191,19 +186,12 @@ def _has_come_as_far(new: ClusterView, shown: ClusterView) -> bool:
     """
     if new.as_of.lineage == shown.as_of.lineage:
         return True
-    ahead_ms = (sign_of_life(new) or 0) - (sign_of_life(shown) or 0)
+    ahead_ms = (new.log.sign_of_life or 0) - (shown.log.sign_of_life or 0)
     if ahead_ms < 0 and new.as_of.position < shown.as_of.position:
         return False
     if new.log.verified_at is None and shown.log.verified_at is not None:
         return ahead_ms > UNPROVEN_AT_MOST_MS
     return True
-
-
-def _decode(value: bytes, cluster: str, key: str) -> AnyView:
-    view = decode_view(value)
-    if view.cluster != cluster or not (isinstance(view, Deleted) or view_key(view) == key):
-        raise UnreadableRecordError(f"a view of another key stands under {key}")
-    return view
 
 
 _KINDS = frozenset({"cluster", "broker", "topic", "incidents", "recommendation", "watcher"})

@@ -35,7 +35,7 @@ _MEDIA_TYPES = {
 }
 _INDEX = "index.html"
 _RUNBOOK_STYLE = "style.css"
-_PARTITION_METRICS = b"<!-- here stands the link to /metrics/partitions where it is served -->"
+_PARTITION_METRICS = b"<!-- replaced by the link to /metrics/partitions where it is served -->"
 _LINK = b'<li><a href="metrics/partitions">Metrics of every partition</a></li>'
 
 

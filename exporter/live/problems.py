@@ -16,7 +16,7 @@ from controller_model.insight.thresholds import THRESHOLDS, Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.pending_writes import ControllerHealth
-from controller_model.records.recent_leaves import WINDOW_MINUTES
+from controller_model.records.recent import LEAVES_WINDOW_MINUTES
 from controller_model.records.views import BrokerView, Capability, ClusterView, Failover
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.conditions import Condition
@@ -123,8 +123,18 @@ def problems_of(
 ) -> list[ClusterProblem]:
     """Return the problems of a cluster at `now` (ms since 1970), critical ones first."""
     case = _Case(snapshot, moment, now, thresholds)
-    parts = (_controller, _flapping, _partitions, _brokers, _balance, _monitor)
-    found = [problem for part in parts for problem in part(case)]
+    found = [
+        problem
+        for part in (_controller, _flapping, _partitions, _brokers, _balance)
+        for problem in part(case)
+    ]
+    # Of the monitor's own problems only those that fire: before that, the page's line on trust is enough.
+    found += [
+        problem
+        for part in (_blind, _late, _doubtful, _setting)
+        for problem in part(case)
+        if problem.state is not AlertState.PENDING
+    ]
     return sorted(found, key=lambda problem: problem.severity is not _CRITICAL)
 
 
@@ -138,22 +148,22 @@ def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> P
 
 
 def _controller(case: _Case) -> Iterator[ClusterProblem]:
-    controller, due = case.view.controller, case.view.pending_writes
+    controller, pending = case.view.controller, case.view.pending_writes
     if not case.view.can_see(Capability.CONTROLLER):
         return  # there are no figures, and so no alerts
     who = controller.id
-    is_zombie = due.health is ControllerHealth.ZOMBIE
+    is_zombie = pending.health is ControllerHealth.ZOMBIE
     if who < 0:
         since = controller.vacant_since
         yield from case.judged("KafkaControllerMissing", who, "There is no controller", since=since)
     elif is_zombie:
         text = f"Broker {who} is the controller and does not do its work"
         yield from case.judged(
-            "KafkaControllerZombie", int(is_zombie), text, since=due.pending_since
+            "KafkaControllerZombie", int(is_zombie), text, since=pending.pending_since
         )
-    elif due.health is ControllerHealth.SLOW:
+    elif pending.health is ControllerHealth.SLOW:
         text = f"The controller, broker {who}, is slow with its work"
-        yield ClusterProblem(_WARNING, text, due.pending_since)
+        yield ClusterProblem(_WARNING, text, pending.pending_since)
     if controller.failover is Failover.UNDER_WAY and not is_zombie:
         yield from _failover(case)
     text = "The cluster is migrating to KRaft: ZooKeeper holds less and less of it"
@@ -187,9 +197,7 @@ def _flapping(case: _Case) -> Iterator[ClusterProblem]:
     if flapping:
         most = max(minutes[id_] for id_ in flapping)
         whose = f"{'broker' if len(flapping) == 1 else 'brokers'} {_ids(flapping)}"
-        text = (
-            f"Replicas of {whose} leave ISRs again and again: in {most} of {WINDOW_MINUTES} minutes"
-        )
+        text = f"Replicas of {whose} leave ISRs again and again: in {most} of {LEAVES_WINDOW_MINUTES} minutes"
         yield from case.judged(alert, most, text)
 
 
@@ -264,13 +272,6 @@ def _balance(case: _Case) -> Iterator[ClusterProblem]:
             f"{_named(above)} more than {limit:.0%} imbalanced; an election gives {electable} back"
         )
         yield from case.judged("KafkaLeadersImbalanced", elects, text, filter_=Condition.ELECTABLE)
-
-
-def _monitor(case: _Case) -> Iterator[ClusterProblem]:
-    """Yield the monitor's own problems; while the alert is pending, the page's line on trust is enough."""
-    parts = (_blind, _late, _doubtful, _setting)
-    found = [problem for part in parts for problem in part(case)]
-    yield from (problem for problem in found if problem.state is not AlertState.PENDING)
 
 
 def _blind(case: _Case) -> Iterator[ClusterProblem]:

@@ -47,18 +47,6 @@ def is_under_replicated(partition: PartitionFacts) -> bool:
     return partition.counts and wanted > len(partition.isr)
 
 
-def _electable(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
-    preferred = partition.preferred
-    waits = partition.counts and partition.leader != preferred
-    return waits and preferred in cluster.live and preferred in partition.isr
-
-
-def _one_rack(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
-    # Whether there are other racks is checked last, since it reads all brokers and few partitions get that far.
-    is_one = not partition.deleting and in_one_rack(partition.replicas, cluster.racks)
-    return is_one and has_racks_to_spread_over(cluster)
-
-
 JUDGES: Mapping[Condition, Judge] = {
     Condition.OFFLINE: lambda partition, cluster: cluster.is_offline(partition),
     Condition.UNDER_REPLICATED: lambda partition, _: is_under_replicated(partition),
@@ -67,7 +55,12 @@ JUDGES: Mapping[Condition, Judge] = {
     Condition.NOT_PREFERRED: lambda partition, _: (
         partition.counts and not partition.has_preferred_leader
     ),
-    Condition.ELECTABLE: _electable,
+    Condition.ELECTABLE: lambda partition, cluster: (
+        partition.counts
+        and partition.leader != partition.preferred
+        and partition.preferred in cluster.live
+        and partition.preferred in partition.isr
+    ),
     Condition.REASSIGNING: lambda partition, _: partition.reassigning,
     Condition.WITHOUT_STATE: lambda partition, _: partition.leader is None,
     Condition.SINGLE_REPLICA: lambda partition, _: len(partition.replicas) == 1,
@@ -75,7 +68,12 @@ JUDGES: Mapping[Condition, Judge] = {
     Condition.ON_GONE_BROKERS: lambda partition, cluster: (
         not cluster.live.issuperset(partition.replicas)
     ),
-    Condition.ONE_RACK: _one_rack,
+    # Whether there are other racks is checked last: it reads all brokers, and few partitions get that far.
+    Condition.ONE_RACK: lambda partition, cluster: (
+        not partition.deleting
+        and in_one_rack(partition.replicas, cluster.racks)
+        and has_racks_to_spread_over(cluster)
+    ),
     Condition.DELETING: lambda partition, _: partition.deleting,
 }
 

@@ -1,6 +1,6 @@
 """Search all partitions of a cluster: how many fit, and a page of them.
 
-The rule: one search reads every partition that may fit, so its count is exact, and a client needs no next page to
+One search reads every partition that may fit, so its count is exact, and a client needs no next page to
 learn that nothing fits. What a topic's name or a whole chunk already decides is not read partition by partition.
 """
 

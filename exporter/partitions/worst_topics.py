@@ -103,7 +103,18 @@ class WorstTopicsSearch:
             led.update(judged.led_short)
         found = [each.trouble for each in self._judged.values() if any(each.trouble[1:])]
         return WorstTopics(
-            topics=tuple(nsmallest(MAX_TOPICS, found, key=_worst_first)),
+            topics=tuple(
+                nsmallest(
+                    MAX_TOPICS,
+                    found,
+                    key=lambda each: (
+                        -each.offline,
+                        -(each.under_min_isr or 0),
+                        -each.under_replicated,
+                        each.topic,
+                    ),
+                )
+            ),
             led_short=tuple((broker, led[broker]) for broker in sorted(view.brokers_live)),
             one_rack=self._one_rack.of(snapshot),
         )
@@ -135,11 +146,6 @@ def _judge(name: str, chunks: tuple[TopicEntry, ...], facts: ClusterFacts) -> _J
         under_replicated=len(behind),
     )
     return _Judged(chunks, trouble, Counter(each.written_leader for each in behind))
-
-
-def _worst_first(topic: TopicTrouble) -> tuple[int, int, int, str]:
-    under_min_isr = topic.under_min_isr or 0
-    return (-topic.offline, -under_min_isr, -topic.under_replicated, topic.topic)
 
 
 class WorstTopicsStore:

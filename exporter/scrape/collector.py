@@ -12,8 +12,7 @@ from controller_model.insight.rebalance import next_check_at
 from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
 from controller_model.metrics.metric import Metric, Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
-from controller_model.records.recent_elections import within_windows
-from controller_model.records.recent_leaves import within_window
+from controller_model.records.recent import elections_within, leaves_within
 from controller_model.records.views import BrokerView, Capability
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines
@@ -42,23 +41,22 @@ def render_cluster(snapshot: ClusterSnapshot, before: RenderedCluster | None) ->
     if before is not None and before.snapshot.view.counters_since != created:
         before = None  # the start of counters is in the lines, too
     known = before.each_broker if before is not None else {}
-    each = {}
+    rendered: dict[int, tuple[BrokerView, Families]] = {}
     for id_, broker in snapshot.brokers.items():
         old = known.get(id_)
-        each[id_] = old if old and old[0] is broker else (broker, _render_broker(broker, created))
-    if before is not None and each == before.each_broker:
+        if old is None or old[0] is not broker:
+            labels = (broker.cluster, str(id_))
+            old = broker, tuple(lines(each, broker, labels, created) for each in BROKER_METRICS)
+        rendered[id_] = old
+    if before is not None and rendered == before.each_broker:
         return RenderedCluster(snapshot, of_cluster, before.of_brokers, before.each_broker)
     of_brokers = tuple(
-        _join(family) for family in zip(*(families for _, families in each.values()), strict=True)
+        _join(family)
+        for family in zip(*(families for _, families in rendered.values()), strict=True)
     )
     return RenderedCluster(
-        snapshot, of_cluster, of_brokers or (NO_LINES,) * len(BROKER_METRICS), each
+        snapshot, of_cluster, of_brokers or (NO_LINES,) * len(BROKER_METRICS), rendered
     )
-
-
-def _render_broker(view: BrokerView, created: int) -> Families:
-    labels = (view.cluster, str(view.id))
-    return tuple(lines(metric, view, labels, created) for metric in BROKER_METRICS)
 
 
 def _join(family: Sequence[Lines]) -> Lines:
@@ -118,9 +116,11 @@ class Collector:
             behind_ms=behind_ms(reading),
             clock_skew_ms=reading.clock_skew_ms,
             vacant_ms=None if is_hidden else max(0, now - (controller.vacant_since or now)),
-            recent_elections={} if is_hidden else within_windows(controller.recent_elections, now),
+            recent_elections={}
+            if is_hidden
+            else elections_within(controller.recent_elections, now),
             isr_leave_minutes={
-                id_: within_window(broker.record.isr_leave_minutes, now)
+                id_: leaves_within(broker.record.isr_leave_minutes, now)
                 for id_, broker in snapshot.brokers.items()
             },
             worst=self.worst_topics.of(snapshot.name),

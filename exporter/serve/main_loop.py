@@ -1,6 +1,6 @@
 """The exporter's main loop: it turns Kafka's records into the figures of /metrics.
 
-The rule: one thread reads, applies and renders, so nothing needs a lock and a change is visible a
+One thread reads, applies and renders, so nothing needs a lock and a change is visible a
 few milliseconds after it was written. The loop survives whatever happens to Kafka: brokers that stop and
 return, topics that are recreated or truncated (they are logged and read from the beginning again). Only an
 unexpected exception or a setting that cannot work ends it. If it stands still, that is logged and reported by

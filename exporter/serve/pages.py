@@ -113,10 +113,7 @@ class Pages:
     def _reasons(self) -> list[str]:
         state = self._state
         reasons = reasons_not_ready(
-            state.status,
-            state.steady(),
-            kafka_gone_ms=self._kafka_gone_ms,
-            still_ms=state.still_ms,
+            state.status, state.steady(), kafka_gone_ms=self._kafka_gone_ms, still_ms=state.still_ms
         )
         awaited = state.awaited(self._collector.clusters)
         return reasons + [f"no sign of life of cluster {name} yet" for name in awaited]

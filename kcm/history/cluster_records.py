@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import partition_of
-from controller_model.records.completeness import sign_of_life
 from controller_model.records.views import ClusterView, cluster_key, decode_view
 from pipeline.runtime import UnreachableError
 from pipeline.settings import PipelineSettings
@@ -63,7 +62,7 @@ def _alive_at(value: bytes | None) -> int | None:
         view = decode_view(value or b"")
     except UnreadableRecordError:
         return None
-    return sign_of_life(view) if isinstance(view, ClusterView) else None
+    return view.log.sign_of_life if isinstance(view, ClusterView) else None
 
 
 class WatcherSigns:

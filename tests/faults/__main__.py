@@ -23,6 +23,7 @@ from tests.faults.runner import Outcome, play
 from tests.faults.sides import Sides
 from tests.faults.soak import Stretch, soak
 from tests.faults.world import World
+from tests.support.commands import say
 
 FULL_DISK = "kcm up: full disk"
 NAMES = (*(cell.name for cell in CELLS), FULL_DISK)
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells = [cell for cell in CELLS if _wanted(cell.name, options.names)]
     with_full_disk = _wanted(FULL_DISK, options.names)
     if options.list:
-        _say("\n".join([*(cell.name for cell in cells), *([FULL_DISK] if with_full_disk else [])]))
+        say("\n".join([*(cell.name for cell in cells), *([FULL_DISK] if with_full_disk else [])]))
         return 0
     with tempfile.TemporaryDirectory(prefix="kcm-faults-") as folder:
         where = options.keep or Path(folder)
@@ -54,17 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcomes: list[Outcome] = []
         for found in _play(where, cells, with_full_disk=with_full_disk):
             outcomes.append(found)
-            _record(options.record, found)
+            if options.record is not None:
+                with options.record.open("ab") as file:
+                    file.write(msgspec.json.encode(found) + b"\n")
     if options.report is not None:
         played = _recorded(options.record) if options.record else outcomes
         write_faults(options.report, played, of=NAMES)
     return 0 if all(each.ok for each in outcomes) else 1
-
-
-def _record(path: Path | None, found: Outcome) -> None:
-    if path is not None:
-        with path.open("ab") as file:
-            file.write(msgspec.json.encode(found) + b"\n")
 
 
 def _recorded(path: Path) -> list[Outcome]:
@@ -82,7 +79,7 @@ def _soak(where: Path, options: argparse.Namespace) -> int:
     ):
         for stretch in soak(world, minutes=options.soak, seed=options.seed):
             stretches.append(stretch)
-            _say("\n         ".join([stretch_rows(stretches)[-1], *world.said]))
+            say("\n         ".join([stretch_rows(stretches)[-1], *world.said]))
             world.said.clear()
     if options.report is not None:
         write_soak(options.report, stretches, options.seed)
@@ -101,7 +98,7 @@ def _play(where: Path, cells: Sequence[Cell], *, with_full_disk: bool) -> Iterat
             for cell in cells:
                 yield _outcome(world, cell.part.name, cell.fault, partial(cell.act, world))
     if with_full_disk and (reason := why_not()) is not None:
-        _say(f"not played: {FULL_DISK}: {reason}")
+        say(f"not played: {FULL_DISK}: {reason}")
     elif with_full_disk:
         with Supervisor(where, kill_on_exit=True) as servers, FullDisk(servers, jars) as small:
             yield _outcome(small, "kcm up", "full disk", small.fill)
@@ -111,13 +108,8 @@ def _outcome(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Ou
     """Run a fault and print its outcome at once."""
     said = len(sides.said)
     found = play(sides, part, fault, act)
-    _say("\n         ".join([line(found), *sides.said[said:]]))
+    say("\n         ".join([line(found), *sides.said[said:]]))
     return found
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -195,7 +195,7 @@ def _lag(world: World, _part: Part) -> None:
     finally:
         for link in links:
             link.delay_s = 0.0
-        _let_go(world)
+        _release_wires(world)
 
 
 def _cut_off(world: World, _part: Part) -> None:
@@ -206,7 +206,7 @@ def _cut_off(world: World, _part: Part) -> None:
             link.silence()
         time.sleep(LAGS_FOR_S)
     finally:
-        _let_go(world)
+        _release_wires(world)
 
 
 def _links_of(world: World, member: int) -> list[TcpProxy]:
@@ -227,7 +227,7 @@ def _steer_watcher(world: World) -> int:
     return follower
 
 
-def _let_go(world: World) -> None:
+def _release_wires(world: World) -> None:
     for wires in world.zookeeper_wires.values():
         for wire in wires.values():
             wire.accept()

@@ -75,7 +75,7 @@ class FullDisk(Sides):
         super().__enter__()
         self._up.start()
         self._up.wait_ready()
-        self.settle()
+        self.wait_for_agreement()
         return self
 
     def fill(self) -> None:
@@ -93,7 +93,7 @@ class FullDisk(Sides):
         self.said += self._up.log_tail().splitlines()
 
     def _not_ready(self) -> str | None:
-        sample = self.sampler.look()
+        sample = self.sampler.sample()
         return None if sample.live else sample.status
 
     def _make_cluster(self) -> None:

@@ -62,8 +62,16 @@ def _ages(
 ) -> Iterator[tuple[str, float | None]]:
     """Yield each figure with the time for which it has been untrue; None: it was never true."""
     at = sample.at
-    controller = known.get("/controller", ())
-    yield "controller", value_age(controller, _broker_id, sample.controller, at, absent=-1)
+    yield (
+        "controller",
+        value_age(
+            known.get("/controller", ()),
+            lambda data: json.loads(data)["brokerid"],
+            sample.controller,
+            at,
+            absent=-1,
+        ),
+    )
     yield "epoch", value_age(known.get("/controller_epoch", ()), int, sample.epoch, at)
     seen = set()
     for path, history in known.items():
@@ -147,7 +155,3 @@ def stale_seconds(verdicts: Iterable[Verdict]) -> float:
 def oldest_live(verdicts: Iterable[Verdict]) -> Verdict | None:
     """Return the sample with the oldest figure under `live`; None when nothing was live."""
     return max((v for v in verdicts if v.live), key=lambda v: v.old_s, default=None)
-
-
-def _broker_id(data: bytes) -> int:
-    return int(json.loads(data)["brokerid"])

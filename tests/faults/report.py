@@ -131,6 +131,9 @@ def _write(page: Path, section: str, text: str) -> None:
 
 
 def _cells_of(found: Outcome) -> Sequence[str]:
+    remark = f"**wrong**: {found.wrong}" if found.wrong else ""
+    if found.problem:
+        remark = f"**did not come back**: {found.problem[:120]}"
     return (
         found.part,
         found.fault,
@@ -139,18 +142,12 @@ def _cells_of(found: Outcome) -> Sequence[str]:
         _seconds(found.oldest_s),
         _seconds(found.stale_s) if found.stale_s else "none",
         f"{found.load:.0f}",
-        _remark(found),
+        remark,
     )
 
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _remark(found: Outcome) -> str:
-    if found.problem:
-        return f"**did not come back**: {found.problem[:120]}"
-    return f"**wrong**: {found.wrong}" if found.wrong else ""
 
 
 def _seconds(value: float | None) -> str:

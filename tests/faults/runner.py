@@ -54,7 +54,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def play(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcome:
     """Run a fault while the monitor is up to date, and judge what it shows until it is so again."""
-    sides.settle()
+    sides.wait_for_agreement()
     began = time.time()
     problem = ""
     followed_at = None

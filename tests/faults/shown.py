@@ -82,7 +82,7 @@ class Sampler:
         """Drop the samples before a time."""
         self.samples = self.since(before)
 
-    def look(self) -> Sample:
+    def sample(self) -> Sample:
         """Take one sample now."""
         began = time.time()
         try:
@@ -113,7 +113,7 @@ class Sampler:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            sample = self.look()
+            sample = self.sample()
             self._stop.wait(max(0.0, sample.until - time.time()))
             self.samples.append(sample._replace(until=time.time()))
 

@@ -65,7 +65,7 @@ class Sides:
             for name in differences(true, shown)
             if name != "elections"
         ]
-        sample = self.sampler.look()
+        sample = self.sampler.sample()
         (verdict,) = judge([sample], self.truth)
         if not sample.live:
             wrong.append(f"status {sample.status}")
@@ -73,7 +73,7 @@ class Sides:
             wrong.append(f"partition or broker {verdict.wrong or verdict.oldest}")
         return wrong
 
-    def settle(self, deadline_s: float = SETTLED_DEADLINE_S) -> None:
+    def wait_for_agreement(self, deadline_s: float = SETTLED_DEADLINE_S) -> None:
         """Wait until what is shown is up to date, and equals ZooKeeper once nothing is written."""
         self.followed(time.time(), deadline_s)
         self.equal(deadline_s)

@@ -72,7 +72,7 @@ def soak(world: World, *, minutes: float, seed: int) -> Iterator[Stretch]:
     while time.time() < ends:
         yield _stretch(world, story, min(ends, time.time() + STRETCH_S))
     world.revive()
-    world.settle()
+    world.wait_for_agreement()
 
 
 def _stretch(world: World, story: _Story, until: float) -> Stretch:

@@ -210,7 +210,7 @@ class World(Sides):
         self._thread.start()
         self.pipeline.processes["stream"].wait_ready()
         self._restarter.has_worked()
-        self.settle()
+        self.wait_for_agreement()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -256,11 +256,9 @@ class World(Sides):
 
     def controller(self) -> int:
         """Return which real broker is the controller."""
-        return wait_until(self._controller, lambda id_: id_ >= 0)
-
-    def _controller(self) -> int:
-        seen = figures_of_znodes(self.truth.now())
-        return seen.controller
+        return wait_until(
+            lambda: figures_of_znodes(self.truth.now()).controller, lambda id_: id_ >= 0
+        )
 
     def _restart(self) -> None:
         while not self._stop.wait(STEP_S):

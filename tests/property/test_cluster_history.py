@@ -47,7 +47,6 @@ from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.sources.zookeeper.znode_kinds import is_published
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ElectionState
-from controller_model.state.figures import coordinated
 from controller_simulator.cluster.operations import StartBroker
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.zookeeper.transactions import Changed, Committed, Created, Removed
@@ -361,12 +360,12 @@ class ClusterHistory(RuleBasedStateMachine):
     def check_coordinators(self) -> None:
         """Coordinators are the held leaders of the internal topics' partitions."""
         state = self.steady.state
-        for topic, kind in COORDINATOR_OF.items():
+        for topic in COORDINATOR_OF:
             held = state.topics.get(topic)
             leaders = [] if held is None else [r.leader for r in held.partitions.values()]
             counts = coordinated_by(leaders)
             for broker in range(4):
-                reported = coordinated(state.control, broker).get(kind.value, 0)
+                reported = state.control.coordinators.get(topic, {}).get(broker, 0)
                 assert reported == counts.get(broker, 0)
         moved = [event for event in self.steady.events if isinstance(event, CoordinatorsMoved)]
         assert all(event.from_broker != event.to_broker for event in moved)

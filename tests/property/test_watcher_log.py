@@ -77,7 +77,7 @@ def reconnect(play: Play) -> None:
 def rest(play: Play) -> None:
     """Let everything under way come to its end, if there is a connection."""
     if play.zk.connected:
-        play.settle()
+        play.deliver_all()
 
 
 def change_while_read(play: Play, path: str) -> None:
@@ -131,7 +131,7 @@ def played(steps: list[tuple[str, str]], watches: Watches) -> Play:
         play.connect()
     for _ in range(2):
         play.pass_time(2_000)
-        play.settle()
+        play.deliver_all()
     return play
 
 
@@ -157,7 +157,7 @@ def test_a_reconciliation_at_the_end_confirms_the_log(
     """A reconciliation after any story ends with the reader's own digest, and finds nothing missed."""
     play = played(steps, watches)
     play.pass_time(40_000)
-    play.settle()
+    play.deliver_all()
     assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
     assert play.watcher.reader.reconciliation_differences == 0
 
@@ -171,5 +171,5 @@ def test_on_a_live_connection_events_alone_report_everything(
     play = played(steps, watches)
     assert play.watcher.resyncs == 1
     play.pass_time(40_000)
-    play.settle()
+    play.deliver_all()
     assert play.watcher.reader.reconciliation_differences == 0

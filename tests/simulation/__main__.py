@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.simulation import report
 from tests.simulation.play import Outcome, play
+from tests.support.commands import say
 
 _PROGRESS_EVERY = 100
 _AT_A_TIME = 10
@@ -35,12 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed, outcome in zip(seeds, _played(seeds, options), strict=True):
         outcomes.append(outcome)
         if outcome.broken is not None:
-            _say(f"seed {seed} BROKEN {outcome.broken}")
-            _say(f"  replay: {sys.executable} -m tests.simulation {seed}+1 --trace")
+            say(f"seed {seed} BROKEN {outcome.broken}")
+            say(f"  replay: {sys.executable} -m tests.simulation {seed}+1 --trace")
         if len(outcomes) % _PROGRESS_EVERY == 0:
-            _say(f"{len(outcomes)} of {len(seeds)} seeds, {_broken(outcomes)} broken")
-    _say(report.table(outcomes))
-    _say(f"{len(outcomes)} seeds, {_broken(outcomes)} broken")
+            say(f"{len(outcomes)} of {len(seeds)} seeds, {_broken(outcomes)} broken")
+    say(report.table(outcomes))
+    say(f"{len(outcomes)} seeds, {_broken(outcomes)} broken")
     if options.report is not None:
         options.report.write_text(report.page(options.seeds, outcomes), encoding="utf-8")
     return 1 if _broken(outcomes) else 0
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _played(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
     """Yield the outcome of each seed, in order."""
     if options.trace or options.processes == 1:
-        yield from (play(seed, _say if options.trace else None) for seed in seeds)
+        yield from (play(seed, say if options.trace else None) for seed in seeds)
         return
     with multiprocessing.Pool(options.processes) as pool:
         yield from pool.imap(play, seeds, chunksize=_AT_A_TIME)
@@ -70,11 +71,6 @@ def parse_seeds(text: str) -> range:
 
 def _broken(outcomes: Sequence[Outcome]) -> int:
     return sum(outcome.broken is not None for outcome in outcomes)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -109,11 +109,7 @@ class Edge:
         self.paused = True
         if self.lease is not None:
             self.lease.fall_silent()
-        self.world.clock.after(SESSION_MS, self._expire_if_paused)
-
-    def _expire_if_paused(self) -> None:
-        if self.paused:
-            self.cut()
+        self.world.clock.after(SESSION_MS, lambda: self.cut() if self.paused else None)
 
     def go_on(self) -> None:
         """Resume after a pause."""
@@ -172,7 +168,7 @@ class Edge:
             act()
         except _ENDS as error:
             self.world.trace(f"{self.name} ends: {error!r}")
-            self.service._close()
+            self.service.close()
             if self.lease is not None:
                 self.lease.close()
             self.end()
@@ -189,7 +185,7 @@ class Edge:
         if thread is None or not self.alive or self.paused:
             return
         before = len(self.inbox)
-        thread.turn()
+        thread.poll()
         if len(self.inbox) > before:
             self.wake(0)
         reader = self.writer._readback._reader
@@ -204,13 +200,9 @@ class Edge:
         if isinstance(item, Notification):
             self._noticed.add(item.path)
             self._noticed_last.append(item.path)
-        elif isinstance(item, ClusterView):
-            self._note_view(item)
+        elif isinstance(item, ClusterView) and item.as_of.position >= self._rebased_at:
+            self._view_zxid = item.log.read_zxid
         return item
-
-    def _note_view(self, view: ClusterView) -> None:
-        if (view.as_of.generation, view.as_of.seq) >= self._rebased_at:
-            self._view_zxid = view.log.read_zxid
 
     def on_sent(self, token: int, request: Request) -> None:
         """Record a request of the watcher: a sync makes the server catch up before a resync."""
@@ -234,22 +226,17 @@ class Edge:
             self._resyncing = True
         elif change.kind is ChangeKind.RESYNC_FINISHED:
             self._resyncing = False
-        elif change.path and not self._resyncing and not self._may_be_unnoticed(change.path):
-            self.world.oracle.on_value(change, noticed=change.path in self._noticed)
-            self._reported.append(change.path)
+        elif change.path and not self._resyncing:
+            # A one-shot watch may need several reads to follow a change, and no event reports that
+            # a refusal of reads has ended: such a value may have no event of its own.
+            once = self._fires_once or self._watches_fire_once
+            if not (once or self.world.zk.was_refused(change.path)):
+                self.world.oracle.on_value(change, noticed=change.path in self._noticed)
+                self._reported.append(change.path)
 
     @property
     def _watches_fire_once(self) -> bool:
         return isinstance(self.watcher._arming.subscription, OneShotWatches)
-
-    def _may_be_unnoticed(self, path: str) -> bool:
-        """Return whether a value may be published without an event of its own.
-
-        A one-shot watch may need several reads to follow a change; and no event reports that a
-        refusal of reads has ended.
-        """
-        once = self._fires_once or self._watches_fire_once
-        return once or self.world.zk.was_refused(path)
 
     def _note_proof(self, change: ZnodeChange) -> None:
         if change.kind is ChangeKind.RESYNC_STARTED and self.connection is not None:

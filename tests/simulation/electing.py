@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import httpx
 
 from controller_model.kafka.ids import TopicPartition
-from controller_model.records.completeness import Status
 from controller_model.records.election_requests import ElectionRequest, encode_request
 from kcm.elect.admin import NOT_NEEDED, ElectionRefusedError
 from kcm.elect.elect import check_cluster, make_plan
@@ -325,7 +324,7 @@ class Electing:
     def _begin(self) -> None:
         """Start a run, unless one is in progress."""
         self._plan()
-        if self.is_quiet or self._is_running or not self._is_shown_live:
+        if self.is_quiet or self._is_running or not self.world.exporter.is_shown_live:
             return
         self._is_still = self.rng.random() < 0.7
         if self.rng.random() < 0.8:
@@ -341,12 +340,6 @@ class Electing:
     @property
     def _is_running(self) -> bool:
         return self._process is not None and not self._process.has_ended
-
-    @property
-    def _is_shown_live(self) -> bool:
-        """Whether the figures are shown as live, so that a run makes sense."""
-        shown = self.world.exporter.snapshot
-        return shown is not None and self.world.exporter.completeness(shown).status is Status.LIVE
 
     def holds_still(self) -> bool:
         """Return whether the cluster leaves out its next act, so that some runs get far."""

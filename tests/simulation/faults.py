@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from streaming import processor as processor_module
-from tests.simulation.edge import Edge
 from tests.simulation.world import World
 from tests.simulation.zookeeper import Refusal
 from tests.support.hostile import spoiled
 from zk_source.watcher.denied_paths import MAX_NAMED
+from zk_source.wire.inbox import MAX_EVENTS
 from zk_source.wire.operations import Err
 
 STEPS_MS = (-7_200_000, -3_600_000, -5_000, 5_000, 60_000, 3_600_000)
@@ -168,12 +168,12 @@ def events_overflow(world: World) -> bool:
     if edge is None or edge.connection is None:
         return False
     edge.inbox._most_events = 0  # everything that arrives until the inbox is read is dropped
-    world.clock.after(world.rng.randint(100, 2_000), lambda: _restore_inbox(edge))
+
+    def restore() -> None:
+        edge.inbox._most_events = MAX_EVENTS
+
+    world.clock.after(world.rng.randint(100, 2_000), restore)
     return True
-
-
-def _restore_inbox(edge: Edge) -> None:
-    edge.inbox._most_events = 200_000
 
 
 def watcher_crash(world: World) -> bool:

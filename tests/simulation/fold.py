@@ -13,10 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from pyspark.sql.streaming.stateful_processor import (
-    StatefulProcessorHandle,
-    TimerValues,
-)
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
 from bench.map_state import DictMapState
 from controller_model.kafka.ids import AsOf
@@ -294,7 +291,7 @@ class Fold:
             others=others,
         )
         self.committed = after._replace(note=self.on_batch(held, after, mine))
-        self._keep(self.committed)
+        self._store_state(self.committed)
         self.kept = [*self.kept[-_MAX_KEPT:], held]
 
     def _rows(self, own: range, beside: range) -> list[InputRow]:
@@ -329,8 +326,8 @@ class Fold:
             list(processor.handleInputRows((cluster,), iter(shuffled), no_timers)) if rows else []
         )
 
-    def _keep(self, state: State) -> None:
-        """Keep a state under what its views name."""
+    def _store_state(self, state: State) -> None:
+        """Store a state under what its views name."""
         control = state.control()
         if control is not None:
             if len(self.states) > _MAX_STATES:

@@ -331,7 +331,7 @@ class Thread:
         """Allow turns."""
         self.started = True
 
-    def turn(self) -> None:
+    def poll(self) -> None:
         """Run one turn, if it has not ended."""
         if not self.started or self.closed or self._failure is not None:
             return

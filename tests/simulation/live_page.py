@@ -247,7 +247,7 @@ class Browser:
         if self.is_open:
             self.poll()
 
-    def look(self) -> None:
+    def notice_silence(self) -> None:
         """Detect that there was no answer for a while."""
         if (
             self._world.clock.now - self.answered_at > SILENT_MS
@@ -334,7 +334,7 @@ class Viewers:
         self.failure: BrokenError | None = None
         self.browsers = [Browser(self, number) for number in range(BROWSERS)]
         self._plan()
-        self._look()
+        self._judge_browsers()
 
     @property
     def server(self) -> Server:
@@ -393,14 +393,14 @@ class Viewers:
 
     # --- what is judged ---------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _judge_browsers(self) -> None:
         if self.failure is not None:
             raise self.failure
         for browser in self.browsers:
-            browser.look()
+            browser.notice_silence()
             if browser.is_open and browser.manner is Manner.PROMPT:
                 self._check_answers(browser)
-        self.world.clock.after(LOOKED_MS, self._look)
+        self.world.clock.after(LOOKED_MS, self._judge_browsers)
 
     def _check_answers(self, browser: Browser) -> None:
         """Check that a prompt page is answered while the server runs."""

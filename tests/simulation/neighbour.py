@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING
 
 from controller_model.kafka.ids import Position, partition_of
 from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, encode_change, join_changes
-from controller_model.records.views import (
-    ClusterView,
-    cluster_key,
-    decode_view,
-)
+from controller_model.records.views import ClusterView, cluster_key, decode_view
 from controller_model.sources.zookeeper.znode_kinds import published_data
 from tests.simulation.topic import Topic
 from tests.support.histories import Held, History
@@ -139,7 +135,7 @@ class Neighbour:
         history.now = max(history.now, self.world.clock.now)
         for _ in range(rng.choice((1, 1, 3))):
             rng.choices(
-                (self._change_topic, self._change_state, self._change_broker, self._look),
+                (self._change_topic, self._change_state, self._change_broker, self._beat),
                 (2, 6, 1, 2),
             )[0]()
         if rng.random() < 0.05:
@@ -184,7 +180,7 @@ class Neighbour:
         if history.controller_id is None:
             history.elect(self._rng.randrange(_BROKERS))
 
-    def _look(self) -> None:
+    def _beat(self) -> None:
         if self._rng.random() < 0.5:
             self._history.reconciled()
         else:

@@ -130,7 +130,8 @@ class Oracle:
         log = control.log
         held = marks_of(after)
         batch = read_batch(note, rows)
-        self._check_errors(log)
+        if log.view.errors:
+            raise BrokenError("no error of our own", log.reason or "an error was counted")
         if old is not None:
             self._check_time(old.now, control.now, batch)
         self._check_digest(control, held)
@@ -170,16 +171,8 @@ class Oracle:
 
     def _is_proved(self, control: ControlPlane) -> bool:
         log = control.log
-        trouble = (
-            log.view.incomplete_since,
-            log.view.divergent_since,
-            control.source.resync,
-        )
+        trouble = (log.view.incomplete_since, log.view.divergent_since, control.source.resync)
         return log.view.verified_at is not None and trouble == (None, None, None)
-
-    def _check_errors(self, log: LogState) -> None:
-        if log.view.errors:
-            raise BrokenError("no error of our own", log.reason or "an error was counted")
 
     def _check_time(self, before: int, now: int, batch: Batch) -> None:
         """Check that the log's time advances while the watcher's clock does, whatever it showed before."""
@@ -217,7 +210,7 @@ class Oracle:
             return  # a path denied to this one may have been deleted; a reconciliation shows that
         if log.view.incomplete_since is not None or log.view.divergent_since is not None:
             reason = log.reason or "divergent"
-            raise BrokenError("a whole resync is believed", f"at {log.position}: {reason}")
+            raise BrokenError("a whole resync counts as a proof", f"at {log.position}: {reason}")
 
     def _check_proof(self, control: ControlPlane, held: Mapping[str, int], batch: Batch) -> None:
         """Check that verified state was the truth at one moment of the proof, for each znode."""

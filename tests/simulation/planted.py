@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from controller_model.facts.origin import Origin
-from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.replay import Reported
 from controller_model.kafka.ids import AsOf, Position
@@ -25,9 +24,9 @@ from controller_model.records.events import AnyEvent
 from controller_model.records.views import ClusterView
 from controller_model.sources.zookeeper import proofs
 from controller_model.sources.zookeeper import source as zookeeper_source
-from controller_model.sources.zookeeper.freshness import Freshness
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.sources.zookeeper.state import ZooKeeperState
+from controller_model.sources.zookeeper.stats import Freshness
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
@@ -83,7 +82,7 @@ def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 def no_dedupe() -> AbstractContextManager[None]:
     """A change that was already applied is applied again."""
-    real = vars(event_batch)["replay"]
+    real = vars(replay_module)["replay"]
 
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         log = state.control.log
@@ -92,7 +91,7 @@ def no_dedupe() -> AbstractContextManager[None]:
         done: Reported = real(state, change)
         return done
 
-    return _patched(event_batch, "replay", replay)
+    return _patched(replay_module, "replay", replay)
 
 
 def stale_applied() -> AbstractContextManager[None]:
@@ -195,8 +194,7 @@ def digest_of_the_scan() -> AbstractContextManager[None]:
         return reported
 
     return _both(
-        _patched(TreeReader, "_on_value", on_value),
-        _patched(Recorder, "reconciled", reconciled),
+        _patched(TreeReader, "_on_value", on_value), _patched(Recorder, "reconciled", reconciled)
     )
 
 
@@ -232,7 +230,7 @@ def tombstone_without_as_of() -> AbstractContextManager[None]:
 
 def counters_twice() -> AbstractContextManager[None]:
     """A change that is reported again changes a counter again."""
-    real = vars(event_batch)["replay"]
+    real = vars(replay_module)["replay"]
 
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         again = change.position <= state.control.log.position
@@ -241,7 +239,7 @@ def counters_twice() -> AbstractContextManager[None]:
         done: Reported = real(state, change)
         return done
 
-    return _patched(event_batch, "replay", replay)
+    return _patched(replay_module, "replay", replay)
 
 
 def time_waits() -> AbstractContextManager[None]:
@@ -476,12 +474,12 @@ def views_of_others_completed() -> AbstractContextManager[None]:
     """The commit of one cluster completes the waiting views of all."""
     real = ViewStore._pop_ready
 
-    def take(self: ViewStore, view: ClusterView) -> dict[str, Any]:
+    def pop_ready(self: ViewStore, view: ClusterView) -> dict[str, Any]:
         for cluster in [name for name in self._pending if name != view.cluster]:
             self._pending.setdefault(view.cluster, {}).update(self._pending.pop(cluster))
         return real(self, view)
 
-    return _patched(ViewStore, "_pop_ready", take)
+    return _patched(ViewStore, "_pop_ready", pop_ready)
 
 
 def touched_brokers_forgotten() -> AbstractContextManager[None]:
@@ -634,7 +632,7 @@ class _HastyMissingTopic(MissingTopic):
 
 
 def missing_topic_ends_the_watcher() -> AbstractContextManager[None]:
-    """The first answer that a topic is missing is believed, and the watcher starts over."""
+    """The first answer that a topic is missing counts, and the watcher starts over."""
     return _patched(readback, "MissingTopic", _HastyMissingTopic)
 
 

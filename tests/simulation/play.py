@@ -18,7 +18,7 @@ from tests.simulation.world import World
 LEAST_CHANGES = 200
 LEAST_FAULTS = 3
 ROUNDS = 2
-_PATIENCE_MS = 150_000
+_OVERDUE_MS = 150_000
 """How long after the end of all faults everything may take to be quiet."""
 
 _STEP_MS = 500
@@ -122,7 +122,7 @@ def _come_to_rest(world: World) -> None:
     since, reported = world.clock.now, quiet.last_reported(world)
     unrest: str | None = "nothing has happened"
     while unrest is not None:
-        if world.clock.now - since > _PATIENCE_MS:
+        if world.clock.now - since > _OVERDUE_MS:
             raise BrokenError("it comes to rest", unrest)
         world.clock.run_for(_STEP_MS)
         world.supervise()

@@ -13,13 +13,7 @@ import msgspec
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import AsOf
-from controller_model.records.views import (
-    BrokerView,
-    ClusterView,
-    Deleted,
-    decode_view,
-    view_key,
-)
+from controller_model.records.views import BrokerView, ClusterView, Deleted, decode_view, view_key
 from exporter.core.records import ClusterSnapshot
 
 Views = Mapping[str, Any]

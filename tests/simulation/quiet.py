@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
-from controller_model.fold.replay import replay
+from controller_model.fold.replay import EventBatch, replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
 from controller_model.records.completeness import Stage, Status
@@ -168,7 +167,7 @@ def _check_neighbour(world: World, neighbour: Neighbour) -> None:
     if shown is None:
         raise BrokenError("the exporter shows the truth", f"nothing of {name}")
     if (why := _unrest_of(world, neighbour)) is not None:
-        raise BrokenError("a whole resync is believed", why)
+        raise BrokenError("a whole resync counts as a proof", why)
     if shown.view.counters_since < neighbour.forgotten_at:
         raise BrokenError("a forgotten cluster begins again", f"{name}: it counts from before")
     _compare_views(shown, fresh_views(world, name, neighbour.nodes, neighbour.zxid))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from prometheus_client import CollectorRegistry
 
-from controller_model.records.completeness import Completeness
+from controller_model.records.completeness import Completeness, Status
 from controller_model.records.event_records import EventRecord
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
@@ -135,6 +135,12 @@ class Exporter:
         """Return the status that is shown with it."""
         return self.collector.completeness(snapshot, self.wall)
 
+    @property
+    def is_shown_live(self) -> bool:
+        """Whether something is shown as live."""
+        shown = self.snapshot
+        return shown is not None and self.completeness(shown).status is Status.LIVE
+
     def plan(self) -> None:
         """Plan the next reading."""
         if not self._planned:
@@ -150,7 +156,7 @@ class Exporter:
     def _ask(self, restart: int) -> None:
         """Run the probe, as long as this process runs."""
         if restart == self.restarts:
-            cast("Thread", self._source.probe.thread).turn()
+            cast("Thread", self._source.probe.thread).poll()
             self.plan()
             self.world.clock.after(_PROBED_MS, lambda: self._ask(restart))
 

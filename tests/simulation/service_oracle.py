@@ -183,10 +183,11 @@ class ServiceOracle:
         """Judge the service by its metrics once all is quiet."""
         expected = {f"restarts_total {kind}": count for kind, count in self.restarts.items()}
         expected |= {"up": 1, "lineages_total": self.lineages}
-        held = {
-            name: registry.get_sample_value(f"kcm_fold_{name.split()[0]}", _labels(name))
-            for name in expected
-        }
+        held = {}
+        for name in expected:
+            metric, _, reason = name.partition(" ")
+            labels = {"reason": reason} if reason else {}
+            held[name] = registry.get_sample_value(f"kcm_fold_{metric}", labels)
         if held != expected:
             raise BrokenError("the fold's metrics are true", f"{held}, not {expected}")
 
@@ -217,8 +218,3 @@ class ServiceOracle:
             if (found := _LINEAGE.search(record.value or b""))
         )
         return max((name for name in names if name in self._fold.names), default="")
-
-
-def _labels(name: str) -> dict[str, str]:
-    _, _, reason = name.partition(" ")
-    return {"reason": reason} if reason else {}

@@ -124,7 +124,7 @@ class ServiceStage:
         made: Any = TopicProbe(settings, topics, **options)
         made._admin = FoldAdmin(self._fold)
         thread = made.thread
-        made.thread = ClockedThread(self._fold, thread.name, made._turn, every_s=thread.every_s)
+        made.thread = ClockedThread(self._fold, thread.name, made._poll, every_s=thread.every_s)
         return cast("TopicProbe", made)
 
 
@@ -191,7 +191,7 @@ class ClockedThread(Thread):
     def _go_on(self) -> None:
         if self.closed or self._process.has_ended:
             return
-        self.turn()
+        self.poll()
         if isinstance(self._failure, BrokenError):
             raise self._failure
         self._clock.after(round(self.every_s * 1000), self._go_on)

@@ -89,9 +89,7 @@ TROUBLES: Mapping[str, Trouble] = {
         "java.lang.IllegalStateException: Incomplete log file in the offset log",
     ),
     "query is refused": Trouble(
-        Way.REFUSED,
-        FailureKind.OTHER,
-        "java.lang.IllegalArgumentException: requirement failed",
+        Way.REFUSED, FailureKind.OTHER, "java.lang.IllegalArgumentException: requirement failed"
     ),
     "batch hangs": Trouble(Way.HANGS, FailureKind.HUNG),
     "JVM hangs": Trouble(Way.SILENT, FailureKind.HUNG),

@@ -175,7 +175,8 @@ def played(seed: int) -> Iterator[Stage]:
         (topic_probe, "SupervisedThread", Thread),
         (main_loop, "get_logger", logger),
         (main_loop, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
-        (collector, "render_cluster", _unrendered),
+        # Without bytes for Prometheus.
+        (collector, "render_cluster", lambda shown, _: RenderedCluster(shown, (), (), {})),
         (page_answers, "get_logger", logger),
         (page_answers, "problems_of", judge),
         (page_answers, "run_in_threadpool", _at_once),
@@ -208,11 +209,6 @@ def played(seed: int) -> Iterator[Stage]:
         for module, name, stand_in in stand_ins:
             stage.closing.enter_context(mock.patch.object(module, name, stand_in))
         yield stage
-
-
-def _unrendered(snapshot: ClusterSnapshot, _before: object) -> RenderedCluster:
-    """Return what is shown, without its bytes for Prometheus."""
-    return RenderedCluster(snapshot, (), (), {})
 
 
 async def _at_once(work: Callable[..., Any], *about: Any) -> Any:

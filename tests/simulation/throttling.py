@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from controller_model.records.completeness import Status
 from tests.simulation.sockets import SESSION_MS
 from tests.simulation.zookeeper import Server, Throttle
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 EVERY, AT = 20, (10, 18)
 """Two seeds out of so many; not the seeds that are pinned for a planted bug."""
 
-PATIENCE_MS = SESSION_MS * 2 // 3
+ANSWER_TIMEOUT_MS = SESSION_MS * 2 // 3
 """After so long without a message a client closes its connection."""
 
 _OFTEN = 0.03
@@ -27,7 +26,7 @@ _OFTEN = 0.03
 _LAGS_MS = 12_000
 _REFUSES_AT_MS = 700
 _LASTS_MS = (2_000, 8_000, 20_000)
-_WAITS_MS = ((20, 200), (300, 1_500), (1_000, 3_500), (PATIENCE_MS, 2 * SESSION_MS))
+_WAITS_MS = ((20, 200), (300, 1_500), (1_000, 3_500), (ANSWER_TIMEOUT_MS, 2 * SESSION_MS))
 """Least and most time between two requests of a client: below its patience and above."""
 _REFUSED_AFTER_MS = (10**9, 3_000, 500, 0)
 
@@ -54,22 +53,19 @@ class Throttling:
             return
         edge, is_lagging = world.some_edge(), rng.random() < 0.5
         server = None if edge is None or edge.connection is None else edge.connection.server
-        if is_lagging and server is not None and not server.frozen and self._is_live:
+        is_shown_live = self._world.exporter.is_shown_live
+        if is_lagging and server is not None and not server.frozen and is_shown_live:
             self._lag(server)
             return
         self._begin(world.zk.servers if rng.random() < 0.6 else [rng.choice(world.zk.servers)])
         if edge is not None and rng.random() < 0.4:
             world.clock.after(rng.randint(0, 1_500), edge.cut)
 
-    @property
-    def _is_live(self) -> bool:
-        """Whether something is shown as live that could be wrong."""
-        shown = self._world.exporter.snapshot
-        return shown is not None and self._world.exporter.completeness(shown).status is Status.LIVE
-
     def _begin(self, servers: list[Server]) -> None:
         rng = self._rng
-        throttle = Throttle(rng, rng.choice(_WAITS_MS), rng.choice(_REFUSED_AFTER_MS), PATIENCE_MS)
+        throttle = Throttle(
+            rng, rng.choice(_WAITS_MS), rng.choice(_REFUSED_AFTER_MS), ANSWER_TIMEOUT_MS
+        )
         for server in servers:
             server.throttle = throttle
         self._world.hit("reads throttled")
@@ -83,7 +79,7 @@ class Throttling:
 
         def refuse() -> None:
             if count == self._count:
-                server.throttle = Throttle(self._rng, _WAITS_MS[0], 0, PATIENCE_MS)
+                server.throttle = Throttle(self._rng, _WAITS_MS[0], 0, ANSWER_TIMEOUT_MS)
 
         self._world.clock.after(_REFUSES_AT_MS, refuse)
         self._world.hit("reads throttled by a server that lags")

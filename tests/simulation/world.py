@@ -116,8 +116,10 @@ class World:
         self.events.followers.append(lambda _: self.exporter.plan())
         for name, topic in self.topics.items():
             if topic.beside is not None:
-                follower = self._beside_log if name == self.log.name else self._beside
-                topic.beside.followers.append(follower)
+                is_log = name == self.log.name
+                topic.beside.followers.append(
+                    self._beside_log if is_log else lambda _: self.exporter.plan()
+                )
 
     @property
     def topics_unknown(self) -> bool:
@@ -246,9 +248,6 @@ class World:
         if self._trace is not None:
             self._trace_message(record)
         self.fold.plan()
-
-    def _beside(self, _record: Stored) -> None:
-        self.exporter.plan()
 
     def append_change(self, message: bytes) -> None:
         """Append a message to the log, or what the faults make of it."""

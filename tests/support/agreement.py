@@ -37,7 +37,7 @@ MASKED = {
 """Fields of payloads that are not compared, and their Kafka source."""
 
 NOT_COMPARED = {
-    "/latest_producer_id_block": "ids of producers (ZkProducerIdManager); no controller writes it",
+    "/latest_producer_id_block": "ids of producers (ZkProducerIdManager); no controller writes it"
 }
 """Znodes that are not compared, and their Kafka source."""
 

@@ -58,10 +58,7 @@ class Served:
             assert self.events.apply(event_record(event)) is not None
 
     def get(
-        self,
-        path: str,
-        params: dict[str, Any] | None = None,
-        headers: dict[str, str] | None = None,
+        self, path: str, params: dict[str, Any] | None = None, headers: dict[str, str] | None = None
     ) -> httpx.Response:
         """Send a request to the application, and return the answer."""
 

@@ -18,12 +18,7 @@ def openssl(folder: Path, *arguments: str) -> None:
     """Run openssl in a folder."""
     assert OPENSSL is not None
     done = subprocess.run(
-        [OPENSSL, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        [OPENSSL, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
 

@@ -1,10 +1,18 @@
-"""Run commands in tests, and get the one line that a failing one prints."""
+"""Run commands in tests and get the one line that a failing one prints; print lines as they come."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 
 from kcm.__main__ import main
+
+
+def say(text: str) -> None:
+    """Print a line at once, also into a pipe."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controller_model.kafka.cluster_facts import has_preferred_leader
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
-from controller_model.kafka.replica_assignment import ReplicaAssignment, has_preferred_leader
+from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import PartitionState
 from controller_model.sources.zookeeper.payloads import (
     decode_partition_state,

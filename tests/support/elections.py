@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.changes import SessionState
-from controller_model.records.views import ControllerView, Counts
+from controller_model.records.views import ClusterConfig, ControllerView, Counts
 from kcm.elect.admin import NOT_NEEDED
 from kcm.elect.elect import make_plan
 from kcm.elect.run import ElectionRun
@@ -74,7 +74,7 @@ class Cluster:
             ),
             cluster_view(
                 at=at,
-                cluster_id=self.cluster_id,
+                config=ClusterConfig(cluster_id=self.cluster_id),
                 brokers_live=tuple(sorted(self.live)),
                 brokers_known=(0, 1, 2),
                 log=log_view(session=self.session),

@@ -350,7 +350,7 @@ class Play:
         self.now_ms += ms
         self.carry_out()
 
-    def settle(self, most: int = 10_000) -> None:
+    def deliver_all(self, most: int = 10_000) -> None:
         """Answer and deliver until nothing is left."""
         self.carry_out()
         for _ in range(most):
@@ -358,7 +358,9 @@ class Play:
                 if not requests_in_flight(self.watcher) and self.watcher.reader.walk is None:
                     return
                 self.pass_time(5)
-        raise AssertionError(f"not settled: {requests_in_flight(self.watcher)} requests in flight")
+        raise AssertionError(
+            f"not delivered: {requests_in_flight(self.watcher)} requests in flight"
+        )
 
     def kinds(self) -> list[ChangeKind]:
         """Return the kinds of all changes except heartbeats, in order."""

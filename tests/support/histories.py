@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from bench.map_state import TopicsInMemory
-from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import SentViews, project
+from controller_model.fold.replay import EventBatch
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import (
     ChangeKind,
@@ -459,7 +459,7 @@ class Fold:
         return {
             "counts": self.counts(),
             "topics": topics,
-            "live": sorted(control.live_brokers()),
+            "live": sorted(control.live_brokers),
             "controller": (control.controller.view.id, control.controller.view.epoch),
             "deleting": sorted(control.deleting),
             "held": (control.log.view.znodes, control.source.digest),

@@ -45,12 +45,6 @@ PROGRESS: dict[str, Any] = {
     "sources": [{"endOffset": {"kcm.changes": {"0": 100, "1": 20}}}],
     "sink": {"numOutputRows": 2},
     "observedMetrics": {
-        "fold": {
-            "changes": 5,
-            "unreadable": 1,
-            "unattributed": 0,
-            "errors": 0,
-            "newest_ms": 60_000,
-        }
+        "fold": {"changes": 5, "unreadable": 1, "unattributed": 0, "errors": 0, "newest_ms": 60_000}
     },
 }

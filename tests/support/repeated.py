@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kcm.servers.process import Process
 from kcm.servers.supervisor import Supervisor
+from tests.support.commands import say
 from tests.support.processes import python, started
 from tools.run_tests import PYTEST
 
@@ -47,17 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             pytest = _run(Process(supervisor, f"round-{number}", [*PYTEST, "-q", *options.given]))
             printed = pytest.log_path.read_text(encoding="utf-8")
             if pytest.exit_code not in TESTS_RAN:
-                _say(f"{printed}pytest ended with exit code {pytest.exit_code}: no test counts")
+                say(f"{printed}pytest ended with exit code {pytest.exit_code}: no test counts")
                 return 2
             failed.update(failures(printed))
             result = (printed.splitlines() or ["pytest printed nothing"])[-1].strip("= ")
-            _say(f"round {number} of {options.times}: {result} ({time.monotonic() - began:.0f} s)")
+            say(f"round {number} of {options.times}: {result} ({time.monotonic() - began:.0f} s)")
             if pytest.exit_code:
                 broken += 1
                 shutil.copy(pytest.log_path, f"repeated-{number}.txt")
     for test, times in failed.most_common():
-        _say(f"failed {times} of {options.times} times: {test}")
-    _say(f"{options.times - broken} of {options.times} rounds without a failure")
+        say(f"failed {times} of {options.times} times: {test}")
+    say(f"{options.times - broken} of {options.times} rounds without a failure")
     return 1 if broken else 0
 
 
@@ -71,11 +72,6 @@ def _run(process: Process) -> Process:
     while process.running:
         time.sleep(POLL_S)
     return process
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import msgspec
 
 from controller_model.kafka.ids import AsOf, Position, TopicPartition
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import LATE_MS, ReaderProgress, sign_of_life
+from controller_model.records.completeness import LATE_MS, ReaderProgress
 from controller_model.records.event_records import EventId, EventRecord, encode_event
 from controller_model.records.events import ControllerElected
 from controller_model.records.incidents import Incident, IncidentEnd, LastIncident
@@ -89,7 +89,7 @@ def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> C
 
 def progress_by_view(view: ClusterView, now: int) -> ReaderProgress:
     """Return the progress of a reader with the watcher's clock, who knows only the view."""
-    sign = sign_of_life(view)
+    sign = view.log.sign_of_life
     age = None if sign is None else max(0, now - sign)
     return ReaderProgress(read_ms=0, watcher_ms=age, late_ms=LATE_MS)
 
@@ -104,12 +104,7 @@ def broker_view(
         as_of=at or as_of(1),
         id=id_,
         record=BrokerRecord(
-            live=True,
-            epoch=2**60 + 1,
-            since=T0,
-            registrations=1,
-            host=f"kafka{id_}",
-            port=9092,
+            live=True, epoch=2**60 + 1, since=T0, registrations=1, host=f"kafka{id_}", port=9092
         ),
     )
     of_record = {
@@ -157,7 +152,7 @@ def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> Wa
         seq=seq,
         number=number,
         session=SessionState.CONNECTED,
-        zookeeper_answered_ms=5,
+        source_answered_ms=5,
         log_complete_ms=5,
         sent_at=T0,
     )

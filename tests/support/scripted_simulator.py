@@ -235,10 +235,7 @@ def fail_log_dir(manager: ReplicaManager, partitions: Iterable[TopicPartition]) 
 
 
 def load_scripted(
-    tree: ZnodeTree,
-    *,
-    settings: SimulatorSettings | None = None,
-    choices: Choices | None = None,
+    tree: ZnodeTree, *, settings: SimulatorSettings | None = None, choices: Choices | None = None
 ) -> ScriptedSimulator:
     """Return a cluster that continues from this tree (`loading.load_cluster`)."""
     cluster = ScriptedSimulator(settings=settings, choices=choices, tree=tree)

@@ -6,11 +6,7 @@ from typing import Any
 
 from controller_model.records.views import Counts, TopicView
 from tests.support.api_server import Served
-from tests.support.samples import (
-    broker_view,
-    cluster_view,
-    topic_view,
-)
+from tests.support.samples import broker_view, cluster_view, topic_view
 
 
 def sick_topic() -> TopicView:

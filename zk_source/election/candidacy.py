@@ -54,7 +54,7 @@ class Proof(NamedTuple):
 
     asked_at: float
     lease_s: float
-    """For how many seconds after `asked_at` the session lives, whatever happens to this process."""
+    """For how many seconds after `asked_at` ZooKeeper keeps the session, even if this process stops."""
 
 
 def lease_status(proof: Proof | None, *, invalidated_at: float, now: float) -> LeaseStatus:

@@ -16,11 +16,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from pipeline.supervised_thread import SupervisedThread
-from zk_source.ensemble.four_letter_words import (
-    ANSWER_DEADLINE_S,
-    four_letter_word,
-    host_and_port,
-)
+from zk_source.ensemble.four_letter_words import ANSWER_DEADLINE_S, four_letter_word, host_and_port
 from zk_source.ensemble.server_figures import ServerFigures, read_mntr, read_srvr
 
 ASK_INTERVAL_S = 15.0
@@ -40,10 +36,7 @@ class ServerMetrics(Collector):
     """The newest figures as metrics, while they are fresh."""
 
     def __init__(
-        self,
-        registry: CollectorRegistry,
-        cluster: str,
-        now_s: Callable[[], float] = time.monotonic,
+        self, registry: CollectorRegistry, cluster: str, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._cluster = cluster
         self._now_s = now_s

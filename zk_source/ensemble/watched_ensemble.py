@@ -4,7 +4,6 @@ A problem is logged at once, then ever more rarely; with `fail_fast` it ends the
 """
 
 import contextlib
-import functools
 import time
 from collections.abc import Sequence
 
@@ -48,11 +47,11 @@ class WatchedEnsemble:
             inbox=self._inbox,
             chroot=self._settings.chroot,
         )
-        client.add_listener(functools.partial(self._put_state, self._clients, self._connection))
+        number, connection = self._clients, self._connection
+        client.add_listener(
+            lambda state: self._inbox.put(SessionChanged(number, state, connection.server))
+        )
         client.start_async()
-
-    def _put_state(self, number: int, connection: OrderedConnection, state: str) -> None:
-        self._inbox.put(SessionChanged(number, state, connection.server))
 
     def close(self) -> None:
         """End the client's session and threads; wait at most a few seconds."""

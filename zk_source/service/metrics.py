@@ -1,8 +1,7 @@
 """Serves the watcher's own metrics.
 
-Instruments live on the registry that is passed in, all with a `cluster` label. Their
-values come from the counts that the decisions and the publisher keep: each count is kept in one
-place.
+All have a `cluster` label. Their values come from the counts that the decisions and the publisher
+keep: each count is kept in one place.
 """
 
 from collections.abc import Mapping

@@ -120,7 +120,7 @@ class WatcherService:
             self._watcher.on_stop(steady_ms())
             self._carry_out_commands()
         finally:
-            self._close()
+            self.close()
 
     def _begin(self, stop: threading.Event) -> bool:
         """Read what existed before the start, then connect; return False when `stop` is set first."""
@@ -138,7 +138,8 @@ class WatcherService:
         session = self._watcher.session
         return session.server if session.connected and not self._settings.zk_tls else ""
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the connections to ZooKeeper and Kafka."""
         self._ensemble.close()
         self._writer.close()
 
@@ -195,8 +196,8 @@ class WatcherService:
         return WatcherBeat(
             **header,
             session=self._watcher.session.state,
-            zookeeper_answered_ms=self._pulse.answered_ms(now_ms),
-            zookeeper_ahead_ms=self._zookeeper_clock.ahead_ms(clock_ms() - now_ms),
+            source_answered_ms=self._pulse.answered_ms(now_ms),
+            source_ahead_ms=self._zookeeper_clock.ahead_ms(clock_ms() - now_ms),
         )
 
     def _handle_item(self, item: Item, now_ms: int) -> None:
@@ -307,7 +308,7 @@ class WatcherService:
 def figures(watcher: Watcher, publisher: Publisher, queue_length: int) -> dict[str, float]:
     """Return the values of `metrics.GAUGES` and `metrics.TOTALS`."""
     return {
-        "znodes": len(watcher.recorder.published),
+        "znodes": len(watcher.recorder.published.mzxids),
         "denied_paths": len(watcher.recorder.denied),
         "queue_length": queue_length,
         "dirty_paths": len(watcher.reader.dirty),

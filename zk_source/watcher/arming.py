@@ -8,6 +8,8 @@ connection needs nothing armed. That answer may be lost, so `MAX_CLOSINGS` conne
 that close at the request count as a refusal, too. Otherwise the watcher could reconnect for ever.
 """
 
+import math
+
 from controller_model.records.changes import SessionState
 from zk_source.watcher.commands import GiveUp, Outbox
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Subscription, Watches
@@ -37,7 +39,7 @@ class Arming:
         self._to_arm: list[str] = []
         self._asked_ms = 0
         self._closings = 0
-        self._again_ms: int | None = None
+        self.again_ms: float = math.inf
         """When to try recursive watches again after a refusal."""
         self._pause_ms = FIRST_PAUSE_MS
         self.subscription: Subscription = RecursiveWatches()
@@ -49,20 +51,16 @@ class Arming:
         """Whether nothing is left to be armed."""
         return not self._to_arm
 
-    def is_due(self, now_ms: int) -> bool:
-        """Return whether to try recursive watches again after a refusal."""
-        return self._again_ms is not None and now_ms >= self._again_ms
-
     def on_session(self, state: SessionState, server: str, now_ms: int) -> None:
         """Start arming on a new connection; stop when the connection is gone."""
         closed_at_once = bool(self._to_arm) and now_ms - self._asked_ms < CLOSED_AT_ONCE_MS
         if self._to_arm:
             self._closings = self._closings + 1 if closed_at_once else 0
         if self._closings >= MAX_CLOSINGS and self._watches is Watches.AUTO:
-            self._fall_back("it closes the connection at the question", now_ms, OLD_PAUSE_MS)
+            self._fall_back("it closes the connection at the request", now_ms, OLD_PAUSE_MS)
         self._to_arm = []
         if state is SessionState.CONNECTED:
-            if self.is_due(now_ms):
+            if now_ms >= self.again_ms:
                 self.subscription = RecursiveWatches()
             self._server = server
             self._asked_ms = now_ms
@@ -73,7 +71,7 @@ class Arming:
         """Handle the answer to the request for one watch, and request the next one."""
         if err == Err.OK:
             self._closings = 0
-            self._again_ms = None
+            self.again_ms = math.inf
             self._to_arm.pop()
             if not self._to_arm:
                 self._pause_ms = FIRST_PAUSE_MS
@@ -96,7 +94,7 @@ class Arming:
             self._outbox.send(AddWatch(self._to_arm[-1]))
 
     def _fall_back(self, why: str, now_ms: int, pause_ms: int) -> None:
-        self._again_ms = now_ms + pause_ms
+        self.again_ms = now_ms + pause_ms
         self._to_arm = []
         self._closings = 0
         self.subscription = OneShotWatches()

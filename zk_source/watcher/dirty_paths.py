@@ -10,7 +10,7 @@ from before it are done.
 from collections import Counter
 from itertools import islice
 
-from zk_source.watcher.tree_walk import pop_reads
+from zk_source.watcher.subscriptions import pop_reads
 from zk_source.wire.operations import Op, Read
 
 MAX_WAITING = 200_000
@@ -32,6 +32,11 @@ class DirtyPaths:
 
     def __contains__(self, read: Read) -> bool:
         return read in self._waiting or read in self._reading
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether any read has yet to be sent."""
+        return bool(self._waiting)
 
     @property
     def full(self) -> bool:

@@ -16,10 +16,7 @@ from controller_model.records.views import ClusterView, ResyncWanted
 from controller_model.sources.zookeeper.payloads import decode_cluster_id
 from zk_source.wire.operations import Err, Op, Read, Refused, Result, ZnodeData
 
-PROBE: tuple[Read, ...] = (
-    (Op.GET_CHILDREN, "/brokers"),
-    (Op.GET_DATA, "/cluster/id"),
-)
+PROBE: tuple[Read, ...] = ((Op.GET_CHILDREN, "/brokers"), (Op.GET_DATA, "/cluster/id"))
 """What is read before a resync."""
 
 MAX_LAG_MS = 10_000
@@ -50,7 +47,8 @@ class ReadinessCheck:
         self.unanswered: ResyncWanted | None = None
         """The fold's newest request, while no resync has answered it."""
         self._cluster_id: str | None = None
-        self._highest_zxid = 0
+        self.highest_zxid = 0
+        """The largest zxid of a reply since the last rebase."""
         self._view_zxid = 0
         self._rebased_at = NOWHERE
         self._answered: tuple[str, int] | None = None
@@ -61,10 +59,6 @@ class ReadinessCheck:
         self._behind_since_ms: int | None = None
         self._retry_at_ms = 0
         self._retry_ms = FIRST_RETRY_MS
-
-    def observe_zxid(self, zxid: int) -> None:
-        """Note the zxid of a reply."""
-        self._highest_zxid = max(self._highest_zxid, zxid)
 
     def on_view(self, view: ClusterView) -> None:
         """Note how far the fold is, and which resync it requests."""
@@ -85,7 +79,7 @@ class ReadinessCheck:
         """Note a rebase: views from before it belong to another history."""
         self._rebased_at = position
         self._view_zxid = 0
-        self._highest_zxid = self._synced_zxid
+        self.highest_zxid = self._synced_zxid
 
     def start(self, now_ms: int) -> bool:
         """Begin a check; return False while one is in progress or the pause after one lasts."""
@@ -93,7 +87,7 @@ class ReadinessCheck:
             return False
         self._under_way = True
         self._synced_zxid = 0
-        self._needed_zxid = max(self._highest_zxid, self._view_zxid)
+        self._needed_zxid = max(self.highest_zxid, self._view_zxid)
         return True
 
     def stop(self) -> None:

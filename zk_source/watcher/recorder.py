@@ -6,7 +6,6 @@ already (same path, mzxid and generation) is not published again. A resync begin
 was published. No clock: the caller passes times.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from controller_model.records.changes import (
     data_fields,
     digest_text,
     encode_change,
+    moved_digest,
     znode_digest,
 )
 from controller_model.sources.zookeeper.znode_kinds import published_data
@@ -38,36 +38,27 @@ class Published:
     """
 
     def __init__(self) -> None:
-        self._mzxids: dict[str, int] = {}
+        self.mzxids: dict[str, int] = {}
+        """By path; `add` and `remove` change it."""
         self._digest = 0
-
-    def __len__(self) -> int:
-        return len(self._mzxids)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._mzxids)
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._mzxids
 
     @property
     def digest(self) -> str:
         """The digest over all znodes, as the log carries it."""
         return digest_text(self._digest)
 
-    def mzxid(self, path: str) -> int | None:
-        """Return the mzxid that the path was published with; None when it does not exist."""
-        return self._mzxids.get(path)
-
     def add(self, path: str, mzxid: int) -> None:
         """Note a `set`."""
-        self.remove(path)
-        self._mzxids[path] = mzxid
-        self._digest ^= znode_digest(path, mzxid)
+        old = self.mzxids.get(path)
+        self.mzxids[path] = mzxid
+        if old is None:
+            self._digest ^= znode_digest(path, mzxid)
+        else:
+            self._digest ^= moved_digest(path, old, mzxid)
 
     def remove(self, path: str) -> None:
         """Note a `deleted`; an unknown path changes nothing."""
-        mzxid = self._mzxids.pop(path, None)
+        mzxid = self.mzxids.pop(path, None)
         if mzxid is not None:
             self._digest ^= znode_digest(path, mzxid)
 
@@ -86,7 +77,7 @@ class Recorder(LogRecorder):
     def value(self, path: str, znode: ZnodeData, zxid: int, now_ms: int) -> ZnodeChange | None:
         """Return a `set`; None when readers know the value already."""
         self.denied.discard(path)
-        if self.published.mzxid(path) == znode.mzxid:
+        if self.published.mzxids.get(path) == znode.mzxid:
             return None
         self.published.add(path, znode.mzxid)
         data = published_data(path, znode.data) if path.startswith(_REDUCED) else znode.data
@@ -113,7 +104,7 @@ class Recorder(LogRecorder):
         before.
         """
         self.denied.discard_all(path)
-        if path not in self.published and not even_unknown:
+        if path not in self.published.mzxids and not even_unknown:
             return None
         self.published.remove(path)
         return self._change(ChangeKind.DELETED, now_ms, path=path, read_zxid=zxid)
@@ -162,14 +153,13 @@ class Recorder(LogRecorder):
             session=session,
             session_since=since_ms + self.clock_ahead_ms,
             zookeeper=server or None,
-            beats=self.sends_beats,
             dropped=self.dropped,
             **self._denied(),
         )
 
     def _totals(self) -> dict[str, Any]:
         return {
-            "znodes": len(self.published),
+            "znodes": len(self.published.mzxids),
             "digest": self.published.digest,
             **self._denied(),
         }

@@ -1,6 +1,6 @@
 """Tracks the session's state as heartbeats report it: whether the log follows the cluster now.
 
-The rule: for readers a session is CONNECTED from the start of a resync on it, not from the moment
+For readers a session is CONNECTED from the start of a resync on it, not from the moment
 kazoo has a socket. Before that, and after watches were lost on a live connection, the reported
 state remains the last one in which no event was handled.
 """
@@ -41,8 +41,8 @@ class SessionTracker:
             self.report(SessionState.SUSPENDED, now_ms)
 
     def down_ms(self, now_ms: int) -> int:
-        """Return for how many ms there has been no connection; 0 while there is one."""
-        return 0 if self.connected else now_ms - self._down_since_ms
+        """Return for how many ms there has been no connection, while there is none."""
+        return now_ms - self._down_since_ms
 
     def down_again(self, now_ms: int) -> None:
         """Count again from now: a new client tries to connect."""

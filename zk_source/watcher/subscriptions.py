@@ -45,6 +45,12 @@ from zk_source.wire.operations import (
 MAX_READS = 500
 """Reads in one multiRead: a larger request is no faster."""
 
+MAX_REQUEST_BYTES = 64 * 1024
+"""Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator set) limits requests."""
+
+_READ_OVERHEAD_BYTES = 14
+"""Bytes that one read adds to a multiRead in addition to its path: header, length and the watch flag."""
+
 
 class Watches(enum.StrEnum):
     """Which way of watching to use."""
@@ -244,3 +250,15 @@ def _first_reads(path: str) -> Sequence[Read]:
 def _reads_of(path: str) -> Sequence[Read]:
     reads: tuple[Read, ...] = ((Op.GET_DATA, path),) if is_published(path) else ()
     return (*reads, (Op.GET_CHILDREN, path)) if is_container(path) else reads
+
+
+def pop_reads(frontier: list[Read], most: int) -> tuple[Read, ...]:
+    """Remove from the frontier's end what fits into one request, and return it."""
+    size = 0
+    reads: list[Read] = []
+    while frontier and len(reads) < most:
+        size += len(frontier[-1][1].encode()) + _READ_OVERHEAD_BYTES
+        if reads and size > MAX_REQUEST_BYTES:
+            break
+        reads.append(frontier.pop())
+    return tuple(reads)

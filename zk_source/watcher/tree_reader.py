@@ -60,10 +60,12 @@ class TreeReader:
 
     def read_changed(self) -> None:
         """Send reads of changed paths while few are in flight."""
-        if not len(self.dirty):
+        if not self.dirty.are_waiting:
             return
         way = self._arming.subscription
-        in_flight = self._outbox.count(_is_live)
+        in_flight = self._outbox.count(
+            lambda sent: sent.walk is None and isinstance(sent.request, ReadRequest)
+        )
         while in_flight < way.live_window and (reads := self.dirty.start_reads(way.most_reads)):
             self._outbox.send(way.request(reads))
             in_flight += 1
@@ -93,7 +95,7 @@ class TreeReader:
 
     def _read_unmet(self, walk: TreeWalk) -> None:
         """Read once more what the walk did not meet but the log holds or names as denied."""
-        published, denied = self._recorder.published, self._recorder.denied
+        published, denied = self._recorder.published.mzxids, self._recorder.denied
         missing = [(Op.GET_DATA, path) for path in published if path not in walk.met]
         # Servers send no event when a denied znode is deleted, so only this shows it.
         missing += [read_of(path) for path in denied if path not in walk.met]
@@ -109,29 +111,26 @@ class TreeReader:
     ) -> str | None:
         """Handle a reply; return what went wrong, None when nothing did."""
         self.reads += len(reads)
-        live = _is_live(sent)
+        live = sent.walk is None
         rounds = [self.dirty.answered(read) if live else None for read in reads]
         problem = None
         for read, result, round_ in zip(reads, results, rounds, strict=True):
             problem = self._on_value(read, result, zxid, now_ms, live=live) or problem
             if live:
-                problem = self._after_live_value(read, result, round_) or problem
+                if self.walk is not None and self.walk.unmet:
+                    self.walk.unmet.discard(read)
+                for more in self._arming.subscription.reads_after_change(read, result):
+                    if self.dirty.full:
+                        problem = "more changed paths than the memory allows"
+                        break
+                    self.dirty.mark(more, round_)
             elif isinstance(sent.walk, TreeWalk):
                 resync = sent.walk.purpose is Purpose.RESYNC
-                more = self._arming.subscription.reads_after_walk(read, result, resync=resync)
-                sent.walk.on_answer(more)
+                found = self._arming.subscription.reads_after_walk(read, result, resync=resync)
+                sent.walk.on_answer(found)
                 if not resync:
                     sent.walk.met.add(read[1])
         return problem
-
-    def _after_live_value(self, read: Read, result: Result, round_: int | None) -> str | None:
-        if self.walk is not None and self.walk.unmet:
-            self.walk.unmet.discard(read)
-        for more in self._arming.subscription.reads_after_change(read, result):
-            if self.dirty.full:
-                return "more changed paths than the memory allows"
-            self.dirty.mark(more, round_)
-        return None
 
     def _on_value(
         self, read: Read, result: Result, zxid: int, now_ms: int, *, live: bool
@@ -155,19 +154,10 @@ class TreeReader:
                 return f"reading {path} failed with error {code}"
         if change is not None:
             self._outbox.add(change)
-            if self._was_missed(path, live=live):
-                self.reconciliation_differences += 1
+            walk = self.walk
+            if walk is not None and walk.purpose is Purpose.RECONCILIATION:
+                # Whether only the reconciliation found it: an event arrives before its value.
+                is_unmet = walk.unmet is not None and (Op.GET_DATA, path) in walk.unmet
+                was_missed = is_unmet if live else not self.dirty.leads_to(path)
+                self.reconciliation_differences += was_missed
         return None
-
-    def _was_missed(self, path: str, *, live: bool) -> bool:
-        """Return whether only the reconciliation found this change: an event arrives before its value."""
-        walk = self.walk
-        if walk is None or walk.purpose is not Purpose.RECONCILIATION:
-            return False
-        if live:
-            return walk.unmet is not None and (Op.GET_DATA, path) in walk.unmet
-        return not self.dirty.leads_to(path)
-
-
-def _is_live(sent: Sent) -> bool:
-    return isinstance(sent.request, ReadRequest) and sent.walk is None

@@ -9,17 +9,11 @@ that appears in a part already read brings an event.
 import enum
 from collections.abc import Sequence
 
-from zk_source.watcher.subscriptions import MAX_READS
+from zk_source.watcher.subscriptions import MAX_READS, pop_reads
 from zk_source.wire.operations import Read
-
-MAX_REQUEST_BYTES = 64 * 1024
-"""Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator set) limits requests."""
 
 _BURST_PER_S = 20
 """A walk's allowance of reads is spent in portions of a twentieth of a second."""
-
-_READ_OVERHEAD_BYTES = 14
-"""Bytes that one read adds to a multiRead in addition to its path: header, length and the watch flag."""
 
 
 class Purpose(enum.Enum):
@@ -86,15 +80,3 @@ class ReadPace:
     def spend(self, reads: int) -> None:
         """Note that reads were sent."""
         self._left -= reads
-
-
-def pop_reads(frontier: list[Read], most: int) -> tuple[Read, ...]:
-    """Remove from the frontier's end what fits into one request, and return it."""
-    size = 0
-    reads: list[Read] = []
-    while frontier and len(reads) < most:
-        size += len(frontier[-1][1].encode()) + _READ_OVERHEAD_BYTES
-        if reads and size > MAX_REQUEST_BYTES:
-            break
-        reads.append(frontier.pop())
-    return tuple(reads)

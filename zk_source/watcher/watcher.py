@@ -17,14 +17,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import ClusterView
 from source_log.generation_fencing import FencingDecision, Generations, OtherWatcher
 from zk_source.watcher.arming import Arming
-from zk_source.watcher.commands import (
-    Command,
-    GiveWay,
-    NoBrokers,
-    Outbox,
-    ReplaceClient,
-    Sent,
-)
+from zk_source.watcher.commands import Command, GiveWay, NoBrokers, Outbox, ReplaceClient, Sent
 from zk_source.watcher.readiness import PROBE, ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.session_tracker import SessionTracker
@@ -118,7 +111,7 @@ class Watcher:
         """When the tree could be read again after the last refusal."""
         self._heartbeat_at = now_ms
         self._heartbeat_sent_at = now_ms
-        self._denied_told: tuple[str, ...] = ()
+        self._denied_named: tuple[str, ...] = ()
         """The denied paths that the newest heartbeat named."""
         self._reconcile_at: int | None = None
         self._resync_at: int | None = None
@@ -184,11 +177,12 @@ class Watcher:
             case SingleRead():
                 found = results if err == Err.OK else (Refused(err),)
                 self._on_reads(sent, zxid, Err.OK, found, now_ms)
-        self._readiness.observe_zxid(zxid)
+        self._readiness.highest_zxid = max(self._readiness.highest_zxid, zxid)
 
     def on_tick(self, now_ms: int) -> None:
         """Do what is due. Called after everything else that happened, and when time passes."""
-        self._check_connection(now_ms)
+        if not self.session.connected:
+            self._check_connection(now_ms)
         self._start_what_is_due(now_ms)
         self.reader.read_changed()
         ended = self.reader.continue_walk(now_ms)
@@ -267,12 +261,12 @@ class Watcher:
         if not self.armed or self.muted or resyncing:
             return
         if self._requested is None:
-            if self._arming.is_due(now_ms):
+            if now_ms >= self._arming.again_ms:
                 self._on_watches_lost("recursive watches are tried again", now_ms)
                 self._arming.on_session(SessionState.CONNECTED, self.session.server, now_ms)
                 return
             if self._resync_at is not None and now_ms >= self._resync_at:
-                self._request_resync("the daily one")
+                self._request_resync("the last one was long ago")
             elif self._reconcile_at is not None and now_ms >= self._reconcile_at:
                 self._reconcile_at = None
                 self.reader.start_walk(
@@ -402,12 +396,12 @@ class Watcher:
         if self.reader.walk is not None or now_ms < self._heartbeat_sent_at + _DENIED_INTERVAL_MS:
             return False
         named = self.recorder.denied.named
-        return named is not self._denied_told and not set(named).issubset(self._denied_told)
+        return named is not self._denied_named and not set(named).issubset(self._denied_named)
 
     def _heartbeat(self, now_ms: int) -> None:
         self._heartbeat_at = now_ms + self._intervals.heartbeat_ms
         self._heartbeat_sent_at = now_ms
-        self._denied_told = self.recorder.denied.named
+        self._denied_named = self.recorder.denied.named
         if self.generations.generation and not self.muted:
             self._out.add(
                 self.recorder.heartbeat(

@@ -1,6 +1,6 @@
 """Holds the watcher's one queue: notifications, replies and session states in socket order.
 
-The rule: one thread puts what the socket brings, in the order of its arrival, and one thread pops
+One thread puts what the socket brings, in the order of its arrival, and one thread pops
 it. Bounded: at most `most_events` notifications wait. Further ones are dropped and counted, with
 one `Overflow` in their place; the watcher then resyncs. Replies are bounded by the reads that the
 watcher has in flight.

@@ -154,11 +154,7 @@ def _read_children(buffer: bytes, offset: int) -> tuple[Children, int]:
 
 def _path(chroot: str, path: str) -> bytes:
     """Return the path as the server knows it: ZooKeeper accepts none that ends with a slash."""
-    return _string((chroot or path) if path == "/" else chroot + path)
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
+    data = ((chroot or path) if path == "/" else chroot + path).encode()
     return _INT.pack(len(data)) + data
 
 

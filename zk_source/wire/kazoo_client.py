@@ -59,7 +59,7 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
         try:
             super()._authenticate_with_sasl(host, timeout)
         except SessionClosedRequireSaslError as error:
-            raise AuthFailedError("the server insists on SASL") from error
+            raise AuthFailedError("the server requires SASL") from error
 
 
 HandlerT = TypeVar("HandlerT", bound=Authenticating)
@@ -89,7 +89,7 @@ class Outage:
         return True
 
     def error(self, connection: Authenticating) -> UnreachableError:
-        """Return the error that tells the user about the outage."""
+        """Return the error that describes the outage to the user."""
         advice = connection.tls_advice or f"start it or correct the setting {self._setting}"
         return UnreachableError(
             f"{self._what} does not answer (for {self._clock_s() - self._since_s:.0f} s): "
@@ -142,15 +142,15 @@ def make_client(
 
 def stop_client(client: KazooClient) -> None:
     """End the session and the threads; wait at most a few seconds."""
+
+    def stop() -> None:
+        client.stop()
+        client.close()
+
     # kazoo's stop() waits for its thread without limit when the peer is silent.
-    stopper = threading.Thread(target=_stop, args=(client,), name="zookeeper-stop", daemon=True)
+    stopper = threading.Thread(target=stop, name="zookeeper-stop", daemon=True)
     stopper.start()
     stopper.join(STOP_TIMEOUT_S)
-
-
-def _stop(client: KazooClient) -> None:
-    client.stop()
-    client.close()
 
 
 def _text(path: object) -> str | None:

@@ -39,8 +39,8 @@ def tls_advice(error: BaseException, *, has_certificate: bool) -> str:
             return WRONG_NAME if cause.verify_code in _WRONG_NAMES else UNKNOWN_AUTHORITY
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return REFUSED_CERTIFICATE if has_certificate else NO_CERTIFICATE
-    hung_up = isinstance(causes[-1], ConnectionResetError | BrokenPipeError | ConnectionDropped)
-    return NO_CERTIFICATE if hung_up and not has_certificate else ""
+    is_closed = isinstance(causes[-1], ConnectionResetError | BrokenPipeError | ConnectionDropped)
+    return NO_CERTIFICATE if is_closed and not has_certificate else ""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

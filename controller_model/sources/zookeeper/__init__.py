@@ -2,5 +2,5 @@
 
 Which paths there are and what their payloads say (`znode_kinds`, `payloads`, `config_payloads`), what each
 states (`znodes`, `controller`, `brokers`), what is inferred (`election_count`, `election_inference`,
-`broker_inference`, `failover`, `pending_writes`), and what orders and proves it (`freshness`, `proofs`).
+`brokers`, `pending_writes`), and what orders and proves it (`stats`, `proofs`).
 """

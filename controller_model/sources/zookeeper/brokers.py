@@ -1,24 +1,47 @@
-"""Registrations in /brokers/ids, and how they ended.
+"""Registrations in /brokers/ids, and what is inferred of brokers because no znode holds it: states and ends.
 
 The rule: a registration is identified by its czxid (the broker epoch). The payload's timestamp does not
-identify the session. How a registration ended is inferred from what the controller did before.
+identify the session. How a registration ended is inferred from what the controller did before. A state is
+computed whenever it is needed; nothing is stored.
 """
+
+import enum
 
 from controller_model.facts.facts import BrokerGone, BrokerIs, LogDirIsOffline
 from controller_model.records.changes import ChangeKind, ZnodeChange, differ
 from controller_model.records.events import AnyEvent, BrokerEnd
-from controller_model.sources.zookeeper.broker_inference import is_drained, is_in_sync_with_others
 from controller_model.sources.zookeeper.controller import explain_by_end, note_registration
-from controller_model.sources.zookeeper.failover import finish_failover
 from controller_model.sources.zookeeper.payloads import (
     BrokerZnode,
     decode_broker,
     decode_log_dir_event,
 )
+from controller_model.sources.zookeeper.pending_writes import finish_failover
 from controller_model.sources.zookeeper.state import zookeeper_of
 from controller_model.sources.zookeeper.stats import ZnodeRead
 from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import ControlPlane
 from controller_model.state.held_broker import HeldBroker
+
+
+class BrokerState(enum.StrEnum):
+    """What a broker is doing, as far as ZooKeeper shows it, by Kafka's names (kafka.server.BrokerStates, up to 2.7).
+
+    A dead process stays registered until its session times out. A starting broker registers after it has
+    recovered its logs (kafka.server.KafkaServer.startup), so Starting and RecoveringFromUncleanShutdown are not seen.
+    """
+
+    NOT_RUNNING = "NotRunning"
+    """Its registration was removed: near the end of a shutdown, or when its session was lost."""
+    RUNNING_AS_BROKER = "RunningAsBroker"
+    PENDING_CONTROLLED_SHUTDOWN = "PendingControlledShutdown"
+    """Since it registered, the controller has moved its leaders away and removed it from every ISR that
+    has other members, and no failed log directory explains that."""
+
+
+def is_in_sync_with_others(control: ControlPlane, broker: int) -> bool:
+    """Return whether a broker is in an ISR of which it is not the only member."""
+    return any(membership.isr > 1 for membership in control.totals.members.get(broker, ()))
 
 
 def read_broker(read: ZnodeRead) -> list[AnyEvent]:
@@ -93,7 +116,7 @@ def _how_it_ended(
         return BrokerEnd.UNKNOWN  # found by a resync: what preceded it was not seen
     if is_in_sync_with_others(state.control, broker):
         return BrokerEnd.CRASHED
-    return BrokerEnd.CONTROLLED_SHUTDOWN if is_drained(held) else BrokerEnd.UNKNOWN
+    return BrokerEnd.CONTROLLED_SHUTDOWN if held.is_drained else BrokerEnd.UNKNOWN
 
 
 def _address(registration: BrokerZnode) -> tuple[str | None, int | None]:

@@ -1,6 +1,6 @@
 """Decoders of configurations and their change notifications, and what of them leaves the watcher.
 
-The rule: of a configuration only the keys that the model needs are read, and the names of users,
+Of a configuration only the keys that the model needs are read, and the names of users,
 clients and hosts never leave the watcher. Source: kafka.zk.ZkData (ConfigEntityZNode and
 ConfigEntityChangeNotificationSequenceZNode), kafka.server.DynamicConfigManager (0.9 to 3.9) and
 TopicConfigManager (0.8.1).

@@ -27,12 +27,12 @@ from controller_model.sources.zookeeper.election_count import (
     start_count,
     tally,
 )
-from controller_model.sources.zookeeper.failover import begin_failover
 from controller_model.sources.zookeeper.payloads import (
     ControllerZnode,
     decode_controller,
     decode_controller_epoch,
 )
+from controller_model.sources.zookeeper.pending_writes import begin_failover
 from controller_model.sources.zookeeper.state import ControllerZnodes, zookeeper_of
 from controller_model.sources.zookeeper.stats import ZnodeRead
 from controller_model.state.cluster import ClusterState

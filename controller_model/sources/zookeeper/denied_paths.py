@@ -35,7 +35,7 @@ def hidden_by(denied: Collection[str]) -> tuple[Capability, ...]:
     """Return what cannot be seen, wholly or in part, while these paths are denied.
 
     >>> [each.value for each in hidden_by(["/brokers/topics/t", "/config"])]
-    ['topics', 'topic_configs', 'broker_configs']
+    ['topics', 'topic_configs', 'broker_configs', 'requests']
     """
     return tuple(
         capability
@@ -50,15 +50,14 @@ def note_denied(log: LogState, change: ZnodeChange, still: Collection[str] = ())
     """Store what a control record says that the watcher is denied, and what is `still` not proved."""
     view = log.view
     denied = tuple(sorted({*change.denied, *still})) if still else change.denied
-    more = change.denied_more or 0
-    if (denied, more) == (view.denied, view.denied_more):
+    if (denied, change.denied_more) == (view.denied, view.denied_more):
         return
-    view.denied, view.denied_more = denied, more
+    view.denied, view.denied_more = denied, change.denied_more
     view.hidden = hidden_by(denied)
     missed = [path for path in denied if not is_below(path, _PATHS[Capability.BROKER_CONFIGS])]
     log.hidden_reason = None
     if missed:
-        unnamed = len(missed) - 1 + more
+        unnamed = len(missed) - 1 + change.denied_more
         others = f" and {unnamed} more" if unnamed else ""
         log.hidden_reason = (
             f"READ is denied on {missed[0]}{others}: what depends on it is not known"

@@ -7,10 +7,9 @@ fits none of them, because ZooKeeper merged several into one, is "unknown".
 from controller_model.facts.facts import PartitionIs
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import LeaderElectionKind
-from controller_model.sources.zookeeper.freshness import is_another, steps_merged
 from controller_model.sources.zookeeper.payloads import PartitionStateZnode
 from controller_model.sources.zookeeper.state import zookeeper_of
-from controller_model.sources.zookeeper.stats import ZnodeRead
+from controller_model.sources.zookeeper.stats import ZnodeRead, is_another, steps_merged
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.held_broker import HeldBroker
 from controller_model.state.topic_state import PartitionRecord, TopicState

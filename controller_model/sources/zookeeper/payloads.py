@@ -266,13 +266,6 @@ def decode_reassign_partitions(payload: bytes) -> Mapping[TopicPartition, Sequen
     }
 
 
-def decode_nothing(_payload: bytes) -> None:
-    """Return None: Kafka reads no payload of these znodes, so none can be unreadable.
-
-    /admin/delete_topics/T is a request by its existence; the number in /brokers/seqid is its data version.
-    """
-
-
 def decode_log_dir_event(payload: bytes) -> LogDirEventZnode:
     """Return which broker lost a log directory."""
     return read_layout(_log_dir_event, payload)

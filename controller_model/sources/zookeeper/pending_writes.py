@@ -1,4 +1,7 @@
-"""The pending writes of the controller, tracked while the log is folded.
+"""The pending writes of the controller, tracked while the log is folded: at heartbeats, and during a failover.
+
+ZooKeeper shows the work of a failover by the leaders that are gone. It begins with an election, or with the end
+of a broker that explains one, and ends with the last pending leader write.
 
 The rule: what is pending is computed from the totals, so it costs nothing per change. Time is the log's
 and advances at its heartbeats, so that a replay finds the same zombies at the same positions. After
@@ -10,7 +13,7 @@ import itertools
 
 import msgspec
 
-from controller_model.facts.facts import ControllerHealthIs
+from controller_model.facts.facts import ControllerHealthIs, FailoverIs
 from controller_model.facts.stamp import Stamp
 from controller_model.insight.pending_writes import is_reassignment_pending
 from controller_model.kafka.ids import NO_CONTROLLER
@@ -24,7 +27,8 @@ from controller_model.records.pending_writes import (
     controller_health,
     write_timeout_ms,
 )
-from controller_model.sources.zookeeper.state import zookeeper_of
+from controller_model.records.views import Failover
+from controller_model.sources.zookeeper.state import FailoverState, zookeeper_of
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
@@ -67,6 +71,50 @@ def handle_heartbeat(state: ClusterState, stamp: Stamp, handle: Handle) -> list[
     return handle(state, ControllerHealthIs(stamp, writes, is_zombie))
 
 
+def begin_failover(state: ClusterState, stamp: Stamp, handle: Handle) -> list[AnyEvent]:
+    """Begin the work, if a leader is gone; during a migration ZooKeeper does not show it."""
+    control = state.control
+    pending = figures.pending_leader_writes(control)
+    zookeeper_of(control).failover = FailoverState(partitions=pending, pending=pending)
+    if control.controller.view.migrating_to_kraft:
+        begun = Failover.UNKNOWN
+    else:
+        begun = Failover.UNDER_WAY if pending else Failover.NOT_NEEDED
+    return handle(state, FailoverIs(stamp, begun, since=stamp.at))
+
+
+def count_writes(state: ClusterState, stamp: Stamp, by: int, handle: Handle) -> list[AnyEvent]:
+    """Count leader writes that a partition's state made pending (`by` > 0) or did (`by` < 0)."""
+    failover = zookeeper_of(state.control).failover
+    if state.control.controller.view.failover is not Failover.UNDER_WAY or not by:
+        return []
+    failover.pending += by
+    if by < 0:
+        failover.last_write_at = stamp.at
+    return [] if failover.pending > 0 else finish_failover(state, stamp, handle)
+
+
+def finish_failover(state: ClusterState, stamp: Stamp, handle: Handle) -> list[AnyEvent]:
+    """End the work if no leader write is pending any more, by a new count of them."""
+    control = state.control
+    view = control.controller.view
+    if view.failover is not Failover.UNDER_WAY:
+        return []
+    failover = zookeeper_of(control).failover
+    failover.pending = figures.pending_leader_writes(control)
+    if failover.pending:
+        return []
+    ended_at = failover.last_write_at or stamp.at
+    done = FailoverIs(
+        stamp,
+        Failover.DONE,
+        since=view.failover_since,
+        took_ms=max(0, ended_at - (view.failover_since or ended_at)),
+        partitions=failover.partitions,
+    )
+    return handle(state, done)
+
+
 def pending_writes(control: ControlPlane) -> PendingWrites:
     """Return what is pending now, with the controller's health."""
     held = zookeeper_of(control).writes
@@ -106,17 +154,29 @@ def pending_counts(control: ControlPlane) -> dict[str, int]:
 
     Reassignments are those of the last heartbeat: totals do not hold which replicas are in the ISR.
     """
-    gone = _gone(control)
+    gone, totals = _gone(control), control.totals
     counts = {
         PendingWriteKind.NEW_LEADER: figures.pending_leader_writes(control),
         PendingWriteKind.ISR_REMOVAL: sum(n for _, n in figures.pending_removals(control, gone)),
         PendingWriteKind.LEADER_BACK: _leaders_back(control),
-        PendingWriteKind.FIRST_STATE: _first_states(control),
+        PendingWriteKind.FIRST_STATE: 0,
         PendingWriteKind.REASSIGNMENT: zookeeper_of(control).writes.reassignments,
-        PendingWriteKind.TOPIC_DELETION: _deletions(control),
+        PendingWriteKind.TOPIC_DELETION: 0,
         PendingWriteKind.PREFERRED_ELECTION: int(control.pending.preferred_election),
         PendingWriteKind.NOTIFICATIONS: notifications(control),
     }
+    if totals.reassigning or not totals.replicas.keys() <= control.live_brokers:
+        # A dead replica or a reassignment halts a deletion (TopicDeletionManager). New partitions are counted
+        # only if all brokers are there, as totals do not hold whose replicas they are, and nothing is reassigned:
+        # a partition that is reassigned before it has a state never gets one.
+        pass
+    elif control.deleting:
+        led = sum(totals.leaders.values())
+        still = led - sum(n for shape, n in totals.shapes.items() if shape.leader >= 0)
+        counts[PendingWriteKind.TOPIC_DELETION] = still
+    else:
+        without_replicas = sum(n for (factor, _), n in totals.sizes.items() if factor == 0)
+        counts[PendingWriteKind.FIRST_STATE] = max(0, totals.without_state - without_replicas)
     return {kind.value: count for kind, count in counts.items() if count}
 
 
@@ -140,26 +200,9 @@ def _leaders_back(control: ControlPlane) -> int:
     )
 
 
-def _first_states(control: ControlPlane) -> int:
-    # Totals do not hold whose replicas they are. The count is certain only if all brokers are there and
-    # nothing is reassigned (a partition that is reassigned before it has a state never gets one).
-    if control.deleting or control.totals.reassigning or not _all_are_live(control):
-        return 0
-    without_replicas = sum(n for (factor, _), n in control.totals.sizes.items() if factor == 0)
-    return max(0, control.totals.without_state - without_replicas)
-
-
-def _deletions(control: ControlPlane) -> int:
-    # A dead replica or a reassignment halts a deletion (TopicDeletionManager).
-    if not control.deleting or control.totals.reassigning or not _all_are_live(control):
-        return 0
-    led = sum(control.totals.leaders.values())
-    return led - sum(n for shape, n in control.totals.shapes.items() if shape.leader >= 0)
-
-
 def _reassignments(state: ClusterState) -> int:
     control = state.control
-    live = control.live_brokers()
+    live = control.live_brokers
     pending = 0
     for name in itertools.islice(control.reassigning, REASSIGNING_TOPICS_LOOKED_AT):
         if name in control.deleting:
@@ -170,10 +213,6 @@ def _reassignments(state: ClusterState) -> int:
             for partition, record in topic.partitions.items()
         )
     return pending
-
-
-def _all_are_live(control: ControlPlane) -> bool:
-    return control.totals.replicas.keys() <= control.live_brokers()
 
 
 def _oldest_at(control: ControlPlane) -> int | None:
@@ -187,4 +226,4 @@ def _oldest_at(control: ControlPlane) -> int | None:
 
 def _gone(control: ControlPlane) -> set[int]:
     """Return the brokers that lead or are assigned something but are not registered."""
-    return (control.totals.replicas.keys() | control.totals.leaders.keys()) - control.live_brokers()
+    return (control.totals.replicas.keys() | control.totals.leaders.keys()) - control.live_brokers

@@ -19,7 +19,6 @@ from controller_model.records.changes import (
 from controller_model.records.events import AnyEvent, Divergent
 from controller_model.sources.zookeeper import controller, denied_paths, pending_writes
 from controller_model.sources.zookeeper.denied_paths import is_below
-from controller_model.sources.zookeeper.freshness import uncount_znode
 from controller_model.sources.zookeeper.state import ResyncState, zookeeper_of
 from controller_model.sources.zookeeper.stats import (
     IN_TOPIC,
@@ -27,6 +26,7 @@ from controller_model.sources.zookeeper.stats import (
     every_stat,
     stamp_of,
     store_stat,
+    uncount_znode,
 )
 from controller_model.sources.zookeeper.znode_kinds import classify
 from controller_model.sources.zookeeper.znodes import END_READERS
@@ -188,7 +188,6 @@ def _handle_heartbeat(state: ClusterState, change: ZnodeChange, handle: Handle) 
     view = log.view
     view.heartbeat_at = change.observed_at
     view.zookeeper = change.zookeeper
-    view.beats = change.beats
     if zookeeper.resync is None:
         # A permission may change at any time; the end of a resync reports what it was denied.
         denied_paths.note_denied(log, change, still=_still_held(state, change))

@@ -16,27 +16,28 @@ from controller_model.records.changes import ChangeKind, ZnodeChange, digest_tex
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import UNREADABLE_NAMED
-from controller_model.sources.zookeeper.broker_inference import inferred_state
+from controller_model.sources.zookeeper.brokers import BrokerState, is_in_sync_with_others
 from controller_model.sources.zookeeper.election_count import final_tally
-from controller_model.sources.zookeeper.failover import finish_failover
-from controller_model.sources.zookeeper.freshness import (
-    Freshness,
-    confirm_znode,
-    count_znode,
-    judge,
-    steps_merged,
-    uncount_znode,
-)
 from controller_model.sources.zookeeper.payloads import decode_cluster_id, shorten
-from controller_model.sources.zookeeper.pending_writes import notifications, pending_writes
+from controller_model.sources.zookeeper.pending_writes import (
+    finish_failover,
+    notifications,
+    pending_writes,
+)
 from controller_model.sources.zookeeper.proofs import CONTROL_RECORDS, Applied
 from controller_model.sources.zookeeper.state import ZooKeeperState, zookeeper_of
 from controller_model.sources.zookeeper.stats import (
     IN_TOPIC,
+    Freshness,
     ZnodeRead,
+    confirm_znode,
+    count_znode,
     find_stat,
+    judge,
     stamp_of,
+    steps_merged,
     store_stat,
+    uncount_znode,
 )
 from controller_model.sources.zookeeper.znode_kinds import Znode, ZnodeKind, classify
 from controller_model.sources.zookeeper.znodes import END_READERS, READERS
@@ -92,8 +93,10 @@ class ZooKeeperSource(Source):
     def apply(self, state: ClusterState, record: ZnodeChange, handle: Handle) -> Applied:
         """Apply a change; return its events, and whether the health of the cluster is sampled after it."""
         kind = record.kind
-        if kind is _SET or kind is _DELETED:
-            applied = _apply_znode(state, record, handle)
+        if kind is _SET:
+            applied = _set(state, record, handle)
+        elif kind is _DELETED:
+            applied = _delete(state, record, handle)
         else:
             applied = CONTROL_RECORDS[kind](state, record, handle)
         read_zxid = record.read_zxid
@@ -130,8 +133,15 @@ class ZooKeeperSource(Source):
         )
 
     def broker_state(self, control: ControlPlane, broker: int) -> str | None:
-        """Return the state that a broker is most likely in (`broker_inference`)."""
-        return inferred_state(control, broker)
+        """Return the state that a broker is most likely in; None if it was never registered."""
+        held = control.brokers.get(broker)
+        if held is None:
+            return None
+        if not held.record.live:
+            return BrokerState.NOT_RUNNING
+        if held.is_drained and not is_in_sync_with_others(control, broker):
+            return BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        return BrokerState.RUNNING_AS_BROKER
 
     def elections(self, control: ControlPlane) -> tuple[int, int]:
         """Return (elections, missed ones) as if the log ended here."""
@@ -142,34 +152,28 @@ ZOOKEEPER: Final[Source] = ZooKeeperSource()
 """The source of all clusters that keep their metadata in ZooKeeper; it holds nothing itself."""
 
 
-def _apply_znode(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
+def _reject(state: ClusterState, change: ZnodeChange) -> Applied:
+    reason = "not a znode that a watcher publishes"
+    return [count_anomaly(state, at=change.observed_at, path=change.path, reason=reason)], False
+
+
+def _set(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
+    """Apply a value if it is new; if it cannot be read, the last good one is kept."""
     path = change.path
     znode = classify(path)
-    if znode.kind is _OTHER:
-        reason = "not a znode that a watcher publishes"
-        return [count_anomaly(state, at=change.observed_at, path=path, reason=reason)], False
-    zookeeper: ZooKeeperState = state.control.source
-    if zookeeper.unreadable_znodes:
-        zookeeper.unreadable_znodes.pop(path, None)
-    topic = state.topic(znode.name) if znode.kind in IN_TOPIC else None
-    stat = find_stat(state, znode, path, topic)
-    if change.kind is _DELETED:
-        return _delete(state, znode, change, stat, handle)
-    freshness = judge(zookeeper, stat, change)
-    if freshness is not _NEWS:
-        return _refuse(state, znode, change, stat, freshness), False
-    mzxid = change.mzxid
-    number = change.read_zxid if mzxid is None else mzxid
-    stamp = Stamp(change.observed_at, state.control.log.position, number, path)
-    return _set(ZnodeRead(state, znode, change, stamp, handle, None, topic), stat)
-
-
-def _set(read: ZnodeRead, old: Origin | None) -> Applied:
-    """Apply a value that is new; if it cannot be read, the last good one is kept."""
-    state, znode, change = read.state, read.znode, read.change
+    kind = znode.kind
+    if kind is _OTHER:
+        return _reject(state, change)
     control = state.control
     zookeeper: ZooKeeperState = control.source
-    log, path, kind = control.log.view, change.path, znode.kind
+    if zookeeper.unreadable_znodes:
+        zookeeper.unreadable_znodes.pop(path, None)
+    topic = state.topic(znode.name) if kind in IN_TOPIC else None
+    old = find_stat(state, znode, path, topic)
+    freshness = judge(zookeeper, old, change)
+    if freshness is not _NEWS:
+        return _refuse(state, znode, change, old, freshness), False
+    log = control.log.view
     log.last_change_at = change.observed_at
     if change.mtime is not None:
         log.last_change_mtime = change.mtime
@@ -177,15 +181,18 @@ def _set(read: ZnodeRead, old: Origin | None) -> Applied:
     # Nearly always it is the next version, into which nothing was merged.
     if old is not None and old.created == change.czxid and version != old.version + 1:
         log.missed_updates += steps_merged(old, version)
-    new = read.stat = Origin(
+    new = Origin(
         change.mzxid or 0,
         change.czxid or (0 if old is None else old.created),
         UNKNOWN_VERSION if version is None else version,
         zookeeper.resync_ordinal if zookeeper.resync else 0,
     )
+    mzxid = change.mzxid
+    number = change.read_zxid if mzxid is None else mzxid
+    stamp = Stamp(change.observed_at, control.log.position, number, path)
     is_sampled = False
     try:
-        events = READERS[kind](read)
+        events = READERS[kind](ZnodeRead(state, znode, change, stamp, handle, new, topic))
     except (UnreadableZnodeError, UnreadableRecordError) as error:
         new.unreadable = True
         store_stat(state, znode, path, new)
@@ -248,11 +255,15 @@ def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     return [count_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
 
 
-def _delete(
-    state: ClusterState, znode: Znode, change: ZnodeChange, stat: Origin | None, handle: Handle
-) -> Applied:
+def _delete(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
     """Apply the deletion of a znode, unless the held value is newer."""
+    znode = classify(change.path)
+    if znode.kind is _OTHER:
+        return _reject(state, change)
     log, zookeeper = state.control.log.view, zookeeper_of(state.control)
+    zookeeper.unreadable_znodes.pop(change.path, None)
+    topic = state.topic(znode.name) if znode.kind in IN_TOPIC else None
+    stat = find_stat(state, znode, change.path, topic)
     zookeeper.deletes_read_zxid = max(zookeeper.deletes_read_zxid, change.read_zxid or 0)
     if stat is None:
         return [], False

@@ -56,8 +56,6 @@ class ElectionCount(msgspec.Struct, array_like=True):
     """Elections whose /controller has been read, but whose epoch has not."""
     known_before: int | None = None
     """The last time before the newest election at which the holder of /controller was known; None: never."""
-    elections: int = 0
-    missed: int = 0
 
 
 class FailoverState(msgspec.Struct, array_like=True):
@@ -86,8 +84,6 @@ class PendingWriteState(msgspec.Struct, array_like=True):
     reassignments: int = 0
     """Reassignments that the controller can complete."""
     counts: dict[str, int] = {}
-    zombie_reported: bool = False
-    """It has been reported that this controller is a zombie."""
 
 
 class ZooKeeperState(msgspec.Struct, array_like=True):

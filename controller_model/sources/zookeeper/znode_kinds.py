@@ -1,6 +1,6 @@
 """Kafka's znodes: where each one is, and which of them leave the watcher.
 
-The rule: a path is exactly one kind of znode, or OTHER. What leaves the watcher is decided here
+A path is exactly one kind of znode, or OTHER. What leaves the watcher is decided here
 as well, because the same subtrees hold credentials. Source: kafka.zk.ZkData (Kafka 3.9).
 """
 

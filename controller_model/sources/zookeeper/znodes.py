@@ -1,6 +1,6 @@
 """What the value of each kind of znode states: one table for a new value, another for a deletion.
 
-The rule: every published ZnodeKind has an entry in READERS. A reader decodes before it states anything, so
+Every published ZnodeKind has an entry in READERS. A reader decodes before it states anything, so
 that an unreadable payload changes nothing. Of kinds without an entry in END_READERS only the stat is removed.
 A configuration's value counts as Kafka reads it, or not at all.
 """
@@ -30,8 +30,6 @@ from controller_model.records.views import Failover
 from controller_model.sources.zookeeper import brokers, controller
 from controller_model.sources.zookeeper.config_payloads import decode_config, decode_config_change
 from controller_model.sources.zookeeper.election_inference import partition_fact
-from controller_model.sources.zookeeper.failover import count_writes, finish_failover
-from controller_model.sources.zookeeper.freshness import is_another
 from controller_model.sources.zookeeper.payloads import (
     decode_cluster_id,
     decode_feature,
@@ -41,8 +39,9 @@ from controller_model.sources.zookeeper.payloads import (
     decode_reassign_partitions,
     decode_topic,
 )
+from controller_model.sources.zookeeper.pending_writes import count_writes, finish_failover
 from controller_model.sources.zookeeper.state import zookeeper_of
-from controller_model.sources.zookeeper.stats import ZnodeRead
+from controller_model.sources.zookeeper.stats import ZnodeRead, is_another
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
 from controller_model.state.topic_state import PartitionRecord
 

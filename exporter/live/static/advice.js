@@ -72,7 +72,7 @@ export function showAdvice(picture) {
     return;
   }
   const { controller, rebalance } = picture;
-  asking.follow([stateOf(picture), controller.elected_at, rebalance ?? null], picture.as_of);
+  asking.follow([stateOf(picture), controller.elected_at, rebalance], picture.as_of);
 }
 
 function put(answer) {

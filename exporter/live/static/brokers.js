@@ -98,7 +98,7 @@ export function showBrokers(picture, doubt) {
       ? picture.brokers
       : picture.brokers.map((each) => ({ ...each, safe_to_stop: doubted(each.safe_to_stop) }));
   const most = Math.max(1, ...brokers.map((broker) => broker.leaders));
-  const threshold = (picture.rebalance?.threshold_percentage ?? 10) / 100;
+  const threshold = picture.rebalance.threshold_percentage / 100;
   const live = brokers.filter((broker) => broker.live);
   const gone = brokers.filter((broker) => !broker.live && broker.replicas).length;
   setText(

@@ -49,9 +49,9 @@ function who(controller, brokers) {
 }
 
 const WORK = {
-  not_needed: "nothing is due",
+  not_needed: "no write is pending",
   working: "at work",
-  slow: "slow: writes are due for too long",
+  slow: "slow: writes have been pending for long",
   zombie: "does not do its work",
   unknown: "not known now",
 };
@@ -63,7 +63,7 @@ const FAILOVER = {
 };
 
 function facts(picture) {
-  const { controller, pending_writes: due } = picture;
+  const { controller, pending_writes: pending } = picture;
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
     controller.failover_last_ms === null
@@ -71,7 +71,7 @@ function facts(picture) {
       : `, the last took ${duration(controller.failover_last_ms)}`;
   return [
     fact("Epoch", controller.epoch === null ? "not known" : number(controller.epoch)),
-    fact("Work", WORK[due.health] ?? due.health),
+    fact("Work", WORK[pending.health]),
     fact("Failover work", `${failover}${took}`),
     fact(
       "Last time without a controller",

@@ -54,7 +54,7 @@ function eventWords(event) {
   return parts.join(", ");
 }
 
-// Who elected, as text; empty for grades of earlier releases, which do not contain it.
+// Who elected, as text; empty where nobody did.
 export function electedBy(grade) {
   const who = Object.entries(grade.elected_by ?? {}).map(
     ([origin, times]) => `${number(times)} ${ELECTED_BY[origin] ?? origin}`,

@@ -19,11 +19,7 @@ const asking = new Asking(
 
 export function showIncidents(picture) {
   cluster = picture;
-  const incidents = picture.incidents ?? null;
-  if (incidents === null) {
-    setText($("incidents-lead"), "This release of the fold reports no incidents.");
-    return;
-  }
+  const { incidents } = picture;
   // An open incident changes with its cluster; closed ones do not change.
   const changes = incidents.open === null ? null : picture.as_of;
   asking.follow([picture.name, incidents, changes], picture.as_of);

@@ -1,4 +1,4 @@
-// The controller pending writes, partition by partition; hidden while there are none.
+// The pending writes of the controller, partition by partition; hidden while there are none.
 
 import { $, setText, show, since, setChildren, Table } from "./dom.js";
 import { ask, Asking, clusterPath, stateOf } from "./ask.js";
@@ -18,40 +18,40 @@ const COLUMNS = [
 
 const asking = new Asking(
   async () => {
-    if (!isOwing()) return null;
+    if (!hasPending()) return null;
     const answer = await ask(clusterPath(cluster.name, "/pending-writes"), { limit: LISTED });
-    if (isOwing()) put(answer);
+    if (hasPending()) put(answer);
     return answer.as_of;
   },
-  (message) => setText($("due-lead"), `Not known now: ${message}.`),
+  (message) => setText($("pending-lead"), `Not known now: ${message}.`),
 );
 
-function isOwing() {
+function hasPending() {
   return Object.values(cluster.pending_writes.counts).some((each) => each > 0);
 }
 
 export function showPendingWrites(picture) {
   cluster = picture;
-  show($("due"), isOwing());
-  if (!isOwing()) return;
-  setChildren($("due-lead"), lead(picture.pending_writes));
+  show($("pending"), hasPending());
+  if (!hasPending()) return;
+  setChildren($("pending-lead"), lead(picture.pending_writes));
   asking.follow([stateOf(picture), picture.pending_writes.counts], picture.as_of);
 }
 
-function lead(due) {
-  const kinds = Object.entries(due.counts).map(([kind, each]) => `${number(each)} ${words(kind)}`);
+function lead(pending) {
+  const kinds = Object.entries(pending.counts).map(([kind, each]) => `${number(each)} ${words(kind)}`);
   return [
     `By kind: ${kinds.join(", ")}`,
-    due.pending_since === null ? "." : since(due.pending_since, "; something has been due for "),
+    pending.pending_since === null ? "." : since(pending.pending_since, "; the oldest has been pending for "),
   ];
 }
 
 function put(answer) {
-  table ??= new Table($("due-table"), "Writes that the controller owes", COLUMNS);
+  table ??= new Table($("pending-table"), "Pending writes of the controller", COLUMNS);
   table.update(answer.writes.map((row) => ({ ...row, key: `${row.topic}/${row.partition}` })));
-  show($("due-table"), answer.writes.length > 0);
+  show($("pending-table"), answer.writes.length > 0);
   const unlisted = answer.partition_count - answer.writes.length;
-  setText($("due-title"), unlisted > 0 ? `Pending writes (${count(unlisted, "more partition")})` : "Pending writes");
+  setText($("pending-title"), unlisted > 0 ? `Pending writes (${count(unlisted, "more partition")})` : "Pending writes");
 }
 
 function expected({ leader, isr }) {

@@ -54,8 +54,8 @@ export function showPipeline(picture, trust) {
       "ZooKeeper",
       `${log.session === null ? "not known" : log.session.toLowerCase()}${log.zookeeper ? `, ${log.zookeeper}` : ""}`,
     ),
-    fact("Watcher heard", ago(heard.watcher)),
-    fact("Fold heard", ago(heard.fold)),
+    fact("Watcher's last sign of life", ago(heard.watcher)),
+    fact("Fold's last sign of life", ago(heard.fold)),
     fact("Exporter read", ago(heard.exporter)),
     fact("Last change", lastChange(log)),
     fact(

@@ -331,13 +331,13 @@ def _wait_for_probes(
     """Wait until every probe of every pod is answered as the kubelet wants it."""
     for name, local in pods.items():
 
-        def look(name: str = name, local: Local = local) -> dict[str, tuple[int, bytes]]:
+        def probes_of(name: str = name, local: Local = local) -> dict[str, tuple[int, bytes]]:
             said = (folder / f"{name}.out").read_text()
             assert processes[name].poll() is None, f"{name} ended: {said}"
             return {kind: answer(url) for kind, url in local.probes.items()}
 
         wait_until(
-            look,
+            probes_of,
             lambda seen: all(status == 200 for status, _ in seen.values()),
             deadline_s=READY_S,
         )

@@ -149,7 +149,7 @@ def test_watchers_need_a_cluster(tmp_path: Path) -> None:
 def test_an_election_among_kafkas_own_znodes_is_refused(path: str) -> None:
     """No path that the watcher would refuse at its start is installed."""
     done = template("--values", str(LEAST), "--set", f"election.path={path}/kcm")
-    assert f"election.path: {path}/kcm lies among Kafka's own znodes" in done.stderr
+    assert f"election.path: {path}/kcm is below Kafka's own znodes" in done.stderr
 
 
 @NEEDS_HELM

@@ -44,7 +44,7 @@ class _Jute:
     data: bytes
     position: int = 0
 
-    def take(self, layout: str) -> int:
+    def read(self, layout: str) -> int:
         """Return one number."""
         value: int
         (value,) = struct.unpack_from(">" + layout, self.data, self.position)
@@ -53,7 +53,7 @@ class _Jute:
 
     def buffer(self) -> bytes:
         """Return the bytes behind a length; null (-1) as empty."""
-        size = max(self.take("i"), 0)
+        size = max(self.read("i"), 0)
         start, self.position = self.position, self.position + size
         return self.data[start : self.position]
 
@@ -106,17 +106,17 @@ def read_txn_log(log: bytes) -> Iterator[Commit]:
 
 
 def _commit(record: _Jute) -> Commit | None:
-    session = record.take("q")
-    record.take("i")  # the client's own number of the request
-    zxid, time_ms, kind = record.take("q"), record.take("q"), record.take("i")
+    session = record.read("q")
+    record.read("i")  # the client's own number of the request
+    zxid, time_ms, kind = record.read("q"), record.read("q"), record.read("i")
     if kind == CREATE_SESSION:
         return Commit(zxid, session, time_ms, opens=True)
     if kind == CLOSE_SESSION:
         named = record.position < len(record.data)
-        paths = [record.text() for _ in range(record.take("i"))] if named else []
+        paths = [record.text() for _ in range(record.read("i"))] if named else []
         return Commit(zxid, session, time_ms, tuple(map(Removed, paths)), closes=True)
     if kind == MULTI:
-        parts = [(record.take("i"), record.buffer()) for _ in range(record.take("i"))]
+        parts = [(record.read("i"), record.buffer()) for _ in range(record.read("i"))]
         if any(part == ERROR for part, _ in parts):
             return None
         read = (_write(part, _Jute(data), session) for part, data in parts)
@@ -131,13 +131,13 @@ def _write(kind: int, body: _Jute, session: int) -> Committed | None:
     """Return one write; None for a check, which writes nothing."""
     if kind in CREATES:
         path, data = body.text(), body.text()
-        for _ in range(body.take("i")):
-            body.take("i")
+        for _ in range(body.read("i")):
+            body.read("i")
             body.text()
             body.text()
-        return Created(path, data, session if body.take("b") else 0)
+        return Created(path, data, session if body.read("b") else 0)
     if kind == SET_DATA:
-        return Changed(body.text(), body.text(), body.take("i"))
+        return Changed(body.text(), body.text(), body.read("i"))
     if kind == DELETE:
         return Removed(body.text())
     if kind == CHECK:

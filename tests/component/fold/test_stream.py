@@ -7,6 +7,7 @@ runs, it is stopped and killed and goes on, its topics vanish and it begins agai
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -320,6 +321,50 @@ def generation(pid: int | None, below: int) -> set[int]:
     return pids
 
 
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The place of a copy of the checkpoint folder, of the first lineage."""
+    return tmp_path_factory.mktemp("copied") / "checkpoint"
+
+
+def restore(stream: Stream, copied: Path) -> None:
+    """Stop the fold, and start it on a copy of its checkpoint folder."""
+    assert stream.process is not None
+    assert stream.process.stop() == 0
+    shutil.rmtree(stream.checkpoint_dir)
+    shutil.copytree(copied, stream.checkpoint_dir)
+    stream.start()
+
+
+@pytest.mark.full
+def test_a_restored_checkpoint_goes_on_where_it_was_copied(
+    stream: Stream, outcome: Outcome, lasting: History, copied: Path
+) -> None:
+    """The log since then is folded again, in the same lineage: nothing is counted or reported twice."""
+    stream.append_new(lasting)
+    before = outcome.folded(lasting)
+    assert stream.process is not None
+    assert stream.process.stop() == 0
+    shutil.copytree(stream.checkpoint_dir, copied)
+    stream.start()
+    for _ in range(3):
+        lasting.state("t", 1, leader=1, isr=[1])
+        lasting.state("t", 1, leader=1, isr=[1, 2])
+    stream.append_new(lasting, at_a_time=1)
+    outcome.folded(lasting)
+    duplicates = outcome.duplicates
+    restore(stream, copied)
+    lasting.heartbeat()
+    stream.append_new(lasting)
+    after = outcome.folded(lasting)
+    assert after.as_of.lineage == before.as_of.lineage
+    assert after.counters.isr_expands == before.counters.isr_expands + 3
+    assert (after.log.holes, after.log.not_newer) == (0, 0)
+    assert outcome.duplicates > duplicates
+    ids = [record.id for record in outcome.events_of("lasting")]
+    assert ids == sorted(set(ids))
+
+
 def test_topics_made_anew_begin_a_new_lineage(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
@@ -341,6 +386,21 @@ def test_topics_made_anew_begin_a_new_lineage(
     folder = stream.checkpoint_dir / "lineages"
     left = wait_until(lambda: [path.name for path in folder.iterdir()], lambda seen: len(seen) == 1)
     assert left == [after.as_of.lineage]
+
+
+@pytest.mark.full
+def test_a_checkpoint_of_an_earlier_lineage_is_not_continued(
+    stream: Stream, outcome: Outcome, lasting: History, copied: Path
+) -> None:
+    """Its lineage is below the one that readers hold: they would accept nothing that it writes."""
+    before = outcome.folded(lasting)
+    restore(stream, copied)
+    lasting.heartbeat()
+    stream.append_new(lasting)
+    after = outcome.folded(lasting, lineage=before.as_of.lineage)
+    assert after.as_of.lineage > before.as_of.lineage
+    assert after.counters.isr_shrinks == before.counters.isr_shrinks
+    assert after.counts == before.counts
 
 
 @pytest.mark.full

@@ -76,8 +76,8 @@ def test_pending_writes_are_listed_in_the_controllers_section_while_there_are_an
         cluster_view(brokers_live=(0, 1), brokers_known=(0, 1, 2), pending_writes=due),
     )
     page = desk.page(desk.serve(served).url).open()
-    section = page.locator("#controller #due")
-    expect(section).to_contain_text("By kind: 2 new leader; something has been due for")
+    section = page.locator("#controller #pending")
+    expect(section).to_contain_text("By kind: 2 new leader; the oldest has been pending for")
     rows = section.locator("tbody tr")
     expect(rows).to_have_count(2)
     first = texts(rows.first.locator("th, td"))

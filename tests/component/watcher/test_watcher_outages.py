@@ -174,7 +174,7 @@ def test_heartbeats_show_how_long_zookeeper_has_not_answered(
         for record in reader.poll(0.1).records:
             view = decode_view(record.value or b"")
             if isinstance(view, WatcherBeat):
-                ages.append(view.zookeeper_answered_ms)
+                ages.append(view.source_answered_ms)
         return ages[-1]
 
     with watching(settings), LogReader(settings) as log, RecordReader(settings, "beats") as reader:

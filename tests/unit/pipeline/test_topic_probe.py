@@ -112,5 +112,5 @@ def test_each_turn_is_reported_in_the_probes_own_thread_until_it_is_closed() -> 
     asking.thread.close(DEADLINE_S)
     count = len(reported)
     assert set(reported) == {("topic-probe", True)}
-    asking._turn()
+    asking._poll()
     assert len(reported) == count

@@ -29,14 +29,14 @@ def begun(name: str = "m", generation: int = 5, now_ms: int = 0) -> Generations:
 
 
 def test_a_new_generation_is_above_all_that_was_seen() -> None:
-    """It is one more than the highest of the log, the view and our own; seqs begin at 1."""
+    """It is one more than the highest of the log, the view and our own; the first record will have seq 1."""
     generations = Generations("m")
     for seen in (7, 41, 3):
         generations.observe_generation(seen)
     generations.begin_next(0)
-    assert (generations.generation, generations.next_seq()) == (42, 1)
+    assert (generations.generation, generations.seq) == (42, 0)
     generations.begin_next(0)
-    assert (generations.generation, generations.next_seq()) == (43, 1)
+    assert (generations.generation, generations.seq) == (43, 0)
 
 
 @pytest.mark.parametrize(

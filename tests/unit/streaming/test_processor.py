@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.kafka.ids import partition_of
@@ -180,7 +179,7 @@ def make_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyError("ours")
         return real(state, change)
 
-    monkeypatch.setattr(event_batch, "replay", broken)
+    monkeypatch.setattr(replay_module, "replay", broken)
 
 
 def test_a_resync_gives_all_views_and_one_baseline(bench: Bench) -> None:
@@ -549,7 +548,7 @@ def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
     """It keeps those of the current cluster in any case."""
     key = (bench.parameters.lineage, "prod")
     bench.follow(small_cluster())
-    size = processor_module._remembered[key].topics.size()
+    size = processor_module._remembered[key].topics.size
     assert size > 0
     for limit, clusters in ((2 * size, {"a", "b"}), (size, {"b"}), (0, {"b"})):
         processor_module._remembered.clear()

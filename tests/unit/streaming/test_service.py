@@ -115,7 +115,9 @@ class Played:
         self._text = ""
         self._batches = itertools.count()
         clock = SimpleNamespace(
-            begin=lambda: self.moved.append(0), moved=self.moved.append, look=self._look
+            begin=lambda: self.moved.append(0),
+            moved=self.moved.append,
+            hang_reason=self._hang_reason,
         )
         for name, value in {
             "ensure_topics": lambda *_, **__: TOPICS,
@@ -150,7 +152,7 @@ class Played:
         """Return what is served."""
         return self.registry.get_sample_value(name)
 
-    def _look(self, _log_end: int | None) -> None:
+    def _hang_reason(self, _log_end: int | None) -> None:
         self.on_turn()
 
     def _watch(self, kill: Callable[[], None]) -> SimpleNamespace:
@@ -241,7 +243,7 @@ def test_a_full_disk_ends_the_fold_only_before_its_first_batch(
     assert str(tmp_path / "new") in str(end.value)
     played = Played(monkeypatch, tmp_path / "old", [(1, full), (0, full), (1, full)])
     entries = logged(played)
-    waits = [entry for entry in entries if entry["event"].startswith("the fold cannot go on")]
+    waits = [entry for entry in entries if entry["event"].startswith("the fold cannot work")]
     assert all(str(tmp_path / "old") in entry["reason"] for entry in waits)
     first_s, second_s, third_s = (entry["next_try_s"] for entry in waits)
     assert max(first_s, third_s) <= 0.5 < second_s

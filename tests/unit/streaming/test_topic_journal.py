@@ -98,7 +98,7 @@ def test_a_large_batch_postpones_the_merge_of_a_due_journal() -> None:
     while topics.base == before:
         topics.packed.write(dict.fromkeys(names(0, 10), b"%20d" % batches))
         batches += 1
-    longest = LAZY.due_bytes(0) * LAZY.overdue
+    longest = LAZY.least_bytes * LAZY.overdue
     assert longest < sum(map(len, topics.journal[0])) < longest * 1.2
 
 
@@ -111,7 +111,7 @@ def test_a_storm_keeps_the_journal_bounded() -> None:
         first = number * 20 % 500
         topics.packed.write(dict.fromkeys(names(first, first + 20), b"%20d" % number))
         longest = max(longest, journal_bytes(topics))
-    due = LAZY.due_bytes(topics.packed.place.base_bytes)
+    due = max(topics.packed.place.base_bytes // LAZY.base_share, LAZY.least_bytes)
     batch = 20 * 36
     assert longest < due * LAZY.overdue + 2 * LAZY.overdue_batches * batch + 500 * 36
 
@@ -165,5 +165,5 @@ def test_the_remembered_size_equals_the_state_size() -> None:
     topics = TopicsInMemory(LAZY)
     for number in range(0, 1000, 20):
         topics.packed.write(dict.fromkeys(names(number, number + 20), b"1" * 20))
-    assert RememberedTopics().size() == 0
-    assert topics.packed.remembered.size() == topics.state_bytes()
+    assert RememberedTopics().size == 0
+    assert topics.packed.remembered.size == topics.state_bytes()

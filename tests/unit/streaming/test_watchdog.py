@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from streaming.watchdog import ANSWER_S, BATCH_S, FIRST_BATCH_S, TURN_S, BatchClock, Watchdog
+from streaming.watchdog import ANSWER_S, BATCH_S, FIRST_BATCH_S, POLL_S, BatchClock, Watchdog
 
 
 class Killed:
@@ -18,11 +18,11 @@ class Killed:
         self.times += 1
 
 
-def pass_time(watchdog: Watchdog, seconds: float, *, step_s: float = TURN_S) -> None:
+def pass_time(watchdog: Watchdog, seconds: float, *, step_s: float = POLL_S) -> None:
     """Let time pass in turns."""
-    turned_at = watchdog._turned_at
+    counted_at = watchdog._counted_at
     for number in range(1, round(seconds / step_s) + 1):
-        watchdog.turn(turned_at + number * step_s)
+        watchdog.poll(counted_at + number * step_s)
 
 
 def test_a_call_that_does_not_return_kills_the_jvm_once() -> None:
@@ -30,9 +30,9 @@ def test_a_call_that_does_not_return_kills_the_jvm_once() -> None:
     killed = Killed()
     watchdog = Watchdog(killed)
     with watchdog.allow(ANSWER_S):
-        pass_time(watchdog, ANSWER_S - 2 * TURN_S)
+        pass_time(watchdog, ANSWER_S - 2 * POLL_S)
         assert killed.times == 0
-        pass_time(watchdog, 4 * TURN_S)
+        pass_time(watchdog, 4 * POLL_S)
         assert killed.times == 1
         pass_time(watchdog, ANSWER_S)
     assert killed.times == 1
@@ -79,14 +79,14 @@ class Batches:
     def __init__(self) -> None:
         self.clock = BatchClock()
         # A whole number: the sum of many halves is exact.
-        self._now_s = self.clock._looked_at = 1_000.0
+        self._now_s = self.clock._counted_at = 1_000.0
 
     def wait(self, seconds: float, log_end: int | None) -> list[str]:
-        """Look every half second; return the reported reasons."""
+        """Count every half second; return the reported reasons."""
         reasons = []
-        for _ in range(round(seconds / TURN_S)):
-            self._now_s += TURN_S
-            reason = self.clock.look(log_end, self._now_s)
+        for _ in range(round(seconds / POLL_S)):
+            self._now_s += POLL_S
+            reason = self.clock.hang_reason(log_end, self._now_s)
             reasons += [] if reason is None else [reason]
         return reasons
 

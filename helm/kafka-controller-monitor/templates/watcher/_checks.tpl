@@ -19,7 +19,7 @@
 {{- end -}}
 {{- end -}}
 {{- if regexMatch "^/(controller|controller_epoch|brokers|admin|isr_change_notification|log_dir_event_notification|cluster|feature|migration|config/(topics|brokers|changes))(/|$)" $election.path -}}
-{{- fail (printf "election.path: %s lies among Kafka's own znodes; give a path such as /kcm/election" $election.path) -}}
+{{- fail (printf "election.path: %s is below Kafka's own znodes; give a path such as /kcm/election" $election.path) -}}
 {{- end -}}
 {{- end }}
 

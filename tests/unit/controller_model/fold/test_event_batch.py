@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller_model.fold import event_batch
-from controller_model.fold.event_batch import EventBatch
+from controller_model.fold import replay as replay_module
+from controller_model.fold.replay import EventBatch
 from controller_model.records.events import Anomaly
 from controller_model.tracking import incident_tracker
 from tests.support.histories import begun, kinds
@@ -36,7 +36,7 @@ def test_an_exception_in_replay_skips_only_its_change(monkeypatch: pytest.Monkey
     batch = EventBatch(fold.state)
     change = history.heartbeat()
     with monkeypatch.context() as patched:
-        patched.setattr(event_batch, "replay", failing)
+        patched.setattr(replay_module, "replay", failing)
         batch.apply(change)
     batch.apply(history.heartbeat())
     assert batch.errors == fold.state.control.log.view.errors == 1
@@ -63,7 +63,7 @@ def test_an_exception_in_a_tracker_skips_only_its_events(monkeypatch: pytest.Mon
     assert fold.state.control.log.view.anomalies >= anomalies
 
 
-@pytest.mark.parametrize("place", [(event_batch, "replay"), (incident_tracker, "track")])
+@pytest.mark.parametrize("place", [(replay_module, "replay"), (incident_tracker, "track")])
 def test_errors_of_the_topic_store_are_raised(
     place: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ def test_a_hole_in_a_resync_forbids_its_deletes() -> None:
     history.seq += 1
     history.finish_resync()
     assert kinds(fold.follow(history)) == ["Incomplete"]
-    assert 2 in fold.state.control.live_brokers()
+    assert 2 in fold.state.control.live_brokers
     assert fold.state.control.log.view.holes == 1
     history.resync(answers=1)
     assert kinds(fold.follow(history)) == ["BrokerStopped", "Verified"]
@@ -69,10 +69,10 @@ def test_after_a_delete_the_reads_zxid_decides() -> None:
     fields = {f: getattr(old, f) for f in ("path", "data", "mzxid", "czxid", "version")}
     history.record(ChangeKind.SET, **fields, read_zxid=old.read_zxid)
     fold.follow(history)
-    assert 2 not in fold.state.control.live_brokers()
+    assert 2 not in fold.state.control.live_brokers
     history.record(ChangeKind.SET, **fields, read_zxid=history.zxid)
     fold.follow(history)
-    assert 2 in fold.state.control.live_brokers()
+    assert 2 in fold.state.control.live_brokers
 
 
 def test_a_resync_that_comes_late_deletes_nothing_that_is_newer_than_its_reads() -> None:
@@ -86,7 +86,7 @@ def test_a_resync_that_comes_late_deletes_nothing_that_is_newer_than_its_reads()
     history.topic("u", {0: (7,)})
     fold.follow(history)
     assert kinds(fold.feed(late)) == ["Incomplete"]
-    assert 7 in fold.state.control.live_brokers()
+    assert 7 in fold.state.control.live_brokers
     assert fold.state.topics.get("u") is not None
     wanted = fold.cluster_view().resync_wanted
     assert wanted is not None

@@ -23,7 +23,8 @@ from controller_model.records.events import (
     TopicDeletionRequested,
     TopicExpanded,
 )
-from controller_model.sources.zookeeper.broker_inference import BrokerState, inferred_state
+from controller_model.sources.zookeeper.brokers import BrokerState
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_simulator.cluster import operations as did
 from tests.support import scripted_operations as scripted
 from tests.support.histories import Fold
@@ -204,7 +205,7 @@ def test_at_quiet_points_each_broker_is_inferred_running_or_not_running(name: st
     for operation, commits in load_recording(name).segments():
         fold.feed(log.follow(commits))
         control = fold.state.control
-        states = {inferred_state(control, each) for each in control.brokers}
+        states = {ZOOKEEPER.broker_state(control, each) for each in control.brokers}
         assert states <= at_rest, operation
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_model.fold import event_batch
-from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.replay import replay
+from controller_model.fold import replay as replay_module
+from controller_model.fold.replay import EventBatch, replay
 from controller_model.history import log_replay
 from controller_model.history.log_replay import CUT, END, UNPROVED, UNREADABLE, LogReplay, Point
 from controller_model.history.snapshot import Snapshot
@@ -427,7 +426,7 @@ def test_an_exception_in_replay_is_reported_and_skips_one_change(
             raise ZeroDivisionError("a bug")
         return replay(state, change)
 
-    monkeypatch.setattr(event_batch, "replay", failing)
+    monkeypatch.setattr(replay_module, "replay", failing)
     history = small_cluster()
     reported, events = at_end(loose(history.changes))
     reasons = [getattr(event, "reason", "") for event in events]

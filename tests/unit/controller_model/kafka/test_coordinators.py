@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
-from controller_model.state.figures import coordinated
 from tests.support.histories import Fold, small_cluster
 
 
@@ -17,7 +16,7 @@ def test_leaders_of_internal_topics_coordinate() -> None:
     offsets = {0: (0, 1), 1: (1, 0), 2: (0, 1)}
     history, fold = small_cluster(__consumer_offsets=offsets, t={0: (2,)}), Fold()
     fold.follow(history)
-    assert coordinated(fold.state.control, 0) == {"group": 2}
+    assert fold.broker_view(0).coordinated == {"group": 2}
     assert fold.broker_view(1).coordinated == {"group": 1}
     assert fold.broker_view(2).coordinated == {"group": 0}
     history.state("__consumer_offsets", 1, leader=0, isr=[0], leader_epoch=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.kafka.min_isr import min_isr_blocks, min_isr_of
+from controller_model.kafka.cluster_facts import min_isr_blocks, min_isr_of
 
 BROKERS = {"1": 4, "2": 0, "<default>": 3}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from controller_model.kafka.cluster_facts import has_preferred_leader
 from controller_model.kafka.replica_assignment import (
     EMPTY_ASSIGNMENT,
     ReplicaAssignment,
     diff,
-    has_preferred_leader,
 )
 
 A = ReplicaAssignment

@@ -19,7 +19,7 @@ def test_a_broker_is_live_while_it_is_registered() -> None:
         0: HeldBroker(BrokerRecord(live=True)),
         1: HeldBroker(BrokerRecord(live=False)),
     }
-    assert control.live_brokers() == {0}
+    assert control.live_brokers == {0}
 
 
 def test_min_isr_is_the_topics_then_the_leaders_then_the_assumed_one() -> None:

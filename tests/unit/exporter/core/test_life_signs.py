@@ -36,7 +36,7 @@ class Line:
         self.watcher = "a1b2c3"
         self.watcher_steady_ms = HOUR_MS
         """The watcher's steady clock when the reader's was 0."""
-        self.zookeeper_ahead_ms: int | None = None
+        self.source_ahead_ms: int | None = None
 
     def beat(
         self,
@@ -52,10 +52,10 @@ class Line:
             self.number,
             seq=self.seq,
             generation=self.generation,
-            zookeeper_answered_ms=answered_ms,
+            source_answered_ms=answered_ms,
             log_complete_ms=max(answered_ms, logged_ms),
             session=session or SessionState.CONNECTED,
-            zookeeper_ahead_ms=self.zookeeper_ahead_ms,
+            source_ahead_ms=self.source_ahead_ms,
             sent_at=self.watcher_clock_ms + self.now - held_up_ms,
             watcher=self.watcher,
             sent_steady=self.watcher_steady_ms + self.now - held_up_ms,
@@ -266,14 +266,14 @@ def test_clock_skew_is_reported_with_the_stage_and_the_amount(ahead_ms: int) -> 
 def test_zookeeper_clock_skew_is_measured_through_the_watchers_clock(ahead_ms: int) -> None:
     """The watcher reports by how much ZooKeeper's clock is ahead of its own; the wrong clock shows as for other stages."""
     line = Line().fold()
-    line.zookeeper_ahead_ms = ahead_ms
+    line.source_ahead_ms = ahead_ms
     found = line.run(10).found()
     assert (found.status, found.stage) == (Status.CLOCKS_DISAGREE, Stage.ZOOKEEPER)
     assert found.clock_skew_ms == {Stage.ZOOKEEPER: ahead_ms}
-    line.zookeeper_ahead_ms, line.watcher_clock_ms = -ahead_ms, T0 + ahead_ms
+    line.source_ahead_ms, line.watcher_clock_ms = -ahead_ms, T0 + ahead_ms
     found = line.run(10).found()
     assert found.clock_skew_ms == {Stage.WATCHER: ahead_ms}, "ZooKeeper's is ours"
-    line.zookeeper_ahead_ms, line.watcher_clock_ms, line.our_clock_ms = 0, T0, T0 - ahead_ms
+    line.source_ahead_ms, line.watcher_clock_ms, line.our_clock_ms = 0, T0, T0 - ahead_ms
     found = line.run(10).found()
     assert found.stage is Stage.EXPORTER
     assert set(found.clock_skew_ms) == {Stage.ZOOKEEPER, Stage.WATCHER, Stage.FOLD}

@@ -217,26 +217,26 @@ def test_a_healthy_watcher_sends_a_beat_each_second_and_a_heartbeat_every_ten(st
     assert 59 <= len(sent) <= 60
     assert sent[-1].position in [change.position for change in stage.kafka.log[-2:]]
     assert {beat.session for beat in sent} == {SessionState.CONNECTED}
-    ages = [(beat.zookeeper_answered_ms, beat.log_complete_ms) for beat in sent]
+    ages = [(beat.source_answered_ms, beat.log_complete_ms) for beat in sent]
     assert all((age or 0) <= 1_000 + POLL_MS for each in ages for age in each)
     assert stage.lease.reports == reports + 60 * SECOND, "the loop reports that it works"
 
 
-@pytest.mark.parametrize("zookeeper_ahead_ms", [HOUR_MS, -HOUR_MS])
+@pytest.mark.parametrize("source_ahead_ms", [HOUR_MS, -HOUR_MS])
 def test_a_beat_carries_the_clock_difference_to_zookeeper(
-    stage: Stage, zookeeper_ahead_ms: int
+    stage: Stage, source_ahead_ms: int
 ) -> None:
     """After two changes, as exactly as a poll and a request allow, and not from a resync."""
     stage.ahead_ms = 77 * HOUR_MS
     (*_, before) = stage.polls(2 * SECOND)
-    assert before.zookeeper_ahead_ms is None
+    assert before.source_ahead_ms is None
     for _ in range(2):
         # The clock that gives new values their time.
-        stage.watched.zk.zxid = stage.now_ms + stage.ahead_ms + zookeeper_ahead_ms
+        stage.watched.zk.zxid = stage.now_ms + stage.ahead_ms + source_ahead_ms
         stage.watched.put("/controller_epoch")
         (*_, last) = stage.polls(3 * SECOND)
-    assert last.zookeeper_ahead_ms is not None
-    assert abs(zookeeper_ahead_ms - last.zookeeper_ahead_ms) <= SECOND * POLL_MS + 3 * POLL_MS
+    assert last.source_ahead_ms is not None
+    assert abs(source_ahead_ms - last.source_ahead_ms) <= SECOND * POLL_MS + 3 * POLL_MS
 
 
 def test_a_silent_ensemble_leads_to_a_new_client(stage: Stage) -> None:
@@ -245,7 +245,7 @@ def test_a_silent_ensemble_leads_to_a_new_client(stage: Stage) -> None:
     assert stage.watched.checks == []
     stage.watched.silent = True
     sent = stage.polls(17 * SECOND)
-    assert (sent[5].zookeeper_answered_ms or 0) >= 4_000
+    assert (sent[5].source_answered_ms or 0) >= 4_000
     assert stage.watched.clients > clients
     assert set(stage.watched.checks) == {True}
     assert sent[-1].session is SessionState.LOST

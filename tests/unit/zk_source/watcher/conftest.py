@@ -14,5 +14,5 @@ def play(request: pytest.FixtureRequest) -> Play:
     play = Play(watches=request.param)
     fill(play.zk)
     play.connect()
-    play.settle()
+    play.deliver_all()
     return play

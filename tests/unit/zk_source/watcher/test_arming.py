@@ -32,12 +32,12 @@ def test_an_old_server_is_watched_by_one_shot_watches_and_logged_once() -> None:
     play.zk.old = True
     play.zk.put("/brokers/ids/0")
     play.connect()
-    play.settle()
+    play.deliver_all()
     play.disconnect()
     play.zk.put("/brokers/ids/1")
     play.connect()
     assert not any(isinstance(send.request, AddWatch | MultiRead) for send in play.zk.requests)
-    play.settle()
+    play.deliver_all()
     assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
     (warning,) = [c for c in play.other_commands if isinstance(c, Warn)]
     why = "it is older than 3.6"
@@ -55,32 +55,32 @@ def test_recursive_watches_are_tried_again_after_a_refusal(refusal: Err, first_m
     play.zk.refusal = refusal
     play.zk.put("/brokers/ids/0")
     play.connect()
-    play.settle()
+    play.deliver_all()
     asked = [each for each in play.other_commands if isinstance(each, Warn)]
     play.pass_time(first_ms - 1_000)
-    play.settle()
+    play.deliver_all()
     assert [each for each in play.other_commands if isinstance(each, Warn)] == asked
     play.pass_time(1_000)
-    play.settle()
+    play.deliver_all()
     refused = play.other_commands[-1]
     assert isinstance(refused, Warn)
     assert refused.about["next_try_s"] == min(2 * first_ms, OLD_PAUSE_MS) // 1000
     play.zk.refusal = Err.OK
     play.pass_time(OLD_PAUSE_MS)
-    play.settle()
+    play.deliver_all()
     play.zk.child_watches.clear()
     play.zk.data_watches.clear()
     play.zk.put("/brokers/ids/1")
-    play.settle()
+    play.deliver_all()
     assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
     resyncs = play.watcher.resyncs
     play.pass_time(2 * OLD_PAUSE_MS)
-    play.settle()
+    play.deliver_all()
     assert play.watcher.resyncs == resyncs
     play.zk.refusal = Err.MARSHALLING
     play.disconnect()
     play.connect()
-    play.settle()
+    play.deliver_all()
     refused = play.other_commands[-1]
     assert isinstance(refused, Warn)
     assert refused.about["next_try_s"] == FIRST_PAUSE_MS // 1000, "the pauses are short again"
@@ -97,7 +97,7 @@ def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
         play.disconnect()
     assert asked == 3
     play.connect()
-    play.settle()
+    play.deliver_all()
     assert play.reader.mzxids == play.expected(("/brokers/ids/0",))
 
 
@@ -120,7 +120,7 @@ def test_connections_that_closed_before_an_answer_do_not_count() -> None:
         play.connect()
         play.disconnect()
     play.connect()
-    play.settle()
+    play.deliver_all()
     play.disconnect()
     play.connect()
     play.disconnect()

@@ -121,12 +121,12 @@ def test_newly_denied_paths_are_reported_within_a_second(watches: Watches) -> No
     for topic in topics:
         play.zk.put(topic, b'{"version":2,"partitions":{"0":[0]}}')
     play.connect()
-    play.settle()
+    play.deliver_all()
     read = len(play.reader.changes)
     for topic in topics:
         play.zk.closed.add(topic)
         play.zk.put(topic)
-        play.settle()
+        play.deliver_all()
         play.pass_time(300)
     play.pass_time(1_000)
     named = [

@@ -43,7 +43,7 @@ def test_the_folds_request_is_answered_once_by_its_number(play: Play) -> None:
     """A new number causes one resync that names it; the same number again causes none."""
     for _ in range(3):
         play.watcher.on_view(view(wanted=ResyncWanted(number=4, reason="a hole")), play.now_ms)
-        play.settle()
+        play.deliver_all()
     starts = [change for change in play.reader.changes if change.kind is STARTED]
     assert [change.answers for change in starts] == [None, 4]
     assert starts[1].reason == "asked for: a hole"
@@ -53,10 +53,10 @@ def test_another_lineages_request_of_the_same_number_is_another_request(play: Pl
     """A fold that started over counts from 1 again, and does not know of the resync before."""
     wanted = ResyncWanted(number=4, reason="a hole")
     play.watcher.on_view(view(wanted=wanted), play.now_ms)
-    play.settle()
+    play.deliver_all()
     again = view(wanted=wanted)
     play.watcher.on_view(replace(again, as_of=replace(again.as_of, lineage="m")), play.now_ms)
-    play.settle()
+    play.deliver_all()
     starts = [change for change in play.reader.changes if change.kind is STARTED]
     assert [change.answers for change in starts] == [None, 4, 4]
 
@@ -72,7 +72,7 @@ def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
     assert play.reader.changes == []
     fill(play.zk)
     play.pass_time(1_000)
-    play.settle()
+    play.deliver_all()
     assert play.kinds()[-1] is FINISHED
 
 
@@ -87,7 +87,7 @@ def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
 def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: list[int]) -> None:
     """A cluster may never appear in a chroot, while a server catches up soon; each problem starts with a short pause again."""
     check = ReadinessCheck()
-    check.observe_zxid(5)
+    check.highest_zxid = 5
     now_ms = 0
     for _ in range(2):
         for pause_ms in pauses_ms:
@@ -100,8 +100,7 @@ def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: l
 def test_a_wait_reports_its_reason() -> None:
     """The current zxid and the one that is needed, or that there are no brokers."""
     check = ReadinessCheck()
-    check.observe_zxid(7)
-    check.observe_zxid(5)
+    check.highest_zxid = 7
     why = "the server is at zxid 6, below 7 that was seen before"
     assert tried(check, 6) == Wait(why)
     check.stop()
@@ -111,7 +110,7 @@ def test_a_wait_reports_its_reason() -> None:
 def test_a_server_that_stays_behind_for_ten_seconds_is_of_another_history() -> None:
     """The time counts from the first try; a server that caught up in between was only slow."""
     check = ReadinessCheck()
-    check.observe_zxid(7)
+    check.highest_zxid = 7
     assert isinstance(tried(check, 6, 1_000), Wait)
     assert isinstance(tried(check, 6, 10_999), Wait)
     assert tried(check, 7, 12_000) == READY
@@ -146,10 +145,10 @@ def test_after_a_rebase_a_view_of_the_old_history_is_ignored(play: Play) -> None
     play.disconnect()
     play.zk.put("/cluster/id", b'{"version":"1","id":"two"}')
     play.connect()
-    play.settle()
+    play.deliver_all()
     play.watcher.on_view(view(read_zxid=10**9, seq=2), play.now_ms)
     play.disconnect()
     play.connect()
-    play.settle()
+    play.deliver_all()
     assert play.reader.last[STARTED].resync == 3
     assert not play.reader.last[STARTED].rebase

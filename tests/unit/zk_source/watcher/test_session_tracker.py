@@ -14,7 +14,7 @@ def test_a_session_is_reported_connected_only_once_a_resync_has_begun(play: Play
     play.connect()
     play.pass_time(10_000)
     assert play.reader.changes[-1].session is SessionState.SUSPENDED
-    play.settle()
+    play.deliver_all()
     assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.CONNECTED
 
 

@@ -30,7 +30,7 @@ def one_shot() -> Play:
     for path in ("/brokers/ids/0", "/brokers/topics/t", STATE, "/controller"):
         play.zk.put(path)
     play.connect()
-    play.settle()
+    play.deliver_all()
     return play
 
 
@@ -95,12 +95,12 @@ def test_no_watch_is_left_of_a_topic_that_was_created_and_deleted() -> None:
     before = play.zk.data_watches | play.zk.child_watches
     for path in ("/brokers/topics/u", "/brokers/topics/u/partitions/0/state"):
         play.zk.put(path)
-        play.settle()
+        play.deliver_all()
     assert play.reader.mzxids.keys() >= {
         "/brokers/topics/u",
         "/brokers/topics/u/partitions/0/state",
     }
     play.zk.delete("/brokers/topics/u")
-    play.settle()
+    play.deliver_all()
     assert play.zk.data_watches | play.zk.child_watches == before
     assert not [path for path in play.reader.mzxids if path.startswith("/brokers/topics/u")]

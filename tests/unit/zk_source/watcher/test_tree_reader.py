@@ -18,7 +18,7 @@ def test_a_burst_on_one_path_is_coalesced_and_its_last_value_published(play: Pla
         play.zk.put(STATE, value)
         play.deliver_one()
     assert len(play.zk.requests) == 1
-    play.settle()
+    play.deliver_all()
     assert [change.data for change in play.reader.changes[-1:]] == ["3"]
 
 
@@ -30,7 +30,7 @@ def test_a_reconciliation_finds_changes_without_an_event(play: Play) -> None:
     play.zk.delete("/brokers/ids/0")
     play.zk.to_client.clear()  # the events are lost
     play.pass_time(300_000)
-    play.settle()
+    play.deliver_all()
     assert play.kinds()[-1] is RECONCILED
     assert play.reader.mzxids == play.expected((*PUBLISHED, "/brokers/ids/5"))
     assert play.watcher.reader.reconciliation_differences == 4
@@ -46,7 +46,7 @@ def test_the_walk_waits_while_the_publisher_has_no_room() -> None:
         pass
     assert play.kinds() == [STARTED]
     play.watcher.reader.room = True
-    play.settle()
+    play.deliver_all()
     assert play.kinds()[-1] is FINISHED
 
 
@@ -57,7 +57,7 @@ def test_a_walk_keeps_to_its_reads_per_second() -> None:
     for number in range(1_500):
         play.zk.put(f"/brokers/topics/x{number}")
     play.connect()
-    play.settle(most=100_000)
+    play.deliver_all(most=100_000)
     assert 900 <= play.now_ms - play.reader.changes[0].observed_at <= 1_400
 
 

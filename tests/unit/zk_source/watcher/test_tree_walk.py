@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zk_source.watcher.subscriptions import MAX_READS
-from zk_source.watcher.tree_walk import MAX_REQUEST_BYTES, Purpose, ReadPace, TreeWalk, pop_reads
+from zk_source.watcher.subscriptions import MAX_READS, MAX_REQUEST_BYTES, pop_reads
+from zk_source.watcher.tree_walk import Purpose, ReadPace, TreeWalk
 from zk_source.wire.operations import Op
 
 

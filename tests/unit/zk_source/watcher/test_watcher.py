@@ -30,8 +30,8 @@ def reasons(play: Play) -> list[str | None]:
 def test_a_full_resync_comes_daily(play: Play) -> None:
     """A day after a resync the next one begins without a request."""
     play.pass_time(86_400_000)
-    play.settle()
-    assert play.reader.last[STARTED].reason == "the daily one"
+    play.deliver_all()
+    assert play.reader.last[STARTED].reason == "the last one was long ago"
 
 
 def test_views_lost_before_the_first_resync_cause_no_second_one() -> None:
@@ -40,7 +40,7 @@ def test_views_lost_before_the_first_resync_cause_no_second_one() -> None:
     fill(fresh.zk)
     fresh.watcher.on_views_cut()
     fresh.connect()
-    fresh.settle()
+    fresh.deliver_all()
     assert fresh.kinds().count(STARTED) == 1
 
 
@@ -65,10 +65,10 @@ def test_resyncs_after_failed_reads_back_off() -> None:
     resyncs = play.watcher.resyncs
     play.zk.broken.add("/controller")
     play.zk.put("/controller", b"news")
-    play.settle()
+    play.deliver_all()
     play.zk.broken.clear()
     play.pass_time(1_000)
-    play.settle()
+    play.deliver_all()
     assert play.watcher.resyncs == resyncs + 1
 
 
@@ -116,7 +116,7 @@ def test_a_probe_that_fails_is_tried_again_after_the_pause() -> None:
     play.pass_time(999)
     assert not play.zk.requests
     play.pass_time(1)
-    play.settle()
+    play.deliver_all()
     assert reasons(play) == ["start"]
 
 
@@ -125,11 +125,11 @@ def test_events_and_reconciliations_are_counted(play: Play) -> None:
     events = play.watcher.events
     for _ in range(3):
         play.zk.put(STATE, b"news")
-        play.settle()
+        play.deliver_all()
     assert play.watcher.events == events + 3
     for number in (1, 2):
         play.pass_time(300_000)
-        play.settle()
+        play.deliver_all()
         assert play.watcher.reconciliations == number
     assert play.kinds().count(ChangeKind.RECONCILED) == 2
 
@@ -145,7 +145,7 @@ def test_more_changed_paths_than_fit_are_an_overflow(
     monkeypatch.undo()
     play.watcher.on_overflow(5, play.now_ms)
     assert play.watcher.overflows == 6
-    play.settle()
+    play.deliver_all()
     assert reasons(play)[-1] == "more notifications than the memory allows"
 
 
@@ -155,7 +155,7 @@ def test_the_first_generation_of_an_elected_watcher_is_its_czxid() -> None:
     play.watcher = Watcher("c", "aaaaaa", play.now_ms, term=40)
     fill(play.zk)
     play.connect()
-    play.settle()
+    play.deliver_all()
     assert play.reader.changes[0].generation == 40
 
 
@@ -188,17 +188,17 @@ def test_a_due_resync_takes_a_new_generation_if_any_of_its_reasons_needs_one(
 ) -> None:
     """In whatever order the requests arrive; the reason of the first is published."""
     play.pass_time(60_000)
-    play.settle()
+    play.deliver_all()
     play.watcher.on_overflow(1, play.now_ms)
     play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)
-    play.settle()
+    play.deliver_all()
     assert play.reader.last[STARTED].generation == 3
     assert reasons(play)[-1] == "more notifications than the memory allows"
     play.pass_time(60_000)
-    play.settle()
+    play.deliver_all()
     play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 4, play.now_ms), play.now_ms)
     play.watcher.on_views_cut()
-    play.settle()
+    play.deliver_all()
     assert play.reader.last[STARTED].generation == 5
     assert reasons(play)[-1] == "watcher bbbbbb wrote generation 4"
 
@@ -209,7 +209,7 @@ def test_a_connection_attempt_that_lasts_too_long_leads_to_a_new_client() -> Non
     play = Play(Intervals(new_client_ms=down_ms))
     fill(play.zk)
     play.connect()
-    play.settle()
+    play.deliver_all()
     play.disconnect()
     play.pass_time(down_ms - 1)
     assert play.other_commands == []
@@ -227,7 +227,7 @@ def test_fewer_denied_paths_cause_no_extra_heartbeat(play: Play) -> None:
     play.zk.closed.update(paths)
     for path in paths:
         play.zk.put(path)
-    play.settle()
+    play.deliver_all()
     play.pass_time(1_000)
     assert play.reader.last[ChangeKind.HEARTBEAT].denied == paths
     sent = sum(change.kind is ChangeKind.HEARTBEAT for change in play.reader.changes)
@@ -235,7 +235,7 @@ def test_fewer_denied_paths_cause_no_extra_heartbeat(play: Play) -> None:
     play.watcher.recorder.denied.discard("/controller")
     for _ in range(5):
         play.pass_time(1_000)
-        play.settle()
+        play.deliver_all()
     assert sum(change.kind is ChangeKind.HEARTBEAT for change in play.reader.changes) == sent
     play.pass_time(5_000)
     assert play.reader.last[ChangeKind.HEARTBEAT].denied == ("/brokers/ids/0",)
@@ -250,18 +250,18 @@ def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play)
     assert (requests_in_flight(play.watcher), play.watcher.armed) == (0, False)
     play.zk.put(STATE, b"unseen")
     play.connect()
-    play.settle()
+    play.deliver_all()
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
 def test_nothing_is_published_between_a_contest_and_the_resync_that_answers_it(play: Play) -> None:
     """Readers may follow the other watcher; the reads in flight belong to the old generation."""
     play.pass_time(60_000)
-    play.settle()
+    play.deliver_all()
     play.zk.put(STATE, b"news")
     play.deliver_one()
     before = len(play.reader.changes)
     play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)
-    play.settle()
+    play.deliver_all()
     answered = play.reader.changes[before]
     assert (answered.kind, answered.generation, answered.seq) == (STARTED, 3, 1)

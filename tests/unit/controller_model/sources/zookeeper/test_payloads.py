@@ -15,7 +15,6 @@ from controller_model.sources.zookeeper.payloads import (
     MAX_INT32,
     BrokerZnode,
     Endpoint,
-    decode_nothing,
     is_int32,
     shorten,
 )
@@ -26,13 +25,6 @@ from tests.support.payloads import DECODERS, encoded, refuses
 def test_each_kind_that_is_published_has_a_decoder() -> None:
     """The table is total: only kinds that are not Kafka's znodes have none."""
     assert set(DECODERS) == set(ZnodeKind) - {ZnodeKind.OTHER}
-
-
-def test_payloads_that_kafka_does_not_read_are_never_damaged() -> None:
-    """Requests of deletion and the sequence of broker ids have their meaning by existing."""
-    for kind in (ZnodeKind.DELETE_TOPIC, ZnodeKind.BROKER_SEQUENCE):
-        assert DECODERS[kind] is decode_nothing
-        DECODERS[kind](b"\xff{")
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.replay import Reported, count_error, replay
+from controller_model.fold.replay import EventBatch, Reported, count_error, replay
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, digest_text
 from controller_model.records.events import (
@@ -347,15 +346,13 @@ def test_the_resync_that_names_a_request_closes_it() -> None:
 def test_a_heartbeat_reports_its_time_server_and_session() -> None:
     """Its time, the server, the session and since when; without a session in it the last one is kept."""
     history, fold, log = begun()
-    history.heartbeat(session_since=5, zookeeper="zk1:2181", dropped=4, beats=True)
+    history.heartbeat(session_since=5, zookeeper="zk1:2181", dropped=4)
     fold.follow(history)
-    assert fold.cluster_view().log.beats
     assert (log.view.heartbeat_at, log.view.zookeeper) == (last(history).observed_at, "zk1:2181")
     assert (log.view.session, log.view.session_since) == (SessionState.CONNECTED, 5)
     history.heartbeat(session=None)
     fold.follow(history)
     assert (log.view.session, log.view.session_since, log.dropped) == (SessionState.CONNECTED, 5, 4)
-    assert not log.view.beats, "a watcher that does not say it sends none"
 
 
 def test_dropped_changes_add_up_over_three_watchers() -> None:

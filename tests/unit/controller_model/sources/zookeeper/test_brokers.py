@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.views import BrokerRecord
-from controller_model.sources.zookeeper.broker_inference import (
+from controller_model.sources.zookeeper.brokers import (
     BrokerState,
-    inferred_state,
 )
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.held_broker import HeldBroker
 from tests.support.histories import Fold, small_cluster
@@ -45,7 +45,7 @@ def test_a_broker_state_is_inferred_from_registration_and_drained_isrs(
     """Registered and emptied by the controller: about to stop. Otherwise it runs while it is registered."""
     control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     control.put_broker(1, HeldBroker(BrokerRecord(live=live), drained=drained))
-    assert inferred_state(control, 1) is state
+    assert ZOOKEEPER.broker_state(control, 1) is state
 
 
 def test_states_are_inferred_from_the_fold() -> None:
@@ -53,8 +53,10 @@ def test_states_are_inferred_from_the_fold() -> None:
     history, fold = small_cluster(), Fold()
     fold.follow(history)
     control = fold.state.control
-    assert {inferred_state(control, each) for each in control.brokers} == {S.RUNNING_AS_BROKER}
-    assert inferred_state(control, 99) is None
+    assert {ZOOKEEPER.broker_state(control, each) for each in control.brokers} == {
+        S.RUNNING_AS_BROKER
+    }
+    assert ZOOKEEPER.broker_state(control, 99) is None
     history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
     history.state("t", 1, leader=2, isr=[2, 0], leader_epoch=1)
     fold.follow(history)

@@ -112,7 +112,7 @@ def test_a_resync_is_verified_by_its_count_and_without_a_wrong_digest(
         history.report(path)
     history.finish_resync(**fields)
     fold.follow(history)
-    assert (2 in fold.state.control.live_brokers()) is not proved
+    assert (2 in fold.state.control.live_brokers) is not proved
     assert (fold.state.control.log.view.incomplete_since is None) is proved
 
 

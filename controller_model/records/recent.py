@@ -1,0 +1,82 @@
+"""What happened recently, which distinguishes flapping from an old event: controller elections, and ISR leaves.
+
+The rule: what happened counts at its own time, by ZooKeeper's clock, whenever it is read. So neither a
+watcher that catches up nor an exporter that starts late makes the past recent, and the epoch with which a
+rebuilt cluster begins is not an election. Of elections that only a jump of the epoch shows, a time is known
+after which they were: they count at that time, so a count is never too high. A minute in which replicas of a
+broker left ISRs counts once, so that a broker that dies with a thousand replicas counts like one that loses one.
+"""
+
+from collections.abc import Mapping
+
+ELECTION_WINDOWS_MS: Mapping[str, int] = {"10m": 600_000, "6h": 6 * 3_600_000}
+"""The windows that are counted, by their names in Prometheus's notation."""
+
+MAX_KEPT = 200
+"""The most entries: a controller elected every three seconds fills the short window; each takes 20 bytes of a view."""
+
+Elections = tuple[tuple[int, int], ...]
+"""The times of elections in milliseconds since 1970, each with their number, oldest first."""
+
+LEAVES_WINDOW = "30m"
+"""The window in Prometheus's notation: it holds several rounds of a replica that falls behind and catches up."""
+
+LEAVES_WINDOW_MINUTES = 30
+_MINUTE_MS = 60_000
+
+Minutes = tuple[int, ...]
+"""Minutes since 1970, oldest first."""
+
+
+def note_election(elections: Elections, at: int, count: int = 1) -> Elections:
+    """Return the elections with new ones added; those outside all windows are dropped.
+
+    >>> note_election(((1_000, 1),), 5_000, 2)
+    ((1000, 1), (5000, 2))
+    >>> note_election(((1_000, 1),), 1_000 + ELECTION_WINDOWS_MS["6h"])
+    ((21601000, 1),)
+    """
+    together = sorted((*elections, (at, count)))
+    newest, longest = together[-1][0], max(ELECTION_WINDOWS_MS.values())
+    kept = [each for each in together if each[0] > newest - longest]
+    while len(kept) > MAX_KEPT:
+        # No election is lost: those of the two oldest entries count at the older time.
+        (oldest, first), (_, second), *rest = kept
+        kept = [(oldest, first + second), *rest]
+    return tuple(kept)
+
+
+def elections_within(elections: Elections, now: int) -> dict[str, int]:
+    """Return how many elections were within each window up to now.
+
+    >>> elections_within(((1_000, 1), (900_000, 2)), 1_000_000)
+    {'10m': 2, '6h': 3}
+    """
+    return {
+        name: sum(count for at, count in elections if at > now - window_ms)
+        for name, window_ms in ELECTION_WINDOWS_MS.items()
+    }
+
+
+def note_leave(minutes: Minutes, at: int) -> Minutes:
+    """Return the minutes with the one of `at` (ms since 1970); those outside the window are dropped.
+
+    >>> note_leave((10,), 11 * 60_000)
+    (10, 11)
+    >>> note_leave((10, 11), 41 * 60_000)
+    (41,)
+    """
+    minute = at // _MINUTE_MS
+    if minute in minutes:
+        return minutes
+    together = sorted((*minutes, minute))
+    return tuple(each for each in together if each > together[-1] - LEAVES_WINDOW_MINUTES)
+
+
+def leaves_within(minutes: Minutes, now: int) -> int:
+    """Return in how many minutes of the window up to `now` (ms since 1970) replicas left ISRs.
+
+    >>> leaves_within((10, 11, 20), 40 * 60_000)
+    2
+    """
+    return sum(minute > now // _MINUTE_MS - LEAVES_WINDOW_MINUTES for minute in minutes)
