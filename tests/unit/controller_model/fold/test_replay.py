@@ -167,7 +167,7 @@ def test_a_damaged_cluster_id_does_not_replace_the_cluster() -> None:
 
 
 def test_failed_resyncs_are_requested_again_with_backoff() -> None:
-    """Requested the 1st, 2nd, 4th and 8th time, each time under a new number."""
+    """Requested the 1st, 2nd, 4th and 8th time, each time under a new number; a proof ends the backoff."""
     history, fold = begun()
     asked = []
     for _ in range(9):
@@ -176,6 +176,9 @@ def test_failed_resyncs_are_requested_again_with_backoff() -> None:
         fold.follow(history)
         asked.append(fold.state.control.log.asked)
     assert asked == [1, 2, 2, 3, 3, 3, 3, 4, 4]
+    history.resync()
+    fold.follow(history)
+    assert fold.state.control.log.asked_times == 0
 
 
 def test_a_reconciliation_ends_a_resync_whose_end_is_missing() -> None:
