@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
+from controller_model.records.views import ClusterConfig
 from exporter.serve.server import HttpServer
 from kcm.__main__ import main
 from kcm.servers.kafka import KraftBroker
@@ -209,14 +210,14 @@ def test_another_clusters_exporter_is_reported(
     """ZooKeeper holds one cluster, the exporter shows another one: all else may be green."""
     assert client.exists("/cluster/id")
     served = Served()
-    served.write(cluster_view(cluster_id="somebody-else"))
+    served.write(cluster_view(config=ClusterConfig(cluster_id="somebody-else")))
     with HttpServer(served.app, "127.0.0.1", 0) as server:
         options = (*watched(zookeeper, zk_chroot), *nowhere()[2:], "--exporter", server.url)
         found = Findings(capsys, *options).of("same cluster")
         assert found["level"] == "fail"
         assert "watched-cluster" in found["text"]
         assert "prod (somebody-else)" in found["text"]
-        served.write(cluster_view(at=as_of(2), cluster_id="watched-cluster"))
+        served.write(cluster_view(at=as_of(2), config=ClusterConfig(cluster_id="watched-cluster")))
         assert Findings(capsys, *options).of("same cluster")["level"] == "ok"
 
 
@@ -278,7 +279,9 @@ def test_settings_of_the_brokers_files_are_printed_as_options(
         ],
     )
     served = Served()
-    served.write(cluster_view(cluster_id=described.cluster_id, min_isr_assumed=None))
+    served.write(
+        cluster_view(config=ClusterConfig(cluster_id=described.cluster_id), min_isr_assumed=None)
+    )
     with HttpServer(served.app, "127.0.0.1", 0) as server:
         options = (
             *("--bootstrap-servers", pipeline_broker.bootstrap_servers),

@@ -18,7 +18,7 @@ from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import AnyEvent
 from controller_model.records.incidents import Incident
 from controller_model.records.recommendations import Grade
-from controller_model.records.views import ControllerView, Counts, Failover
+from controller_model.records.views import ClusterCounters, ControllerView, Counts, Failover
 from exporter.api import cluster_answers
 from exporter.api.openapi import document
 from exporter.api.operations import EVENT_KINDS, OPERATIONS, Operation
@@ -94,7 +94,7 @@ def server() -> Iterator[Server]:
         cluster_view(
             counts=Counts(offline=1, preferred_imbalance=3, preferred_electable=1),
             controller=ControllerView(id=0, epoch=7, elected_at=1, failover=Failover.DONE),
-            leader_elections={"preferred": 3},
+            counters=ClusterCounters(leader_elections={"preferred": 3}),
         ),
     )
     served.publish(elected(1))

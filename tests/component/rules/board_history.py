@@ -22,6 +22,7 @@ from controller_model.records.pending_writes import (
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import (
     BrokerView,
+    ClusterCounters,
     ClusterView,
     ControllerView,
     Counts,
@@ -167,10 +168,9 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
         log=log,
         brokers_live=(0, 2),
         brokers_known=(0, 1, 2),
-        leader_elections={"offline": 9},
-        unclean_elections=2,
-        isr_shrinks=20,
-        isr_expands=5,
+        counters=ClusterCounters(
+            leader_elections={"offline": 9}, unclean_elections=2, isr_shrinks=20, isr_expands=5
+        ),
         resync_wanted=ResyncWanted(number=1, reason="a test"),
         incidents=_INCIDENT,
         rebalance=_RECOMMENDING,
