@@ -282,6 +282,7 @@ def remake_topics(settings: ExportSettings) -> None:
     ensure_topics(settings, stop=threading.Event())
 
 
+@pytest.mark.full
 def test_figures_stay_served_and_flagged_while_kafka_is_away(
     own_supervisor: Supervisor, jars: Jars
 ) -> None:

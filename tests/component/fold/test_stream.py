@@ -179,6 +179,7 @@ def test_the_fold_exposes_batches_changes_and_lag(stream: Stream, outcome: Outco
     assert stream.sample("kcm_fold_errors_total") == 0
 
 
+@pytest.mark.full
 def test_a_batch_leaks_no_open_files(stream: Stream, outcome: Outcome) -> None:
     """Spark's JVM has as many files and sockets after a hundred batches as before."""
     assert stream.process is not None
@@ -365,6 +366,7 @@ def test_a_restored_checkpoint_goes_on_where_it_was_copied(
     assert ids == sorted(set(ids))
 
 
+@pytest.mark.full
 def test_topics_made_anew_begin_a_new_lineage(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
