@@ -132,6 +132,20 @@ def test_a_longer_journal_makes_a_batch_merge_more_of_it() -> None:
     assert topics.packed.get("topic-399") == b"%20d" % 19
 
 
+def test_the_base_adds_chunks_as_it_grows() -> None:
+    """Chunks keep their average size, and each topic is in one of them only."""
+    topics = TopicsInMemory(EAGER)
+    for number in range(0, 1000, 20):
+        topics.packed.write(dict.fromkeys(names(number, number + 20), b"1" * 20))
+    for _ in range(3):
+        topics.packed.write({"last": b"1"})
+    place = topics.packed.place
+    assert place.base_bytes == sum(map(len, topics.base.values()))
+    assert place.base_bytes <= place.chunks * EAGER.chunk_bytes
+    assert place.chunks < 2 * place.base_bytes / EAGER.chunk_bytes
+    assert len(held(topics)) == 1001
+
+
 def test_an_emptied_base_has_no_rows() -> None:
     """Deleted topics leave nothing."""
     topics = TopicsInMemory(EAGER)
