@@ -115,9 +115,12 @@ class StateTopics:
 
     def get(self, name: str) -> TopicState | None:
         """Return a topic; None when there is none of that name."""
-        if name not in self._known:
-            self._known[name], self._pieces[name] = unpack_topic(name, self._packed.get)
-        return self._known[name]
+        try:
+            return self._known[name]
+        except KeyError:
+            topic, self._pieces[name] = unpack_topic(name, self._packed.get)
+            self._known[name] = topic
+            return topic
 
     def peek(self, name: str) -> TopicState | None:
         """Return a topic without keeping it: a walk over all topics holds one at a time."""
@@ -125,9 +128,11 @@ class StateTopics:
 
     def put(self, topic: TopicState) -> None:
         """Keep a topic that is new or has changed."""
-        self.get(topic.name)
-        self._known[topic.name] = topic
-        self._changed[topic.name] = None
+        name = topic.name
+        if name not in self._known:
+            self.get(name)
+        self._known[name] = topic
+        self._changed[name] = None
 
     def remove(self, name: str) -> None:
         """Forget a topic."""

@@ -6,7 +6,7 @@ source states, or infers from what the controller did before.
 
 from controller_model.facts.facts import BrokerGone, BrokerIs, LogDirIsOffline
 from controller_model.facts.stamp import where
-from controller_model.kafka.ids import address_of
+from controller_model.kafka.ids import broker_address
 from controller_model.records.events import (
     AnyEvent,
     BrokerStarted,
@@ -53,13 +53,13 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
             host=fact.host,
             port=fact.port,
             rack=fact.rack,
-            moved_from=address_of(*before) if has_moved else None,
+            moved_from=broker_address(*before) if has_moved else None,
         )
     ]
     if is_to_and_fro:
         reason = (
-            f"broker {fact.broker} is registered in turn at {address_of(*before)} and at "
-            f"{address_of(*address)}: two processes with one broker id?"
+            f"broker {fact.broker} is registered in turn at {broker_address(*before)} and at "
+            f"{broker_address(*address)}: two processes with one broker id?"
         )
         events.append(count_anomaly(state, at=stamp.at, path=stamp.place, reason=reason))
     return events

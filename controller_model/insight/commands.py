@@ -12,15 +12,6 @@ ELECTION_FILE = "election.json"
 _ADDRESS_NOT_KNOWN = "HOST:PORT"
 
 
-def broker_address(host: str, port: int) -> str:
-    """Return an address in the form that Kafka's clients read: IPv6 in brackets.
-
-    >>> broker_address("b1", 9092), broker_address("2001:db8::7", 9092)
-    ('b1:9092', '[2001:db8::7]:9092')
-    """
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def kafka_election(server: str | None) -> str:
     """Return the line by which Kafka's own tool elects the partitions in a file.
 

@@ -126,11 +126,11 @@ class _Account:
                 if not partition.deleting:
                     preferred[replicas[0]] += 1
             else:
-                self._take(partition)
+                self._add_partition(partition)
         for waiting in self.not_led.values():
             waiting.sort(key=lambda partition: partition.id)
 
-    def _take(self, partition: PartitionFacts) -> None:
+    def _add_partition(self, partition: PartitionFacts) -> None:
         broker = partition.preferred
         self.reassigning = self.reassigning or partition.reassigning
         if broker is None:

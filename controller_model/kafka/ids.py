@@ -93,11 +93,11 @@ def check_cluster_name(name: str) -> str:
     return name
 
 
-def address_of(host: str | None, port: int | None) -> str | None:
-    """Return where a broker listens as one text; None if it has no host.
+def broker_address(host: str | None, port: int | None) -> str | None:
+    """Return where a broker listens, as Kafka's clients read it: IPv6 in brackets. None if it has no host.
 
-    >>> address_of("b1", 9092), address_of("::1", 9092), address_of("b1", None), address_of(None, None)
-    ('b1:9092', '[::1]:9092', 'b1', None)
+    >>> [broker_address(*each) for each in (("b1", 9092), ("::1", 9092), ("b1", None), (None, None))]
+    ['b1:9092', '[::1]:9092', 'b1', None]
     """
     if host is None or port is None:
         return host

@@ -5,7 +5,7 @@ that only make sense for a live broker are absent then.
 """
 
 from controller_model.kafka.coordinators import Coordinator
-from controller_model.kafka.ids import address_of
+from controller_model.kafka.ids import broker_address
 from controller_model.metrics.metric import Sample, Samples, Table, each_of, figure, seconds
 from controller_model.records.events import BrokerEnd
 from controller_model.records.views import BrokerView
@@ -13,7 +13,7 @@ from controller_model.records.views import BrokerView
 
 def _broker_info(view: BrokerView) -> list[Sample]:
     record = view.record
-    address = address_of(record.host, record.port)
+    address = broker_address(record.host, record.port)
     if record.host is None or address is None:
         return []
     port = "" if record.port is None else str(record.port)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from controller_model.insight.commands import broker_address, kafka_election
+from controller_model.insight.commands import kafka_election
 from controller_model.insight.loss import Loss, StopRisk, lose, lose_each, lose_groups, safety
 from controller_model.insight.pairs import lose_pairs
 from controller_model.insight.rebalance import (
@@ -22,7 +22,7 @@ from controller_model.insight.rebalance import (
     recommend,
 )
 from controller_model.kafka.cluster_facts import ClusterFacts
-from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.ids import TopicPartition, broker_address
 from controller_model.records.views import BrokerView
 from exporter.api.answers import (
     BlockedElections,

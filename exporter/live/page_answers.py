@@ -81,13 +81,7 @@ class _ClusterAnswer:
         # The first call reads all kept events, up to 32 MiB: not in the server's thread.
         has_new_events = await run_in_threadpool(self._newest.follow, snapshot.view.as_of)
         of = (problems, delay_ms, snapshot.brokers, snapshot.view)
-        # Views never change, so their identity is enough.
-        is_same = (
-            self._of is not None
-            and of[:2] == self._of[:2]
-            and all(one is other for one, other in zip(of[2:], self._of[2:], strict=True))
-        )
-        if has_new_events or not is_same:
+        if self._of is None or has_new_events or not _is_same(of, self._of):
             newest = self._newest
             picture = cluster_picture(snapshot, problems, newest.events, newest.controller_changes)
             self._of = of
@@ -98,6 +92,11 @@ class _ClusterAnswer:
         """Replace the body unless it is the same."""
         if self.body.content != body:
             self.body = KeptBody(body, "application/json")
+
+
+def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Return whether two pictures would show the same; views never change, so their identity is enough."""
+    return one[:2] == other[:2] and one[2] is other[2] and one[3] is other[3]
 
 
 class PageAnswers:

@@ -294,7 +294,7 @@ class KafkaCluster:
             return
         topic, partition = self.rng.choice(states)
         held = self._load(state_path(topic, partition))
-        replicas = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)]
+        replicas = self._replicas(topic, partition)
         outside = [b for b in replicas if b not in held["isr"] and b in self.live()]
         followers = [b for b in held["isr"] if b != held["leader"]]
         isr = list(held["isr"])
@@ -314,37 +314,38 @@ class KafkaCluster:
         topic, partition = self.rng.choice(states)
         held = self._load(state_path(topic, partition))
         live = [broker for broker in held["isr"] if broker in self.live()]
-        leader = self.rng.choice(live) if live else -1
-        epoch = held["leader_epoch"] + 1
-        self._write_state(topic, partition, leader=leader, isr=held["isr"], leader_epoch=epoch)
+        self._lead(topic, partition, held, self.rng.choice(live) if live else -1)
 
     def lead_by_others(self) -> None:
         """Make a replica other than the preferred one lead, wherever one is in sync."""
         for topic, partition in self._states():
             held = self._load(state_path(topic, partition))
-            replicas = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)]
+            replicas = self._replicas(topic, partition)
             others = [b for b in held["isr"] if b != replicas[0] and b in self.live()]
             if others:
-                epoch = held["leader_epoch"] + 1
-                self._write_state(
-                    topic, partition, leader=others[0], isr=held["isr"], leader_epoch=epoch
-                )
+                self._lead(topic, partition, held, others[0])
 
     def is_led_by_preferred(self, topic: str, partition: int) -> bool:
         """Return whether the preferred replica leads."""
         held = self._load(state_path(topic, partition))
-        replicas = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)]
+        replicas = self._replicas(topic, partition)
         return bool(held["leader"] == replicas[0])
 
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Make the preferred replica lead, if it can."""
         held = self._load(state_path(topic, partition))
-        preferred = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)][0]
+        preferred = self._replicas(topic, partition)[0]
         if held["leader"] != preferred and preferred in held["isr"] and preferred in self.live():
-            epoch = held["leader_epoch"] + 1
-            self._write_state(
-                topic, partition, leader=preferred, isr=held["isr"], leader_epoch=epoch
-            )
+            self._lead(topic, partition, held, preferred)
+
+    def _lead(self, topic: str, partition: int, held: Any, leader: int) -> None:
+        """Write another leader, under the next leader epoch."""
+        epoch = held["leader_epoch"] + 1
+        self._write_state(topic, partition, leader=leader, isr=held["isr"], leader_epoch=epoch)
+
+    def _replicas(self, topic: str, partition: int) -> list[int]:
+        replicas: list[int] = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)]
+        return replicas
 
     def reassign(self) -> None:
         """Start or finish a reassignment, as the admin API does since 2.4."""

@@ -22,6 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec
 
 from pipeline.topic_records import Place
+from tests.support import kafka_client
 
 if TYPE_CHECKING:
     from tests.simulation.edge import Edge
@@ -137,56 +138,24 @@ class Producer:
         self._given.clear()
 
 
-class Message:
-    """A record, or an error of a partition, as a consumer returns it."""
+class Message(kafka_client.Message):
+    """A record, or an error of a partition, without an epoch: truncation is simulated by a notice (`_CUT`)."""
 
     def __init__(self, place: Place, stored: Stored | None, code: int | None = None) -> None:
-        self._place = place
-        self._stored = stored
-        self._code = code
-
-    def topic(self) -> str:
-        """Return the topic."""
-        return self._place[0]
-
-    def partition(self) -> int:
-        """Return the partition."""
-        return self._place[1]
-
-    def offset(self) -> int | None:
-        """Return the offset; None where it is an error."""
-        return None if self._stored is None else self._stored.offset
-
-    def leader_epoch(self) -> None:
-        """Return no epoch: truncation is simulated by a notice (`_CUT`)."""
-
-    def key(self) -> bytes | None:
-        """Return the key."""
-        return None if self._stored is None else self._stored.key
-
-    def value(self) -> bytes | None:
-        """Return the value."""
-        return None if self._stored is None else self._stored.value
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return the kind of the timestamp (the producer's), and the timestamp."""
-        return 1, 0 if self._stored is None else self._stored.timestamp
-
-    def error(self) -> KafkaError | None:
-        """Return the error; None where it is a record."""
-        return None if self._code is None else KafkaError(self._code)
+        if stored is None:
+            super().__init__(place, None, key=None, value=None, timestamp=0)
+        else:
+            key, value, at = stored.key, stored.value, stored.timestamp
+            super().__init__(place, stored.offset, key=key, value=value, timestamp=at)
+        self._error = None if code is None else KafkaError(code)
 
 
 class End(Message):
-    """The end of a partition, which has an offset."""
+    """The end of a partition, which has the offset of the next record."""
 
     def __init__(self, place: Place, offset: int) -> None:
         super().__init__(place, None, _END)
         self._offset = offset
-
-    def offset(self) -> int:
-        """Return the offset of the next record."""
-        return self._offset
 
 
 class Consumer:

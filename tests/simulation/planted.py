@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -70,6 +70,28 @@ from zk_source.wire.operations import Refused, ZnodeData
 Plant = Callable[[], AbstractContextManager[None]]
 
 
+PLANTED: dict[str, Plant] = {**planted_edges.PLANTED, **planted_watcher.PLANTED}
+"""By name: how to plant it."""
+
+CAUGHT_BY: dict[str, tuple[int, ...]] = {**planted_edges.CAUGHT_BY, **planted_watcher.CAUGHT_BY}
+"""By name: several seeds that catch it, so that catching it is not luck.
+
+Of 800 seeds only one finds `lost views not asked for`. A change of what a seed does may require other
+seeds.
+"""
+
+
+def _caught_by(*seeds: int) -> Callable[[Plant], Plant]:
+    """Register a bug under its function's name, with the seeds that catch it."""
+
+    def register(plant: Plant) -> Plant:
+        name = plant.__name__.replace("_", " ")
+        PLANTED[name], CAUGHT_BY[name] = plant, seeds
+        return plant
+
+    return register
+
+
 @contextmanager
 def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
     real = getattr(owner, name)
@@ -80,6 +102,7 @@ def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, real)
 
 
+@_caught_by(0, 2)
 def no_dedupe() -> AbstractContextManager[None]:
     """A change that was already applied is applied again."""
     real = vars(replay_module)["replay"]
@@ -94,6 +117,7 @@ def no_dedupe() -> AbstractContextManager[None]:
     return _patched(replay_module, "replay", replay)
 
 
+@_caught_by(28, 116)
 def stale_applied() -> AbstractContextManager[None]:
     """A value wins over a newer one, or over a newer delete."""
     real = vars(zookeeper_source)["judge"]
@@ -105,6 +129,7 @@ def stale_applied() -> AbstractContextManager[None]:
     return _patched(zookeeper_source, "judge", judge)
 
 
+@_caught_by(12, 15)
 def hole_ignored() -> AbstractContextManager[None]:
     """A jump of seq within a generation is not noticed."""
     real = replay_module._jump
@@ -119,6 +144,7 @@ def hole_ignored() -> AbstractContextManager[None]:
     return _patched(replay_module, "_jump", jump)
 
 
+@_caught_by(3, 17)
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:
     """A resync with a gap, or with another digest, deletes what it did not report."""
     real = proofs._finish_resync
@@ -140,6 +166,7 @@ _TURNS_LATE = 3
 """For how many turns of the watcher a notification waits in kazoo's other thread."""
 
 
+@_caught_by(0, 23)
 def reply_before_event() -> AbstractContextManager[None]:
     """Replies overtake the notifications that came before them: kazoo's two threads."""
     real = Inbox.pop
@@ -159,6 +186,7 @@ def reply_before_event() -> AbstractContextManager[None]:
     return _patched(Inbox, "pop", pop)
 
 
+@_caught_by(4, 7)
 def generation_reused() -> AbstractContextManager[None]:
     """A new watcher continues in the highest generation that it saw."""
 
@@ -171,6 +199,7 @@ def generation_reused() -> AbstractContextManager[None]:
     return _patched(Generations, "begin_next", begin_next)
 
 
+@_caught_by(0, 1)
 def digest_of_the_scan() -> AbstractContextManager[None]:
     """A reconciliation reports the digest of what its walk read instead of what was published by then."""
     scan: dict[str, int] = {}
@@ -206,6 +235,7 @@ def _both(
         yield
 
 
+@_caught_by(16, 69)
 def lagging_follower_believed() -> AbstractContextManager[None]:
     """A resync starts on the current server, however far that is behind."""
     real = ReadinessCheck.judge
@@ -217,6 +247,7 @@ def lagging_follower_believed() -> AbstractContextManager[None]:
     return _patched(ReadinessCheck, "judge", judge)
 
 
+@_caught_by(19, 28)
 def tombstone_without_as_of() -> AbstractContextManager[None]:
     """A delete of a view counts whenever it arrives, however old it is."""
     real = ViewStore._delete
@@ -228,6 +259,7 @@ def tombstone_without_as_of() -> AbstractContextManager[None]:
     return _patched(ViewStore, "_delete", delete)
 
 
+@_caught_by(0, 2)
 def counters_twice() -> AbstractContextManager[None]:
     """A change that is reported again changes a counter again."""
     real = vars(replay_module)["replay"]
@@ -242,6 +274,7 @@ def counters_twice() -> AbstractContextManager[None]:
     return _patched(replay_module, "replay", replay)
 
 
+@_caught_by(15, 49)
 def time_waits() -> AbstractContextManager[None]:
     """A clock that was set back stops the log's time until it reaches its former value."""
 
@@ -252,6 +285,7 @@ def time_waits() -> AbstractContextManager[None]:
     return _patched(replay_module, "advance_clock", take_time)
 
 
+@_caught_by(21, 47)
 def bytes_of_dropped_changes_kept() -> AbstractContextManager[None]:
     """Dropped changes still count their bytes as waiting."""
     real = Publisher.drop_waiting
@@ -265,6 +299,7 @@ def bytes_of_dropped_changes_kept() -> AbstractContextManager[None]:
     return _patched(Publisher, "drop_waiting", drop_waiting)
 
 
+@_caught_by(7, 12)
 def other_watchers_not_read_back() -> AbstractContextManager[None]:
     """Records of another watcher in the log are ignored."""
 
@@ -274,6 +309,7 @@ def other_watchers_not_read_back() -> AbstractContextManager[None]:
     return _patched(Readback, "_origin", origin)
 
 
+@_caught_by(100, 124)
 def ages_by_the_wall_clock() -> AbstractContextManager[None]:
     """The exporter measures ages by a clock that can be set."""
     real = ReadingState.__init__
@@ -291,6 +327,7 @@ def ages_by_the_wall_clock() -> AbstractContextManager[None]:
     return _patched(ReadingState, "__init__", begin)
 
 
+@_caught_by(7, 24)
 def silence_not_measured() -> AbstractContextManager[None]:
     """A beat does not report how long ZooKeeper has not answered."""
 
@@ -300,6 +337,7 @@ def silence_not_measured() -> AbstractContextManager[None]:
     return _patched(LogCompleteness, "complete_ms", complete_ms)
 
 
+@_caught_by(24, 83)
 def log_taken_for_complete() -> AbstractContextManager[None]:
     """The log counts as complete as of each answer, also without Kafka's acknowledgement."""
     real = LogCompleteness.advance
@@ -313,6 +351,7 @@ def log_taken_for_complete() -> AbstractContextManager[None]:
     return _patched(LogCompleteness, "advance", advance)
 
 
+@_caught_by(7, 13)
 def lost_question_awaited() -> AbstractContextManager[None]:
     """A request to ZooKeeper is still waited for after its connection is gone."""
 
@@ -322,21 +361,25 @@ def lost_question_awaited() -> AbstractContextManager[None]:
     return _patched(Pulse, "give_up", give_up)
 
 
+@_caught_by(15, 19)
 def lost_views_unnoticed() -> AbstractContextManager[None]:
     """An exporter does not compare the views that it holds with those published."""
     return _patched(ClusterSnapshot, "lacks_views", False)
 
 
+@_caught_by(40)
 def lost_views_not_asked_for() -> AbstractContextManager[None]:
     """A watcher does not notice views that are gone."""
     return _patched(Watcher, "on_views_cut", lambda *_: None)
 
 
+@_caught_by(794, 944)
 def lost_head_unnoticed() -> AbstractContextManager[None]:
     """A watcher reads the end of the views, and never checks their beginning."""
     return _patched(Readback, "_check_beginning", lambda *_: None)
 
 
+@_caught_by(18, 93)
 def old_value_proves_a_clock() -> AbstractContextManager[None]:
     """A change's value is assumed to be current, however it was read."""
     real = ZookeeperClock.on_value
@@ -348,6 +391,7 @@ def old_value_proves_a_clock() -> AbstractContextManager[None]:
     return _patched(ZookeeperClock, "on_value", valued)
 
 
+@_caught_by(4, 77)
 def denied_list_cut() -> AbstractContextManager[None]:
     """The list of denied paths is cut at its limit, and taken for complete."""
 
@@ -357,6 +401,7 @@ def denied_list_cut() -> AbstractContextManager[None]:
     return _patched(DeniedPaths, "named", property(named))
 
 
+@_caught_by(8, 317)
 def refused_read_ignored() -> AbstractContextManager[None]:
     """A read that fails with a server's error is ignored."""
     real = TreeReader._on_value
@@ -368,6 +413,7 @@ def refused_read_ignored() -> AbstractContextManager[None]:
     return _patched(TreeReader, "_on_value", on_value)
 
 
+@_caught_by(60, 22)
 def unreadable_controller_live() -> AbstractContextManager[None]:
     """Figures count as live although the controller cannot be read."""
     source = type(ZOOKEEPER)
@@ -383,21 +429,25 @@ _NOT_NESTING = (ValueError,)
 """What a decoder may raise, except the error that deep nesting causes."""
 
 
+@_caught_by(125, 119)
 def nesting_ends_the_fold() -> AbstractContextManager[None]:
     """A record of the log with many nested brackets raises."""
     return _patched(changes, "DECODING_ERRORS", _NOT_NESTING)
 
 
+@_caught_by(12, 16)
 def nesting_ends_the_exporter() -> AbstractContextManager[None]:
     """A record of the views or the events with many nested brackets raises."""
     return _patched(decoding, "DECODING_ERRORS", _NOT_NESTING)
 
 
+@_caught_by(420, 431)
 def nesting_ends_the_reading_back() -> AbstractContextManager[None]:
     """A record of the log with many nested brackets ends the thread that reads it back."""
     return _patched(readback, "DECODING_ERRORS", _NOT_NESTING)
 
 
+@_caught_by(27, 191)
 def null_deletes() -> AbstractContextManager[None]:
     """A null deletes the view of its key, without a check of the record before it."""
     real = ViewStore.apply
@@ -412,6 +462,7 @@ def null_deletes() -> AbstractContextManager[None]:
     return _patched(ViewStore, "apply", apply)
 
 
+@_caught_by(2, 6)
 def invalidation_read_first() -> AbstractContextManager[None]:
     """Whether a lease was invalidated is read before its proof instead of after."""
 
@@ -424,6 +475,7 @@ def invalidation_read_first() -> AbstractContextManager[None]:
     return _patched(Candidacy, "status", property(status))
 
 
+@_caught_by(1, 2)
 def lease_without_end() -> AbstractContextManager[None]:
     """A proof of the lead counts however old it is."""
 
@@ -434,6 +486,7 @@ def lease_without_end() -> AbstractContextManager[None]:
     return _patched(candidacy, "lease_status", status)
 
 
+@_caught_by(1, 2)
 def chunks_replace_one_another() -> AbstractContextManager[None]:
     """The views of a wide topic are held under one key."""
     real = ViewStore._wait
@@ -446,6 +499,7 @@ def chunks_replace_one_another() -> AbstractContextManager[None]:
     return _patched(ViewStore, "_wait", wait)
 
 
+@_caught_by(13, 6)
 def foreign_records_folded() -> AbstractContextManager[None]:
     """Records under a cluster's key are folded, also those that name another cluster."""
     real = processor_module._read
@@ -460,6 +514,7 @@ def foreign_records_folded() -> AbstractContextManager[None]:
     return _patched(processor_module, "_read", read)
 
 
+@_caught_by(27, 13)
 def stray_messages_folded() -> AbstractContextManager[None]:
     """A cluster's messages are folded from any partition."""
     real = processor_module._read
@@ -470,6 +525,7 @@ def stray_messages_folded() -> AbstractContextManager[None]:
     return _patched(processor_module, "_read", read)
 
 
+@_caught_by(27, 6)
 def views_of_others_completed() -> AbstractContextManager[None]:
     """The commit of one cluster completes the waiting views of all."""
     real = ViewStore._pop_ready
@@ -482,11 +538,13 @@ def views_of_others_completed() -> AbstractContextManager[None]:
     return _patched(ViewStore, "_pop_ready", pop_ready)
 
 
+@_caught_by(3, 4)
 def touched_brokers_forgotten() -> AbstractContextManager[None]:
     """A state's references to brokers are counted, but the brokers' views are not updated."""
     return _patched(ControlPlane, "_touch", lambda *_: None)
 
 
+@_caught_by(7, 4)
 def memberships_not_read() -> AbstractContextManager[None]:
     """A new worker reads the control plane, but not the memberships of brokers."""
     real = ControlRow.unpack
@@ -497,11 +555,13 @@ def memberships_not_read() -> AbstractContextManager[None]:
     return _patched(ControlRow, "unpack", unpack)
 
 
+@_caught_by(4, 23)
 def memory_kept_over_a_repeated_batch() -> AbstractContextManager[None]:
     """A worker uses its cache in place of the state, without a check of the state."""
     return _patched(ControlRow, "__ne__", lambda *_: False)
 
 
+@_caught_by(1, 3)
 def journal_not_read() -> AbstractContextManager[None]:
     """A new worker continues from the base alone."""
 
@@ -513,6 +573,7 @@ def journal_not_read() -> AbstractContextManager[None]:
     return _patched(PackedTopics, "_lists", lists)
 
 
+@_caught_by(7, 11)
 def newest_entry_lost() -> AbstractContextManager[None]:
     """The end of a compaction deletes the newer entries of the journal as well."""
     real = PackedTopics._compact
@@ -525,17 +586,20 @@ def newest_entry_lost() -> AbstractContextManager[None]:
     return _patched(PackedTopics, "_compact", compact)
 
 
+@_caught_by(13, 20)
 def null_passed_over() -> AbstractContextManager[None]:
     """The fold keeps the state of a cluster that was removed."""
     return _patched(processor_module.FoldProcessor, "_forget", lambda *_: iter(()))
 
 
+@_caught_by(59, 104)
 def every_election_called_ours() -> AbstractContextManager[None]:
     """Every election is attributed to the requests."""
     ours = ElectionOrigin.KCM
     return _patched(asked_elections, "origin_of", lambda *_, **__: ours)
 
 
+@_caught_by(73, 201)
 def strikes_never_reset() -> AbstractContextManager[None]:
     """Failures add up although batches succeed between them."""
     real = service._Fold._count
@@ -548,11 +612,13 @@ def strikes_never_reset() -> AbstractContextManager[None]:
     return _patched(service._Fold, "_count", count)
 
 
+@_caught_by(206, 265)
 def waiting_counts_as_a_strike() -> AbstractContextManager[None]:
     """A failure that waiting cures counts against the checkpoint."""
     return _patched(service, "WAITED_FOR", frozenset())
 
 
+@_caught_by(62, 222)
 def late_worker_not_known() -> AbstractContextManager[None]:
     """A worker that starts late counts as a failure of unknown cause."""
     known = {
@@ -561,6 +627,7 @@ def late_worker_not_known() -> AbstractContextManager[None]:
     return _patched(failures, "_SIGNS", known)
 
 
+@_caught_by(41, 73)
 def lineage_at_each_failure() -> AbstractContextManager[None]:
     """The first failure of unknown cause starts a lineage."""
     real = service._Fold._strike
@@ -572,41 +639,49 @@ def lineage_at_each_failure() -> AbstractContextManager[None]:
     return _patched(service._Fold, "_strike", strike)
 
 
+@_caught_by(30, 201)
 def damaged_checkpoint_tried_again() -> AbstractContextManager[None]:
     """A checkpoint with which every query fails is kept as long as the cause is unknown."""
     return _patched(service, "STRIKES_BEFORE_NEW_LINEAGE", -1)
 
 
+@_caught_by(25, 286)
 def truncated_log_unnoticed() -> AbstractContextManager[None]:
     """A fold continues from an offset that the log no longer has."""
     return _patched(service, "truncated_log", lambda *_: None)
 
 
+@_caught_by(238, 361)
 def newer_views_unnoticed() -> AbstractContextManager[None]:
     """A fold continues from a checkpoint that is older than the views."""
     return _patched(service, "published_lineage", lambda *_: None)
 
 
+@_caught_by(89, 158)
 def other_topics_unnoticed() -> AbstractContextManager[None]:
     """A query continues after a change of its topics."""
     return _patched(service, "topics_changed", lambda *_: None)
 
 
+@_caught_by(62, 9)
 def pauses_only_grow() -> AbstractContextManager[None]:
     """A batch does not shorten the next pause."""
     return _patched(Backoff, "reset", lambda _self: None)
 
 
+@_caught_by(14, 281)
 def hanging_batch_waited_for() -> AbstractContextManager[None]:
     """A batch may take for ever."""
-    return _patched(BatchClock, "look", lambda *_: None)
+    return _patched(BatchClock, "hang_reason", lambda *_: None)
 
 
+@_caught_by(105, 121)
 def watchdog_asleep() -> AbstractContextManager[None]:
     """A JVM that does not answer is not killed."""
-    return _patched(Watchdog, "turn", lambda _self: None)
+    return _patched(Watchdog, "poll", lambda _self: None)
 
 
+@_caught_by(190, 297)
 def text_asked_unwatched() -> AbstractContextManager[None]:
     """The request for an error's text from the JVM has no timeout."""
 
@@ -616,6 +691,7 @@ def text_asked_unwatched() -> AbstractContextManager[None]:
     return _patched(service._Fold, "_text_of", text_of)
 
 
+@_caught_by(73, 9)
 def full_disk_ends_the_fold() -> AbstractContextManager[None]:
     """A lack on the machine ends the part, even if it worked before."""
 
@@ -631,16 +707,19 @@ class _HastyMissingTopic(MissingTopic):
         return True
 
 
+@_caught_by(29, 34)
 def missing_topic_ends_the_watcher() -> AbstractContextManager[None]:
     """The first answer that a topic is missing counts, and the watcher starts over."""
     return _patched(readback, "MissingTopic", _HastyMissingTopic)
 
 
+@_caught_by(174, 249)
 def missing_topic_ends_the_query() -> AbstractContextManager[None]:
     """The same in the fold: the query is ended."""
     return _patched(service, "MissingTopic", _HastyMissingTopic)
 
 
+@_caught_by(510, 1070)
 def partitions_of_the_settings() -> AbstractContextManager[None]:
     """Topics that a broker did not know at first count as having the settings' number of partitions."""
     real = topics._ensure_once
@@ -651,134 +730,3 @@ def partitions_of_the_settings() -> AbstractContextManager[None]:
         return ensured if found else ensured._replace(partitions=settings.partitions)
 
     return _patched(topics, "_ensure_once", ensure_once)
-
-
-PLANTED: Mapping[str, Plant] = {
-    "missing topic ends the watcher": missing_topic_ends_the_watcher,
-    "missing topic ends the query": missing_topic_ends_the_query,
-    "partitions of the settings": partitions_of_the_settings,
-    "no dedupe": no_dedupe,
-    "stale applied": stale_applied,
-    "hole ignored": hole_ignored,
-    "delete on a broken resync": delete_on_a_broken_resync,
-    "reply before event": reply_before_event,
-    "generation reused": generation_reused,
-    "digest of the scan": digest_of_the_scan,
-    "lagging follower believed": lagging_follower_believed,
-    "tombstone without as_of": tombstone_without_as_of,
-    "counters twice": counters_twice,
-    "time waits": time_waits,
-    "bytes of dropped changes kept": bytes_of_dropped_changes_kept,
-    "other watchers not read back": other_watchers_not_read_back,
-    "ages by the wall clock": ages_by_the_wall_clock,
-    "silence not measured": silence_not_measured,
-    "log taken for complete": log_taken_for_complete,
-    "lost question awaited": lost_question_awaited,
-    "old value proves a clock": old_value_proves_a_clock,
-    "denied list cut": denied_list_cut,
-    "refused read ignored": refused_read_ignored,
-    "unreadable controller live": unreadable_controller_live,
-    "nesting ends the fold": nesting_ends_the_fold,
-    "nesting ends the exporter": nesting_ends_the_exporter,
-    "nesting ends the reading back": nesting_ends_the_reading_back,
-    "null deletes": null_deletes,
-    "invalidation read first": invalidation_read_first,
-    "lease without end": lease_without_end,
-    "chunks replace one another": chunks_replace_one_another,
-    "lost views unnoticed": lost_views_unnoticed,
-    "lost views not asked for": lost_views_not_asked_for,
-    "lost head unnoticed": lost_head_unnoticed,
-    "foreign records folded": foreign_records_folded,
-    "stray messages folded": stray_messages_folded,
-    "views of others completed": views_of_others_completed,
-    "touched brokers forgotten": touched_brokers_forgotten,
-    "memberships not read": memberships_not_read,
-    "memory kept over a repeated batch": memory_kept_over_a_repeated_batch,
-    "journal not read": journal_not_read,
-    "newest entry lost": newest_entry_lost,
-    "null passed over": null_passed_over,
-    "every election called ours": every_election_called_ours,
-    **planted_edges.PLANTED,
-    **planted_watcher.PLANTED,
-    "strikes never reset": strikes_never_reset,
-    "waiting counts as a strike": waiting_counts_as_a_strike,
-    "late worker not known": late_worker_not_known,
-    "lineage at each failure": lineage_at_each_failure,
-    "damaged checkpoint tried again": damaged_checkpoint_tried_again,
-    "truncated log unnoticed": truncated_log_unnoticed,
-    "newer views unnoticed": newer_views_unnoticed,
-    "other topics unnoticed": other_topics_unnoticed,
-    "pauses only grow": pauses_only_grow,
-    "hanging batch waited for": hanging_batch_waited_for,
-    "watchdog asleep": watchdog_asleep,
-    "text asked unwatched": text_asked_unwatched,
-    "full disk ends the fold": full_disk_ends_the_fold,
-}
-"""By name: how to plant it."""
-
-CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
-    "missing topic ends the watcher": (29, 34),
-    "missing topic ends the query": (174, 249),
-    "partitions of the settings": (510, 1070),
-    "no dedupe": (0, 2),
-    "stale applied": (28, 116),
-    "hole ignored": (12, 15),
-    "delete on a broken resync": (3, 17),
-    "reply before event": (0, 23),
-    "generation reused": (4, 7),
-    "digest of the scan": (0, 1),
-    "lagging follower believed": (16, 69),
-    "tombstone without as_of": (19, 28),
-    "counters twice": (0, 2),
-    "time waits": (15, 49),
-    "bytes of dropped changes kept": (21, 47),
-    "other watchers not read back": (7, 12),
-    "ages by the wall clock": (100, 124),
-    "silence not measured": (7, 24),
-    "log taken for complete": (24, 83),
-    "lost question awaited": (7, 13),
-    "old value proves a clock": (18, 93),
-    "denied list cut": (4, 77),
-    "refused read ignored": (8, 317),
-    "unreadable controller live": (60, 22),
-    "nesting ends the fold": (125, 119),
-    "nesting ends the exporter": (12, 16),
-    "nesting ends the reading back": (420, 431),
-    "null deletes": (27, 191),
-    "invalidation read first": (2, 6),
-    "lease without end": (1, 2),
-    "chunks replace one another": (1, 2),
-    "lost views unnoticed": (15, 19),
-    "lost views not asked for": (40,),
-    "lost head unnoticed": (794, 944),
-    "foreign records folded": (13, 6),
-    "stray messages folded": (27, 13),
-    "views of others completed": (27, 6),
-    "touched brokers forgotten": (3, 4),
-    "memberships not read": (7, 4),
-    "memory kept over a repeated batch": (4, 23),
-    "journal not read": (1, 3),
-    "newest entry lost": (7, 11),
-    "null passed over": (13, 20),
-    "every election called ours": (59, 104),
-    **planted_edges.CAUGHT_BY,
-    **planted_watcher.CAUGHT_BY,
-    "strikes never reset": (73, 201),
-    "waiting counts as a strike": (206, 265),
-    "late worker not known": (62, 222),
-    "lineage at each failure": (41, 73),
-    "damaged checkpoint tried again": (30, 201),
-    "truncated log unnoticed": (25, 286),
-    "newer views unnoticed": (238, 361),
-    "other topics unnoticed": (89, 158),
-    "pauses only grow": (62, 9),
-    "hanging batch waited for": (14, 281),
-    "watchdog asleep": (105, 121),
-    "text asked unwatched": (190, 297),
-    "full disk ends the fold": (73, 9),
-}
-"""By name: several seeds that catch it, so that catching it is not luck.
-
-Of 800 seeds only one finds `lost views not asked for`. A change of what a seed does may require other
-seeds.
-"""

@@ -27,18 +27,20 @@ class Message:
     def __init__(
         self,
         place: Place,
-        offset: int,
+        offset: int | None,
         code: int | None = None,
         *,
         key: bytes | None = b"k",
         value: bytes | None = b"v",
         leader_epoch: int | None = None,
+        timestamp: int | None = None,
     ) -> None:
         self._place = place
         self._offset = offset
         self._key = key
         self._value = value
         self._leader_epoch = leader_epoch
+        self._timestamp = (0, -1) if timestamp is None else (1, timestamp)
         self._error = None if code is None else KafkaError(code, f"error {code}")
 
     def topic(self) -> str:
@@ -49,8 +51,8 @@ class Message:
         """Return the partition."""
         return self._place[1]
 
-    def offset(self) -> int:
-        """Return the offset."""
+    def offset(self) -> int | None:
+        """Return the offset; None where it is an error of the whole partition."""
         return self._offset
 
     def key(self) -> bytes | None:
@@ -66,8 +68,8 @@ class Message:
         return self._leader_epoch
 
     def timestamp(self) -> tuple[int, int]:
-        """Return no timestamp."""
-        return 0, -1
+        """Return the kind of the timestamp (1: the producer's, 0: there is none), and the timestamp."""
+        return self._timestamp
 
     def error(self) -> KafkaError | None:
         """Return the error."""

@@ -11,7 +11,6 @@ from controller_model.sources.zookeeper.payloads import PartitionStateZnode
 from controller_model.sources.zookeeper.state import zookeeper_of
 from controller_model.sources.zookeeper.stats import ZnodeRead, is_another, steps_merged
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.held_broker import HeldBroker
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.tracking import asked_elections
 
@@ -46,8 +45,11 @@ def partition_fact(
                 asked_by = _asked_by(read)
         if new.isr != old.isr:
             by_controller = new.leader_epoch != old.leader_epoch
-            if by_controller and zookeeper_of(control).resync is None:
-                drained = _drained(control, old, new)
+            if by_controller and control.source.resync is None:
+                for broker in old.isr:
+                    if broker not in new.isr and _is_as_it_was(control, old, broker):
+                        # The controller removed it although it stayed registered.
+                        drained += (broker,)
     # By position: keywords cost a part of a microsecond for each change.
     return PartitionIs(
         read.stamp,
@@ -92,18 +94,13 @@ def _election(
         )
         return _UNKNOWN if clean_possible else _UNCLEAN
     control = read.state.control
-    leader = None if old.leader is None else control.brokers.get(old.leader)
-    if leader is None or not _is_as_it_was(control, old, leader):
+    if old.leader is None or not _is_as_it_was(control, old, old.leader):
         return _OFFLINE
-    return _election_from_live_leader(read, topic, old, new, leader)
+    return _election_from_live_leader(read, topic, old, new, old.leader)
 
 
 def _election_from_live_leader(
-    read: ZnodeRead,
-    topic: TopicState,
-    old: PartitionRecord,
-    new: PartitionStateZnode,
-    leader: HeldBroker,
+    read: ZnodeRead, topic: TopicState, old: PartitionRecord, new: PartitionStateZnode, leader: int
 ) -> LeaderElectionKind:
     control = read.state.control
     if old.leader in topic.removing.get(read.znode.partition, ()):
@@ -112,7 +109,8 @@ def _election_from_live_leader(
         # In a resync the old leader may be gone as well, which only its end will show.
         if zookeeper_of(control).resync is not None:
             return _UNKNOWN
-        return _OFFLINE if leader.log_dir_failed else _CONTROLLED_SHUTDOWN
+        has_failed = control.brokers[leader].log_dir_failed
+        return _OFFLINE if has_failed else _CONTROLLED_SHUTDOWN
     if old.replicas and old.replicas[0] == new.leader:
         return _PREFERRED
     return _REASSIGNMENT if control.pending.reassign_partitions else _UNKNOWN
@@ -134,29 +132,15 @@ def _asked_by(read: ZnodeRead) -> ElectionOrigin | None:
     return asked
 
 
-def _drained(
-    control: ControlPlane, old: PartitionRecord, new: PartitionStateZnode
-) -> tuple[int, ...]:
-    """Return the brokers that the controller removed from the ISR although they stayed registered."""
-    return tuple(
-        [
-            broker
-            for broker in old.isr
-            if broker not in new.isr
-            and (held := control.brokers.get(broker)) is not None
-            and _is_as_it_was(control, old, held)
-        ]
-    )
-
-
-def _is_as_it_was(control: ControlPlane, old: PartitionRecord, held: HeldBroker) -> bool:
+def _is_as_it_was(control: ControlPlane, old: PartitionRecord, broker: int) -> bool:
     """Return whether a broker still has the registration that it had when the old state was written.
 
     To a controller, a broker that lost its session and came back is a dead broker and then a new
     one (KafkaController.processBrokerChange): its leaderships and ISR memberships ended with its
     former registration. A controller that was elected since then took it over as it was.
     """
-    if not held.record.live:
+    held = control.brokers.get(broker)
+    if held is None or not held.record.live:
         return False
     epoch, stat = held.record.epoch, old.origin
     if epoch is None or stat is None or epoch <= stat.order or not stat.order:

@@ -200,9 +200,9 @@ def _set(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
         reason = f"unreadable, the last good value stays: {error}"
         events = [count_anomaly(state, at=change.observed_at, path=path, reason=reason)]
     else:
-        if kind not in IN_TOPIC:
+        if topic is None:
             zookeeper.stats[path] = new
-        is_sampled = kind in _SAMPLED
+            is_sampled = kind in _SAMPLED
     count_znode(zookeeper, log, path, old, new)
     return events, is_sampled
 

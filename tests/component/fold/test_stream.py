@@ -88,6 +88,13 @@ def lineage_on_disk(stream: Stream) -> Lineage:
     return msgspec.json.decode((stream.checkpoint_dir / "lineage.json").read_bytes(), type=Lineage)
 
 
+def lineage_left(stream: Stream) -> str:
+    """Wait until the checkpoints of all lineages but one are removed, after its first batch; return its name."""
+    folder = stream.checkpoint_dir / "lineages"
+    left = wait_until(lambda: [path.name for path in folder.iterdir()], lambda seen: len(seen) == 1)
+    return left[0]
+
+
 def test_changes_become_views_and_events(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
@@ -385,9 +392,7 @@ def test_topics_made_anew_begin_a_new_lineage(
     assert after.counts == before.counts
     assert stream.process is not None
     assert stream.process.running
-    folder = stream.checkpoint_dir / "lineages"
-    left = wait_until(lambda: [path.name for path in folder.iterdir()], lambda seen: len(seen) == 1)
-    assert left == [after.as_of.lineage]
+    assert lineage_left(stream) == after.as_of.lineage
 
 
 @pytest.mark.full
@@ -403,6 +408,7 @@ def test_a_checkpoint_of_an_earlier_lineage_is_not_continued(
     assert after.as_of.lineage > before.as_of.lineage
     assert after.counters.isr_shrinks == before.counters.isr_shrinks
     assert after.counts == before.counts
+    assert lineage_left(stream) == after.as_of.lineage
 
 
 @pytest.mark.full

@@ -317,7 +317,7 @@ def test_failover_work_under_way_does_not_restart() -> None:
     )
 
 
-def test_a_write_that_makes_a_leader_write_due_is_not_failover_work() -> None:
+def test_a_write_that_makes_a_leader_pending_write_is_not_failover_work() -> None:
     """A state whose leader is gone, written during a failover, prolongs it."""
     history = small_cluster()
     fold = Fold()

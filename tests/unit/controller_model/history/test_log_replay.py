@@ -263,7 +263,7 @@ def test_unreadable_records_are_counted_anywhere_in_the_log() -> None:
     assert (taken.counts.unreadable, taken.incomplete_reason) == (3, UNREADABLE)
 
 
-def doubted(changes: Iterable[LooseChange], after: int, **options: Any) -> LogReplay:
+def outlier(changes: Iterable[LooseChange], after: int, **options: Any) -> LogReplay:
     """Return a replay of changes with an unreadable record among them."""
     recording = LogReplay(**options)
     for number, change in enumerate(changes, 1):
@@ -279,10 +279,10 @@ def test_an_unreadable_record_is_in_doubt_until_the_next_change() -> None:
     history = small_cluster()
     changes = loose(history.changes)
     for after in range(1, history.seq):
-        reported = doubted(changes, after).snapshots[END]
+        reported = outlier(changes, after).snapshots[END]
         assert reported is not None
         assert (reported.complete, reported.counts.unreadable) == (True, 1)
-    reported = doubted(changes, history.seq).snapshots[END]
+    reported = outlier(changes, history.seq).snapshots[END]
     assert reported is not None
     assert (reported.complete, reported.incomplete_reason) == (False, UNREADABLE)
 
@@ -318,7 +318,7 @@ def test_a_change_without_generation_or_seq_does_not_resolve_a_doubt(
     record = {"kind": "heartbeat", "generation": 1, "seq": last.seq, "watcher": last.watcher}
     bare = of({name: value for name, value in record.items() if name not in lacking})
     for change, complete in ((last, True), *((each, False) for each in bare)):
-        recording = doubted((*loose(history.changes[:-1]), change), history.seq - 1)
+        recording = outlier((*loose(history.changes[:-1]), change), history.seq - 1)
         reported = recording.snapshots[END]
         assert reported is not None
         assert (reported.as_of.seq, reported.complete) == (history.seq, complete)
@@ -344,7 +344,7 @@ def test_dropped_changes_do_not_resolve_a_doubt() -> None:
     changes = loose(history.changes)
     foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=history.seq + 1)
     for late in (changes[-1], changes[2], foreign):
-        reported = doubted((*changes, late), history.seq).snapshots[END]
+        reported = outlier((*changes, late), history.seq).snapshots[END]
         assert reported is not None
         assert reported.complete is False
 
@@ -354,7 +354,7 @@ def test_a_log_that_is_incomplete_already_keeps_its_reason() -> None:
     history = small_cluster()
     start = len(history.changes)
     history.heartbeat()
-    reported = doubted(loose(history.changes[start:]), 1).snapshots[END]
+    reported = outlier(loose(history.changes[start:]), 1).snapshots[END]
     assert reported is not None
     assert reported.incomplete_reason == CUT
 

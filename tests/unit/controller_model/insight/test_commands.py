@@ -7,10 +7,10 @@ import shlex
 import pytest
 
 from controller_model.insight.commands import (
-    broker_address,
     kafka_election,
     recommended_elections,
 )
+from controller_model.kafka.ids import broker_address
 
 TOOL = (
     "kafka-leader-election.sh --bootstrap-server k:9092 --election-type PREFERRED "

@@ -175,7 +175,7 @@ def test_a_failover_is_printed_with_its_writes_and_its_duration(
     ) in shown(said)
 
 
-def test_refused_steps_and_earlier_due_writes_are_printed() -> None:
+def test_refused_steps_and_earlier_pending_writes_are_printed() -> None:
     """A refused step is named by its number."""
     lines = shown(
         rehearsed(

@@ -99,7 +99,7 @@ def test_leaders_written_as_none_are_work() -> None:
     assert health(fold) is ControllerHealth.NOT_NEEDED
 
 
-def test_due_writes_are_tracked_for_one_controller() -> None:
+def test_pending_writes_are_tracked_for_one_controller() -> None:
     """A new controller gets the whole write timeout, however long the previous one was silent."""
     history = small_cluster()
     fold = followed(history)
@@ -297,7 +297,7 @@ def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
     assert fold.cluster_view().pending_writes.counts == {}
 
 
-def test_at_most_a_hundred_reassigning_topics_are_checked_for_due_writes() -> None:
+def test_at_most_a_hundred_reassigning_topics_are_checked_for_pending_writes() -> None:
     """A hundred at each heartbeat, the first ones."""
     topics: dict[str, dict[int, tuple[int, ...]]] = {f"t{n}": {0: (0, 1)} for n in range(101)}
     history = small_cluster(**topics)
@@ -355,7 +355,7 @@ def test_leaderless_partitions_of_other_topics_are_not_due_deletions() -> None:
     assert fold.cluster_view().pending_writes.counts == {"topic_deletion": 1}
 
 
-def test_broker_0_that_leads_its_own_partition_makes_no_write_due() -> None:
+def test_broker_0_that_leads_its_own_partition_makes_no_pending_write() -> None:
     """It registered after a leaderless state was written, but it still leads its own partition."""
     history = small_cluster(t={0: (1,), 1: (0,)})
     fold = followed(history)
@@ -444,7 +444,7 @@ def test_writes_under_an_older_epoch_are_not_work_of_this_controller() -> None:
     assert (before.last_write_at, after.last_write_at) == (None, None)
 
 
-def test_the_oldest_write_due_is_the_first_death() -> None:
+def test_the_oldest_pending_write_is_the_first_death() -> None:
     """Of two dead brokers the one that ended first; one that was never registered has no time."""
     history = small_cluster(t={0: (1, 0), 1: (2, 0), 2: (0, 7)})
     fold = followed(history)
