@@ -306,18 +306,6 @@ def test_scrapes_have_limits_and_relabelings() -> None:
 
 
 @NEEDS_HELM
-def test_the_schemas_refuse_manifests_that_kubernetes_refuses() -> None:
-    """The check can fail: a misspelled field of a rendered pod is refused."""
-    validator: Any = pytest.importorskip(
-        "kubernetes_validate", reason="kubernetes-validate is not installed"
-    )
-    broken = workloads(render(LEAST))[0]
-    pod_of(broken)["enableServiceLink"] = False
-    with pytest.raises(validator.ValidationError):
-        validator.validate(broken, OLDEST_KUBERNETES, strict=True)
-
-
-@NEEDS_HELM
 def test_no_secret_is_in_the_manifests() -> None:
     """What is secret comes as a file, in no variable, and the properties in clear are TOML that kcm merges with it."""
     manifests = render(EVERYTHING)

@@ -207,6 +207,7 @@ def test_a_fold_that_lost_its_kafka_ends_within_its_grace_period(
 
 
 @NEEDS_OPENSSL
+@pytest.mark.full
 def test_the_charts_certificates_open_zookeepers_tls_port(
     tmp_path: Path, jars: Jars, supervisor: Supervisor, pipeline_broker: KraftBroker
 ) -> None:
@@ -249,41 +250,6 @@ def test_the_charts_certificates_open_zookeepers_tls_port(
             assert log.reader.mzxids[TOPIC], output.read_text()
 
 
-@pytest.mark.full
-@pytest.mark.skipif(not can_confine(), reason="a view of the files of its own takes root's rights")
-def test_a_pod_writes_to_its_volumes_only(
-    tmp_path: Path, jars: Jars, watched: str, pipeline_broker: KraftBroker
-) -> None:
-    """As the images' user, on a root file system that is read-only, every part does its work."""
-    overrides = {
-        "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,
-        f"clusters.{CLUSTER}.zookeeper": watched,
-        "settings.replication_factor": 1,
-        "settings.topic_prefix": tmp_path.name,
-        "stream.settings.driver_memory": "512m",
-        "listenAddress": "127.0.0.1",
-    }
-    manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
-    pods: dict[str, Local] = {}
-    for workload in workloads(manifests):
-        name, folder = workload["metadata"]["name"], tmp_path / workload["metadata"]["name"]
-        local = localize(workload, manifests, folder, image=image(jars))
-        mounts = container_of(workload)["volumeMounts"]
-        volumes = [each["mountPath"] for each in mounts if not each.get("readOnly")]
-        pods[name] = confined(local, folder, volumes)
-    with ExitStack() as stack:
-        processes = {
-            name: stack.enter_context(running(local, tmp_path / f"{name}.out"))
-            for name, local in pods.items()
-        }
-        _wait_for_probes(pods, processes, tmp_path)
-        (exporter,) = [local for name, local in pods.items() if "exporter" in name]
-        assert _wait_for_figures(exporter).controller_id == 1
-        for name, process in processes.items():
-            assert f"Uid:\t{USER}" in Path(f"/proc/{process.pid}/status").read_text()
-            assert _end(process, tmp_path / f"{name}.out") < GRACE_S
-
-
 def _end(process: subprocess.Popen[bytes], output: Path) -> float:
     """Ask a part to end; return how long it took."""
     began = time.monotonic()
@@ -314,7 +280,8 @@ def test_the_rendered_chart_watches_a_cluster(
 ) -> None:
     """All pods of the least values answer their probes, one watcher leads, and the figures are live.
 
-    Asked to end, each ends by itself within its grace period.
+    Asked to end, each ends by itself within its grace period. Where this machine lets us make a view of the
+    files of our own, each runs as the images' user on a root file system that is read-only.
     """
     overrides = {
         "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,
@@ -326,11 +293,16 @@ def test_the_rendered_chart_watches_a_cluster(
     manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
     pods: dict[str, Local] = {}
     grace: dict[str, int] = {}
+    is_confined = can_confine()
     for workload in workloads(manifests):
         for number in range(workload["spec"]["replicas"]):
             name = f"{workload['metadata']['name']}-{number}"
             folder = tmp_path / name
             pods[name] = localize(workload, manifests, folder, image=image(jars))
+            mounts = container_of(workload)["volumeMounts"]
+            if is_confined:
+                volumes = [each["mountPath"] for each in mounts if not each.get("readOnly")]
+                pods[name] = confined(pods[name], folder, volumes)
             grace[name] = pod_of(workload).get("terminationGracePeriodSeconds", GRACE_S)
     with ExitStack() as stack:
         processes = {
@@ -346,6 +318,8 @@ def test_the_rendered_chart_watches_a_cluster(
             assert (seen.controller_id, seen.epoch, seen.live_brokers) == (1, 7, 1)
         assert sorted(_leads(watcher) for watcher in watchers) == [0, 1]
         for process in processes.values():
+            if is_confined:
+                assert f"Uid:\t{USER}" in Path(f"/proc/{process.pid}/status").read_text()
             process.send_signal(signal.SIGTERM)
         for name, process in processes.items():
             assert process.wait(grace[name]) == 0, (tmp_path / f"{name}.out").read_text()

@@ -112,14 +112,6 @@ def test_an_unknown_figure_is_never_printed_as_none(shown: Shown) -> None:
     assert "None" not in out + shown.run("status")
 
 
-def test_status_as_json_has_the_fields_of_the_api(shown: Shown) -> None:
-    """Programs get the API's names, with the brokers' safety and the abnormal partitions."""
-    answer = json.loads(shown.run("status", "--json"))
-    assert answer["counts"]["under_replicated"] == 1
-    assert [broker["safe_to_stop"]["safe"] for broker in answer["brokers"]] == [False, True]
-    assert [(each["topic"], each["partition"]) for each in answer["abnormal"]] == [("u", 0)]
-
-
 def test_status_of_several_clusters_is_a_line_each_worst_first(shown: Shown) -> None:
     """A fleet is listed, the cluster in trouble on top; one of them is shown when it is named."""
     shown.served.write(broker_view(0, cluster="b"), cluster_view("b", counts=Counts(offline=7)))
@@ -225,13 +217,6 @@ def test_no_stop_is_called_safe_by_figures_that_are_not_live(
         captured = capsys.readouterr()
         assert json.loads(captured.out)
         assert captured.err.startswith(f"kcm: {first}")
-
-
-def test_no_stop_is_safe_without_a_live_broker(shown: Shown) -> None:
-    """An empty list proves nothing."""
-    gone = (broker_view(id_, as_of(31), live=False) for id_ in (0, 1))
-    shown.served.write(*gone, cluster_view(at=as_of(31), brokers_live=()))
-    assert "no broker is live" in shown.run("what-if", "--check", code=6)
 
 
 def test_markup_in_a_clusters_words_is_text(shown: Shown) -> None:

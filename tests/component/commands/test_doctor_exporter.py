@@ -96,23 +96,6 @@ def test_an_exporter_that_is_away_fails_with_what_to_do() -> None:
     assert "--exporter" in found.todo
 
 
-@pytest.mark.full
-def test_an_exporter_that_hangs_delays_no_other_check(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It accepts connections without an answer: only its own line fails because of it."""
-    away = f"127.0.0.1:{free_port()}"
-    monkeypatch.setenv("KCM_ZOOKEEPER", away)
-    monkeypatch.delenv("KCM_BOOTSTRAP_SERVERS", raising=False)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert main(["doctor", "--json", "--timeout", "12", "--exporter", url]) == 6
-    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
-    assert "timed out" in found["exporter"]["text"]
-    assert "does not answer" in found["pipeline's Kafka"]["text"]
-    assert not [each for each in found.values() if "did not end" in each["text"]]
-
-
 TIMEOUT_S = 5
 
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
-from controller_model.records.changes import SessionState
 from kcm.cli.exits import STOPPED
-from kcm.elect.admin import ElectionRefusedError
 from kcm.elect.elect import _say, run_and_report
 from kcm.elect.run import ElectionRun
 from kcm.elect.watch import ClusterWatch
@@ -38,67 +35,6 @@ def test_all_recommended_partitions_are_elected_in_chunks(cluster: Cluster, url:
     assert ran.summary == "done        7 of 7 elected, 0 did not need it"
 
 
-def test_election_not_needed_is_counted_and_the_run_continues(cluster: Cluster, url: str) -> None:
-    """Kafka's ELECTION_NOT_NEEDED is counted apart, and all goes on."""
-
-    def meanwhile() -> None:
-        cluster.leaders[4] = 1
-
-    cluster.after[1] = meanwhile
-    ran = Ran(cluster, url)
-    assert ran.surprise is None
-    assert ran.summary == "done        6 of 7 elected, 1 did not need it"
-
-
-@pytest.mark.parametrize(
-    ("change", "answer"),
-    [
-        ({"controller": 2}, "the controller changed: broker 0, epoch 7, is now broker 2, epoch 9"),
-        ({"controller": -1}, "no controller"),
-        ({"live": {0, 1}}, "broker 2 is gone"),
-        ({"live": {1}}, "brokers 0, 2 are gone"),
-        ({"offline": 1}, "partitions went offline: 1 are, 0 were"),
-        ({"session": SessionState.SUSPENDED}, "figures are blind"),
-        ({"under_min_isr": 400}, "under min.insync.replicas: 400 are, 0 were"),
-        ({"epochs": {0: 40, 1: 41, 2: 99}}, "broker 2 was gone and is back"),
-    ],
-)
-def test_a_change_that_elections_do_not_cause_ends_the_run(
-    cluster: Cluster, url: str, change: dict[str, Any], answer: str
-) -> None:
-    """After an unexpected change no more elections are requested, and open ones are reported."""
-    cluster.after[2] = lambda: cluster.__dict__.update(change)
-    ran = Ran(cluster, url)
-    assert answer in str(ran.surprise)
-    assert len(cluster.asked) == 2
-    assert "done        3 of 7 elected" in ran.summary
-    assert "not seen    3" in ran.summary
-    assert "not tried   1" in ran.summary
-
-
-def test_a_refused_partition_ends_the_run_after_the_effect_of_the_others(
-    cluster: Cluster, url: str
-) -> None:
-    """Kafka's name of the error is reported with the partition; the rest of its chunk is accounted for."""
-    cluster.refuses[1] = "PREFERRED_LEADER_NOT_AVAILABLE"
-    ran = Ran(cluster, url)
-    assert ran.surprise == "Kafka refused 1, such as t-1: PREFERRED_LEADER_NOT_AVAILABLE"
-    assert cluster.asked == [[0, 1, 2]]
-    assert "done        2 of 7 elected" in ran.summary
-    assert "refused     1 PREFERRED_LEADER_NOT_AVAILABLE (t-1)" in ran.summary
-    assert "not tried   4" in ran.summary
-
-
-def test_an_election_without_a_visible_effect_ends_the_run(cluster: Cluster, url: str) -> None:
-    """Kafka's answer is not enough: the monitor must show the new leader in time."""
-    cluster.deaf.add(4)
-    ran = Ran(cluster, url)
-    assert "1 of chunk 2 are not led by their preferred replica 1 s after" in str(ran.surprise)
-    assert "t-4" in str(ran.surprise)
-    assert "done        5 of 7 elected" in ran.summary
-    assert "not seen    1 were asked for" in ran.summary
-
-
 def test_a_partition_deleted_before_its_election_is_not_counted_as_elected(
     cluster: Cluster, url: str
 ) -> None:
@@ -114,20 +50,6 @@ def test_a_partition_deleted_before_its_election_is_not_counted_as_elected(
     assert "not seen    3 were asked for" in ran.summary
 
 
-def test_a_leader_that_is_lost_again_ends_the_run(cluster: Cluster, url: str) -> None:
-    """What was elected is looked at until the end, and not counted when another leads it."""
-
-    def lost() -> None:
-        cluster.leaders[0] = 0
-
-    cluster.after[2] = lost
-    ran = Ran(cluster, url)
-    assert ran.surprise == "1 lost their preferred leader again, such as t-0"
-    assert len(cluster.asked) == 2
-    assert "done        2 of 7 elected" in ran.summary
-    assert "lost again  1 had their preferred replica as leader" in ran.summary
-
-
 def test_a_partition_that_is_being_reassigned_is_seen_to_be_led(cluster: Cluster, url: str) -> None:
     """Kafka counts it as imbalanced though it is led right, so its leader is what counts."""
     cluster.adding = {4, 6}
@@ -135,30 +57,6 @@ def test_a_partition_that_is_being_reassigned_is_seen_to_be_led(cluster: Cluster
     ran = Ran(cluster, url)
     assert ran.surprise is None
     assert ran.summary == "done        7 of 7 elected, 0 did not need it"
-
-
-def test_a_request_that_timed_out_is_judged_by_its_effect(cluster: Cluster, url: str) -> None:
-    """Kafka may have elected all the same: what is seen counts, and what is not seen ends the run."""
-    cluster.late = {1: "REQUEST_TIMED_OUT", 4: "REQUEST_TIMED_OUT"}
-    cluster.deaf = {4}
-    ran = Ran(cluster, url)
-    assert "1 of chunk 2 are not led" in str(ran.surprise)
-    assert "refused" not in ran.summary
-    assert "done        5 of 7 elected" in ran.summary
-    assert "(t-4)" in ran.summary
-
-
-def test_a_kafka_that_does_not_answer_leaves_its_chunk_open(cluster: Cluster, url: str) -> None:
-    """Whether it elected is not known, and not claimed either way."""
-
-    def silent() -> None:
-        raise ElectionRefusedError("timed out")
-
-    cluster.after[1] = silent
-    ran = Ran(cluster, url)
-    assert ran.surprise == "Kafka did not answer for chunk 1: timed out"
-    assert "not seen    3" in ran.summary
-    assert "not tried   4" in ran.summary
 
 
 def test_an_exporter_without_the_cluster_ends_the_run(cluster: Cluster, url: str) -> None:

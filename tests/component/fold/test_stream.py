@@ -186,6 +186,7 @@ def test_the_fold_exposes_batches_changes_and_lag(stream: Stream, outcome: Outco
     assert stream.sample("kcm_fold_errors_total") == 0
 
 
+@pytest.mark.full
 def test_a_batch_leaks_no_open_files(stream: Stream, outcome: Outcome) -> None:
     """Spark's JVM has as many files and sockets after a hundred batches as before."""
     assert stream.process is not None
@@ -208,49 +209,6 @@ def test_a_batch_leaks_no_open_files(stream: Stream, outcome: Outcome) -> None:
 
     opened_by_batches(20)  # what a pool opens once
     assert opened_by_batches(100) < 25
-
-
-def test_a_large_resync_is_folded_in_several_batches(stream: Stream, outcome: Outcome) -> None:
-    """A resync of many messages is verified against ZooKeeper, however it is split into batches."""
-    history = History(cluster="large")
-    for broker in range(3):
-        history.broker(broker, seen=False)
-    history.elect(0, seen=False)
-    for number in range(150):
-        topic = f"topic-{number}"
-        history.topic(topic, dict.fromkeys(range(10), (0, 1, 2)), seen=False)
-        for partition in range(10):
-            history.state(topic, partition, leader=0, isr=(0, 1, 2), seen=False)
-    history.resync()
-    stream.append_new(history, at_a_time=200)
-    view = outcome.folded(history)
-    assert view.counts.partitions == 1500
-    assert view.log.verified_at is not None
-    assert view.log.holes == 0
-    assert sum(key.startswith("large/topic/") for key in outcome.views) == 150
-
-
-@pytest.mark.full
-def test_a_stopped_fold_goes_on_where_it_was(
-    stream: Stream, outcome: Outcome, lasting: History
-) -> None:
-    """After SIGTERM and a start nothing is lost, counted twice, or begun again."""
-    stream.append_new(lasting)
-    before = outcome.folded(lasting)
-    assert stream.process is not None
-    assert stream.process.stop() == 0
-    lasting.state("t", 1, leader=1, isr=[1], leader_epoch=0)
-    stream.append_new(lasting)
-    stream.start()
-    after = outcome.folded(lasting)
-    assert after.as_of.lineage == before.as_of.lineage
-    assert after.counters_since == before.counters_since
-    assert after.controller.elections == before.controller.elections
-    assert after.counters.isr_shrinks == before.counters.isr_shrinks + 1
-    assert after.log.holes == 0
-    assert after.log.not_newer == 0
-    kinds = [type(record.event) for record in outcome.events_of("lasting")]
-    assert kinds.count(Baseline) == 1
 
 
 def test_a_killed_fold_goes_on_where_it_was(
@@ -415,6 +373,7 @@ def test_a_restored_checkpoint_goes_on_where_it_was_copied(
     assert ids == sorted(set(ids))
 
 
+@pytest.mark.full
 def test_topics_made_anew_begin_a_new_lineage(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:

@@ -239,25 +239,6 @@ def test_a_recommendation_that_became_shorter_than_its_shown_chunk_begins_anew(d
     one.complaints.clear()  # of the 409: the place was one of another list
 
 
-def test_a_chunk_of_an_outdated_recommendation_is_replaced_by_the_first(desk: Desk) -> None:
-    """An exporter that answers 409 to the position of the page has another list by now."""
-    served = Served()
-    served.write(broker_view(0), broker_view(1), topic(1100), cluster(1100))
-    one = desk.page(desk.serve(served).url)
-    page = one.open()
-    expect(page.locator("#advice-next")).to_have_text("Chunk 1 of 3: show the next")
-    problem = {"status": 409, "detail": "it is the `next` of another recommendation: start over"}
-    one.page.route(
-        f"{API}recommendations?*after=*", lambda route: route.fulfill(status=409, json=problem)
-    )
-    with page.expect_request(f"{API}recommendations?*after=*"):
-        page.locator("#advice-next").click()
-    expect(page.locator("#advice-lead")).to_contain_text("1,100 partitions can be given back")
-    expect(page.locator("#advice-next")).to_have_text("Chunk 1 of 3: show the next")
-    assert len(election(page)) == 500
-    one.complaints.clear()  # of the 409
-
-
 def test_paging_is_disabled_until_the_list_has_loaded(desk: Desk) -> None:
     """Where a page ends is known from its answer, and is nowhere in the list of another filter."""
     served = Served()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-import socket
-import statistics
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -15,10 +13,10 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from controller_model.records.views import ControllerView, Counts
+from controller_model.records.views import Counts
 from exporter.live.page_answers import PATH, PageAnswers
 from exporter.serve.server import HttpServer
-from tests.component.page.chromium import SHOWN_TIMEOUT_S, WAIT_MS, watched
+from tests.component.page.chromium import WAIT_MS, watched
 from tests.component.page.live_desk import Desk
 from tests.support.api_server import Served
 from tests.support.samples import (
@@ -28,26 +26,6 @@ from tests.support.samples import (
 )
 from tests.support.waiting import DEADLINE_S
 from web import server as web_server
-
-
-def test_a_change_is_seen_with_the_next_poll(desk: Desk) -> None:
-    """From the exporter's swap to the text on the page, ten changes one after the other."""
-    served = Served()
-    served.write(broker_view(0), broker_view(1), cluster_view())
-    page = desk.page(desk.serve(served).url).open()
-    took_s = []
-    for seq in range(2, 12):
-        began = time.monotonic()
-        served.write(
-            cluster_view(at=as_of(seq), controller=ControllerView(id=seq % 2, epoch=seq * 1000))
-        )
-        page.wait_for_function(
-            "text => document.getElementById('controller-facts').innerText.includes(text)",
-            arg=f"{seq},000",
-            polling=10,
-        )
-        took_s.append(time.monotonic() - began)
-    assert statistics.median(took_s) < SHOWN_TIMEOUT_S, took_s
 
 
 def test_focus_and_selection_survive_updates(desk: Desk, bad: Served) -> None:
@@ -178,6 +156,7 @@ def test_a_page_whose_computer_slept_is_not_live_at_once(desk: Desk, bad: Served
     expect(page.locator("#not-live")).to_be_hidden()
 
 
+@pytest.mark.full
 def test_a_hidden_page_polls_rarely_and_at_once_when_it_is_shown(desk: Desk, bad: Served) -> None:
     """Nobody looks at it; when somebody does, it is not ten seconds old."""
     one = desk.page(desk.serve(bad).url)
@@ -197,6 +176,7 @@ def test_a_hidden_page_polls_rarely_and_at_once_when_it_is_shown(desk: Desk, bad
     expect(page.locator("#not-live")).to_be_hidden()
 
 
+@pytest.mark.full
 def test_a_page_asks_a_slow_exporter_less_often(
     desk: Desk, bad: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,24 +199,3 @@ def test_a_page_asks_a_slow_exporter_less_often(
     expect(page.locator("#not-live-text")).to_contain_text("the exporter is silent")
     takes_s = 0.0
     expect(page.locator("#not-live")).to_be_hidden()
-
-
-def test_a_viewer_that_stops_reading_does_not_delay_others(desk: Desk) -> None:
-    """A connection that reads nothing fills its own buffers only; another page stays current."""
-    served = Served()
-    served.write(*(broker_view(id_) for id_ in range(2)), cluster_view())
-    server = desk.serve(served)
-    stuck = socket.create_connection((server.host, server.port))
-    stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    stuck.sendall(100 * f"GET {PATH} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
-    try:
-        page = desk.page(server.url).open()
-        for seq in range(2, 12):
-            many = [broker_view(id_, as_of(seq), host=f"h{seq}" * 50) for id_ in range(500)]
-            known = tuple(range(500))
-            served.write(
-                *many, cluster_view(at=as_of(seq), brokers_known=known, brokers_live=known)
-            )
-            expect(page.locator("#broker-table tbody th").nth(499)).to_contain_text(f"h{seq}")
-    finally:
-        stuck.close()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from controller_model.records.views import ControllerView, Counts
+from controller_model.records.views import Counts
 from exporter.core.records import ClusterSnapshot
 from exporter.live.problems import ClusterProblem, problems_of
 from tests.component.page.live_desk import Desk, fleet, row_of, texts
@@ -17,7 +16,6 @@ from tests.support.samples import (
     as_of,
     broker_view,
     cluster_view,
-    elected,
     topic_view,
 )
 
@@ -101,6 +99,7 @@ def large() -> Served:
     return served
 
 
+@pytest.mark.full
 def test_of_200_000_partitions_the_three_that_are_offline_are_found(desk: Desk) -> None:
     """The exporter searches all, and the page has at most fifty rows."""
     served = large()
@@ -119,26 +118,3 @@ def test_of_200_000_partitions_the_three_that_are_offline_are_found(desk: Desk) 
     expect(page.locator("#partition-note")).to_have_text(
         "11 of 11 shown: name contains “topic-199-99”."
     )
-
-
-def test_after_a_storm_of_changes_the_newest_state_is_shown(desk: Desk) -> None:
-    """200 swaps of 500 brokers and as many elections: the newest is shown at the end."""
-    served = Served()
-    known = tuple(range(500))
-    page = desk.page(desk.serve(served).url)
-    served.write(*(broker_view(id_) for id_ in known))
-    served.write(cluster_view(brokers_known=known, brokers_live=known))
-    opened = page.open()
-    for seq in itertools.islice(itertools.count(2), 200):
-        served.publish(elected(seq, to=seq % 500))
-        served.write(
-            broker_view(seq % 500, as_of(seq), leaders=seq),
-            cluster_view(
-                at=as_of(seq),
-                brokers_known=known,
-                brokers_live=known,
-                controller=ControllerView(id=seq % 500, epoch=seq),
-            ),
-        )
-    expect(opened.locator("#controller-who")).to_contain_text("Broker 201", timeout=20_000)
-    expect(opened.locator("#elections-list li")).to_have_count(20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Mapping
 
 INTERVAL_S = 15
 """Between two scrapes, and between two evaluations; sample i is scraped at i * 15 s."""
@@ -29,18 +30,26 @@ class Proves(enum.Enum):
     """Two exporters that begin to count again one after the other do not set it off."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Story:
     """What was scraped, and whether one alert fires at each of some moments."""
 
-    alert: str
     claim: str
     proves: Proves
     series: dict[str, str]
     moments: dict[int, float | None]
     """Seconds -> the value that it fires with; None: it does not fire."""
+    alert: str = ""
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
     """Labels of the alert besides cluster and severity."""
+
+
+def about(
+    alert: str, *stories: Story, labels: Mapping[str, str] | None = None
+) -> tuple[Story, ...]:
+    """Return stories as those of an alert, which has these labels in all of them."""
+    named = dict(labels or {})
+    return tuple(dataclasses.replace(story, alert=alert, labels=named) for story in stories)
 
 
 def times(*runs: tuple[float | str, int]) -> str:

@@ -8,6 +8,7 @@ from tests.component.rules.rule_stories import (
     OTHER_EXPORTER,
     Proves,
     Story,
+    about,
     one,
     times,
 )
@@ -35,44 +36,40 @@ def _stuck(holder: int, scrapes: int) -> dict[str, str]:
     }
 
 
-MISSING = (
+MISSING = about(
+    "KafkaControllerMissing",
     Story(
-        alert="KafkaControllerMissing",
-        claim="fires after 30 s without a controller, resolves 2 min after there is one",
-        proves=Proves.FIRES,
-        series=_held((2, 5), (-1, 8), (3, 20)),
-        moments={60: None, 90: None, 105: -1, 180: -1, 300: -1, 315: None},
+        "fires after 30 s without a controller, resolves 2 min after there is one",
+        Proves.FIRES,
+        _held((2, 5), (-1, 8), (3, 20)),
+        {60: None, 90: None, 105: -1, 180: -1, 300: -1, 315: None},
     ),
     Story(
-        alert="KafkaControllerMissing",
-        claim="is silent when a controller is elected within 30 s",
-        proves=Proves.SILENT,
-        series=_held((2, 5), (-1, 2), (3, 20)),
-        moments={75: None, 90: None, 105: None, 120: None, 240: None},
+        "is silent when a controller is elected within 30 s",
+        Proves.SILENT,
+        _held((2, 5), (-1, 2), (3, 20)),
+        {75: None, 90: None, 105: None, 120: None, 240: None},
     ),
     Story(
-        alert="KafkaControllerMissing",
-        claim="is one alert that goes on while the exporter moves to another address",
-        proves=Proves.MOVE,
-        series={
+        "is one alert that goes on while the exporter moves to another address",
+        Proves.MOVE,
+        {
             **_held((-1, 6), ("stale", 1)),
             **_held(("_", 6), (-1, 10), exporter=OTHER_EXPORTER),
         },
-        moments={15: None, 30: -1, 75: -1, 90: -1, 105: -1, 210: -1},
+        {15: None, 30: -1, 75: -1, 90: -1, 105: -1, 210: -1},
     ),
     Story(
-        alert="KafkaControllerMissing",
-        claim="fires although another exporter stands still at the controller of before",
-        proves=Proves.FIRES,
-        series={**_held((2, 5), (-1, 8), (3, 20)), **_stuck(2, 33)},
-        moments={60: None, 90: None, 105: -1, 180: -1, 300: -1, 315: None},
+        "fires although another exporter stands still at the controller of before",
+        Proves.FIRES,
+        {**_held((2, 5), (-1, 8), (3, 20)), **_stuck(2, 33)},
+        {60: None, 90: None, 105: -1, 180: -1, 300: -1, 315: None},
     ),
     Story(
-        alert="KafkaControllerMissing",
-        claim="is silent although another exporter stands still at a vacancy that is over",
-        proves=Proves.SILENT,
-        series={**_held((3, 33)), **_stuck(-1, 33)},
-        moments={60: None, 105: None, 300: None},
+        "is silent although another exporter stands still at a vacancy that is over",
+        Proves.SILENT,
+        {**_held((3, 33)), **_stuck(-1, 33)},
+        {60: None, 105: None, 300: None},
     ),
 )
 
@@ -82,77 +79,76 @@ def _recent(window: str, *runs: tuple[float | str, int]) -> dict[str, str]:
 
 
 FLAPPING = (
-    Story(
-        alert="KafkaControllerFlapping",
-        claim="fires at the first scrape after three elections, resolves when they are past",
-        proves=Proves.FIRES,
-        series=_recent("10m", (0, 4), (3, 40), (0, 40)),
-        moments={45: None, 60: 3, 645: 3, 765: 3, 780: None},
+    *about(
+        "KafkaControllerFlapping",
+        Story(
+            "fires at the first scrape after three elections, resolves when they are past",
+            Proves.FIRES,
+            _recent("10m", (0, 4), (3, 40), (0, 40)),
+            {45: None, 60: 3, 645: 3, 765: 3, 780: None},
+        ),
+        Story(
+            "is silent about two elections, and about an epoch that jumps as a watcher catches up",
+            Proves.SILENT,
+            {
+                **_recent("10m", (0, 8), (2, 40), (0, 20)),
+                **one("kafka_controller_epoch", (7, 8), (900, 20), (950, 40)),
+            },
+            {105: None, 120: None, 435: None, 900: None},
+        ),
+        Story(
+            "fires as soon as an exporter comes that was late",
+            Proves.FIRES,
+            _recent("10m", ("_", 20), (4, 20), (0, 40)),
+            {285: None, 300: 4, 585: 4, 705: 4, 720: None},
+        ),
+        Story(
+            "goes on firing when the exporter moves to another address",
+            Proves.MOVE,
+            {
+                f'kafka_controller_recent_elections{{{EXPORTER}, window="10m"}}': times(
+                    (0, 4), (3, 4), ("stale", 1)
+                ),
+                f'kafka_controller_recent_elections{{{OTHER_EXPORTER}, window="10m"}}': times(
+                    ("_", 8), (3, 20)
+                ),
+            },
+            {45: None, 60: 3, 120: 3, 405: 3},
+        ),
     ),
-    Story(
-        alert="KafkaControllerFlapping",
-        claim="is silent about two elections, and about an epoch that jumps as a watcher catches up",
-        proves=Proves.SILENT,
-        series={
-            **_recent("10m", (0, 8), (2, 40), (0, 20)),
-            **one("kafka_controller_epoch", (7, 8), (900, 20), (950, 40)),
-        },
-        moments={105: None, 120: None, 435: None, 900: None},
-    ),
-    Story(
-        alert="KafkaControllerFlapping",
-        claim="fires as soon as an exporter comes that was late",
-        proves=Proves.FIRES,
-        series=_recent("10m", ("_", 20), (4, 20), (0, 40)),
-        moments={285: None, 300: 4, 585: 4, 705: 4, 720: None},
-    ),
-    Story(
-        alert="KafkaControllerFlapping",
-        claim="goes on firing when the exporter moves to another address",
-        proves=Proves.MOVE,
-        series={
-            f'kafka_controller_recent_elections{{{EXPORTER}, window="10m"}}': times(
-                (0, 4), (3, 4), ("stale", 1)
-            ),
-            f'kafka_controller_recent_elections{{{OTHER_EXPORTER}, window="10m"}}': times(
-                ("_", 8), (3, 20)
-            ),
-        },
-        moments={45: None, 60: 3, 120: 3, 405: 3},
-    ),
-    Story(
-        alert="KafkaControllerFlappingSlowly",
-        claim="fires at the sixth election within 6 h, resolves when the first is past",
-        proves=Proves.FIRES,
-        series=_recent("6h", (5, 20), (6, 20), (5, 40)),
-        moments={285: None, 300: 6, 585: 6, 705: 6, 720: None},
-    ),
-    Story(
-        alert="KafkaControllerFlappingSlowly",
-        claim="is silent about five",
-        proves=Proves.SILENT,
-        series=_recent("6h", (0, 20), (5, 60)),
-        moments={285: None, 300: None, 1185: None},
+    *about(
+        "KafkaControllerFlappingSlowly",
+        Story(
+            "fires at the sixth election within 6 h, resolves when the first is past",
+            Proves.FIRES,
+            _recent("6h", (5, 20), (6, 20), (5, 40)),
+            {285: None, 300: 6, 585: 6, 705: 6, 720: None},
+        ),
+        Story(
+            "is silent about five",
+            Proves.SILENT,
+            _recent("6h", (0, 20), (5, 60)),
+            {285: None, 300: None, 1185: None},
+        ),
     ),
 )
 
-ZOMBIE = (
+ZOMBIE = about(
+    "KafkaControllerZombie",
     Story(
-        alert="KafkaControllerZombie",
-        claim="fires when the health is zombie, resolves 2 min after it is not",
-        proves=Proves.FIRES,
-        series=one("kafka_controller_health", (0, 4), (1, 8), (0, 20), health="zombie"),
-        moments={45: None, 60: 1, 165: 1, 285: 1, 300: None},
+        "fires when the health is zombie, resolves 2 min after it is not",
+        Proves.FIRES,
+        one("kafka_controller_health", (0, 4), (1, 8), (0, 20), health="zombie"),
+        {45: None, 60: 1, 165: 1, 285: 1, 300: None},
     ),
     Story(
-        alert="KafkaControllerZombie",
-        claim="is silent about a controller that works",
-        proves=Proves.SILENT,
-        series={
+        "is silent about a controller that works",
+        Proves.SILENT,
+        {
             **one("kafka_controller_health", (0, 20), health="zombie"),
             **one("kafka_controller_health", (1, 20), health="working"),
         },
-        moments={60: None, 285: None},
+        {60: None, 285: None},
     ),
 )
 
@@ -164,20 +160,19 @@ def _failover(since: str, under_way: str) -> dict[str, str]:
     }
 
 
-SLOW_FAILOVER = (
+SLOW_FAILOVER = about(
+    "KafkaControllerFailoverSlow",
     Story(
-        alert="KafkaControllerFailoverSlow",
-        claim="fires after more than a minute of failover, resolves 2 min after its end",
-        proves=Proves.FIRES,
-        series=_failover(times(("_", 2), (30, 40)), times((0, 2), (1, 8), (0, 30))),
-        moments={90: None, 105: 75, 135: 105, 150: 105, 255: 105, 270: None},
+        "fires after more than a minute of failover, resolves 2 min after its end",
+        Proves.FIRES,
+        _failover(times(("_", 2), (30, 40)), times((0, 2), (1, 8), (0, 30))),
+        {90: None, 105: 75, 135: 105, 150: 105, 255: 105, 270: None},
     ),
     Story(
-        alert="KafkaControllerFailoverSlow",
-        claim="is silent about a minute",
-        proves=Proves.SILENT,
-        series=_failover(times(("_", 2), (30, 40)), times((0, 2), (1, 5), (0, 30))),
-        moments={90: None, 105: None, 300: None},
+        "is silent about a minute",
+        Proves.SILENT,
+        _failover(times(("_", 2), (30, 40)), times((0, 2), (1, 5), (0, 30))),
+        {90: None, 105: None, 300: None},
     ),
 )
 

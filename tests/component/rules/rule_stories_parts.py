@@ -8,70 +8,63 @@ from tests.component.rules.rule_stories import (
     OTHER_EXPORTER,
     Proves,
     Story,
+    about,
     one,
     times,
 )
 
 _LATE = {"stage": "fold"}
 
-BEHIND_FOR_LONG = (
+BEHIND_FOR_LONG = about(
+    "KcmBehindForLong",
     Story(
-        alert="KcmBehindForLong",
-        claim="pages after 10 min, resolves when the stage is in time",
-        proves=Proves.FIRES,
-        series=one("kcm_cluster_behind_seconds", (1, 4), (90, 60), (1, 20), stage="fold"),
-        moments={645: None, 660: 90, 945: 90, 1065: 90, 1080: None},
-        labels=_LATE,
+        "pages after 10 min, resolves when the stage is in time",
+        Proves.FIRES,
+        one("kcm_cluster_behind_seconds", (1, 4), (90, 60), (1, 20), stage="fold"),
+        {645: None, 660: 90, 945: 90, 1065: 90, 1080: None},
     ),
     Story(
-        alert="KcmBehindForLong",
-        claim="pages nobody about an upgrade, whose parts are late for minutes",
-        proves=Proves.SILENT,
-        series=one("kcm_cluster_behind_seconds", (1, 4), (300, 36), (1, 40), stage="fold"),
-        moments={300: None, 585: None, 615: None, 1000: None},
-        labels=_LATE,
+        "pages nobody about an upgrade, whose parts are late for minutes",
+        Proves.SILENT,
+        one("kcm_cluster_behind_seconds", (1, 4), (300, 36), (1, 40), stage="fold"),
+        {300: None, 585: None, 615: None, 1000: None},
     ),
+    labels=_LATE,
 )
 
 _UP = f"kcm_cluster_up{{{EXPORTER}}}"
 _ALL = {"cluster": "all"}
 
-NOT_SERVED = (
+NOT_SERVED = about(
+    "KcmNotServed",
     Story(
-        alert="KcmNotServed",
-        claim="fires for as long as the exporter is dead, and resolves when it serves again",
-        proves=Proves.FIRES,
-        series={_UP: times((1, 4), ("stale", 1), ("_", 1800), (1, 20))},
-        moments={345: None, 360: 1, 3600: 1, 21900: 1, 25200: 1, 27060: 1, 27210: None},
-        labels=_ALL,
+        "fires for as long as the exporter is dead, and resolves when it serves again",
+        Proves.FIRES,
+        {_UP: times((1, 4), ("stale", 1), ("_", 1800), (1, 20))},
+        {345: None, 360: 1, 3600: 1, 21900: 1, 25200: 1, 27060: 1, 27210: None},
     ),
     Story(
-        alert="KcmNotServed",
-        claim="fires though nothing was ever scraped, until something is",
-        proves=Proves.FIRES,
-        series={_UP: times(("_", 80), (0, 20))},
-        moments={285: None, 300: 1, 1185: 1, 1320: None},
-        labels=_ALL,
+        "fires though nothing was ever scraped, until something is",
+        Proves.FIRES,
+        {_UP: times(("_", 80), (0, 20))},
+        {285: None, 300: 1, 1185: 1, 1320: None},
     ),
     Story(
-        alert="KcmNotServed",
-        claim="is silent while one of two exporters serves, and while a cluster is only blind",
-        proves=Proves.SILENT,
-        series={
+        "is silent while one of two exporters serves, and while a cluster is only blind",
+        Proves.SILENT,
+        {
             _UP: times((1, 4), ("stale", 1), ("_", 80)),
             f"kcm_cluster_up{{{OTHER_EXPORTER}}}": times((0, 85)),
         },
-        moments={360: None, 1200: None},
-        labels=_ALL,
+        {360: None, 1200: None},
     ),
     Story(
-        alert="KcmNotServed",
-        claim="is silent over a short gap in the scrapes",
-        proves=Proves.GAP,
-        series={_UP: times((1, 24), *GAP, (1, 40))},
-        moments={360: None, 405: None, 700: None},
-        labels=_ALL,
+        "is silent over a short gap in the scrapes",
+        Proves.GAP,
+        {_UP: times((1, 24), *GAP, (1, 40))},
+        {360: None, 405: None, 700: None},
     ),
+    labels=_ALL,
 )
 
 
@@ -82,60 +75,55 @@ def _watchers(first: str, second: str) -> dict[str, str]:
     }
 
 
-NO_WATCHER_LEADS = (
+NO_WATCHER_LEADS = about(
+    "KcmNoWatcherLeads",
     Story(
-        alert="KcmNoWatcherLeads",
-        claim="fires when both stand by for 5 min, resolves when one leads",
-        proves=Proves.FIRES,
-        series=_watchers(times((1, 4), (0, 40), (1, 20)), times((0, 64))),
-        moments={345: None, 360: 1, 645: 1, 765: 1, 780: None},
+        "fires when both stand by for 5 min, resolves when one leads",
+        Proves.FIRES,
+        _watchers(times((1, 4), (0, 40), (1, 20)), times((0, 64))),
+        {345: None, 360: 1, 645: 1, 765: 1, 780: None},
     ),
     Story(
-        alert="KcmNoWatcherLeads",
-        claim="fires when all of them are gone",
-        proves=Proves.FIRES,
-        series=_watchers(
+        "fires when all of them are gone",
+        Proves.FIRES,
+        _watchers(
             times((1, 4), ("stale", 1), ("_", 40), (1, 20)), times((0, 4), ("stale", 1), ("_", 60))
         ),
-        moments={345: None, 360: 1, 660: 1, 780: 1, 795: None},
+        {345: None, 360: 1, 660: 1, 780: 1, 795: None},
     ),
     Story(
-        alert="KcmNoWatcherLeads",
-        claim="is silent while the lead is handed over, and where no watcher is scraped",
-        proves=Proves.SILENT,
-        series=_watchers(times((1, 4), (0, 40)), times((0, 20), (1, 24))),
-        moments={300: None, 360: None, 645: None},
+        "is silent while the lead is handed over, and where no watcher is scraped",
+        Proves.SILENT,
+        _watchers(times((1, 4), (0, 40)), times((0, 20), (1, 24))),
+        {300: None, 360: None, 645: None},
     ),
     Story(
-        alert="KcmNoWatcherLeads",
-        claim="is silent over a short gap in the scrapes",
-        proves=Proves.GAP,
-        series=_watchers(times((1, 24), *GAP, (1, 40)), times((0, 24), *GAP, (0, 40))),
-        moments={360: None, 405: None, 700: None},
+        "is silent over a short gap in the scrapes",
+        Proves.GAP,
+        _watchers(times((1, 24), *GAP, (1, 40)), times((0, 24), *GAP, (0, 40))),
+        {360: None, 405: None, 700: None},
     ),
 )
 
-STANDBY_MISSING = (
+STANDBY_MISSING = about(
+    "KcmStandbyMissing",
     Story(
-        alert="KcmStandbyMissing",
-        claim="fires for as long as the standby is dead, resolves when there is one",
-        proves=Proves.FIRES,
-        series=_watchers(times((1, 2000)), times((0, 60), ("stale", 1), ("_", 1800), (0, 20))),
-        moments={1185: None, 1200: 1, 3600: 1, 25200: 1, 27900: 1, 28050: None},
+        "fires for as long as the standby is dead, resolves when there is one",
+        Proves.FIRES,
+        _watchers(times((1, 2000)), times((0, 60), ("stale", 1), ("_", 1800), (0, 20))),
+        {1185: None, 1200: 1, 3600: 1, 25200: 1, 27900: 1, 28050: None},
     ),
     Story(
-        alert="KcmStandbyMissing",
-        claim="is silent about a single watcher, and about its update, in which two are there at once",
-        proves=Proves.SILENT,
-        series=_watchers(times((1, 44), ("stale", 1), ("_", 80)), times(("_", 40), (1, 85))),
-        moments={600: None, 690: None, 1800: None},
+        "is silent about a single watcher, and about its update, in which two are there at once",
+        Proves.SILENT,
+        _watchers(times((1, 44), ("stale", 1), ("_", 80)), times(("_", 40), (1, 85))),
+        {600: None, 690: None, 1800: None},
     ),
     Story(
-        alert="KcmStandbyMissing",
-        claim="is silent over a short gap in the scrapes",
-        proves=Proves.GAP,
-        series=_watchers(times((1, 80)), times((0, 40), *GAP, (0, 36))),
-        moments={600: None, 660: None, 1000: None},
+        "is silent over a short gap in the scrapes",
+        Proves.GAP,
+        _watchers(times((1, 80)), times((0, 40), *GAP, (0, 36))),
+        {600: None, 660: None, 1000: None},
     ),
 )
 
@@ -147,20 +135,19 @@ def _denied(paths: str, incomplete: str) -> dict[str, str]:
     }
 
 
-PATHS_DENIED = (
+PATHS_DENIED = about(
+    "KcmPathsDenied",
     Story(
-        alert="KcmPathsDenied",
-        claim="fires after 5 min, resolves when they may be read",
-        proves=Proves.FIRES,
-        series=_denied(times((0, 4), (3, 40), (0, 20)), times((0, 4), (1, 40), (0, 20))),
-        moments={345: None, 360: 3, 645: 3, 765: 3, 780: None},
+        "fires after 5 min, resolves when they may be read",
+        Proves.FIRES,
+        _denied(times((0, 4), (3, 40), (0, 20)), times((0, 4), (1, 40), (0, 20))),
+        {345: None, 360: 3, 645: 3, 765: 3, 780: None},
     ),
     Story(
-        alert="KcmPathsDenied",
-        claim="is silent about what Kafka keeps from everybody, since nothing lacks for it",
-        proves=Proves.SILENT,
-        series=_denied(times((1, 80)), times((0, 80))),
-        moments={300: None, 1185: None},
+        "is silent about what Kafka keeps from everybody, since nothing lacks for it",
+        Proves.SILENT,
+        _denied(times((1, 80)), times((0, 80))),
+        {300: None, 1185: None},
     ),
 )
 
@@ -174,31 +161,27 @@ def _restarts(*runs: tuple[float | str, int]) -> dict[str, str]:
     }
 
 
-RESTARTS = (
+RESTARTS = about(
+    "KcmFoldRestarts",
     Story(
-        alert="KcmFoldRestarts",
-        claim="fires at the third within an hour, resolves when the first is past",
-        proves=Proves.FIRES,
-        series=_restarts((0, 4), (1, 8), (2, 8), (3, 300)),
-        moments={285: None, 300: 3, 3645: 3, 3765: 3, 3795: None},
-        labels=_ALL,
+        "fires at the third within an hour, resolves when the first is past",
+        Proves.FIRES,
+        _restarts((0, 4), (1, 8), (2, 8), (3, 300)),
+        {285: None, 300: 3, 3645: 3, 3765: 3, 3795: None},
     ),
     Story(
-        alert="KcmFoldRestarts",
-        claim="is silent about two, and about those of another hour",
-        proves=Proves.SILENT,
-        series=_restarts((0, 4), (2, 260), (3, 40)),
-        moments={300: None, 3600: None, 4000: None},
-        labels=_ALL,
+        "is silent about two, and about those of another hour",
+        Proves.SILENT,
+        _restarts((0, 4), (2, 260), (3, 40)),
+        {300: None, 3600: None, 4000: None},
     ),
     Story(
-        alert="KcmFoldRestarts",
-        claim="counts those in a gap of the scrapes",
-        proves=Proves.GAP,
-        series=_restarts((0, 8), *GAP, (3, 20)),
-        moments={105: None, 180: 3, 400: 3},
-        labels=_ALL,
+        "counts those in a gap of the scrapes",
+        Proves.GAP,
+        _restarts((0, 8), *GAP, (3, 20)),
+        {105: None, 180: 3, 400: 3},
     ),
+    labels=_ALL,
 )
 
 _VOLUME = 'namespace="kafka", persistentvolumeclaim="checkpoint-kcm-stream-0", job="kubelet"'
@@ -217,39 +200,31 @@ def _free(*runs: tuple[float | str, int]) -> dict[str, str]:
     }
 
 
-CHECKPOINT = (
+CHECKPOINT = about(
+    "KcmCheckpointFull",
     Story(
-        alert="KcmCheckpointFull",
-        claim="fires below 10 % free, resolves when there is room",
-        proves=Proves.FIRES,
-        series=_free((200, 4), (50, 40), (300, 20)),
-        moments={345: None, 360: 0.05, 645: 0.05, 765: 0.05, 780: None},
-        labels=_OF_VOLUME,
+        "fires below 10 % free, resolves when there is room",
+        Proves.FIRES,
+        _free((200, 4), (50, 40), (300, 20)),
+        {345: None, 360: 0.05, 645: 0.05, 765: 0.05, 780: None},
     ),
-    Story(
-        alert="KcmCheckpointFull",
-        claim="is silent at 10 %",
-        proves=Proves.SILENT,
-        series=_free((100, 80)),
-        moments={300: None, 1185: None},
-        labels=_OF_VOLUME,
-    ),
+    Story("is silent at 10 %", Proves.SILENT, _free((100, 80)), {300: None, 1185: None}),
+    labels=_OF_VOLUME,
 )
 
-MIGRATING = (
+MIGRATING = about(
+    "KafkaMigratingToKraft",
     Story(
-        alert="KafkaMigratingToKraft",
-        claim="fires when a migration has begun, resolves when it was taken back",
-        proves=Proves.FIRES,
-        series=one("kafka_controller_migrating_to_kraft", (0, 4), (1, 8), (0, 20)),
-        moments={45: None, 60: 1, 165: 1, 285: 1, 300: None},
+        "fires when a migration has begun, resolves when it was taken back",
+        Proves.FIRES,
+        one("kafka_controller_migrating_to_kraft", (0, 4), (1, 8), (0, 20)),
+        {45: None, 60: 1, 165: 1, 285: 1, 300: None},
     ),
     Story(
-        alert="KafkaMigratingToKraft",
-        claim="is silent about a cluster that stays with ZooKeeper",
-        proves=Proves.SILENT,
-        series=one("kafka_controller_migrating_to_kraft", (0, 40)),
-        moments={60: None, 585: None},
+        "is silent about a cluster that stays with ZooKeeper",
+        Proves.SILENT,
+        one("kafka_controller_migrating_to_kraft", (0, 40)),
+        {60: None, 585: None},
     ),
 )
 

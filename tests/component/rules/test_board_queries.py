@@ -199,15 +199,6 @@ def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
     assert by_cluster == {"prod": 16 + 8 + 4 + 2 + 1, "other": 0}
 
 
-def test_every_queried_metric_is_served() -> None:
-    """The exporter's own rendering of the two states holds every metric that a signal names."""
-    served = {re.split("[{ ]", line)[0] for state, _, _ in HISTORY for line in samples(state)}
-    asked_for = {
-        name for s in SIGNALS.values() for name in re.findall(r"\b(?:kafka|kcm)_\w+", s.expr)
-    }
-    assert asked_for <= served
-
-
 def test_gone_brokers_are_stale_while_the_figures_are(asked: Asked) -> None:
     """With live figures the table has the broker that is gone; with stale ones every row is stale.
 

@@ -4,57 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
 from kcm.servers.jars import FILES_BY_CONF, Jars, ensure_jars
-from kcm.servers.kafka import KraftBroker, ZooKeeperModeBroker
+from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import HOST
 from kcm.servers.prometheus import Prometheus
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 from tests.support.waiting import wait_until
-from zk_source.ensemble.four_letter_words import four_letter_word
-
-SESSION_TIMEOUT_MS = 2000
-
-
-@pytest.fixture(scope="module")
-def watched_broker(
-    supervisor: Supervisor, jars: Jars, zookeeper: ZooKeeper
-) -> Iterator[ZooKeeperModeBroker]:
-    """A broker in ZooKeeper mode under a chroot of its own."""
-    broker = ZooKeeperModeBroker(
-        0,
-        supervisor,
-        jars,
-        supervisor.folder / "watched-0",
-        zookeeper_connect=f"{zookeeper.connect_string}/stack-test",
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        properties={"broker.rack": "rack-a"},
-    )
-    broker.start()
-    yield broker
-    broker.kill()
-
-
-@pytest.fixture
-def kazoo(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
-    """A plain client of the session's ZooKeeper, under the broker's chroot."""
-    client = KazooClient(hosts=f"{zookeeper.connect_string}/stack-test")
-    client.start(timeout=10)
-    yield client
-    client.stop()
-    client.close()
 
 
 def test_every_pinned_jar_is_there(jars: Jars) -> None:
@@ -80,69 +45,6 @@ def test_a_failed_download_of_jars_leaves_no_folder(
         ensure_jars()
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "kcm" / "jars").glob("*/")) == []
-
-
-def test_zookeeper_keeps_its_data_over_a_crash(
-    supervisor: Supervisor, jars: Jars, tmp_path: Path
-) -> None:
-    """A killed ZooKeeper is seen as gone, and comes back on its port with its znodes."""
-    server = ZooKeeper(supervisor, jars, tmp_path, name="zookeeper-crash")
-    server.start()
-    client = KazooClient(hosts=server.connect_string)
-    client.start(timeout=10)
-    client.create("/kept", b"value")
-    client.stop()
-    client.close()
-    server.kill()
-    assert server.seen() == f"{server.connect_string}: [Errno 111] Connection refused"
-    server.start()
-    assert "Mode: standalone" in four_letter_word(HOST, server.port, "srvr")
-    assert "Node count: 6" in four_letter_word(HOST, server.port, "srvr")
-    server.stop()
-    assert not server.running
-
-
-def test_a_watched_broker_is_registered(
-    watched_broker: ZooKeeperModeBroker, kazoo: KazooClient
-) -> None:
-    """A ready broker is in ZooKeeper under its chroot, with its rack, and holds the controller."""
-    registration = json.loads(kazoo.get("/brokers/ids/0")[0])
-    assert registration["rack"] == "rack-a"
-    assert registration["port"] == watched_broker.port
-    assert json.loads(kazoo.get("/controller")[0])["brokerid"] == 0
-    assert watched_broker.seen() is None
-
-
-def test_a_paused_broker_does_not_answer(watched_broker: ZooKeeperModeBroker) -> None:
-    """A paused broker runs, and its health check says that it does not answer; resumed, it serves."""
-    watched_broker.pause()
-    seen = wait_until(watched_broker.seen)
-    assert watched_broker.running
-    assert (seen or "").startswith(f"{watched_broker.bootstrap_servers}: ")
-    watched_broker.resume()
-    watched_broker.wait_ready()
-
-
-def test_a_killed_broker_starts_again_when_its_session_has_expired(
-    watched_broker: ZooKeeperModeBroker, kazoo: KazooClient
-) -> None:
-    """A restart right after a kill waits for the old session to end, and registers again."""
-    first = kazoo.exists("/brokers/ids/0").czxid
-    started_at = time.monotonic()
-    watched_broker.kill()
-    assert kazoo.exists("/brokers/ids/0") is not None
-    watched_broker.start()
-    assert kazoo.exists("/brokers/ids/0").czxid > first
-    assert time.monotonic() - started_at > SESSION_TIMEOUT_MS / 1000 / 2
-
-
-def test_a_stopped_broker_leaves_at_once(
-    watched_broker: ZooKeeperModeBroker, kazoo: KazooClient
-) -> None:
-    """A clean stop takes the broker's znode away without waiting for its session."""
-    watched_broker.stop()
-    assert kazoo.exists("/brokers/ids/0") is None
-    watched_broker.start()
 
 
 def test_the_pipeline_broker_keeps_topics_over_a_crash(

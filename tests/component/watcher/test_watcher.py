@@ -11,30 +11,18 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import ChangeKind
-from controller_model.records.views import (
-    ClusterView,
-    ControllerView,
-    Counts,
-    LogView,
-    Pending,
-    ResyncWanted,
-    encode_view,
-    view_key,
-)
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import free_port
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, UnreachableError, UsageError
 from source_log import readback
 from tests.component.watcher.watching import (
-    CLUSTER,
     LogReader,
     RunningWatcher,
     fill,
@@ -122,23 +110,6 @@ def test_the_largest_znodes_that_zookeeper_takes_are_published_whole(
         assert published[f"/brokers/topics/{topic}"] == payload
 
 
-def test_a_stormy_history_ends_equal_to_the_tree(
-    watched: str, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
-) -> None:
-    """Znodes created, set and deleted faster than they can be read leave no trace of what is gone."""
-    settings = settings_for(watched, pipeline_broker)
-    with watching(settings), LogReader(settings) as log:
-        log.wait_for(ChangeKind.RESYNC_STARTED)
-        for number in range(300):
-            path = f"{zk_chroot}/brokers/ids/{number % 40}"
-            client.create_async(path, b"a")
-            client.set_async(path, b"b")
-            if number % 3:
-                client.delete_async(path)
-        client.sync(zk_chroot)
-        log.wait_for_tree(published_tree(client, zk_chroot))
-
-
 PUBLISHED_WITHIN_MS = 50
 
 
@@ -193,16 +164,6 @@ def test_a_wrong_chroot_is_reported_with_the_existing_znodes(
     assert "somebody-elses" in str(watcher.error)
 
 
-def test_a_cluster_that_is_still_to_come_is_waited_for(
-    zookeeper: ZooKeeper, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
-) -> None:
-    """Without fail-fast the watcher waits for /brokers and then resyncs."""
-    settings = settings_for(f"{zookeeper.connect_string}{zk_chroot}/new", pipeline_broker)
-    with watching(settings), LogReader(settings) as log:
-        fill(client, f"{zk_chroot}/new")
-        log.wait_for_tree(published_tree(client, f"{zk_chroot}/new"))
-
-
 def test_an_unreachable_zookeeper_fails_fast_with_its_address(pipeline_broker: KraftBroker) -> None:
     """Fail-fast ends within seconds with a line that names the server."""
     where = f"127.0.0.1:{free_port()}"
@@ -212,33 +173,7 @@ def test_an_unreachable_zookeeper_fails_fast_with_its_address(pipeline_broker: K
     assert where in str(watcher.error)
 
 
-def test_the_folds_request_is_answered(watched: str, pipeline_broker: KraftBroker) -> None:
-    """A cluster view that asks for a resync gets one, with its number."""
-    settings = settings_for(watched, pipeline_broker)
-    with watching(settings), LogReader(settings) as log:
-        first = log.wait_for(ChangeKind.RESYNC_FINISHED)
-        view = ClusterView(
-            v=1,
-            cluster=CLUSTER,
-            as_of=AsOf("l", first.generation, first.seq),
-            counters_since=1,
-            folded_at=1,
-            controller=ControllerView(),
-            counts=Counts(),
-            pending=Pending(),
-            log=LogView(watcher=first.watcher),
-            resync_wanted=ResyncWanted(number=7, reason="a hole"),
-        )
-        producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
-        producer.produce(
-            f"{settings.topic_prefix}.views", encode_view(view), view_key(view), partition=0
-        )
-        assert producer.flush(10) == 0
-        started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
-        assert (started.answers, started.reason) == (7, "asked for: a hole")
-        log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
-
-
+@pytest.mark.full
 def test_deleted_views_are_requested_again(
     watched: str, pipeline_broker: KraftBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

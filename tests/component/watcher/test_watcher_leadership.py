@@ -108,6 +108,7 @@ def test_a_killed_leader_is_followed_within_its_session_and_a_second(scene: Scen
     scene.check_fold()
 
 
+@pytest.mark.full
 def test_a_clean_stop_hands_over_at_once(scene: Scene) -> None:
     """After SIGTERM the standby does not wait for a session to end."""
     leader, _standby = scene.start_leader_and_standby()
@@ -158,18 +159,7 @@ def test_records_of_a_leader_paused_past_its_session_are_ignored(scene: Scene) -
     assert again.watcher not in {old, started.watcher}, "each term has a name of its own"
 
 
-def test_a_pause_within_the_session_costs_nothing(scene: Scene) -> None:
-    """A leader that is stopped for a moment goes on in its generation."""
-    leader, _standby = scene.start_leader_and_standby()
-    leader.signal(signal.SIGSTOP)
-    scene.change(1)
-    stopped = time.monotonic()
-    wait_until(lambda: time.monotonic() - stopped > SESSION_S / 4)
-    leader.signal(signal.SIGCONT)
-    scene.wait_for_tree(published_tree(scene.client, scene.chroot))
-    assert len({change.generation for change in scene.log.read_to_the_end()}) == 1
-
-
+@pytest.mark.full
 def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> None:
     """When a leader's znode is deleted the standby leads; the old one notices and queues again."""
     leader, _standby = scene.start_leader_and_standby()

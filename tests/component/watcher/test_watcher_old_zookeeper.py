@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import random
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from controller_model.records.changes import ChangeKind, SessionState
+from controller_model.records.changes import ChangeKind
 from kcm.servers.jars import Jars
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import HOST
@@ -59,52 +58,6 @@ def old_chroot(old_zookeeper: ZooKeeper, request: pytest.FixtureRequest) -> str:
     return path
 
 
-@pytest.mark.full
-def test_each_change_on_an_old_server_is_logged_in_order_with_its_stat(
-    old_zookeeper: ZooKeeper, old_chroot: str, pipeline_broker: KraftBroker
-) -> None:
-    """Changes, deletes, recreated znodes and new ones at any depth are in the log in order."""
-    where = old_zookeeper.connect_string + old_chroot
-    settings = settings_for(where, pipeline_broker, reconciliation_interval_s=1.0)
-    with (
-        kazoo_client(old_zookeeper) as client,
-        watching(settings),
-        LogReader(settings) as log,
-    ):
-        finished = log.wait_for(ChangeKind.RESYNC_FINISHED)
-        assert log.reader.mzxids == published_tree(client, old_chroot)
-        expected = []
-        for path, data in (
-            (STATE, state(1)),
-            ("/brokers/ids/3", b"{}"),
-            ("/controller", None),
-            ("/controller", b"x"),
-            ("/feature", b"y"),
-            ("/brokers/topics/t0/partitions/7/state", state(2)),
-            (STATE, None),
-            (STATE, state(3)),
-            ("/config/brokers/3", b"{}"),
-        ):
-            if data is None:
-                client.delete(old_chroot + path)
-                expected.append((ChangeKind.DELETED, path))
-            elif client.exists(old_chroot + path):
-                client.set(old_chroot + path, data)
-                expected.append((ChangeKind.SET, path))
-            else:
-                client.create(old_chroot + path, data, makepath=True)
-                expected.append((ChangeKind.SET, path))
-            log.wait_for_tree(published_tree(client, old_chroot))
-        news = [(c.kind, c.path) for c in log.changes if c.seq > finished.seq and c.path]
-        assert news == expected
-
-        client.delete(old_chroot + "/brokers/topics/t0", recursive=True)
-        client.create(f"{old_chroot}/brokers/topics/new", b"{}")
-        client.create(f"{old_chroot}/brokers/topics/new/partitions/0/state", b"{}", makepath=True)
-        log.wait_for_tree(published_tree(client, old_chroot))
-        log.wait_for(ChangeKind.RECONCILED, 2)
-
-
 def test_a_stormy_history_on_an_old_server_ends_equal_to_the_tree(
     old_zookeeper: ZooKeeper, old_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
@@ -114,40 +67,6 @@ def test_a_stormy_history_on_an_old_server_ends_equal_to_the_tree(
         log.wait_for(ChangeKind.RESYNC_STARTED)
         play_script(client, old_chroot, seed=1, steps=600)
         log.wait_for_tree(published_tree(client, old_chroot))
-
-
-@pytest.mark.full
-def test_an_old_server_that_restarts_is_resynced_and_a_replaced_history_rebases(
-    old_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
-) -> None:
-    """A reconnect sets every watch again; an emptied folder is another history."""
-    with kazoo_client(old_zookeeper) as client:
-        fill(client, "", topics=20)
-        before = published_tree(client, "")
-    settings = settings_for(old_zookeeper.connect_string, pipeline_broker, heartbeat_s=1.0)
-    with watching(settings), LogReader(settings) as log:
-        log.wait_for_tree(before)
-        old_zookeeper.kill()
-        log.wait_for_newest(
-            lambda c: c.session is not SessionState.CONNECTED and c.session is not None
-        )
-        old_zookeeper.start()
-        log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
-        started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
-        assert (started.rebase, started.generation) == (False, log.changes[0].generation)
-        with kazoo_client(old_zookeeper) as client:
-            client.set(STATE, state(5))
-            client.create("/brokers/ids/9", b"{}")
-            log.wait_for_tree(published_tree(client, ""))
-
-        old_zookeeper.kill()
-        shutil.rmtree(old_zookeeper.data_dir / "data")
-        old_zookeeper.start()
-        with kazoo_client(old_zookeeper) as client:
-            fill(client, "", topics=2, cluster_id="two")
-            after = published_tree(client, "")
-        log.wait_for_tree(after)
-        assert [c.rebase for c in log.changes if c.kind is ChangeKind.RESYNC_STARTED][-1]
 
 
 @pytest.mark.full

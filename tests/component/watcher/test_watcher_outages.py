@@ -125,6 +125,7 @@ def test_a_restart_of_kafka_causes_no_resync(
     assert len([c for c in log.changes if c.kind is ChangeKind.RESYNC_STARTED]) == 1
 
 
+@pytest.mark.full
 def test_a_resync_larger_than_the_buffer_loses_nothing(
     zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
@@ -161,6 +162,7 @@ def test_topics_that_were_deleted_are_made_again_and_filled(
                 new_log.wait_for_tree(published_tree(client, zk_chroot))
 
 
+@pytest.mark.full
 def test_heartbeats_show_how_long_zookeeper_has_not_answered(
     own_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
 ) -> None:

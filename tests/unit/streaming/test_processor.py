@@ -25,7 +25,6 @@ from controller_model.records.event_records import EventRecord, decode_event
 from controller_model.records.events import (
     Anomaly,
     Baseline,
-    IsrShrunk,
     LeadersElected,
 )
 from controller_model.records.views import (
@@ -225,13 +224,6 @@ def test_counts_cover_the_whole_batch(bench: Bench, monkeypatch: pytest.MonkeyPa
     assert bench.tally.newest_ms == 5_002
 
 
-def test_a_batch_without_rows_counts_nothing(bench: Bench) -> None:
-    """Nothing is counted, and there is no newest record."""
-    bench.follow(small_cluster())
-    bench.fold([])
-    assert [tuple(row) for row in bench.out] == [(None,) * 4 + (0, 0, 0, 0, None)]
-
-
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_record_that_the_sink_would_refuse_is_left_out(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, more: int
@@ -251,23 +243,6 @@ def test_a_record_that_the_sink_would_refuse_is_left_out(
     keys = [row.key for row in bench.out]
     assert keys == (fitting if more else [row.key for row in whole.out])
     assert bench.tally.errors == 2 * more
-
-
-def test_only_changed_views_are_sent(bench: Bench) -> None:
-    """A heartbeat sends only the cluster's view; an ISR change sends its topic and brokers."""
-    history = small_cluster()
-    bench.follow(history)
-    history.heartbeat()
-    bench.again()
-    bench.follow(history)
-    assert list(bench.views) == ["prod/cluster"]
-    history.state("t", 0, leader=0, isr=[0, 1])
-    bench.again()
-    bench.follow(history)
-    assert "prod/topic/t/0" in bench.views
-    assert "prod/broker/2" in bench.views
-    shrunk = [record.event for record in bench.events if isinstance(record.event, IsrShrunk)]
-    assert [event.who for event in shrunk] == [(2,)]
 
 
 def test_an_anomaly_names_the_problem_of_a_message(bench: Bench) -> None:
@@ -538,39 +513,6 @@ def test_the_largest_numbers_of_a_record_fit_into_the_state(bench: Bench, name: 
     bench.send(json.dumps(records).encode())
     assert bench.cluster.log.unreadable == 0
     assert bench.tally.errors == 0
-
-
-def test_changes_folded_by_another_worker_are_sent_again(bench: Bench) -> None:
-    """A worker that gets a cluster back notices that the state is not the one that it left."""
-    history = small_cluster()
-    bench.follow(history)
-    here = dict(processor_module._remembered)
-    processor_module._remembered.clear()
-    history.state("t", 0, leader=0, isr=[0, 1])
-    bench.again()
-    bench.follow(history)  # by the other worker
-    processor_module._remembered.clear()
-    processor_module._remembered.update(here)
-    history.heartbeat()
-    bench.again()
-    bench.follow(history)
-    assert {"prod/broker/0", "prod/broker/1", "prod/broker/2"} <= set(bench.views)
-
-
-def test_a_new_worker_writes_the_same_state_as_a_warm_one() -> None:
-    """It also knows the memberships from before, and removes those that have ended."""
-    states = []
-    for is_new in (False, True):
-        processor_module._remembered.clear()
-        bench = Bench(LINEAGE)
-        history = small_cluster(a={0: (0, 1, 2)})
-        bench.follow(history)
-        if is_new:
-            processor_module._remembered.clear()
-        history.state("a", 0, leader=0, isr=[0, 1])
-        bench.follow(history)
-        states.append(bench.states)
-    assert states[0] == states[1]
 
 
 @pytest.mark.parametrize("times", [(2**62,), (-5, 2**62, 7_000, 8_000)], ids=["none", "the third"])

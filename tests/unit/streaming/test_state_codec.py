@@ -13,38 +13,6 @@ def topic(name: str) -> TopicState:
     return TopicState(name, exists=True, origin=Origin(1, 1, 0, 0))
 
 
-def test_topics_reach_the_store_with_a_flush() -> None:
-    """Those that have changed since the last flush, and no others."""
-    store = TopicsInMemory()
-    topics = store.batch()
-    topics.put(topic("a"))
-    topics.put(topic("b"))
-    assert list(store.batch().names()) == []
-    topics.flush()
-    again = store.batch()
-    assert list(again.names()) == ["a", "b"]
-    assert again.get("a") == topic("a")
-    stored = dict(store.state.rows)
-    topics.flush()
-    again.flush()  # reading changes nothing
-    assert store.state.rows == stored
-
-
-def test_a_removed_topic_leaves_the_state_store_with_the_next_flush() -> None:
-    """One that was never stored may be removed as well."""
-    store = TopicsInMemory()
-    topics = store.batch()
-    topics.put(topic("a"))
-    topics.flush()
-    topics.remove("a")
-    topics.remove("never")
-    assert list(topics.names()) == []
-    assert topics.get("a") is None
-    assert list(store.batch().names()) == ["a"]
-    topics.flush()
-    assert list(store.batch().names()) == []
-
-
 def test_peek_keeps_no_topic_in_memory() -> None:
     """It sees what was put or removed before; other topics are read each time and not kept."""
     store = TopicsInMemory()

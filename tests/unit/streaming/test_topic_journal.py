@@ -43,26 +43,6 @@ def test_a_batch_appends_its_changes_with_one_call() -> None:
     assert topics.packed.get("topic-8") is None
 
 
-def test_a_batch_without_changes_writes_nothing() -> None:
-    """A heartbeat costs no call."""
-    topics = TopicsInMemory()
-    topics.packed.write({})
-    assert journal_bytes(topics) == 0
-
-
-@pytest.mark.parametrize("limits", [EAGER, LAZY, JournalLimits()])
-def test_a_new_worker_reads_the_same_topics_as_the_old_one(limits: JournalLimits) -> None:
-    """Whether a topic is in the base or in the journal."""
-    topics = TopicsInMemory(limits)
-    topics.packed.write(dict.fromkeys(names(0, 100), b"1" * 20))
-    for number in range(40):
-        topics.packed.write({f"topic-{number}": b"2", f"topic-{number + 50}": None})
-        known = held(topics)
-        topics.new_worker()
-        assert held(topics) == known
-        assert len(known) == 100 - number - 1
-
-
 def grown() -> TopicsInMemory:
     """Return 60 topics in a base of some chunks, and an empty journal."""
     topics = TopicsInMemory(EAGER)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
-from operator import xor
 
 import pytest
 
@@ -16,7 +14,6 @@ from controller_model.records.views import (
     Deleted,
     broker_key,
     encode_view,
-    view_digest,
 )
 from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.control_plane import Assumed, ControlPlane
@@ -156,64 +153,6 @@ def test_an_interrupted_batch_checks_all_brokers_again(
     _, first, _ = next(published.views.changed(published.control, PLACE, ZOOKEEPER))
     assert isinstance(first, BrokerView)
     assert published.batch() == [0, 1, 2]
-
-
-def test_an_unregistered_broker_without_assignments_is_deleted() -> None:
-    """Its digest is removed too; a broker that is gone but was registered is kept, whatever it holds."""
-    history, fold = begun(t={0: (0, 9), 1: (1, 2)})
-    published = Published(fold.state.control)
-    assert published.batch() == [0, 1, 2, 9]
-    history.broker_gone(2)
-    history.state("t", 1, leader=1, isr=[1])
-    history.topic("t", {0: (0, 1), 1: (1, 0)})
-    fold.follow(history)
-    assert 9 in published.control.touched
-    sent = published.batch()
-    key = broker_key("prod", 9)
-    assert sent[-1] == key
-    assert key not in published.held
-    assert broker_key("prod", 2) in published.held
-    assert published.batch() == []
-
-
-def test_the_digest_is_of_the_views_that_are_held(published: Published) -> None:
-    """After additions, changes and removals it is the XOR of all views without their as_of."""
-
-    def summed() -> int:
-        return reduce(xor, (view_digest(value, PLACE) for value in published.held.values()))
-
-    assert published.control.published.brokers == summed() != 0
-    before = published.control.published.brokers
-    changed(published.control, 1, 5)
-    published.batch()
-    assert published.control.published.brokers == summed() != before
-    changed(published.control, 1, 0)
-    published.batch()
-    assert published.control.published.brokers == before
-
-
-def test_a_dead_broker_has_no_electable_preferred_partitions() -> None:
-    """No election can give it leaders; the number of its preferred partitions is still shown."""
-    history, fold = begun(t={0: (0, 1), 1: (0, 1)})
-    history.state("t", 0, leader=1, isr=[1, 0], leader_epoch=1)
-    fold.follow(history)
-    published = Published(fold.state.control)
-    view = published.view(0)
-    assert (view.preferred, view.preferred_not_led, view.preferred_electable) == (2, 1, 1)
-    make_pending_writes(published.control)
-    view = published.view(0)
-    assert (view.preferred_electable, view.record.live) == (0, False)
-
-
-def test_a_broker_without_replicas_has_zero_figures() -> None:
-    """It is live, and its loss breaks nothing; no state is inferred of a broker that never registered."""
-    _, fold = begun(t={0: (0, 9)})
-    view = Published(fold.state.control).view(2)
-    assert (view.leaders, view.replicas, view.preferred, view.preferred_not_led) == (0, 0, 0, 0)
-    assert (view.in_isr, view.offline_if_lost, view.under_min_isr_if_lost) == (0, 0, 0)
-    assert (view.record.live, view.inferred_state) == (True, "RunningAsBroker")
-    never = Published(fold.state.control).view(9)
-    assert (never.replicas, never.record.live, never.inferred_state) == (1, False, None)
 
 
 def test_more_if_lost_is_set_where_read_is_denied(published: Published) -> None:

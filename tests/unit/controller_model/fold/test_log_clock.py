@@ -9,8 +9,7 @@ import pytest
 
 from controller_model.fold.log_clock import LATEST_MS, LEAP_MS, STEP_MS, time_after
 from controller_model.records.completeness import LATE_MS
-from controller_model.records.events import Anomaly, ControllerZombie, IncidentClosed
-from controller_model.records.incidents import QUIET_MS
+from controller_model.records.events import Anomaly, ControllerZombie
 from controller_model.records.pending_writes import write_timeout_ms
 from tests.support.histories import Fold, History, only, small_cluster
 
@@ -66,23 +65,6 @@ def test_time_after_equals_the_time_after_the_change_is_applied() -> None:
         expected = time_after(fold.state, history.changes[-1])
         fold.follow(history)
         assert fold.state.control.now == expected, step_ms
-
-
-def test_an_incident_ends_after_a_step_back() -> None:
-    """It does not wait until the clock has reached its earlier time."""
-    history, fold = begun()
-    history.heartbeat(after_ms=HOUR_MS)
-    history.now -= HOUR_MS
-    history.broker_gone(2)
-    history.state("t", 0, leader=0, isr=(0, 1), leader_epoch=1)
-    history.state("t", 1, leader=1, isr=(1, 0), leader_epoch=1)
-    history.broker(2)
-    history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
-    history.state("t", 1, leader=1, isr=(1, 0, 2), leader_epoch=1)
-    beat(history, fold, 2 * QUIET_MS)
-    closed = only(fold.accounts, IncidentClosed)
-    assert closed.incident.lasted_ms < 1_000
-    assert closed.at == fold.state.control.incidents.summary.last_closed_at
 
 
 def test_the_log_clock_never_falls_and_its_correction_disappears() -> None:
@@ -196,13 +178,3 @@ def test_a_long_gap_without_a_watcher_is_accepted_at_the_second_record() -> None
     assert fold.state.control.now == history.now + 1
     assert anomalies(fold) == []
     assert fold.state.control.log.clock is None
-
-
-def test_a_late_election_is_reported_after_a_step_back() -> None:
-    """A deadline by the log's time does not wait for the watcher's clock."""
-    history, fold = begun()
-    history.delete("/controller")
-    history.elect(1, epoch_seen=False)
-    history.now -= 60_000
-    beat(history, fold, BEAT_MS)
-    assert fold.state.control.controller.pending_election is None

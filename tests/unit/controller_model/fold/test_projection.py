@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
-
-from controller_model.fold.projection import FORGET_AFTER_MS, SentViews
+from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.records.changes import MAX_MESSAGE_BYTES
 from controller_model.records.events import Anomaly, Verified
 from controller_model.records.views import (
@@ -15,19 +13,6 @@ from controller_model.records.views import (
     encode_view,
 )
 from tests.support.histories import begun
-
-
-def test_all_brokers_are_reported_again_after_each_proof() -> None:
-    """A reader may hold newer views of a fold that then resumed from an older checkpoint."""
-    history, fold = begun()
-    fold.views()
-    history.heartbeat()
-    fold.follow(history)
-    assert list(fold.views()) == ["prod/cluster"]
-    history.reconciled()
-    fold.follow(history)
-    brokers = ["prod/broker/0", "prod/broker/1", "prod/broker/2"]
-    assert [key for key in fold.views() if "/broker/" in key] == brokers
 
 
 def test_the_cluster_view_has_the_start_of_the_last_whole_resync() -> None:
@@ -170,28 +155,3 @@ def test_a_rebase_is_reported_after_all_that_differs() -> None:
     last = [event for event in fold.follow(history) if not isinstance(event, Verified)][-1]
     assert isinstance(last, Anomaly)
     assert last.reason.startswith("ZooKeeper's history was replaced: it was restored or rebuilt")
-
-
-def test_no_null_is_written_for_a_view_that_is_held() -> None:
-    """In any sequence of topics created, deleted and created again over hours, worker by worker."""
-    draws = random.Random(5)  # noqa: S311  # a play, not a secret
-    nulls = 0
-    for _ in range(30):
-        history, fold = begun()
-        held: set[str] = set()
-        for _ in range(25):
-            name = draws.choice("abc")
-            if f"/brokers/topics/{name}" in history.znodes:
-                history.topic_gone(name)
-            else:
-                history.topic(name, dict.fromkeys(range(draws.choice((1, 1_001))), (0, 1, 9)))
-            if draws.random() < 0.5:
-                history.heartbeat(after_ms=draws.choice((10_000, FORGET_AFTER_MS)))
-            if draws.random() < 0.3:
-                fold.sent = SentViews()  # another worker
-            fold.follow(history)
-            for key, view in fold.views().items():
-                (held.discard if isinstance(view, Deleted) else held.add)(key)
-            assert held.isdisjoint(fold.forgotten)
-            nulls += len(fold.forgotten)
-    assert nulls > 0

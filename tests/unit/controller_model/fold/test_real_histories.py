@@ -69,18 +69,6 @@ def test_failed_log_directories_are_not_in_zookeeper() -> None:
     }  # fmt: skip
 
 
-def test_the_comparison_finds_differences_of_a_simulator_with_other_settings() -> None:
-    """A simulator with other settings differs in writes, in their order, in zxids, in snapshots."""
-    recording = load_recording("real_kafka_3_9")
-    old = agree(recording, SimulatorSettings(leader_recovery_supported=False)).differences
-    assert any("only real" in reported and "leader_recovery_state" in reported for reported in old)
-    assert any(
-        "snapshot" in reported and "leader_recovery_state: real 1" in reported for reported in old
-    )
-    careless = agree(recording, SimulatorSettings(controlled_shutdown=False)).differences
-    assert any("another order" in reported for reported in careless)
-
-
 def with_refused(recording: Recording, place: int, *, count: int = 1) -> Recording:
     """Return a recording in which so many requests were refused before the commit at an index."""
     after = recording.commits[place].zxid
@@ -103,16 +91,6 @@ def writes_of(recording: Recording, path: str) -> list[int]:
         for place, commit in enumerate(recording.commits)
         if any(write.path == path for write in commit.writes)
     ]
-
-
-def test_the_comparison_finds_one_more_refused_request() -> None:
-    """One more refusal than simulated shows in the zxids, although it wrote nothing."""
-    recording = load_recording("real_kafka_3_9")
-    (reported,) = agree(
-        with_refused(recording, writes_of(recording, "/brokers/topics/a")[0])
-    ).differences
-    assert "CreateTopic" in reported
-    assert ": 1 refused before " in reported
 
 
 def test_losers_of_a_controller_election_may_be_refused_late() -> None:

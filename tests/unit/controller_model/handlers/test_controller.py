@@ -126,34 +126,6 @@ def test_an_election_is_not_reported_with_a_later_ones_epoch() -> None:
     assert (last.epoch, last.missed_elections) == (4, 1)
 
 
-def test_the_epoch_may_be_read_first() -> None:
-    """The order in which one transaction's two znodes are read changes no count."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.delete("/controller")
-    history.elect(1, seen=False)
-    history.report("/controller_epoch")
-    assert "ControllerElected" not in kinds(fold.follow(history))
-    history.report("/controller")
-    assert only(fold.follow(history), ControllerElected).epoch == 2
-    assert fold.state.control.controller.view.elections == 2
-
-
-def test_before_2_1_the_epoch_follows() -> None:
-    """/controller first, its epoch in a later transaction: one election, reported with its epoch."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.delete("/controller")
-    history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
-    assert "ControllerElected" not in kinds(fold.follow(history))
-    assert fold.state.control.controller.view.elections == 2
-    history.set("/controller_epoch", "2")
-    assert only(fold.follow(history), ControllerElected).epoch == 2
-    assert fold.state.control.controller.view.elections == 2
-
-
 def test_an_election_without_a_readable_epoch_is_reported_at_a_heartbeat() -> None:
     """An epoch that cannot be read delays the report by seconds, not forever."""
     history = small_cluster()
@@ -227,30 +199,6 @@ def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None
     assert fold.state.control.controller.view.failover is Failover.UNDER_WAY
 
 
-def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
-    """Vacated unseen, elected live: at least since the vacancy was found, at most since it was last held."""
-    history = small_cluster()
-    history.heartbeat(session=SessionState.CONNECTED)
-    held_at = history.now
-    history.now += 5_000
-    history.delete("/controller", seen=False)
-    history.resync()
-    found_at = history.now
-    history.now += 1_000
-    history.elect(1)
-    fold = Fold()
-    fold.follow(history)
-    controller = fold.state.control.controller
-    reported = only(fold.events, ControllerElected)
-    assert (reported.vacancy_min_ms, reported.vacancy_max_ms) == (
-        history.now - found_at,
-        history.now - held_at,
-    )
-    assert reported.vacancy_ms is None
-    assert controller.view.vacancy_last_min_ms == history.now - found_at
-    assert controller.view.vacancy_last_max_ms == history.now - held_at
-
-
 def test_an_unreadable_controller_keeps_the_last_holder() -> None:
     """A damaged /controller that is then deleted reports no second vacancy."""
     history = small_cluster()
@@ -296,17 +244,6 @@ def test_failover_work_ends_at_the_write_that_was_last_due() -> None:
     assert took[0] == took[1]
 
 
-def test_failover_work_ends_when_the_leader_comes_back() -> None:
-    """A broker that returns before the controller wrote anything leaves no work."""
-    history = small_cluster()
-    history.broker_gone(0)
-    history.elect(1)
-    history.broker(0)
-    fold = Fold()
-    fold.follow(history)
-    assert fold.state.control.controller.view.failover is Failover.DONE
-
-
 def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
     """/controller read only once it is held again, then the old holder's end: a lost session."""
     history = small_cluster()
@@ -339,33 +276,6 @@ def test_a_deleted_controller_before_the_baseline_is_not_a_counted_vacancy() -> 
         controller.view.vacancy_total_max_ms,
     ) == (-1, 0, 0)
     assert controller.view.vacant_since == history.changes[-1].observed_at
-
-
-def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
-    """Epoch read, then an election, then /controller read: the baseline already includes it."""
-    history = small_cluster()
-    history.changes.clear()
-    history.seq = 0
-    history.start_resync()
-    history.report("/controller_epoch")
-    history.delete("/controller", seen=False)
-    history.elect(1, seen=False)
-    for path in history.znodes:
-        if path != "/controller_epoch":
-            history.report(path)
-    history.finish_resync()
-    fold = Fold()
-    fold.follow(history)
-    controller = fold.state.control.controller
-    assert (controller.view.id, controller.view.epoch, controller.view.elections) == (1, 1, 1)
-    history.report("/controller_epoch")
-    history.heartbeat()
-    fold.follow(history)
-    assert (controller.view.epoch, controller.view.elections, controller.view.missed_elections) == (
-        2,
-        1,
-        0,
-    )
 
 
 def test_a_later_registration_does_not_replace_the_elected_holders_epoch() -> None:
@@ -444,46 +354,6 @@ def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
         controller.view.elections,
         controller.view.migrating_to_kraft,
     ) == (None, 2, True)
-
-
-@pytest.mark.parametrize(
-    ("epochs", "elections", "missed"),
-    [((2,), 2, 1), ((3,), 3, 2), ((2, 3), 3, 2), ((2, 2), 2, 1), ((1,), 1, 0), ((4, 5), 5, 4)],
-)
-def test_epochs_at_the_end_of_a_log_count_as_missed_elections(
-    epochs: tuple[int, ...], elections: int, missed: int
-) -> None:
-    """Whether the epoch grew in one step or in several, no creation of /controller was seen."""
-    history, fold = small_cluster(), Fold()
-    for epoch in epochs:
-        history.set("/controller_epoch", str(epoch))
-    fold.follow(history)
-    controller = fold.state.control.controller
-    assert fold.state.source.elections(fold.state.control) == (elections, missed)
-    history.heartbeat()
-    fold.follow(history)
-    assert (
-        (controller.view.elections, controller.view.missed_elections)
-        == fold.state.source.elections(fold.state.control)
-        == (elections, missed)
-    )
-
-
-def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
-    """/controller, then an epoch two above its own, then the next election: two missed."""
-    history, fold = small_cluster(), Fold()
-    history.delete("/controller")
-    history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
-    history.set("/controller_epoch", "4")
-    history.delete("/controller")
-    history.set("/controller", {"version": 1, "brokerid": 1, "timestamp": "2"})
-    history.set("/controller_epoch", "5")
-    missed = []
-    for change in history.changes:
-        fold.feed([change])
-        missed.append(fold.state.source.elections(fold.state.control)[1])
-    assert missed[-6:] == [0, 0, 2, 2, 2, 2]
-    assert fold.state.control.controller.view.elections == 5
 
 
 def vacant_from_the_start(*, epoch: str | None) -> tuple[History, Fold]:

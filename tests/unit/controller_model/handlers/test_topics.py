@@ -284,31 +284,6 @@ def test_a_recreated_topic_inherits_no_leader(end_seen: bool) -> None:
     assert {p: r.leader for p, r in topic.partitions.items()} == {0: 2}
 
 
-def test_a_state_of_a_new_topic_that_is_read_before_it_stays() -> None:
-    """It is newer than its topic, although another topic had this name before."""
-    history, fold = begun(t={0: (0, 1)})
-    history.topic_gone("t", seen=False)
-    history.topic("t", {0: [2, 1]}, seen=False)
-    history.state("t", 0, leader=2, isr=[2, 1])
-    history.report("/brokers/topics/t")
-    fold.follow(history)
-    topic = fold.state.topics.get("t")
-    assert topic is not None
-    assert (topic.partitions[0].leader, topic.partitions[0].isr) == (2, (2, 1))
-
-
-def test_a_state_may_be_read_before_its_assignment() -> None:
-    """It counts once the topic is known, and not before."""
-    history, fold = begun()
-    history.topic("new", {0: [2, 1]}, seen=False)
-    history.state("new", 0, leader=2, isr=[2, 1])
-    fold.follow(history)
-    assert (fold.counts().topics, fold.counts().partitions) == (1, 2)
-    history.report("/brokers/topics/new")
-    fold.follow(history)
-    assert (fold.counts().topics, fold.counts().partitions) == (2, 3)
-
-
 def test_a_topic_that_was_unreadable_at_first_is_created_when_it_is_read() -> None:
     """Its znode counts at once, its partitions once they are known."""
     history, fold = begun()
@@ -317,17 +292,6 @@ def test_a_topic_that_was_unreadable_at_first_is_created_when_it_is_read() -> No
     assert (fold.counts().topics, fold.counts().partitions) == (2, 2)
     history.topic("new", {0: [0]})
     assert kinds(fold.follow(history)) == ["TopicCreated"]
-
-
-def test_an_unreadable_state_keeps_the_last_good_value() -> None:
-    """Damage is counted and reported with its path; the leader stays the same."""
-    history, fold = begun(t={0: (0, 1)})
-    history.set(state_path("t", 0), '{"leader":"0"}')
-    history.reconciled()
-    assert kinds(fold.follow(history)) == ["Anomaly"]
-    assert fold.state.control.log.view.unreadable == 1
-    assert fold.counts().offline == 0
-    assert fold.state.control.log.view.divergent_since is None
 
 
 def test_offline_and_online_are_reported() -> None:
@@ -355,27 +319,6 @@ def test_a_partition_without_a_leader_goes_offline_once() -> None:
     assert (fold.counts().offline, fold.counts().leaderless) == (1, 1)
 
 
-def test_the_two_imbalance_rules_differ_while_a_preferred_replica_is_added() -> None:
-    """The gauge leaves it out until it is in the ISR, and then counts it although it leads."""
-    history, fold = begun(t={0: (0, 1)})
-    history.topic("t", {0: [2, 0, 1]}, adding={0: [2]}, removing={0: [1]})
-    fold.follow(history)
-    assert fold.counts().preferred_imbalance == 0
-    assert fold.broker_view(2).imbalance_ratio == 1.0
-    history.state("t", 0, leader=2, isr=[0, 1, 2], leader_epoch=1)
-    fold.follow(history)
-    assert fold.counts().preferred_imbalance == 1
-    assert fold.broker_view(2).imbalance_ratio == 0.0
-
-
-def test_an_adding_replica_makes_nothing_under_replicated() -> None:
-    """Under-replicated compares the ISR with the replicas except those being added."""
-    history, fold = begun(t={0: (0, 1)})
-    history.topic("t", {0: [0, 1, 2]}, adding={0: [2]})
-    fold.follow(history)
-    assert (fold.counts().under_replicated, fold.counts().reassigning) == (0, 1)
-
-
 def test_a_topic_deleted_before_the_baseline_is_not_reported() -> None:
     """Nothing is reported of it."""
     history, fold = small_cluster(), Fold()
@@ -384,15 +327,6 @@ def test_a_topic_deleted_before_the_baseline_is_not_reported() -> None:
     history.topic_gone("t")
     assert fold.follow(history) == []
     assert fold.state.topics.get("t") is None
-
-
-def test_a_leader_that_moves_for_no_known_reason_is_an_unknown_election() -> None:
-    """From a live replica to another that is not preferred, while the ISR stays the same."""
-    history, fold = small_cluster(t={0: (0, 1, 2)}), Fold()
-    fold.follow(history)
-    history.state("t", 0, leader=2, isr=(0, 1, 2), leader_epoch=1)
-    event = only(fold.follow(history), LeadersElected)
-    assert event.election is LeaderElectionKind.UNKNOWN
 
 
 def test_a_reassignment_of_the_old_tools_explains_a_moved_leader() -> None:
@@ -416,16 +350,6 @@ def test_an_assignment_that_shrinks_keeps_only_partitions_with_a_state() -> None
     assert sorted(topic.partitions) == [0, 1]
     assert topic.partitions[1].replicas is None
     assert fold.counts().partitions == 1
-
-
-def test_states_without_a_topic_give_no_view() -> None:
-    """The topic's znode is gone and a state still exists: nothing is shown of it."""
-    history, fold = begun(t={0: (0, 1)})
-    history.delete("/brokers/topics/t")
-    fold.follow(history)
-    assert fold.state.topics.get("t") is not None
-    shown = {key: type(view).__name__ for key, view in fold.views().items() if "/topic/" in key}
-    assert set(shown.values()) <= {"Deleted"}
 
 
 def test_a_broker_that_was_never_registered_may_leave_an_isr() -> None:

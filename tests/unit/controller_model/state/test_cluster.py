@@ -39,29 +39,6 @@ def with_topic(**fields: object) -> tuple[ClusterState, TopicState]:
     return state, topic
 
 
-def test_a_topic_moves_the_totals_with_it() -> None:
-    """It is counted when it is put, and nothing of it is left when it is removed."""
-    state, _ = with_topic()
-    assert (state.control.topics, state.control.totals.partitions) == (1, 1)
-    assert state.control.totals.leaders == {0: 1}
-    state.put_topic(TopicState("t"))
-    assert state.topics.get("t") is None
-    assert state.topic("t") == TopicState("t")
-    assert (state.control.topics, state.control.totals.partitions) == (0, 0)
-    assert not any(state.control.totals.leaders.values())
-
-
-def test_a_partition_moves_the_totals_as_its_topic_would() -> None:
-    """Put one by one or all at once, the figures are the same."""
-    state, topic = with_topic()
-    moved = msgspec.structs.replace(LED, leader=1, isr=(1,))
-    state.put_partition(state.topic("t"), 0, moved)
-    other = empty()
-    other.put_topic(msgspec.structs.replace(topic, partitions={0: moved}))
-    assert nonzero(state.control.totals.leaders) == {1: 1}
-    assert nonzero(state.control.totals.shapes) == nonzero(other.control.totals.shapes)
-
-
 def test_pending_moves_are_added_up_at_their_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -86,19 +63,6 @@ def test_a_topic_without_znodes_is_removed() -> None:
     assert state.changed == {"t": None}
     state.put_partition(state.topic("t"), 0, None)
     assert list(state.topics.names()) == []
-
-
-@pytest.mark.parametrize("since", [5, 0])
-def test_a_deletion_takes_a_topic_out_of_the_health_figures(since: int) -> None:
-    """And the end of the deletion adds it again, however often it is read meanwhile."""
-    state, _ = with_topic()
-    before = nonzero(state.control.totals.preferred)
-    state.set_deleting("t", since)
-    assert state.control.deleting == {"t": since}
-    assert not any(state.control.totals.preferred.values())
-    state.set_deleting("t", None)
-    assert state.control.deleting == {}
-    assert nonzero(state.control.totals.preferred) == before == {0: 1}
 
 
 def test_a_reassignment_is_listed_while_it_is_under_way() -> None:

@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from controller_model.records.views import BrokerRecord
-from controller_model.state.contribution import NO_MIN_ISR, CountedState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.held_broker import HeldBroker
-
-LED = CountedState((0, 1), 0, (0, 1), (), NO_MIN_ISR, deleting=False)
 
 
 def control_plane() -> ControlPlane:
     """Return a cluster of which nothing is known yet."""
     return ControlPlane("prod", assumed=Assumed(min_insync_replicas=2), counters_since=0)
-
-
-def test_totals_include_pending_moves_once() -> None:
-    """Moves that were added up are no longer held."""
-    control = control_plane()
-    control.moves[LED] = 2
-    assert control.counted.leaders == {}
-    assert control.totals.leaders == control.totals.leaders == {0: 2}
-    assert control.moves == {}
-
-
-def test_pending_moves_belong_to_one_cluster() -> None:
-    """Two control planes share nothing."""
-    first, second = control_plane(), control_plane()
-    first.moves[LED] = 1
-    first.brokers[0] = HeldBroker(BrokerRecord(live=True))
-    assert (second.moves, second.brokers) == ({}, {})
 
 
 def test_a_broker_is_live_while_it_is_registered() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.state.incident_state import HealthSample, IncidentState
+from controller_model.state.incident_state import HealthSample
 
 
 @pytest.mark.parametrize(("unsure_since", "is_sure"), [(None, True), (0, False), (7, False)])
@@ -24,10 +24,3 @@ def test_a_health_sample_is_sure_without_an_unsure_since(
         unsure_since=unsure_since,
     )
     assert sample.is_sure is is_sure
-
-
-def test_incident_states_of_two_clusters_share_nothing() -> None:
-    """A worker holds several clusters: each cluster's incidents are in its own list."""
-    one, other = IncidentState(), IncidentState()
-    one.closed.append(b"{}")
-    assert other.closed == []

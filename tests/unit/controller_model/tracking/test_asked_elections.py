@@ -151,17 +151,6 @@ def test_an_election_found_by_a_resync_has_another_origin_unless_requested() -> 
     assert origins(events) == [((0,), ElectionOrigin.OTHER), ((1,), ElectionOrigin.KCM)]
 
 
-def test_kept_requests_survive_a_restart_from_a_checkpoint() -> None:
-    """A fold that resumes from packed bytes attributes the same elections."""
-    history, fold = small_cluster(t={0: (0, 1, 2)}), Fold(packed=True)
-    lead(history, 1, 0)
-    fold.follow(history)
-    fold.feed([election_request("t", 0)])
-    fold.restart()
-    lead(history, 0, 0)
-    assert origins(fold.follow(history)) == [((0,), ElectionOrigin.KCM)]
-
-
 def test_a_deleted_request_that_was_never_read_is_ignored() -> None:
     """The znode may be created and deleted before the watcher reads it."""
     _, fold = begun()

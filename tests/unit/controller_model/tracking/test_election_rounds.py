@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import LeaderElectionKind, LeadersElected
-from controller_model.records.recommendations import WATCH_MS, Grade
+from controller_model.records.recommendations import WATCH_MS
 from controller_model.state.control_plane import Assumed
 from controller_model.state.recommendation_state import RecommendationState
 from controller_model.tracking import election_rounds
@@ -27,11 +26,42 @@ def elected_by(history: History, fold: Fold) -> dict[str, int]:
     return grade.elected_by
 
 
-def test_a_complete_round_at_once_has_the_origin_rebalance() -> None:
-    """For a broker above the threshold, all electable partitions are elected together."""
-    history, fold = recommended(3, 5, 7)
-    lead(history, 0, 3, 5, 7)
-    assert elected_by(history, fold) == {"rebalance": 3}
+ALL = (3, 5, 7)
+BEAT = -1
+"""In place of a partition: a heartbeat between two elections."""
+
+
+@pytest.mark.parametrize(
+    ("imbalanced", "requested", "steps", "origins"),
+    [
+        pytest.param(ALL, (), ALL, {"rebalance": 3}, id="all at once"),
+        pytest.param(ALL, (), (3, 5), {"other": 2}, id="a part: the check would elect the rest"),
+        pytest.param(
+            ALL, (), (3, BEAT, 5, 7), {"other": 1, "rebalance": 2}, id="a part, later all the rest"
+        ),
+        pytest.param((3, 5), (), (3, BEAT, 5), {"other": 2}, id="then below the threshold"),
+        pytest.param(ALL, (3, 5), ALL, {"kcm": 2, "other": 1}, id="one more than requested"),
+        pytest.param(
+            ALL, (3,), (3, BEAT, BEAT, 5, 7), {"kcm": 1, "rebalance": 2}, id="a check after kcm"
+        ),
+    ],
+)
+def test_a_round_has_the_origin_of_all_that_it_elects(
+    imbalanced: tuple[int, ...],
+    requested: tuple[int, ...],
+    steps: tuple[int, ...],
+    origins: dict[str, int],
+) -> None:
+    """The check elects all electable partitions of a broker above the threshold, and no part of them."""
+    history, fold = recommended(*imbalanced)
+    if requested:
+        fold.feed([election_request("t", *requested)])
+    for step in steps:
+        if step == BEAT:
+            beat(history, fold, 1)
+        else:
+            lead(history, 0, step)
+    assert elected_by(history, fold) == origins
 
 
 def test_no_origin_is_inferred_where_auto_leader_rebalance_is_off() -> None:
@@ -40,13 +70,6 @@ def test_no_origin_is_inferred_where_auto_leader_rebalance_is_off() -> None:
     fold.state.control.assumed = Assumed(auto_leader_rebalance=False)
     lead(history, 0, 3, 5, 7)
     assert elected_by(history, fold) == {"other": 3}
-
-
-def test_a_partial_round_has_the_origin_other() -> None:
-    """The check would have elected the rest as well."""
-    history, fold = recommended(3, 5, 7)
-    lead(history, 0, 3, 5)
-    assert elected_by(history, fold) == {"other": 2}
 
 
 @pytest.mark.parametrize(
@@ -63,24 +86,6 @@ def test_the_pause_between_two_partial_rounds_decides_their_origin(
     assert elected_by(history, fold) == {origin: 3}
 
 
-def test_rounds_on_either_side_of_a_heartbeat_have_separate_origins() -> None:
-    """The second elects all that is left, for a broker still above the threshold: it may be the check's."""
-    history, fold = recommended(3, 5, 7)
-    lead(history, 0, 3)
-    beat(history, fold, 1)
-    lead(history, 0, 5, 7)
-    assert elected_by(history, fold) == {"other": 1, "rebalance": 2}
-
-
-def test_a_round_for_a_broker_below_the_threshold_has_the_origin_other() -> None:
-    """The check does nothing for such a broker."""
-    history, fold = recommended(3, 5)
-    lead(history, 0, 3)
-    beat(history, fold, 1)
-    lead(history, 0, 5)
-    assert elected_by(history, fold) == {"other": 2}
-
-
 def test_a_round_that_includes_a_balanced_broker_has_the_origin_other() -> None:
     """A tool that elects everywhere also elects for brokers for which the check does nothing."""
     history = small_cluster(
@@ -93,24 +98,6 @@ def test_a_round_that_includes_a_balanced_broker_has_the_origin_other() -> None:
     lead(history, 0, 1, 3)
     history.state("u", 1, leader=2, isr=(2, 1, 0), leader_epoch=2)
     assert elected_by(history, fold) == {"other": 2}
-
-
-def test_unrequested_elections_in_a_requested_round_have_the_origin_other() -> None:
-    """A chunk whose request is not in the log is not attributed to the controller."""
-    history, fold = recommended(3, 5, 7)
-    fold.feed([election_request("t", 3, 5)])
-    lead(history, 0, 3, 5, 7)
-    assert elected_by(history, fold) == {"kcm": 2, "other": 1}
-
-
-def test_a_check_after_a_requested_election_has_the_origin_rebalance() -> None:
-    """`kcm elect` elected a part, and the next check the rest, because the broker was still above the threshold."""
-    history, fold = recommended(3, 5, 7)
-    fold.feed([election_request("t", 3)])
-    lead(history, 0, 3)
-    beat(history, fold, 2)
-    lead(history, 0, 5, 7)
-    assert elected_by(history, fold) == {"kcm": 1, "rebalance": 2}
 
 
 def test_a_request_under_admin_is_named() -> None:
@@ -132,19 +119,6 @@ def test_elections_found_by_a_resync_have_the_origin_other() -> None:
         )
     history.resync()
     assert elected_by(history, fold) == {"other": 2}
-
-
-def test_the_counts_add_up_where_an_earlier_release_began_to_count() -> None:
-    """What that release did not record counts as other; its grades have no origins."""
-    held = RecommendationState(elections=5, elected_by={"kcm": 2})
-    assert election_rounds.elected_by(held) == {"kcm": 2, "other": 3}
-    assert election_rounds.elected_by(RecommendationState()) == {}
-    history, fold = recommended(3, 5)
-    lead(history, 0, 3, 5)
-    beat(history, fold, TO_THE_GRADE)
-    body = msgspec.to_builtins(graded(fold)[0])
-    del body["elected_by"]
-    assert msgspec.convert(body, Grade).elected_by == {}
 
 
 def test_a_round_under_way_at_the_grade_is_counted_in_it() -> None:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from controller_model.insight.incident_sentence import sentence
-from controller_model.kafka.ids import Position, TopicPartition
-from controller_model.records.events import IncidentOpened, LeaderElectionKind, LeadersElected
+from controller_model.records.events import IncidentOpened
 from controller_model.records.incidents import QUIET_MS, IncidentEnd
 from controller_model.tracking import incident_tracker
 from tests.support.failing import beat, begun, closed, opened, quiet
-from tests.support.histories import Fold, History, only, small_cluster
-
-
-def lose(history: History, broker: int) -> None:
-    """Let a broker that leads t-0 crash; the controller moves the leader."""
-    history.broker_gone(broker)
-    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+from tests.support.histories import Fold, History, only
 
 
 def test_a_cascade_of_failures_is_one_incident() -> None:
@@ -59,42 +50,6 @@ def test_a_cascade_of_failures_is_one_incident() -> None:
     assert incident.under_replicated_last == 0
     assert incident.failover_ms > 0
     assert "Broker 0 crashed and came back; controller 0 -> 1" in incident.summary
-
-
-def test_the_same_log_in_other_batches_gives_the_same_incident() -> None:
-    """It depends on the log's changes only, applied one by one or all at once."""
-    history = small_cluster()
-    history.heartbeat()
-    lose(history, 0)
-    history.elect(1)
-    for _ in range(3):
-        history.heartbeat()
-    history.broker(0)
-    history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1)
-    for _ in range(8):
-        history.heartbeat()
-    one_by_one, at_once = Fold(), Fold(packed=True)
-    for change in history.changes:
-        one_by_one.feed([change])
-    at_once.feed(history.changes)
-    assert closed(one_by_one) == closed(at_once)
-    assert one_by_one.state.control.incidents == at_once.state.control.incidents
-
-
-def test_an_incident_goes_on_after_a_restart_from_the_bytes() -> None:
-    """The packed state holds everything of an incident."""
-    history, fold = begun()
-    lose(history, 0)
-    history.elect(1)
-    fold.follow(history)
-    before = msgspec.structs.replace(opened(fold))
-    fold.restart()
-    assert opened(fold) == before
-    history.broker(0)
-    history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1)
-    fold.follow(history)
-    quiet(history, fold)
-    assert closed(fold).number == 1
 
 
 def test_the_start_of_a_log_opens_no_incident() -> None:
@@ -246,20 +201,3 @@ def test_an_election_whose_vacancy_was_not_seen_names_the_former_holder() -> Non
     assert opened(fold).controllers == (0, 1)
     assert opened(fold).brokers_back == ()
     assert "at most" in sentence(opened(fold))
-
-
-def test_an_event_that_cannot_open_an_incident_changes_no_state() -> None:
-    """An event that cannot open an incident is ignored while none is open."""
-    _, fold = begun()
-    preferred = LeadersElected(
-        at=1,
-        position=Position(1, 1),
-        election=LeaderElectionKind.PREFERRED,
-        from_broker=1,
-        to_broker=0,
-        controller_epoch=1,
-        partitions=(TopicPartition("t", 0),),
-    )
-    revision = fold.state.control.incidents.revision
-    assert incident_tracker.track(fold.state, [preferred], None) == []
-    assert fold.state.control.incidents.revision == revision

@@ -52,16 +52,6 @@ def test_an_open_incident_shows_since_when_the_session_is_lost(session: SessionS
     assert "; all is well again (counts" in shown(fold).summary
 
 
-def test_a_lost_session_without_session_since_counts_from_the_heartbeat() -> None:
-    """An older watcher reports only that its session is lost."""
-    history, fold = begun()
-    history.delete("/controller")
-    history.heartbeat(session=SessionState.LOST)
-    fold.follow(history)
-    assert shown(fold).unsure_since == fold.state.control.now
-    assert "going on: nobody holds /controller (out of sight since 1" in shown(fold).summary
-
-
 def test_a_hole_without_a_resync_keeps_an_incident_from_being_well() -> None:
     """Until a proof covers what the log lacked."""
     history, fold = begun()

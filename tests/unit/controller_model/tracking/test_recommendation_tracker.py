@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.fold.replay import EventBatch
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.events import RecommendationMade
 from controller_model.records.recommendations import (
@@ -18,12 +17,8 @@ from controller_model.records.recommendations import (
     RebalanceSummary,
 )
 from controller_model.records.views import RecommendationView
-from controller_model.sources.zookeeper.source import ZOOKEEPER
-from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed
-from controller_model.state.incident_state import HealthSample
-from controller_model.state.topic_state import TopicState
-from controller_model.tracking import incident_tracker, recommendation_tracker
+from controller_model.tracking import recommendation_tracker
 from tests.support.histories import Fold, only, small_cluster
 from tests.support.recommended_cluster import (
     BEAT_MS,
@@ -336,72 +331,3 @@ def test_the_view_holds_the_standing_recommendation_and_the_newest_grades() -> N
     assert view.standing.partitions == (TopicPartition("t", 3), TopicPartition("t", 5))
     newest = GRADES_KEPT + 2
     assert [grade.number for grade in view.graded] == list(range(newest, newest - GRADES_KEPT, -1))
-
-
-def test_the_same_log_in_other_batches_recommends_and_grades_the_same() -> None:
-    """Also if it resumes from packed bytes in between."""
-    history, fold = begun()
-    lead(history, 1, 3, 5)
-    beat(history, fold, 5)
-    lead(history, 0, 3, 5)
-    beat(history, fold, WATCH_MS // BEAT_MS + 1)
-    one_by_one, at_once = Fold(packed=True), Fold()
-    for change in history.changes:
-        one_by_one.feed([change])
-        one_by_one.restart()
-    at_once.feed(history.changes)
-    assert one_by_one.accounts == at_once.accounts == fold.accounts
-    accounts = [each.state.control.recommendations for each in (one_by_one, at_once, fold)]
-    assert accounts[0] == accounts[1] == accounts[2]
-
-
-class BrokenTopics:
-    """A topic store that fails."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def get(self, name: str) -> TopicState | None:
-        """Raise."""
-        raise self.error from KeyError(name)
-
-    peek = get
-
-    def put(self, topic: TopicState) -> None:
-        """Store nothing."""
-
-    def remove(self, name: str) -> None:
-        """Remove nothing."""
-
-    def names(self) -> list[str]:
-        """Raise."""
-        raise self.error
-
-
-def broken(
-    error: Exception, **options: tuple[type[BaseException], ...]
-) -> tuple[EventBatch, HealthSample | None]:
-    """Return a batch, and a sample at which a recommendation is due, over a store that fails."""
-    history, fold = begun()
-    lead(history, 1, 3, 5)
-    beat(history, fold, SETTLE_MS // BEAT_MS)
-    state = ClusterState(fold.state.control, BrokenTopics(error), ZOOKEEPER)
-    batch = EventBatch(state, **options)
-    state.control.now += BEAT_MS
-    return batch, incident_tracker.take_sample(state)  # as a heartbeat does
-
-
-def test_an_exception_in_a_tracker_is_reported_and_events_go_on() -> None:
-    """It is counted; the events of replay are published all the same."""
-    batch, sample = broken(ValueError("no such thing"))
-    batch.add([], sample)
-    (reported,) = batch.take_events()
-    assert "an error of the monitor's own in its accounts: ValueError" in str(reported)
-    assert batch.state.control.log.view.errors == 1
-
-
-def test_an_error_of_the_store_is_raised() -> None:
-    """Spark runs such a batch again."""
-    batch, sample = broken(OSError("gone"), fatal=(OSError,))
-    with pytest.raises(OSError, match="gone"):
-        batch.add([], sample)

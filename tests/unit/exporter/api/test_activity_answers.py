@@ -8,7 +8,6 @@ from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import IsrShrunk
 from controller_model.records.pending_writes import ControllerHealth, PendingWrites
-from controller_model.records.views import ControllerView
 from exporter.api import worker
 from tests.support.api_server import Served
 from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
@@ -96,19 +95,6 @@ def test_the_limit_bounds_the_list_of_flapping_partitions() -> None:
     assert [each["partition"] for each in answer["partitions"]] == [1], "the one with most shrinks"
     assert answer["partition_count"] == 2
     assert answer["blames"] == [{"broker": 1, "as_replica": 7, "as_leader": 0}]
-
-
-def test_a_controller_flaps_at_its_third_election_in_the_window() -> None:
-    """It flaps at its third election within the window; each new election is counted at once."""
-    served = Served()
-    served.now = T0 + 1000
-    for number, (seq, flaps) in enumerate(((1, False), (2, False), (3, True)), start=1):
-        served.publish(elected(seq, to=1))
-        controller = ControllerView(id=1, epoch=seq, elections=number)
-        served.write(cluster_view(at=as_of(seq), controller=controller))
-        answer = served.json(FLAPPING)
-        assert (answer["controller_flaps"], answer["controller_elections"]) == (flaps, number)
-    assert answer["controller_changes"] == 3
 
 
 def test_flapping_requests_within_ten_seconds_share_one_answer(

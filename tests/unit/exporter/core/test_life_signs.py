@@ -204,24 +204,6 @@ def test_the_first_beat_of_a_returning_watcher_does_not_make_figures_live() -> N
     assert line.fold().status() is Status.LIVE
 
 
-def test_beats_that_were_delayed_together_do_not_make_figures_live() -> None:
-    """They arrive together when Kafka is back, before what was written in the meantime."""
-    line = Line().fold().run(5).wait(20_000)
-    for _ in range(20):
-        line.wait(1).beat()
-    assert line.status() is Status.BLIND
-
-
-def test_a_delayed_beat_does_not_refresh_the_last_zookeeper_answer() -> None:
-    """It holds for when it was sent: the next one that is on time says how old the answer is by then."""
-    line = Line().run(10)
-    line.wait(8_000).beat()  # sent eight seconds ago; ZooKeeper's last answer was just before
-    line.wait(1_000).beat(answered_ms=9_000)
-    assert line.status() is Status.BLIND
-    line.wait(1_000).beat(answered_ms=10_000)
-    assert line.status() is Status.BLIND
-
-
 def test_a_new_watcher_generation_is_behind_until_the_view_has_it() -> None:
     """They are stale since the former watcher's last sign: what the new one found is not in the view yet."""
     line = Line().fold().run(5).wait(2_000)
@@ -244,15 +226,6 @@ def test_a_fold_that_never_reaches_the_end_of_the_log_stays_late() -> None:
     assert line.fold().status() is Status.LIVE
 
 
-@pytest.mark.parametrize("held_up_ms", [500, 2_000, 2_800])
-def test_the_age_of_a_beat_counts_from_when_it_was_sent(held_up_ms: int) -> None:
-    """A reader that was paused reads it late, which does not make it fresher."""
-    line = Line().fold().run(10).wait(2_900).beat(answered_ms=0, held_up_ms=held_up_ms)
-    line.wait(LATE_BEATS_MS - held_up_ms)
-    assert line.status() is Status.LIVE
-    assert line.wait(1).status() in LATE
-
-
 def test_the_delays_of_a_backlog_of_beats_are_recognized() -> None:
     """However many beats were delayed together, the earlier ones show how long each took."""
     line = Line().fold().run(20).wait(60_000)
@@ -272,16 +245,6 @@ def test_figures_are_live_again_after_the_watchers_machine_slept() -> None:
     line.run(10)
     assert line.status() in LATE
     assert line.run(10).status() is Status.LIVE
-
-
-def test_the_first_beat_of_another_watcher_does_not_make_figures_live() -> None:
-    """It has another clock, so nothing shows whether the beat was delayed."""
-    line = Line().fold().run(10).wait(2_500)
-    line.watcher, line.generation, line.number, line.seq = "d4e5f6", 2, 0, 1
-    line.watcher_steady_ms = 7 * HOUR_MS
-    line.beat().fold().wait(600)
-    assert line.status() is Status.BLIND
-    assert line.wait(400).beat().status() is Status.LIVE
 
 
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])

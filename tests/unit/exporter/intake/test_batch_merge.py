@@ -14,7 +14,6 @@ from tests.support.samples import (
     as_of,
     broker_view,
     cluster_view,
-    deleted,
     incident,
     incidents_view,
     log_view,
@@ -52,15 +51,6 @@ def test_topics_version_changes_exactly_when_topics_change() -> None:
     assert versions[0] == versions[1]
     assert versions[2] == versions[3]
     assert len({versions[0], versions[2], versions[4]}) == 3
-
-
-def test_a_topic_deleted_and_recreated_in_one_batch_is_kept() -> None:
-    """Of two records of a key in one batch the later one counts."""
-    store = ViewStore()
-    store.apply(record(deleted(as_of(2)), "prod/topic/t/0"))
-    store.apply(record(topic_view("t", as_of(2))))
-    store.apply(record(cluster_view(at=as_of(2))))
-    assert topics(store) == {"t"}
 
 
 def merged(

@@ -51,13 +51,6 @@ def test_repeated_events_are_dropped() -> None:
     assert taken == [*events[:3], None, None]
 
 
-def test_a_new_lineage_continues_above_the_older() -> None:
-    """The first event of a newer lineage is above all of an older one, whatever its seq."""
-    store = EventStore(kept=10)
-    store.apply(event_record(elected(500)))
-    assert store.apply(event_record(elected(1, lineage="L2"))) is not None
-
-
 def test_the_ring_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the number nor the size of the events kept grows beyond its bound."""
     store = EventStore(kept=3)
@@ -67,14 +60,6 @@ def test_the_ring_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_store, "MAX_RING_BYTES", 2 * size_bytes())
     store.apply(event_record(elected(6)))
     assert ids(read(store.search("prod", most=10, up_to=FAR))) == [(6, 0), (5, 0)]
-
-
-def test_events_ahead_of_the_views_are_not_shown_yet() -> None:
-    """An event is shown once the views contain its change."""
-    store = EventStore(kept=10)
-    store.apply(event_record(elected(1)))
-    store.apply(event_record(elected(2)))
-    assert ids(read(store.search("prod", most=10, up_to=as_of(1)))) == [(1, 0)]
 
 
 def test_clusters_have_rings_of_their_own() -> None:

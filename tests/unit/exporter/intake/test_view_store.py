@@ -17,7 +17,7 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import digest_text
 from controller_model.records.completeness import Stage, Status, assess
-from controller_model.records.views import ControllerView, encode_view, view_digest
+from controller_model.records.views import encode_view, view_digest
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.batch_merge import VIEWS_MISSING
 from exporter.intake.view_store import UNPROVEN_AT_MOST_MS, ViewStore
@@ -106,33 +106,6 @@ def test_beats_are_handed_over_once_and_in_order() -> None:
     assert [each.number for each in store.pop_beats()] == [1, 2]
     assert store.pop_beats() == []
     assert not store.clusters
-
-
-def test_a_batch_written_twice_changes_nothing() -> None:
-    """An at-least-once sink may repeat a batch: applying the same as_of again has no effect."""
-    store = ViewStore()
-    batch = [record(broker_view(0)), record(topic_view("t")), record(cluster_view())]
-    for item in batch:
-        store.apply(item)
-    first = held(store)
-    for item in batch:
-        store.apply(item)
-    again = held(store)
-    assert msgspec.structs.replace(again, topics_version=first.topics_version) == first
-
-
-def test_a_view_that_was_deleted_does_not_come_back() -> None:
-    """A repeated older view of a deleted topic is not newer than the batch that deleted it."""
-    store = ViewStore()
-    old = record(topic_view("t"))
-    store.apply(old)
-    store.apply(record(cluster_view()))
-    store.apply(record(deleted(as_of(2)), "prod/topic/t/0"))
-    store.apply(record(cluster_view(at=as_of(2))))
-    store.apply(old)
-    store.apply(raw(b"prod/topic/t/0", None))
-    store.apply(record(cluster_view(at=as_of(3))))
-    assert topics(store) == set()
 
 
 def test_a_view_ahead_of_the_commit_marker_waits_for_its_own_marker() -> None:
@@ -258,16 +231,6 @@ def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> N
     assert store.forget_unconfirmed() == [], "the very same view confirms it"
 
 
-def test_a_stored_topic_entry_decodes_to_its_view() -> None:
-    """A topic is kept as bytes and decodes to the same view."""
-    store = ViewStore()
-    view = topic_view("t", isr=((0,), None), adding={1: (2,)})
-    store.apply(record(view))
-    store.apply(record(cluster_view(controller=ControllerView(id=1))))
-    (entry,) = held(store).topics.values()
-    assert entry.decode() == view
-
-
 def shown_store() -> ViewStore:
     """Return a store that shows lineage L1 as of its 900th change."""
     store = ViewStore()
@@ -320,16 +283,6 @@ def test_a_recreated_log_catches_up_by_its_timestamps() -> None:
     assert store.apply(raw(b"prod/cluster", l2(3, at=T0 - 1))) is None
     assert store.apply(raw(b"prod/cluster", l2(4, at=T0))) == "prod"
     assert shown(store) == ("L2", (1, 4))
-
-
-def test_a_missing_view_is_added_when_its_batch_is_read_again() -> None:
-    """A repeated batch, or a topic that is read again, has it at the position already shown."""
-    store = ViewStore()
-    store.apply(record(cluster_view(at=as_of(2))))
-    assert not store.clusters["prod"].topics
-    store.apply(record(topic_view("t", as_of(2))))
-    store.apply(record(cluster_view(at=as_of(2))))
-    assert {entry.name for entry in store.clusters["prod"].topics.values()} == {"t"}
 
 
 def test_verified_figures_are_not_replaced_by_unverified_ones_at_once() -> None:

@@ -95,9 +95,3 @@ def test_a_mistyped_parameter_of_a_poll_is_refused() -> None:
     answer = Served().get(PATH, {"clusters": "prod"})
     assert answer.status_code == 400
     assert "clusters" in answer.json()["detail"]
-
-
-def test_the_script_shows_an_incident_summary_unchanged() -> None:
-    """The sentence itself says that its counts are at least so many: the script must not add that again."""
-    assert "incident.summary" in text("incidents.js")
-    assert "complete" not in text("incidents.js")

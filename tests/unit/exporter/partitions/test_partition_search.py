@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from controller_model.records.views import Counts
 from exporter.partitions.conditions import Condition
 from tests.support.api_server import Served
 from tests.support.samples import cluster_view, topic_view
@@ -88,12 +87,6 @@ def test_a_partition_number_matches_as_a_prefix(served: Served) -> None:
         "wide-7",
         *(f"wide-7{n}" for n in range(10)),
     ]
-
-
-def test_a_filter_whose_count_is_zero_needs_no_search(served: Served) -> None:
-    """The answer is given without a search."""
-    served.write(cluster_view(counts=Counts()))
-    assert found_by(served, filter="offline") == []
 
 
 def test_an_invalid_search_cursor_is_refused(served: Served) -> None:

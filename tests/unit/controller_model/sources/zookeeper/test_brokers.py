@@ -79,25 +79,6 @@ def test_being_alone_in_an_isr_does_not_hide_a_shutdown() -> None:
     assert fold.broker_view(1).inferred_state == "PendingControlledShutdown"
 
 
-def test_an_id_that_is_only_assigned_has_no_state() -> None:
-    """Replicas on a broker that never registered: nothing is known of it."""
-    history, fold = small_cluster(t={0: (0, 9)}), Fold()
-    fold.follow(history)
-    assert fold.broker_view(9).inferred_state is None
-
-
-def test_a_record_begins_without_a_failed_directory() -> None:
-    """Nothing is inferred about a broker of which nothing is known."""
-    assert (HeldBroker().log_dir_failed, HeldBroker().record.log_dir_failures) == (False, 0)
-
-
-def test_a_broker_without_replicas_runs() -> None:
-    """Nothing was moved away from it, and nothing can be."""
-    history, fold = small_cluster(t={0: (0, 1)}), Fold()
-    fold.follow(history)
-    assert fold.broker_view(2).inferred_state == "RunningAsBroker"
-
-
 def test_one_isr_with_one_other_is_enough_to_run() -> None:
     """A controlled shutdown leaves the broker in no ISR that has other members."""
     history, fold = small_cluster(t={0: (0, 1)}, kept={0: (0, 1)}), Fold()

@@ -284,12 +284,6 @@ def test_numbers_begin_where_java_ints_begin() -> None:
     assert refuses(payloads.decode_partition_state, {**state, "controller_epoch": -(2**31) - 1})
 
 
-def test_a_bare_controller_id_is_the_first_layout() -> None:
-    """It holds neither a time nor anything of KRaft."""
-    read = payloads.decode_controller(b"7")
-    assert (read.version, read.timestamp, read.kraft_controller_epoch) == (1, None, None)
-
-
 STATE = {"controller_epoch": 1, "leader": 0, "version": 1, "leader_epoch": 0, "isr": [0, 1]}
 
 
@@ -346,16 +340,6 @@ def test_topic_layouts(content: dict[str, Any]) -> None:
     topic = payloads.decode_topic(json.dumps(content).encode())
     assert list(topic.partitions.items()) == [(2, (0, 1)), (10, (1,))]
     assert topic.topic_id == content.get("topic_id")
-
-
-def test_reassignments_are_read() -> None:
-    """Adding and removing replicas come by partition."""
-    content = {
-        "version": 2, "partitions": {"0": [3, 1, 2]}, "adding_replicas": {"0": [3]},
-        "removing_replicas": {"0": [2]},
-    }  # fmt: skip
-    topic = payloads.decode_topic(json.dumps(content).encode())
-    assert (topic.adding, topic.removing) == ({0: (3,)}, {0: (2,)})
 
 
 @pytest.mark.parametrize("recovery", [None, 0, 1])
@@ -416,12 +400,6 @@ def test_a_wrong_type_or_number_makes_a_state_unreadable(change: dict[str, Any])
     """A wrong number is never accepted: a boolean is not an id, text is not a number, -3 is not a leader."""
     with pytest.raises(UnreadableZnodeError):
         payloads.decode_partition_state(json.dumps({**STATE, **change}).encode())
-
-
-def test_text_after_a_payload_makes_it_unreadable() -> None:
-    """A payload is one JSON value."""
-    with pytest.raises(UnreadableZnodeError):
-        payloads.decode_partition_state(json.dumps(STATE).encode() + b"x")
 
 
 @pytest.mark.parametrize("key", ["x", "-1", "01", "1.0", "", "9" * 5000])

@@ -14,7 +14,6 @@ from tests.support.histories import (
     Fold,
     History,
     controller_payload,
-    only,
     small_cluster,
     state_path,
 )
@@ -39,21 +38,6 @@ def beats(history: History, fold: Fold, count: int) -> list[ControllerZombie]:
     for _ in range(count):
         history.heartbeat()
     return [event for event in fold.follow(history) if isinstance(event, ControllerZombie)]
-
-
-def test_nothing_is_due_in_a_healthy_cluster() -> None:
-    """No write is due, however long it lasts."""
-    history = small_cluster()
-    fold = followed(history)
-    assert beats(history, fold, 50) == []
-    due = fold.cluster_view().pending_writes
-    assert (due.health, due.counts, due.pending_since, due.oldest_at) == (
-        ControllerHealth.NOT_NEEDED,
-        {},
-        None,
-        None,
-    )
-    assert due.write_timeout_ms == 45_002
 
 
 def test_a_controller_that_does_nothing_is_a_zombie_once() -> None:
@@ -112,17 +96,6 @@ def test_leaders_written_as_none_are_work() -> None:
     for partition in range(12):
         history.state("t", partition, leader=-1, isr=(1,), leader_epoch=1)
         assert beats(history, fold, 2) == []
-    assert health(fold) is ControllerHealth.NOT_NEEDED
-
-
-def test_a_failover_in_time_makes_no_zombie() -> None:
-    """The usual death of a broker: all written within seconds."""
-    history = small_cluster()
-    fold = followed(history)
-    history.broker_gone(1)
-    history.state("t", 1, leader=2, isr=(2, 0), leader_epoch=1)
-    history.state("t", 0, leader=0, isr=(0, 2), leader_epoch=1)
-    assert beats(history, fold, 30) == []
     assert health(fold) is ControllerHealth.NOT_NEEDED
 
 
@@ -201,18 +174,6 @@ def test_controller_health_is_unknown_while_the_view_diverges() -> None:
     history.reconciled(znodes=1)
     assert beats(history, fold, 20) == []
     assert health(fold) is ControllerHealth.UNKNOWN
-
-
-def test_a_gap_between_heartbeats_restarts_the_tracking_of_pending_writes() -> None:
-    """After a gap between heartbeats it is not known what has not been read yet."""
-    history = small_cluster()
-    fold = followed(history)
-    history.broker_gone(1)
-    assert beats(history, fold, 2) == []
-    history.heartbeat(after_ms=600_000)
-    assert beats(history, fold, 4) == []
-    assert health(fold) is ControllerHealth.WORKING
-    assert len(beats(history, fold, 2)) == 1
 
 
 def test_a_heartbeat_that_is_only_late_changes_nothing() -> None:
@@ -442,24 +403,6 @@ def test_controller_health_is_unknown_without_a_controller_epoch() -> None:
     assert (due.health, due.counts) == (ControllerHealth.UNKNOWN, {"new_leader": 1})
 
 
-def test_a_resync_or_lost_session_restarts_the_time_of_pending_writes() -> None:
-    """The tracking before a resync, or a lost session, does not continue after it."""
-    for blind in ("resync", "session"):
-        history = small_cluster()
-        fold = followed(history)
-        history.broker_gone(1)
-        assert beats(history, fold, 4) == []
-        if blind == "resync":
-            history.start_resync()
-            assert beats(history, fold, 3) == []
-            assert health(fold) is ControllerHealth.UNKNOWN
-            history.resync()
-        else:
-            history.heartbeat(session=SessionState.LOST)
-        assert beats(history, fold, 5) == []
-        assert len(beats(history, fold, 1)) == 1
-
-
 def test_pending_since_restarts_with_the_first_failure_after_completed_work() -> None:
     """Completed work ends the episode; the next failure begins another one."""
     history = small_cluster(t={0: (1, 0), 1: (2, 0)})
@@ -499,20 +442,6 @@ def test_writes_under_an_older_epoch_are_not_work_of_this_controller() -> None:
     beats(history, fold, 1)
     after = fold.cluster_view().pending_writes
     assert (before.last_write_at, after.last_write_at) == (None, None)
-
-
-def test_tracked_pending_writes_survive_a_restart_of_the_fold() -> None:
-    """Packed and unpacked between two heartbeats, the zombie is reported once and on time."""
-    history = small_cluster()
-    fold = followed(history)
-    history.broker_gone(1)
-    beats(history, fold, 3)
-    fold.restart()
-    assert beats(history, fold, 2) == []
-    reported = beats(history, fold, 1)
-    fold.restart()
-    assert beats(history, fold, 5) == []
-    assert only(reported, ControllerZombie).controller == 0
 
 
 def test_the_oldest_pending_write_is_the_first_death() -> None:

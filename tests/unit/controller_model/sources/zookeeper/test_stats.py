@@ -7,13 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_model.facts.origin import UNKNOWN_VERSION, Origin
 from controller_model.records.changes import ChangeKind
 from controller_model.records.events import LeaderElectionKind, LeadersElected
 from controller_model.records.views import ControllerView, TopicView
 from controller_model.sources.zookeeper.election_count import final_tally
 from controller_model.sources.zookeeper.state import ElectionCount
-from controller_model.sources.zookeeper.stats import steps_merged
 from tests.support.histories import (
     Fold,
     History,
@@ -50,17 +48,6 @@ def begun() -> tuple[History, Fold]:
     fold = Fold()
     fold.follow(history)
     return history, fold
-
-
-@pytest.mark.parametrize(
-    ("held", "reported", "merged"),
-    [(3, 4, 0), (3, 5, 1), (0, 9, 8), (3, 3, 0), (3, 1, 0), (3, None, 0), (UNKNOWN_VERSION, 9, 0)],
-)
-def test_merged_updates_are_counted_where_both_versions_are_known(
-    held: int, reported: int | None, merged: int
-) -> None:
-    """Each version between the two is an unseen update."""
-    assert steps_merged(Origin(order=1, created=1, version=held, reading=0), reported) == merged
 
 
 def test_an_absent_version_misses_no_update() -> None:

@@ -11,7 +11,6 @@ from controller_model.records.event_records import coalesce
 from controller_model.records.events import (
     Anomaly,
     AnyEvent,
-    BrokerStopped,
     ControllerElected,
     CoordinatorsMoved,
     ElectionCause,
@@ -382,20 +381,6 @@ def test_a_broker_view_shows_all_registered_listeners_and_features() -> None:
     assert view.record.features == {"f": {"min_version": 1, "max_version": 2}}
 
 
-@pytest.mark.parametrize(
-    ("others", "end"), [((), "controlled_shutdown"), ((0,), "crashed"), ((0, 1), "crashed")]
-)
-def test_another_in_sync_replica_shows_that_a_broker_crashed(
-    others: tuple[int, ...], end: str
-) -> None:
-    """One other replica in an ISR is enough: a shutdown would have removed the broker from that ISR."""
-    history, fold = begun(t={0: (0, 1, 2)}, last={0: (2, *others)})
-    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
-    history.broker_gone(2)
-    assert only(fold.follow(history), BrokerStopped).end == end
-    assert fold.broker_view(2).record.ends == {end: 1}
-
-
 def test_ends_are_counted_by_kind() -> None:
     """The second crash is counted as the second."""
     history, fold = begun()
@@ -441,21 +426,6 @@ def test_the_reason_names_the_broker_and_both_places() -> None:
         "broker 1 is registered in turn at other:9092 and at b1:9092: "
         "two processes with one broker id?"
     )
-
-
-def test_a_topic_that_is_being_deleted_leaves_the_figures_and_comes_back() -> None:
-    """With its request and without it, the totals equal those of a count from scratch."""
-    history, fold = begun(t={0: (0, 1)}, u={0: (0, 1)})
-    for topic in ("t", "u"):
-        history.state(topic, 0, leader=-1, isr=[0], leader_epoch=1)
-    fold.follow(history)
-    assert (fold.counts().offline, fold.counts().under_replicated) == (2, 2)
-    history.set("/admin/delete_topics/t", b"")
-    fold.follow(history)
-    assert (fold.counts().offline, fold.counts().under_replicated) == (1, 1)
-    history.delete("/admin/delete_topics/t")
-    fold.follow(history)
-    assert (fold.counts().offline, fold.counts().under_replicated) == (2, 2)
 
 
 def test_a_request_for_no_topic_shows_no_topic() -> None:
