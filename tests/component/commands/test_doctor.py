@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -119,16 +120,16 @@ def test_a_healthy_pipeline_passes_every_check_unchanged(
     """Everything is ok, by the exporter's own address of Kafka; no znode and no topic has changed."""
     settings = make_settings(pipeline_broker.bootstrap_servers)
     before = tree(client)
-    with running(settings) as exporter:
+    with running(settings) as exporter, ExitStack() as beats:
         _show(exporter)
+        beats.enter_context(exporter.beats("prod"))
         admin = AdminClient(client_properties(settings))
         topics = set(admin.list_topics(timeout=10).topics)
-        with exporter.beating():
-            found = Findings(
-                capsys,
-                *watched(zookeeper, zk_chroot),
-                *("--exporter", exporter.url, "--topic-prefix", settings.topic_prefix),
-            )
+        found = Findings(
+            capsys,
+            *watched(zookeeper, zk_chroot),
+            *("--exporter", exporter.url, "--topic-prefix", settings.topic_prefix),
+        )
         assert set(admin.list_topics(timeout=10).topics) == topics
     assert tree(client) == before
     wrong = {about: level for about, level in found.levels().items() if level in {"warn", "fail"}}

@@ -30,7 +30,7 @@ from kcm.servers.jars import Jars
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import free_port
 from kcm.servers.supervisor import Supervisor
-from pipeline.clock import clock_ms, steady_ms
+from pipeline.clock import clock_ms
 from pipeline.runtime import ConflictError, KcmError, UnreachableError
 from pipeline.topics import client_properties, ensure_topics
 from tests.support.samples import (
@@ -106,26 +106,27 @@ class Exporter:
         assert self.producer.flush(30) == 0
 
     @contextmanager
-    def beating(self, cluster: str = "prod", at: AsOf | None = None) -> Iterator[None]:
-        """Send the beats of a cluster's watcher; begin once they prove that its figures are live."""
-        place, stop = at or as_of(1), threading.Event()
+    def beats(self, cluster: str, **place: int) -> Iterator[None]:
+        """Send the beats of the cluster's watcher, which has written up to this place; its figures are live in the block."""
+        ended = threading.Event()
 
         def send() -> None:
             for number in itertools.count(1):
-                now = {"sent_at": clock_ms(), "sent_steady": steady_ms()}
-                of = {"seq": place.seq, "generation": place.generation}
-                self.write(beat(number, cluster=cluster, **of, **now))
-                if stop.wait(0.6):
+                now, steady = now_ms(), time.monotonic_ns() // 1_000_000
+                sent = beat(number, cluster=cluster, sent_at=now, sent_steady=steady, **place)
+                self.produce("views", view_key(sent).encode(), encode_view(sent))
+                self.producer.flush(30)
+                if ended.wait(0.25):
                     return
 
-        thread = threading.Thread(target=send)
-        thread.start()
+        sender = threading.Thread(target=send)
+        sender.start()
         try:
             wait_until(lambda: self.sample("kcm_cluster_up", cluster=cluster) == 1)
             yield
         finally:
-            stop.set()
-            thread.join()
+            ended.set()
+            sender.join()
 
     def produce(self, topic: str, key: bytes, value: bytes) -> None:
         """Produce one raw record, without waiting."""
@@ -202,6 +203,11 @@ def test_a_batch_becomes_visible_at_its_cluster_view(shared: Exporter) -> None:
     shared.write(fresh_cluster("a"))
     assert wait_until(lambda: shared.sample("kafka_broker_leaders", cluster="a")) == 6
     assert shared.sample("kafka_controller_elections_total", cluster="a") == 7
+    assert shared.sample("kcm_cluster_up", cluster="a") == 0, (
+        "nothing shows that a watcher is alive"
+    )
+    with shared.beats("a"):
+        assert shared.sample("kcm_cluster_up", cluster="a") == 1
     assert shared.sample("kafka_topic_partition_leader") is None
     answer = shared.get("/metrics", OPENMETRICS)
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
@@ -222,14 +228,14 @@ def test_the_api_shows_a_cluster_with_text_for_64_bit_numbers(shared: Exporter) 
         lambda: shared.get("/api/v1/clusters/b"),
         lambda seen: seen.status == 200 and bool(seen.json()["events"]),
     )
-    with shared.beating("b", as_of(5, generation=2**40)):
-        live = shared.get("/api/v1/clusters/b").json()
-    assert live["completeness"]["status"] == "live"
     body = answer.json()
     assert body["as_of"]["generation"] == str(2**40)
     assert body["brokers"][0]["epoch"] == str(2**60 + 1)
     assert body["events"][0]["kind"] == "ControllerElected"
     assert body["events"][0]["source_number"] == str(2**60 + 5)
+    with shared.beats("b", seq=5, generation=2**40):
+        live = shared.get("/api/v1/clusters/b").json()
+    assert live["completeness"]["status"] == "live"
     names = [cluster["name"] for cluster in shared.get("/api/v1/clusters").json()["clusters"]]
     assert "b" in names
 
@@ -318,7 +324,8 @@ def test_figures_stay_served_and_flagged_while_kafka_is_away(
     with running(settings) as exporter:
         wait_until(exporter.is_ready)
         exporter.write(fresh_cluster("prod", as_of(1)))
-        wait_until(lambda: exporter.sample("kafka_controller_id", cluster="prod") == 0)
+        with exporter.beats("prod"):
+            pass
         broker.kill()
         answer = wait_until(lambda: exporter.get("/readyz"), lambda seen: seen.status == 503)
         assert "has not answered for" in answer.json()["reasons"][0]
