@@ -123,11 +123,12 @@ def test_a_healthy_pipeline_passes_every_check_unchanged(
         _show(exporter)
         admin = AdminClient(client_properties(settings))
         topics = set(admin.list_topics(timeout=10).topics)
-        found = Findings(
-            capsys,
-            *watched(zookeeper, zk_chroot),
-            *("--exporter", exporter.url, "--topic-prefix", settings.topic_prefix),
-        )
+        with exporter.beating():
+            found = Findings(
+                capsys,
+                *watched(zookeeper, zk_chroot),
+                *("--exporter", exporter.url, "--topic-prefix", settings.topic_prefix),
+            )
         assert set(admin.list_topics(timeout=10).topics) == topics
     assert tree(client) == before
     wrong = {about: level for about, level in found.levels().items() if level in {"warn", "fail"}}
