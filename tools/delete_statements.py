@@ -64,7 +64,6 @@ TESTS = ("tests/unit", "tests/property")
 NOT_RUN = (
     "tests/property/test_simulation.py",  # its seeds are run one by one
     "tests/unit/bench",
-    "tests/unit/docs",
     "tests/unit/tools",
 )
 SEEDS = 30

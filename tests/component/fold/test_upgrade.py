@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(600)
 
 CLUSTER = "upgraded"
 ADVISED = ("exporter", "stream", "watcher")
-"""The order of docs/upgrading.md."""
+"""The order of docs/storage.md."""
 ORDERS = [
     pytest.param(order, id=" ".join(order), marks=() if order == ADVISED else pytest.mark.full)
     for order in permutations(ADVISED)
