@@ -68,7 +68,7 @@ def apply_broker(state: ClusterState, fact: BrokerIs) -> list[AnyEvent]:
 def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
     """Apply the end of a registration."""
     control, stamp = state.control, fact.stamp
-    held = control.brokers[fact.broker]
+    held = control.brokers.get(fact.broker) or HeldBroker()
     record = held.record
     epoch = record.epoch
     if control.log.baseline:
@@ -85,7 +85,7 @@ def apply_broker_end(state: ClusterState, fact: BrokerGone) -> list[AnyEvent]:
 
 def apply_log_dir(state: ClusterState, fact: LogDirIsOffline) -> list[AnyEvent]:
     """Apply a broker's report that a log directory failed."""
-    held = state.control.brokers[fact.broker]
+    held = state.control.brokers.get(fact.broker) or HeldBroker()
     held.log_dir_failed = True
     held.record.log_dir_failures += fact.is_news
     state.control.put_broker(fact.broker, held)

@@ -7,14 +7,16 @@ import sys
 from typing import Any
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller_model.facts import facts
 from controller_model.facts.stamp import Stamp
 from controller_model.fold.projection import SentViews, project
 from controller_model.fold.replay import EventBatch
-from controller_model.kafka.ids import AsOf, Position, TopicPartition
+from controller_model.kafka.ids import NOWHERE, AsOf, Position, TopicPartition
 from controller_model.records.events import BrokerEnd, ElectionCause, LeaderElectionKind
-from controller_model.records.views import BrokerView, ClusterView, TopicView
+from controller_model.records.views import BrokerView, ClusterView, Failover, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.source import Source
@@ -120,6 +122,47 @@ def test_facts_from_a_list_become_events_figures_and_views() -> None:
     assert not broker.record.live
     assert broker.record.ends == {"crashed": 1}
     assert broker.inferred_state is None
+
+
+ANY = Stamp(0, NOWHERE)
+EVERY = (
+    *(fact for record in told() for fact in record.facts),
+    facts.LogDirIsOffline(ANY, 3, is_news=True),
+    facts.BrokerGone(ANY, 4, BrokerEnd.UNKNOWN, is_back=True),
+    facts.PartitionGone(ANY, "t", 1),
+    facts.PartitionGone(ANY, "u", 0),
+    facts.TopicGone(ANY, "u"),
+    facts.TopicConfigIs(ANY, "u", 2, unclean=True),
+    facts.TopicDeletionIs(ANY, "u", 0),
+    facts.TopicDeletionGone(ANY, "u"),
+    facts.BrokerConfigIs(ANY, "9", 2, unclean=None),
+    facts.ControllerConfirmed(ANY),
+    facts.ControllerEpochIs(ANY, 9),
+    facts.ElectionsAre(ANY, 5, 2),
+    facts.ElectionConfirmed(ANY, 9, 1),
+    facts.ElectionCauseIs(ANY, ElectionCause.UNKNOWN),
+    facts.FailoverIs(ANY, Failover.DONE, took_ms=5),
+    facts.KraftMigrationIs(ANY, under_way=True),
+    facts.KraftControllerIs(ANY, 3000),
+    facts.ClusterIdIs(ANY, "id"),
+    facts.BrokerIdsAre(ANY, 2),
+    facts.RequestIs(ANY, facts.RequestKind.REASSIGNMENT, (TopicPartition("t", 0),)),
+    facts.RequestGone(ANY, facts.RequestKind.REASSIGNMENT),
+)
+
+
+@given(st.lists(st.lists(st.sampled_from(EVERY), max_size=6), max_size=8))
+def test_facts_in_any_order_are_data(told_at: list[list[facts.Fact]]) -> None:
+    """What a source says of a broker, a topic or a partition that nobody has seen is held, and never an error."""
+    control = ControlPlane("toy", Assumed(min_insync_replicas=1), 0)
+    state = ClusterState(control, MemoryTopicStore(), ToySource())
+    for seq, said in enumerate(told_at, start=1):
+        stamp = Stamp(seq * 1_000, Position(1, seq), seq)
+        stamped = tuple(msgspec.structs.replace(fact, stamp=stamp) for fact in said)
+        batch = EventBatch(state, fatal=(Exception,))
+        batch.apply(Told(seq, stamped, stamp.at))
+        batch.finish()
+        project(state, as_of=AsOf("l", 1, seq), folded_at=0, sent=SentViews())
 
 
 def test_the_fold_imports_no_source() -> None:
