@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from controller_model.kafka.ids import join_host_port
 from pipeline.runtime import get_logger
 from pipeline.settings import PipelineSettings
 from web.config import WebSecurity
@@ -141,8 +142,7 @@ class WebServer:
     @property
     def url(self) -> str:
         """The server's URL."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+        return f"{self.scheme}://{join_host_port(self.host, self.port)}"
 
     @property
     def alive(self) -> bool:

@@ -93,6 +93,15 @@ def check_cluster_name(name: str) -> str:
     return name
 
 
+def join_host_port(host: str, port: int) -> str:
+    """Return an address as clients and URLs read it: IPv6 in brackets.
+
+    >>> join_host_port("b1", 9092), join_host_port("::1", 9092)
+    ('b1:9092', '[::1]:9092')
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def broker_address(host: str | None, port: int | None) -> str | None:
     """Return where a broker listens, as Kafka's clients read it: IPv6 in brackets. None if it has no host.
 
@@ -101,7 +110,7 @@ def broker_address(host: str | None, port: int | None) -> str | None:
     """
     if host is None or port is None:
         return host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return join_host_port(host, port)
 
 
 def partition_of(cluster: str, partitions: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from controller_model.kafka.ids import join_host_port
 from kcm.queries.http_config import OPTION
 from kcm.run.exporter_client import ClusterSeen, read_cluster
 from kcm.servers.class_archive import find_class_archive
@@ -112,12 +113,12 @@ class Pipeline:
     @property
     def exporter_url(self) -> str:
         """The exporter's URL, without a slash at the end."""
-        return f"{self._scheme}://{_address(*self.listens_at['exporter'])}"
+        return f"{self._scheme}://{join_host_port(*self.listens_at['exporter'])}"
 
     @property
     def metrics_addresses(self) -> list[str]:
         """Addresses of the parts' metrics, `host:port`."""
-        return [_address(host, port) for host, port in self.listens_at.values()]
+        return [join_host_port(host, port) for host, port in self.listens_at.values()]
 
     def start(self) -> None:
         """Start everything at once, which saves time: the parts themselves wait for their Kafka.
@@ -162,7 +163,3 @@ class Pipeline:
     def _not_live(self) -> str | None:
         seen = self.seen()
         return None if isinstance(seen, ClusterSeen) and seen.live else str(seen)
-
-
-def _address(host: str, port: int) -> str:
-    return f"{f'[{host}]' if ':' in host else host}:{port}"
