@@ -169,7 +169,7 @@ def test_the_fold_imports_no_source() -> None:
     """A source that is never used is never loaded."""
     program = (
         "import sys, controller_model.fold.replay, controller_model.fold.projection\n"
-        "print([name for name in sys.modules if 'sources' in name])"
+        "print([name for name in sys.modules if name.startswith('controller_model.sources')])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
