@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from controller_model.records.views import ClusterCounters
 from exporter.api.openapi import document
 
 TIMES = ("_at", "_since", "_ms")
@@ -21,7 +22,7 @@ _SMALL = """
     broker_min_isr chunk_count conditions denied_more
     controller_changes controller_elections coordinated counts deleting_topics dropped_by_watcher electable elected_by elections
     elects errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
-    isr_expands isr_leave_minutes isr_leaves isr_shrinks leader_elections leader_imbalance_check_interval_seconds
+    isr_leave_minutes isr_leaves leader_imbalance_check_interval_seconds
     leader_imbalance_per_broker_percentage pending pending_leader_writes leaderless leaders leaders_moved
     log_dir_failures lost_again made matched mendable min_isr min_isr_assumed min_isr_blocks min_isr_unknown missed_elections
     missed_updates not_led_after not_led_before not_newer not_regained notifications offline
@@ -29,7 +30,7 @@ _SMALL = """
     partitions preferred_electable preferred_imbalance preferred_not_led reassigning recent_elections recommendation
     recommended regained registrations replicas_on_gone_brokers replication_factor
     replication_factor_1 resyncs stale stale_writes stranded threshold_percentage topics total shrinks times unexplained
-    unclean unclean_elections under_min_isr under_min_isr_if_lost under_replicated
+    unclean under_min_isr under_min_isr_if_lost under_replicated
     under_replicated_at_min_isr
     under_replicated_reassigning under_replicated_before under_replicated_last under_replicated_peak unreadable unreadable_count watched
     without_state znodes at_earliest
@@ -37,7 +38,7 @@ _SMALL = """
     leader_and_isr_partitions leader_before pending_writes replicas_before stop_replica stop_replica_partitions
     update_metadata update_metadata_after_isr_changes zookeeper_writes
     """
-SMALL = frozenset(_SMALL.split())
+SMALL = frozenset(_SMALL.split()) | {*ClusterCounters.__struct_fields__}
 """Ids and epochs of Kafka that are 32-bit integers there, counts, and places in a log."""
 
 BROKER_EPOCHS = frozenset({"Broker", "BrokerAndSafety", "BrokerStarted", "BrokerStopped"})
