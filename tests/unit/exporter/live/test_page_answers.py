@@ -18,6 +18,7 @@ from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
 from exporter.live import page_answers
 from exporter.live.page_answers import PATH, PageAnswers, _PollRate
+from exporter.live.picture import cluster_picture
 from exporter.live.problems import ClusterProblem, problems_of
 from tests.support.api_server import Served
 from tests.support.samples import T0, as_of, broker_view, cluster_view, elected
@@ -111,6 +112,27 @@ def test_each_change_of_what_is_shown_changes_the_etag(two_brokers: Served) -> N
     two_brokers.now += LATE_MS + 1
     assert page.poll().status_code == 200
     assert page.shown["trust"]["status"] == "behind"
+
+
+def test_an_unchanged_cluster_is_encoded_once(
+    two_brokers: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polls without news cost no new picture; brokers whose view alone is new do."""
+    made = []
+
+    def picture(*about: Any) -> dict[str, Any]:
+        made.append(about)
+        return cluster_picture(*about)
+
+    monkeypatch.setattr(page_answers, "cluster_picture", picture)
+    page = Page(two_brokers)
+    for _ in range(3):
+        page.poll()
+    assert len(made) == 1
+    two_brokers.write(broker_view(1, at=as_of(2), rack="b"), cluster_view(at=as_of(2)))
+    page.poll()
+    assert len(made) == 2
+    assert page.shown["cluster"]["brokers"][1]["rack"] == "b"
 
 
 def test_the_time_when_stages_were_heard_moves_without_a_body(
