@@ -66,11 +66,9 @@ class EventBatch:
         self.state.control.log.view.unreadable += records
         self.add([count_anomaly(self.state, at=at, path="", reason=reason)])
 
-    def add(self, events: Sequence[AnyEvent], sample: HealthSample | None = None) -> None:
-        """Add reported events, and track them if a sample was taken."""
+    def add(self, events: Sequence[AnyEvent]) -> None:
+        """Add reported events."""
         self._events += events
-        if sample is not None:
-            self._track(sample)
 
     def take_events(self) -> list[AnyEvent]:
         """Return the events since the last call, including those of the trackers."""

@@ -18,7 +18,13 @@ from pipeline.settings import load
 from source_log.lease import LeaseStatus
 from zk_source.config import WatchSettings
 from zk_source.election import candidacy
-from zk_source.election.candidacy import MAX_RECONNECT_S, Candidacy, Proof, _Contender
+from zk_source.election.candidacy import (
+    MAX_RECONNECT_S,
+    Candidacy,
+    Proof,
+    _Contender,
+    lease_status,
+)
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -143,6 +149,20 @@ def test_a_contender_retries_for_ever_with_short_pauses(
     assert list(ensemble.made) == [f"/election/prod/{contender.node}"]
     jitter = 1.4
     assert 0 < sum(paused.slept_s) < losses * MAX_RECONNECT_S * jitter
+
+
+def test_a_proof_counts_after_an_invalidation_and_before_its_end() -> None:
+    """A proof that was requested at the moment of an invalidation proves nothing; at its end it has expired."""
+    proof = Proof(asked_at=10.0, lease_s=4.0)
+
+    def status(invalidated_at: float, now: float) -> str:
+        return lease_status(proof, invalidated_at=invalidated_at, now=now).value
+
+    assert [status(9.9, 13.9), status(10.0, 13.9), status(9.9, 14.0)] == [
+        "valid",
+        "unproven",
+        "unproven",
+    ]
 
 
 def test_a_lease_lasts_for_two_thirds_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,24 @@ def test_views_lost_before_the_first_resync_cause_no_second_one() -> None:
     assert fresh.kinds().count(STARTED) == 1
 
 
+def test_views_lost_later_cause_a_resync_that_says_why(play: Play) -> None:
+    """The fold counts them as published: a resync makes it publish them again."""
+    play.watcher.on_views_cut()
+    play.pass_time(60_000)
+    play.deliver_all()
+    assert play.reader.last[STARTED].reason == "the pipeline's Kafka has lost views"
+
+
+def test_dropped_changes_add_up_in_heartbeats(play: Play) -> None:
+    """Readers see how many a watcher has dropped in all."""
+    for changes in (2, 3):
+        play.watcher.on_dropped(changes, "full", play.now_ms)
+        play.watcher.on_pipeline_back(play.now_ms)
+        play.pass_time(60_000)
+        play.deliver_all()
+    assert play.reader.last[ChangeKind.HEARTBEAT].dropped == 5
+
+
 def test_resyncs_after_failed_reads_back_off() -> None:
     """The pauses grow to a minute, and start at a second again after a minute without errors."""
     play = Play(watches=Watches.ONE_SHOT)
@@ -243,9 +261,12 @@ def test_fewer_denied_paths_cause_no_extra_heartbeat(play: Play) -> None:
 
 def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play) -> None:
     """Readers learn at once that nothing is seen any more; requests from before are forgotten."""
-    play.watcher.on_silence(15_000, play.now_ms)
+    play.zk.put(STATE, b"news")
+    play.deliver_one()
+    assert requests_in_flight(play.watcher) > 0
+    play.watcher.on_silence(1_000_000, play.now_ms)
     play.carry_out()
-    assert play.other_commands[-1] == ReplaceClient("no answer for 15 s")
+    assert play.other_commands[-1] == ReplaceClient("no answer for 1000 s")
     assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.LOST
     assert (requests_in_flight(play.watcher), play.watcher.armed) == (0, False)
     play.zk.put(STATE, b"unseen")

@@ -191,13 +191,13 @@ def test_records_that_cannot_be_read_belong_to_no_path() -> None:
 def test_an_exception_of_the_monitor_is_reported_and_requests_a_resync() -> None:
     """As an anomaly of the change, and as the reason why the figures are incomplete; each is counted."""
     history, fold, log = begun()
-    change = replaced(last(history), kind=ChangeKind.SET, path="/controller", observed_at=9)
+    change = replaced(last(history), kind=ChangeKind.SET, path="/brokers/topics/a b", observed_at=9)
     assert count_error(fold.state, change, "boom") == [
         Anomaly(
             at=9,
             position=BEGAN,
-            path="/controller",
-            reason="an error of the monitor's own in set /controller: boom",
+            path="/brokers/topics/a b",
+            reason="an error of the monitor's own in set /brokers/topics/a b: boom",
         ),
         Incomplete(at=9, position=BEGAN, reason="an error of the monitor's own"),
     ]
@@ -235,13 +235,14 @@ def test_each_failure_of_a_resync_has_its_own_reason() -> None:
     reported = failed(fold, history)[1]
     assert reported == ResyncWanted(number=1, reason="a resync whose count or digest is not ours")
 
-    history, fold, _ = begun()
+    history, fold, log = begun()
     history.start_resync()
     history.reconciled()
     assert failed(fold, history)[1] == ResyncWanted(
         number=1, reason="a resync whose end is missing"
     )
     assert fold.state.control.source.resync is None
+    assert not log.view.resync_under_way
 
     history, fold, _ = begun()
     history.start_resync()
@@ -590,6 +591,19 @@ def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> N
     history.topic_gone("t")
     history.reconciled()
     assert [sample for _, sample in taken(history, fold)] == [None] * 5
+    # What proves nothing samples nothing either.
+    history.set("/hidden", "")
+    history.finish_resync()
+    history.reconciled(znodes=99)
+    history.reconciled(znodes=98)
+    assert [sample for _, sample in taken(history, fold)] == [None] * 4
+
+
+def test_a_reconciliation_before_the_first_resync_samples_nothing() -> None:
+    """There are no figures yet whose health could be sampled."""
+    history, fold = History(), Fold()
+    history.reconciled()
+    assert [sample for _, sample in taken(history, fold)] == [None]
 
 
 def taken(history: History, fold: Fold) -> list[Reported]:
