@@ -40,7 +40,7 @@ from exporter.api.insight_answers import (
     recommendations_answer,
     safe_to_stop,
 )
-from exporter.api.newest_events import NewestEvents
+from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents
 from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS, ROOT, Operation
 from exporter.api.rehearsal_answers import check_work, last_failover, read_steps, rehearsal_of
@@ -158,7 +158,10 @@ class ApiPages:
         """Return everything about a cluster except its topics."""
         snapshot, held = asked.snapshot, self._collector.clusters
         self._newest = {name: newest for name, newest in self._newest.items() if name in held}
-        newest = self._newest.setdefault(snapshot.name, NewestEvents(self._events, snapshot.name))
+        newest = self._newest.setdefault(
+            snapshot.name,
+            NewestEvents(self._events, snapshot.name, most=EVENTS_SHOWN, most_changes=0),
+        )
 
         def events() -> list[Json]:
             newest.follow(snapshot.view.as_of)

@@ -25,9 +25,7 @@ _MAX_AT_ONCE = 500
 class NewestEvents:
     """The newest events of one cluster, updated from the store; used by one thread at a time."""
 
-    def __init__(
-        self, store: EventStore, cluster: str, *, most: int = EVENTS_SHOWN, most_changes: int = 0
-    ) -> None:
+    def __init__(self, store: EventStore, cluster: str, *, most: int, most_changes: int) -> None:
         self._store = store
         self._cluster = cluster
         self._lineage: str | None = None

@@ -159,7 +159,7 @@ class PageAnswers:
             or ((not known or known in clusters) and now_s - each.asked_at_s < _KEPT_S)
         }
         self._failed = {failed for failed in self._failed if failed[1] in clusters}
-        snapshot = clusters.get(name or "")
+        snapshot = clusters.get(name) if name else None
         held.made_at_s, held.heard_at, trust, picture = None, dict.fromkeys(_HEARD), None, None
         if snapshot is not None:
             judged = self._judge(snapshot, now)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from controller_model.insight.thresholds import THRESHOLDS, Threshold
+from controller_model.insight.thresholds import Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.pending_writes import ControllerHealth
@@ -119,7 +119,7 @@ def problems_of(
     snapshot: ClusterSnapshot,
     moment: Moment,
     now: int,
-    thresholds: Mapping[str, Threshold] = THRESHOLDS,
+    thresholds: Mapping[str, Threshold],
 ) -> list[ClusterProblem]:
     """Return the problems of a cluster at `now` (ms since 1970), critical ones first."""
     case = _Case(snapshot, moment, now, thresholds)

@@ -19,7 +19,7 @@ def test_an_event_is_converted_once() -> None:
     """It stays the same object; an event that is too old is dropped."""
     served = wide_events()
     as_of_views = served.views.clusters["prod"].view.as_of
-    newest = NewestEvents(served.events, "prod")
+    newest = NewestEvents(served.events, "prod", most=EVENTS_SHOWN, most_changes=0)
     assert newest.follow(as_of_views)
     first = list(newest.events)
     assert len(first) == EVENTS_SHOWN

@@ -97,6 +97,25 @@ def test_the_newer_of_two_views_that_wait_wins() -> None:
     assert held(store).brokers[0].leaders == 3
 
 
+def test_a_view_from_before_the_last_batch_does_not_return() -> None:
+    """What a sink repeats late may have been deleted since."""
+    store = ViewStore()
+    store.apply(record(cluster_view(at=as_of(2))))
+    store.apply(record(topic_view("deleted", at=as_of(1))))
+    store.apply(record(cluster_view(at=as_of(3))))
+    assert topics(store) == set()
+
+
+def test_of_views_of_the_same_place_the_later_one_wins() -> None:
+    """A batch may change views without getting further in the log."""
+    store = ViewStore()
+    for leaders in ((1,), (2, 3)):
+        for each in leaders:
+            store.apply(record(broker_view(0, leaders=each)))
+        store.apply(record(cluster_view()))
+        assert held(store).brokers[0].leaders == leaders[-1]
+
+
 def test_beats_are_handed_over_once_and_in_order() -> None:
     """They belong to no batch, and wait for no commit marker."""
     store = ViewStore()

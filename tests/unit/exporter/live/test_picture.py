@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from controller_model.insight.thresholds import THRESHOLDS
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.views import ControllerView, Counts
@@ -27,7 +28,7 @@ def snapshot(name: str = "prod", **fields: Any) -> ClusterSnapshot:
 def row(shown: ClusterSnapshot, completeness: Completeness) -> dict[str, Any]:
     """Return a cluster's row, with the problems that it has."""
     moment = Moment(completeness=completeness, behind_ms={}, vacant_ms=None)
-    return fleet_row(shown, completeness, problems_of(shown, moment, T0))
+    return fleet_row(shown, completeness, problems_of(shown, moment, T0, THRESHOLDS))
 
 
 def test_the_fleet_lists_the_worst_cluster_first() -> None:

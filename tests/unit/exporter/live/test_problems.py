@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller_model.insight.thresholds import THRESHOLDS
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import Completeness, ReaderProgress, Stage, Status
 from controller_model.records.pending_writes import ControllerHealth, PendingWrites
@@ -46,7 +47,7 @@ def problems(shown: ClusterSnapshot, now: int = T0, **progress: Any) -> list[Clu
     """Return the problems at a time, for a reader that is on time except for the given ages."""
     in_time: dict[str, Any] = {"read_ms": 0, "watcher_ms": 0}
     collector = Collector(lambda _: ReaderProgress(**in_time | progress))
-    return problems_of(shown, collector.moment(shown, now), now)
+    return problems_of(shown, collector.moment(shown, now), now, THRESHOLDS)
 
 
 def test_a_healthy_cluster_has_no_problem() -> None:
