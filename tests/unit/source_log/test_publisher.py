@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from controller_model.kafka.ids import partition_of
+from controller_model.kafka.ids import Position, partition_of
 from controller_model.records.changes import (
     MAX_CHANGES_PER_MESSAGE,
     MAX_MESSAGE_BYTES,
@@ -158,6 +158,28 @@ def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[AnsweredProd
     assert (publishing.idle, publishing.bytes_held, publishing.has_room) == (True, 0, True)
 
 
+@pytest.mark.usefixtures("brokers")
+def test_the_bound_of_the_buffer_is_in_bytes_too() -> None:
+    """In MiB, with a byte for each change, which separates it from the next one."""
+    publishing = publisher_of(buffer_mib=1)
+    publishing.add(bytes(1024 * 1024 - 1), Position(1, 1))
+    assert not publishing.overflowing()
+    publishing.add(b"", Position(1, 2))
+    assert publishing.overflowing()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_message_is_full_at_its_number_of_bytes(
+    brokers: list[AnsweredProducer], more: int
+) -> None:
+    """A change that still fits is in it; one that is a byte too long begins the next one."""
+    publishing = publisher_of()
+    for seq, size in enumerate((MAX_MESSAGE_BYTES // 2, MAX_MESSAGE_BYTES // 2 + more)):
+        publishing.add(bytes(size - 1), Position(1, seq))
+    publishing.pump(to_the_end=True)
+    assert len(brokers[0].taken) == 1 + more
+
+
 def test_changes_that_kafka_refuses_are_counted(brokers: list[AnsweredProducer]) -> None:
     """All changes of the refused messages count, with the newest reason; a fatal error counts as one."""
     publishing = publisher_of()
@@ -174,12 +196,19 @@ def test_changes_that_kafka_refuses_are_counted(brokers: list[AnsweredProducer])
     assert publishing.poll() == Failure(4, "fenced")
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        BufferError("the queue is full"),
+        KafkaException(KafkaError(KafkaError._QUEUE_FULL, "the queue is full")),
+    ],
+)
 def test_a_change_that_the_producer_does_not_take_is_a_failure(
-    brokers: list[AnsweredProducer],
+    brokers: list[AnsweredProducer], refusal: Exception
 ) -> None:
     """It has left the queue, so it is counted, and nothing is handed over right after it."""
     publishing = publisher_of()
-    brokers[0].refuses = BufferError("the queue is full")
+    brokers[0].refuses = refusal
     for seq in range(MAX_CHANGES_PER_MESSAGE + 1):
         add(publishing, change(seq))
     publishing.pump()
@@ -239,9 +268,11 @@ def test_a_close_is_clean_if_kafka_acknowledges_everything_in_time(
 ) -> None:
     """If Kafka has not acknowledged everything by then, the end is not clean, and the rest is forgotten."""
     publishing = publisher_of()
-    add(publishing, change(1))
+    for seq in (1, 2):
+        add(publishing, change(seq))
+        publishing.pump()
     assert not publishing.close(1.5)
-    assert (sent(brokers[0]), brokers[0].purged) == ([1], True)
+    assert (sent(brokers[0]), brokers[0].purged) == ([1, 2], True)
     assert brokers[0].flushed == [1.5, 0], "after the purge there is nothing to wait for"
     brokers[0].answer()
     assert publishing.close(1.5)

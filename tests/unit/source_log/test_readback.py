@@ -203,13 +203,14 @@ def test_a_missing_topic_is_looked_up_for_a_while(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("at_a_second_each")
 def test_a_topic_that_stays_missing_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was deleted: a new term creates it, and fills it by a resync."""
-    client = Client(ends=((0, 0), (0, 0), MISSING))
+    """It was deleted: a new term creates it, and fills it by a resync. Until then Kafka is asked often."""
+    client = Client(ends=((0, 0), (0, 0), *[MISSING] * 5))
     following = begun(monkeypatch, client)
     client.polls += [[Message(LOG, 0, MISSING)]]
     following.follow(Items().put)
     line = wait_until(lambda: _line(following))
     assert line.startswith("there is no topic kcm.")
+    assert client.ends == [MISSING]
     following.close()
 
 
