@@ -111,8 +111,7 @@ class WatcherService:
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set."""
         try:
-            if not self._begin(stop):
-                return
+            self._begin(stop)
             with watched_health(self._server, self._metrics.zookeeper) as check_health:
                 while not stop.is_set():
                     self._poll()
@@ -122,16 +121,15 @@ class WatcherService:
         finally:
             self.close()
 
-    def _begin(self, stop: threading.Event) -> bool:
-        """Read what existed before the start, then connect; return False when `stop` is set first."""
+    def _begin(self, stop: threading.Event) -> None:
+        """Read what existed before the start, then connect, unless `stop` is set first."""
         history = self._writer.begin(stop, self._inbox.put)
         if history is None:
-            return False
+            return
         if history.view is not None:
             self._watcher.on_view(history.view, steady_ms())
         self._ensemble.connect()
         self._log.info("watching", zookeeper=self._settings.zookeeper)
-        return True
 
     def _server(self) -> str:
         """Return the server whose health may be requested; empty with TLS or without a session."""

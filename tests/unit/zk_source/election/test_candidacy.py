@@ -104,10 +104,16 @@ class Ensemble:
         self.asked.append(path)
 
     def exists_async(self, node: str) -> Any:
-        """Return an answer, available at once, with the owner of the znode."""
+        """Return an answer, available at once, with the owner of the znode; without an owner there is none."""
         self.asked.append(node)
-        stat = SimpleNamespace(ephemeralOwner=self.owner, czxid=42)
-        return SimpleNamespace(get=lambda timeout: stat if timeout else None)
+        stat = SimpleNamespace(ephemeralOwner=self.owner, czxid=42) if self.owner else None
+
+        def get(timeout: float) -> Any:
+            if self.lost:
+                raise ConnectionLoss
+            return stat if timeout else None
+
+        return SimpleNamespace(get=get)
 
     def start_async(self) -> None:
         """Note it."""
@@ -190,9 +196,8 @@ def test_a_new_candidacy_has_no_lease_and_no_refusal(
     new = standing(session_timeout_s=20.0)
     assert (new.status, new.ended, new.term, new.refused) == (LOST, False, None, "")
     assert new.path == "/kafka/election/prod"
-    now[0] = 100.0 + new._most_silent_s
-    assert new.silent_s == new._most_silent_s
-    assert (new.is_silent_for_too_long, new.ended) == (False, False)
+    now[0] = 150.0
+    assert (new.silent_s, new.is_silent_for_too_long, new.ended) == (50.0, False, False)
     now[0] += 0.5
     assert new.is_silent_for_too_long
     new._proof = Proof(asked_at=now[0], lease_s=4.0)
@@ -245,6 +250,22 @@ def test_an_elected_candidate_proves_its_lease_by_its_own_znode() -> None:
     assert wake.waited_s == [1.0]
     assert changes == [42, 42]
     assert (new.term, new.ended, new.status) == (42, True, LOST)
+    new.close()
+    assert ensemble.steps == ["start", "stop", "close"]
+
+
+def test_a_missing_answer_proves_nothing_and_a_missing_znode_ends_the_lead() -> None:
+    """Until the connection is back the old proof counts, and expires."""
+    leading = standing()
+    leading._client = ensemble = Ensemble()
+    assert leading._prove("/node")
+    assert ensemble.asked == []
+    leading._connected.set()
+    ensemble.lost = 1
+    assert leading._prove("/node")
+    ensemble.lost = ensemble.owner = 0
+    assert not leading._prove("/node")
+    assert leading._proof is None
 
 
 def test_a_candidacy_that_ended_before_the_election_does_not_lead(

@@ -26,6 +26,7 @@ from pipeline.topics import EnsuredTopics, topic_names
 from source_log import log_writer, readback
 from source_log.generation_fencing import OtherWatcher
 from source_log.lease import SoleWatcher
+from source_log.readback import ViewsCut
 from source_log.terms import Term
 from tests.support.ensemble_in_memory import SERVER, Ensemble, fill
 from tests.support.kafka_client import Client, Message, use_client
@@ -139,13 +140,19 @@ class Stage:
     """A watcher's service and all that it talks to."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, *, dropped: int = 0, **settings: Any
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        dropped: int = 0,
+        term: int | None = None,
+        **settings: Any,
     ) -> None:
         self.now_ms = 1_000_000
         self.ahead_ms = 0
         """How far the machine's clock is ahead of the steady clock."""
         self.kafka, self.client = Kafka(monkeypatch, NAMES), Client(ends=((0, 0),))
         self.lease, self.registry = Lease(), CollectorRegistry()
+        self.lease.term = term
         use_client(monkeypatch, self.client)
         monkeypatch.setattr(service, "WatchedEnsemble", Watched)
         monkeypatch.setattr(service, "decode", _decode)
@@ -237,6 +244,26 @@ def test_a_beat_carries_the_clock_difference_to_zookeeper(
         (*_, last) = stage.polls(3 * SECOND)
     assert last.source_ahead_ms is not None
     assert abs(source_ahead_ms - last.source_ahead_ms) <= SECOND * POLL_MS + 3 * POLL_MS
+
+
+def test_the_log_is_not_complete_before_a_change_is_read(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    """However often ZooKeeper answers in the meantime."""
+    send = stage.watched.send
+    monkeypatch.setattr(
+        stage.watched, "send", lambda token, request: token > 0 or send(token, request)
+    )
+    stage.watched.put("/controller_epoch")
+    (*_, last) = stage.polls(5 * SECOND)
+    assert (last.log_complete_ms or 0) > 4_000 > (last.source_answered_ms or 0)
+
+
+def test_views_that_kafka_has_lost_are_published_by_a_resync(stage: Stage) -> None:
+    """The fold counts them as published."""
+    stage.inbox.put(ViewsCut())
+    stage.polls(SECOND)
+    assert stage.kinds.count(ChangeKind.RESYNC_FINISHED) == 2
 
 
 def test_a_silent_ensemble_leads_to_a_new_client(stage: Stage) -> None:
@@ -337,11 +364,12 @@ def test_the_health_of_a_server_is_never_asked_for_with_tls(stage: Stage) -> Non
     assert stage.service._server() == ""
 
 
+@pytest.mark.parametrize(("term", "generation"), [(None, 9), (30, 30)])
 def test_a_term_continues_from_the_log_and_ends_with_a_heartbeat(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, term: int | None, generation: int
 ) -> None:
     """Above every generation in the log, with the request that is still open and the number of dropped changes."""
-    stage = Stage(monkeypatch, dropped=7)
+    stage = Stage(monkeypatch, dropped=7, term=term, zk_watches="one-shot")
     wanted = ResyncWanted(number=4, reason="a hole")
     value = encode_view(cluster_view("prod", AsOf("l", 5, 4), resync_wanted=wanted))
     newest = b'[{"cluster":"prod","generation":8,"watcher":"he","observed_at":7}]'
@@ -363,10 +391,15 @@ def test_a_term_continues_from_the_log_and_ends_with_a_heartbeat(
     monkeypatch.setattr(stage.service, "_poll", poll_until_resynced)
     stage.service.run(stop)
     first, *_, last = stage.kafka.log
-    assert (first.kind, first.generation, first.answers) == (ChangeKind.RESYNC_STARTED, 9, 4)
+    assert (first.kind, first.generation, first.answers) == (
+        ChangeKind.RESYNC_STARTED,
+        generation,
+        4,
+    )
     assert 0 <= stage.now_ms + HOUR_MS - first.observed_at <= 2_000
     assert (last.kind, last.session) == (ChangeKind.HEARTBEAT, SessionState.LOST)
     assert last.dropped == 7
+    assert stage.watched.zk.data_watches, "watches are those of the setting"
 
 
 def test_a_stop_before_the_first_poll_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,6 +430,7 @@ def test_the_part_serves_its_metrics_while_it_leads_in_terms(
         on_standby(3)
         assert served[0].get_sample_value("kcm_watcher_leader", {"cluster": "prod"}) == 0
         lead(Term(TOPICS, stage.lease, "me", 0))
+        assert stage.kafka.flushes_s, "a service has ended"
         stage.waits_s.append(1.0)
 
     monkeypatch.setattr(service, "metrics_server", serve)
