@@ -86,7 +86,6 @@ class ReadinessCheck:
         if self._under_way or now_ms < self._retry_at_ms:
             return False
         self._under_way = True
-        self._synced_zxid = 0
         self._needed_zxid = max(self.highest_zxid, self._view_zxid)
         return True
 

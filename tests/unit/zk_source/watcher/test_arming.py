@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.records.changes import SessionState
+from controller_model.records.changes import ChangeKind, SessionState
 from tests.support.ensemble_in_memory import SERVER, Play
 from zk_source.watcher.arming import FIRST_PAUSE_MS, OLD_PAUSE_MS
 from zk_source.watcher.commands import GiveUp, Warn
@@ -65,6 +65,8 @@ def test_recursive_watches_are_tried_again_after_a_refusal(refusal: Err, first_m
     refused = play.other_commands[-1]
     assert isinstance(refused, Warn)
     assert refused.about["next_try_s"] == min(2 * first_ms, OLD_PAUSE_MS) // 1000
+    resync = play.reader.last[ChangeKind.RESYNC_STARTED]
+    assert resync.reason == "recursive watches are tried again"
     play.zk.refusal = Err.OK
     play.pass_time(OLD_PAUSE_MS)
     play.deliver_all()

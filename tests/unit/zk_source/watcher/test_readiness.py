@@ -97,6 +97,11 @@ def test_pauses_between_tries_double_up_to_a_limit(brokers: Result, pauses_ms: l
         assert tried(check, 5, now_ms) == READY
 
 
+def test_where_nothing_was_seen_before_any_server_has_caught_up() -> None:
+    """Also one that refuses to sync."""
+    assert tried(ReadinessCheck(), 0) == READY
+
+
 def test_a_wait_reports_its_reason() -> None:
     """The current zxid and the one that is needed, or that there are no brokers."""
     check = ReadinessCheck()

@@ -110,6 +110,7 @@ def test_the_zxid_of_a_failed_sync_does_not_count(play: Play) -> None:
         play.zk.answer_one()
         assert play.deliver_one()
     sync, *reads = play.zk.requests
+    assert sync.request == Sync("/")
     play.zk.requests.clear()
     play.watcher.on_reply(sync.token, play.zk.zxid, Err.MARSHALLING, (), play.now_ms)
     play.zk.requests.extend(reads)
@@ -273,6 +274,10 @@ def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play)
     play.connect()
     play.deliver_all()
     assert play.reader.mzxids == play.expected(PUBLISHED)
+    assert (reasons(play), play.reader.last[STARTED].generation) == (
+        ["start", "connected again"],
+        1,
+    )
 
 
 def test_nothing_is_published_between_a_contest_and_the_resync_that_answers_it(play: Play) -> None:
