@@ -141,7 +141,7 @@ class FoldProcessor(StatefulProcessor):
         self._state = StateMap(self._rows)
         self._partition = partition_of(cluster, self._parameters.partitions)
         ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
-        counts = BatchCounts(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
+        counts = BatchCounts(newest_ms=max(row.timestamp_ms for row in ordered))
         try:
             check_cluster_name(cluster)
         except ModelError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -128,10 +129,15 @@ class Bench:
         return {name: each.state for name, each in self.tester.handle.map_states.items()}
 
     @property
+    def state(self) -> StateMap:
+        """The cluster's state."""
+        self.tester.handle.setGroupingKey("prod")
+        return StateMap(self.tester.handle.map_states["cluster"])
+
+    @property
     def control(self) -> ControlRow | None:
         """The control plane in the state."""
-        self.tester.handle.setGroupingKey("prod")
-        return read_control(StateMap(self.tester.handle.map_states["cluster"]))
+        return read_control(self.state)
 
     def put_back(self, states: dict[str, dict[Any, Any]]) -> None:
         """Put back what Spark's state held, as when a batch is not committed."""
@@ -274,6 +280,20 @@ def test_an_anomaly_names_the_problem_of_a_message(bench: Bench) -> None:
     assert (bench.tally.unreadable, bench.tally.changes) == (6, len(history.changes))
 
 
+def test_events_of_the_same_place_have_ids_that_grow(bench: Bench) -> None:
+    """Over batches without events, and in another worker; readers take an id that they know for a repetition."""
+    bench.follow(small_cluster(t={0: (0, 1, 2)}))
+    ids = []
+    for _ in range(3):
+        bench.send(b"garbage")
+        ids += [record.id for record in bench.events]
+        bench.send(encode_request(election_request("t", 0)))
+        assert bench.events == []
+        processor_module._remembered.clear()
+    assert len(ids) == 3
+    assert ids == sorted(set(ids))
+
+
 def test_garbage_alone_creates_no_cluster(bench: Bench) -> None:
     """A key that no watcher writes gets no view and no state."""
     bench.send(b"garbage", b"more")
@@ -405,6 +425,17 @@ def test_a_batch_that_changes_no_membership_writes_none(
     history.state("a", 0, leader=0, isr=[0, 1, 2], leader_epoch=3)
     bench.follow(history)
     assert keys == [StatePart.JOURNAL_0, StatePart.CONTROL]
+
+
+def test_another_worker_removes_memberships_that_are_gone(bench: Bench) -> None:
+    """What is left would be counted by the next one."""
+    history = small_cluster()
+    bench.follow(history)
+    assert bench.state.items(StatePart.MEMBERS)
+    processor_module._remembered.clear()
+    history.topic_gone("t")
+    bench.follow(history)
+    assert not bench.state.items(StatePart.MEMBERS)
 
 
 @pytest.mark.parametrize("spoilt", [b"\xfe", msgspec.msgpack.encode({"t": b"\xfe"})])
@@ -540,6 +571,18 @@ def test_the_limits_of_the_journal_are_those_of_the_parameters(bench: Bench) -> 
         row = bench.control
         assert row is not None
         assert row.place.lengths == lengths
+
+
+@pytest.mark.parametrize("context", [None, object()])
+def test_only_a_worker_of_spark_freezes_what_lives_long(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, context: object
+) -> None:
+    """Elsewhere other code shares the process."""
+    frozen: list[object] = []
+    monkeypatch.setattr(processor_module, "TaskContext", SimpleNamespace(get=lambda: context))
+    monkeypatch.setattr(processor_module, "freeze_long_lived", lambda: frozen.append(context))
+    bench.again()
+    assert frozen == ([] if context is None else [context])
 
 
 def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
