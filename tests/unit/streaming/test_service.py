@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JNetworkError
 
-from pipeline.kafka_errors import ReadTrouble, TopicReadError
+from pipeline.kafka_errors import MISSING_S, ReadTrouble, TopicReadError
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError, UsageError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
@@ -54,7 +55,7 @@ def test_what_is_missing_is_named_before_anything_starts(tmp_path: Path, java_ho
     given: list[tuple[dict[str, Any], type[KcmError], str]] = [
         ({"java_home": tmp_path}, EnvironmentProblemError, "java_home"),
         ({"connector_jars": jars}, EnvironmentProblemError, rf": {jars[0]}, {jars[2]}; correct"),
-        ({}, EnvironmentProblemError, "not given: set connector_jars, or start by `kcm stream`"),
+        ({}, EnvironmentProblemError, "the jars of Spark's Kafka connector are not given: set "),
         (
             {"spark_master": "spark://there:7077", "spark_conf": packages},
             UsageError,
@@ -107,6 +108,8 @@ class Played:
         self.sessions: list[SimpleNamespace] = []
         self.queries = self.stops = 0
         self.moved: list[int] = []
+        self.log_ends: list[int | None] = []
+        """What the clock of batches is told of the log."""
         self.probe = SimpleNamespace(thread=_thread(), answer=None, failure=None)
         self.watchdog = SimpleNamespace(
             thread=_thread(), reason=None, allow=lambda _limit_s: nullcontext()
@@ -145,14 +148,16 @@ class Played:
                 assert self.sample("kcm_fold_up") == 0
                 assert all(session.closed for session in self.sessions)
                 assert self.stops == self.queries
-                assert self.watchdog.thread.steps == ["start", "close"]
-                assert self.probe.thread.steps == ["start", "close"] * self.queries
+                whole = ["start", "close within 0 s"]
+                assert self.watchdog.thread.steps == whole
+                assert self.probe.thread.steps == whole * self.queries
 
     def sample(self, name: str) -> float | None:
         """Return what is served."""
         return self.registry.get_sample_value(name)
 
-    def _hang_reason(self, _log_end: int | None) -> None:
+    def _hang_reason(self, log_end: int | None) -> None:
+        self.log_ends.append(log_end)
         self.on_turn()
 
     def _watch(self, kill: Callable[[], None]) -> SimpleNamespace:
@@ -160,8 +165,9 @@ class Played:
         return self.watchdog
 
     def _probe(
-        self, *_: object, on_turn: Callable[[object], None], **__: object
+        self, *_: object, ends_of: list[str], on_turn: Callable[[object], None], every_s: float
     ) -> SimpleNamespace:
+        assert (ends_of, every_s) == ([NAMES.changes], load(StreamSettings).topic_check_interval_s)
         self.measure = on_turn
         return self.probe
 
@@ -222,7 +228,7 @@ def _thread() -> SimpleNamespace:
         steps=steps,
         start=lambda: steps.append("start"),
         check=list,
-        close=lambda _wait_s: steps.append("close"),
+        close=lambda wait_s: steps.append(f"close within {wait_s} s"),
     )
 
 
@@ -261,16 +267,58 @@ def test_failures_of_unknown_cause_end_the_fold(
     assert (played.queries, played.sample("kcm_fold_lineages_total")) == (4, 2)
 
 
-def test_other_topics_restart_the_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is counted and logged as such, not as a failure."""
+@pytest.mark.parametrize(
+    ("ids", "what", "turns"),
+    [
+        (dict.fromkeys(NAMES, "other"), "was re-created", 1),
+        ({}, "is gone", 1 + MISSING_S),
+    ],
+)
+def test_other_topics_restart_the_query(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    ids: dict[str, str],
+    what: str,
+    turns: int,
+) -> None:
+    """It is counted and logged as such, not as a failure. A topic may be missing for a moment."""
     played = Played(monkeypatch, tmp_path, [(1, "not reached")])
     played.is_active = True
-    played.probe.answer = SimpleNamespace(ids=dict.fromkeys(NAMES, "other"), ends={})
+    played.probe.answer = SimpleNamespace(ids=ids, ends={})
+
+    def pass_a_second() -> None:
+        played.now_s += 1
+
+    played.on_turn = pass_a_second
     entries = logged(played)
     (changed,) = [entry for entry in entries if entry["event"] == "the topics changed"]
-    assert changed["what"] == f"topic {NAMES.changes} was re-created"
+    assert changed["what"] == f"topic {NAMES.changes} {what}"
+    assert len(played.log_ends) == turns
     assert "the query failed" not in {entry["event"] for entry in entries}
     assert played.registry.get_sample_value("kcm_fold_restarts_total", {"reason": "topics"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "reason"),
+    [
+        ("published_lineage", [None, "9000000000000-a"], "the checkpoint is older than the views"),
+        ("truncated_log", ["the log begins later"], "the log begins later"),
+    ],
+)
+def test_a_checkpoint_that_no_longer_fits_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    question: str,
+    answers: list[str | None],
+    reason: str,
+) -> None:
+    """Kafka is asked before a query continues from it; the log of the fold says why."""
+    played = Played(monkeypatch, tmp_path, [(1, "x")])
+    answered = iter(answers)
+    monkeypatch.setattr(f"streaming.service.{question}", lambda *_: next(answered))
+    began = [entry for entry in logged(played) if entry["event"] == "a new lineage begins"]
+    assert len(began) == 2
+    assert began[1]["reason"].startswith(reason)
 
 
 def test_views_that_cannot_be_read_are_a_failure_of_kafka(
@@ -338,6 +386,7 @@ def test_a_new_lineage_is_logged_with_its_reason_and_starts_the_lag_over(
         f"the checkpoint cannot be used: {STATE_GONE}",
     ]
     assert began[0]["lineage"] < began[1]["lineage"]
+    assert all(re.fullmatch(r"\d{13}-[0-9a-f]{6}", entry["lineage"]) for entry in began)
     assert folders == [1, 2, 1, 1]
     assert lags == [None, None, 30, 30]
 
@@ -406,6 +455,7 @@ def test_an_outage_of_kafka_is_logged_at_its_start_and_end(
         played.is_active = played.probe.failure != "the end"
 
     played.on_query, played.on_turn = go_on, look
+    played.probe.answer = SimpleNamespace(ids=TOPICS.ids, ends={("l", 0): 7})
     entries = [
         entry for entry in logged(played) if entry["event"].startswith(("the pipe", "Spark"))
     ]
@@ -415,6 +465,7 @@ def test_an_outage_of_kafka_is_logged_at_its_start_and_end(
     assert (away["reason"], away["bootstrap_servers"]) == ("down", servers)
     assert (back["event"], back["away_s"]) == ("the pipeline's Kafka is back", 2.5)
     assert (ended["event"], ended["took_s"]) == ("Spark has ended", 3.1)
+    assert played.log_ends == [7, 7, None, None, 7, 7], "it is not known while Kafka is away"
 
 
 @pytest.mark.parametrize("name", ["watchdog", "probe"])
