@@ -198,9 +198,8 @@ def _handle_heartbeat(state: ClusterState, change: ZnodeChange, handle: Handle) 
         log.dropped = change.dropped
     asked_elections.release_expired(state.control)
     stamp = stamp_of(change)
-    events: list[AnyEvent] = []
-    if change.session is SessionState.CONNECTED:
-        events += controller.catch_up(state, stamp, handle)
+    is_connected = change.session is SessionState.CONNECTED
+    events = controller.catch_up(state, stamp, handle) if is_connected else []
     return events + pending_writes.handle_heartbeat(state, stamp, handle), True
 
 

@@ -272,8 +272,6 @@ def _delete(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied
         log.stale += 1
         return [], False
     log.last_change_at = change.observed_at
-    if change.mtime is not None:
-        log.last_change_mtime = change.mtime
     read_end = END_READERS.get(znode.kind)
     read = ZnodeRead(state, znode, change, stamp_of(change), handle)
     events = [] if read_end is None else read_end(read)

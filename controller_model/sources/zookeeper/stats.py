@@ -54,9 +54,8 @@ class ZnodeRead(msgspec.Struct, gc=False):
 
 
 def stamp_of(change: ZnodeChange) -> Stamp:
-    """Return when and where a change was read."""
-    number = change.read_zxid if change.mzxid is None else change.mzxid
-    return Stamp(change.observed_at, change.position, number, change.path)
+    """Return when and where an end or a control record was read: these have no mzxid."""
+    return Stamp(change.observed_at, change.position, change.read_zxid, change.path)
 
 
 def find_stat(

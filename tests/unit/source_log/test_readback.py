@@ -268,6 +268,14 @@ def test_records_that_arrive_later_are_passed_on(monkeypatch: pytest.MonkeyPatch
     assert client.assigned[-2:] == [{VIEWS: 4, LOG: 7}, {VIEWS: -2, LOG: 11}]
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_topic_of_several_partitions_shows_that_the_fold_is_shared(partitions: int) -> None:
+    """It is not made for one cluster."""
+    topics = EnsuredTopics(NAMES, partitions, dict.fromkeys(NAMES, "id"))
+    shared = Readback(load(SourceSettings, cluster="prod"), topics, "me").is_shared
+    assert shared is (partitions > 1)
+
+
 @pytest.mark.parametrize(
     ("key", "is_shared"),
     [

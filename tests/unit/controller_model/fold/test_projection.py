@@ -106,7 +106,7 @@ def test_unreadable_parts_are_named_in_the_view_with_their_last_good_value() -> 
     assert isinstance(view, ClusterView)
     assert isinstance(topic, TopicView)
     assert view.unreadable == ("/controller", "/controller_epoch", "/brokers/ids/1")
-    assert view.unreadable_count == 3
+    assert (view.unreadable_count, view.unreadable_controller) == (3, True)
     assert topic.unreadable == (1,)
     assert topic.unreadable_parts == ("/brokers/topics/t", "/config/topics/t")
     assert topic.leader == (0, 1)
@@ -119,7 +119,7 @@ def test_unreadable_parts_are_named_in_the_view_with_their_last_good_value() -> 
     assert isinstance(view, ClusterView)
     assert isinstance(topic, TopicView)
     assert (topic.unreadable, topic.unreadable_parts) == ((), ())
-    assert view.unreadable == ()
+    assert (view.unreadable, view.unreadable_controller) == ((), False)
 
 
 def test_a_view_names_so_many_unreadable_parts_and_counts_all() -> None:
@@ -143,6 +143,7 @@ def test_a_view_fits_into_a_record_however_long_the_names_of_znodes_are() -> Non
     fold.follow(history)
     view = fold.cluster_view()
     assert view.unreadable_count == len(view.unreadable) == 10
+    assert {len(path) for path in view.unreadable} == {1_000}
     assert len(encode_view(view)) < MAX_MESSAGE_BYTES
 
 

@@ -221,7 +221,8 @@ def test_a_topic_deleted_by_hand_is_reported_as_not_requested() -> None:
     """A topic's znode deleted by hand."""
     history, fold = begun()
     history.topic_gone("t")
-    assert not only(fold.follow(history), TopicDeleted).requested
+    reported = only(fold.follow(history), TopicDeleted)
+    assert (reported.requested, reported.source_number) == (False, history.zxid)
 
 
 def test_a_deletion_found_by_a_resync_is_reported_as_requested() -> None:

@@ -88,9 +88,11 @@ def test_a_hole_is_reported_and_counted_each_time() -> None:
 def test_a_generation_without_its_first_record_is_incomplete_by_its_number() -> None:
     """It gives the generation's number; a resync's start that is not its first record is not its beginning."""
     history, fold, log = begun()
+    history.start_resync()
     history.new_generation("w2")
     history.heartbeat()
     event = only(fold.follow(history), Incomplete)
+    assert not log.view.resync_under_way, "its watcher was deposed"
     assert event.reason == "a hole in the log: the beginning of generation 2 is missing"
     history.new_generation("w3")
     history.seq = 4
@@ -145,6 +147,21 @@ def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
         )
         assert event.reason.startswith("unreadable, the last good value stays: ")
         assert (log.view.unreadable, log.view.anomalies) == (times, times)
+
+
+def test_what_cannot_be_read_of_a_topic_is_held_and_may_go() -> None:
+    """A reconciliation counts it; a resync that does not name it leaves nothing of it."""
+    history, fold, log = begun()
+    history.set("/config/topics/t", "{")
+    for damaged in ("{", "["):
+        history.set("/brokers/topics/t", damaged)
+        history.reconciled()
+        fold.follow(history)
+        assert log.view.divergent_since is None
+    history.delete("/config/topics/t", seen=False)
+    history.resync()
+    fold.follow(history)
+    assert fold.state.topic("t").unreadable == ("/brokers/topics/t",)
 
 
 def test_an_unreadable_value_without_czxid_belongs_to_the_held_znode() -> None:
@@ -578,6 +595,17 @@ def test_a_read_acl_granted_again_counts_from_the_next_resync_on() -> None:
     assert not log.view.denied
 
 
+def test_a_value_that_is_reported_again_publishes_nothing() -> None:
+    """A watcher reads a znode twice where it changes during a read."""
+    history, fold, _ = begun()
+    history.report("/brokers/topics/t")
+    fold.follow(history)
+    fold.views()
+    history.report("/brokers/topics/t")
+    fold.follow(history)
+    assert topic_views(fold) == []
+
+
 def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> None:
     """And at each heartbeat: other znodes change too often, and often several at once."""
     history, fold, _ = begun()
@@ -596,7 +624,9 @@ def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> N
     history.finish_resync()
     history.reconciled(znodes=99)
     history.reconciled(znodes=98)
-    assert [sample for _, sample in taken(history, fold)] == [None] * 4
+    for path, read_zxid in (("/brokers/ids/99", history.zxid), ("/brokers/ids/1", 1)):
+        history.record(ChangeKind.DELETED, path=path, read_zxid=read_zxid)
+    assert [sample for _, sample in taken(history, fold)] == [None] * 6
 
 
 def test_a_reconciliation_before_the_first_resync_samples_nothing() -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller_model.facts.origin import Origin
 from controller_model.records.changes import ChangeKind
 from controller_model.records.events import LeaderElectionKind, LeadersElected
 from controller_model.records.views import ControllerView, TopicView
 from controller_model.sources.zookeeper.election_count import final_tally
 from controller_model.sources.zookeeper.state import ElectionCount
+from controller_model.sources.zookeeper.stats import steps_merged
 from tests.support.histories import (
     Fold,
     History,
@@ -60,6 +62,11 @@ def test_an_absent_version_misses_no_update() -> None:
     fold.follow(history)
     assert fold.state.control.log.view.missed_updates == 0
     assert fold.state.control.log.view.anomalies == 0
+
+
+def test_a_version_that_went_back_misses_no_update() -> None:
+    """ZooKeeper was restored from a backup."""
+    assert steps_merged(Origin(order=9, created=3, version=4, reading=0), 2) == 0
 
 
 def test_an_absent_version_gives_no_partition_epoch() -> None:
