@@ -626,7 +626,8 @@ def test_health_is_sampled_where_the_controller_or_a_broker_comes_or_goes() -> N
     history.reconciled(znodes=98)
     for path, read_zxid in (("/brokers/ids/99", history.zxid), ("/brokers/ids/1", 1)):
         history.record(ChangeKind.DELETED, path=path, read_zxid=read_zxid)
-    assert [sample for _, sample in taken(history, fold)] == [None] * 6
+    history.report("/controller")
+    assert [sample for _, sample in taken(history, fold)] == [None] * 7
 
 
 def test_a_reconciliation_before_the_first_resync_samples_nothing() -> None:

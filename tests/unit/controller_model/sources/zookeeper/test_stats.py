@@ -9,7 +9,7 @@ import pytest
 
 from controller_model.facts.origin import Origin
 from controller_model.records.changes import ChangeKind
-from controller_model.records.events import LeaderElectionKind, LeadersElected
+from controller_model.records.events import BrokerStarted, LeaderElectionKind, LeadersElected
 from controller_model.records.views import ControllerView, TopicView
 from controller_model.sources.zookeeper.election_count import final_tally
 from controller_model.sources.zookeeper.state import ElectionCount
@@ -67,6 +67,18 @@ def test_an_absent_version_misses_no_update() -> None:
 def test_a_version_that_went_back_misses_no_update() -> None:
     """ZooKeeper was restored from a backup."""
     assert steps_merged(Origin(order=9, created=3, version=4, reading=0), 2) == 0
+
+
+@pytest.mark.parametrize("lacks", [(), ("mzxid",)])
+def test_an_event_has_the_zxid_of_its_value_or_else_of_its_read(lacks: tuple[str, ...]) -> None:
+    """A value may be read long after it was written."""
+    history, fold = begun()
+    history.broker(7, seen=False)
+    written = history.zxid
+    history.zxid += 5
+    reported_without(history, "/brokers/ids/7", *lacks)
+    started = only(fold.follow(history), BrokerStarted)
+    assert started.source_number == (history.zxid if lacks else written)
 
 
 def test_an_absent_version_gives_no_partition_epoch() -> None:
