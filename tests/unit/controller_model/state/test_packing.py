@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from controller_model.sources.zookeeper.source import ZOOKEEPER
 from controller_model.state.packing import (
     UnreadableStateError,
     pack_control,
@@ -28,6 +29,9 @@ def test_a_state_of_another_format_is_refused() -> None:
     topic = fold.state.topic("t")
     assert topic is not None
     assert pack_topic(topic, 250)["t"][:1] == data[:1]
+    fold.state.control.source = {"stats": 1}
+    with pytest.raises(UnreadableStateError, match="a damaged state: "):
+        ZOOKEEPER.adopt(fold.state.control)
 
 
 def test_a_change_of_one_partition_of_a_wide_topic_changes_its_piece_alone() -> None:
