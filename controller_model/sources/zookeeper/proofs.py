@@ -57,8 +57,9 @@ def _start_resync(state: ClusterState, change: ZnodeChange, _handle: Handle) -> 
     if change.rebase:
         log.view.read_zxid = 0
         zookeeper.deletes_read_zxid = 0
-    if log.wanted is not None and change.answers is not None:
-        log.wanted = log.wanted if change.answers < log.wanted.number else None
+    wanted, answers = log.wanted, change.answers
+    if wanted is not None and answers is not None and answers >= wanted.number:
+        log.wanted = None
     out_of_sight = log.view.session not in {None, SessionState.CONNECTED}
     if log.baseline and (change.seq == 1 or out_of_sight):
         # The held values are old; what happened since is not known until everything is read again.
