@@ -1,15 +1,15 @@
 """Runs one part alone, as `python -m` does: settings from the environment and a file, a signal to stop it."""
 
 import sys
-import threading
 from collections.abc import Callable
 
 from pipeline.runtime import KcmError, configure_logging, install_stop_signal
 from pipeline.settings import SettingsT, load
+from pipeline.stop_signal import StopSignal
 
 
 def main_of_part(
-    verb: str, settings_class: type[SettingsT], run: Callable[[SettingsT, threading.Event], None]
+    verb: str, settings_class: type[SettingsT], run: Callable[[SettingsT, StopSignal], None]
 ) -> int:
     """Run a part alone, with settings from the environment and a file, until a signal; return its exit code."""
     try:

@@ -13,9 +13,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Literal, NoReturn, TextIO, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO, cast
+
+from pipeline.queued_file import QueuedFile
+from pipeline.stop_signal import StopSignal
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -33,6 +35,9 @@ API_HEADER = "Kcm-Api"
 
 LOST_OUTPUT = 120
 """Python's own exit code when what was printed cannot be written."""
+
+LAST_LINES_S = 1.0
+"""How long the end of a process waits for its last log lines to be written: to a pipe that nobody reads they never are."""
 
 API_VERSION = "v1"
 """The version of the API, which is also part of each path."""
@@ -92,9 +97,9 @@ class Backoff:
         self._next_s = self._first_s
 
 
-def install_stop_signal() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set; a second signal ends the process at once."""
-    stop = threading.Event()
+def install_stop_signal() -> StopSignal:
+    """Return a stop signal that SIGINT and SIGTERM set; a second signal ends the process at once."""
+    stop = StopSignal()
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
@@ -121,53 +126,71 @@ def run_program(main: Callable[[], int]) -> NoReturn:
     except Exception:  # noqa: BLE001  # as Python does it, but the process still has to end in order
         sys.excepthook(*sys.exc_info())
         code = KcmError.exit_code
-    if any(thread.daemon for thread in threading.enumerate()):
+    if not finish_log() or any(thread.daemon for thread in threading.enumerate()):
         if not sys.stdout.closed:
             try:
                 sys.stdout.flush()
             except OSError:
                 code = LOST_OUTPUT
-        _LossyFile(sys.stderr).flush()
         os._exit(code)
     sys.exit(code)
 
 
+def end_at_once(code: int) -> NoReturn:
+    """End the process from any thread, whatever the others do; write its last log lines if that is possible."""
+    finish_log()
+    os._exit(code)
+
+
 def configure_logging(level: str, log_format: LogFormat) -> None:
-    """Write kcm's logs to standard error: for people on a terminal, as JSON lines elsewhere."""
+    """Write kcm's logs to standard error: for people on a terminal, as JSON lines elsewhere.
+
+    From now on nothing that is written to `sys.stderr` waits for who reads it: neither logs nor a
+    traceback nor the warning of a library.
+    """
     import structlog  # noqa: PLC0415  # see above
 
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
-    renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+    processors: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(),
+    ]
+
+    def lost(lines: int) -> str:
+        entry: Any = {"event": "lines of this log were lost: nobody took them", "lines": lines}
+        for process in processors:
+            entry = process(None, "warning", entry)
+        return f"{entry}\n"
+
+    if isinstance(sys.stderr, QueuedFile):
+        finish_log()
+    sys.stderr = QueuedFile(sys.stderr, lost)
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.StackInfoRenderer(),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _LossyFile(sys.stderr))),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", sys.stderr)),
     )
 
 
-class _LossyFile:
-    """A file for logs: when the disk is full or the file is closed, a line is lost, but the work continues."""
+def lost_log_lines() -> int:
+    """Return how many lines of this process's log were lost: nobody read them, or the disk was full."""
+    return sys.stderr.lost_lines if isinstance(sys.stderr, QueuedFile) else 0
 
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
 
-    def write(self, text: str) -> None:
-        """Write, if that is possible."""
-        with suppress(OSError, ValueError):  # ValueError: the file is closed
-            self._file.write(text)
-
-    def flush(self) -> None:
-        """Flush, if that is possible."""
-        with suppress(OSError, ValueError):
-            self._file.flush()
+def finish_log() -> bool:
+    """Write what waits to be logged, within a short limit; return whether all was written."""
+    log = sys.stderr
+    if not isinstance(log, QueuedFile):
+        return True
+    is_written = log.finish(LAST_LINES_S)
+    if is_written:
+        sys.stderr = log.file
+    return is_written
 
 
 def get_logger(part: str) -> FilteringBoundLogger:

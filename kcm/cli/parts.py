@@ -7,7 +7,6 @@ kazoo, and a missing package is reported in one line that says what to install.
 import difflib
 import importlib
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from pipeline.runtime import (
     install_stop_signal,
 )
 from pipeline.settings import CONFIG_FILE_VARIABLE, load
+from pipeline.stop_signal import StopSignal
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
@@ -35,7 +35,7 @@ _OUR_PACKAGES = {
 _ALIKE = 0.85
 """How similar two names must be for one to count as a misspelling of the other."""
 
-Service = Callable[[Any, threading.Event], None]
+Service = Callable[[Any, StopSignal], None]
 
 
 class Part(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from unittest import mock
 from prometheus_client import CollectorRegistry
 
 from pipeline.runtime import EnvironmentProblemError, KcmError
+from pipeline.stop_signal import StopSignal
 from pipeline.topics import EnsuredTopics
 from streaming import processor as processor_module
 from streaming import service
@@ -73,7 +73,7 @@ def fold_of(world: World) -> Fold:
     return ServicedFold(world) if is_serviced(world.seed) else Fold(world)
 
 
-class Stop(threading.Event):
+class Stop(StopSignal):
     """The event that a signal sets; a wait for it uses the clock."""
 
     def __init__(self, fold: ServicedFold) -> None:
@@ -169,7 +169,7 @@ class ServicedFold(Fold):
         return text.replace(str(self.root), "checkpoint")
 
     def leave(self, _code: int) -> None:
-        """End the process at once, as `os._exit` does."""
+        """End the process at once, as `end_at_once` does."""
         self.judge.on_leaving()
         self.world.hit("service: it ended a process whose JVM hung at its start")
         self.process.kill()

@@ -74,7 +74,8 @@ class ServiceStage:
         yield service, "time", time
         yield service, "clock_ms", self._wall_ms
         yield service, "secrets", SimpleNamespace(token_hex=self._token)
-        yield service, "os", SimpleNamespace(environ={}, _exit=fold.leave)
+        yield service, "os", SimpleNamespace(environ={})
+        yield service, "end_at_once", fold.leave
         yield service, "get_logger", self._logger
         yield service, "ANSWER_S", ANSWER_S
         yield service, "START_S", START_S

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from pipeline.part import main_of_part
-from pipeline.runtime import ConflictError
+from pipeline.runtime import ConflictError, finish_log
 from pipeline.settings import PipelineSettings
 
 
@@ -38,4 +38,5 @@ def test_the_error_of_a_single_part_is_reported_in_one_line(
         raise ConflictError("somebody else has it")
 
     assert main_of_part("export", PipelineSettings, run) == 4
+    assert finish_log()
     assert capsys.readouterr().err == "kcm export: somebody else has it\n"

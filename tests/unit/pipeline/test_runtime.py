@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.queued_file import QueuedFile
 from pipeline.runtime import (
     Backoff,
     ConflictError,
@@ -21,8 +22,10 @@ from pipeline.runtime import (
     UnreachableError,
     UsageError,
     configure_logging,
+    finish_log,
     get_logger,
     install_stop_signal,
+    lost_log_lines,
 )
 
 
@@ -123,6 +126,7 @@ def test_logs_are_json_lines_without_a_terminal(capsys: pytest.CaptureFixture[st
     """A log line in a file is one JSON object that names the part, the level and the time."""
     configure_logging("info", "auto")
     get_logger("watcher").warning("it rains", where="here")
+    assert finish_log()
     entry = json.loads(capsys.readouterr().err)
     assert (entry["part"], entry["level"], entry["event"], entry["where"]) == (
         "watcher",
@@ -138,9 +142,18 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
     configure_logging("warning", "console")
     get_logger("watcher").info("a detail")
     get_logger("watcher").warning("it rains")
+    assert finish_log()
     written = capsys.readouterr().err
     assert "it rains" in written
     assert "a detail" not in written
+
+
+def lost_after_all_is_written() -> int:
+    """Return how many log lines were lost, once none waits any more."""
+    log = sys.stderr
+    assert isinstance(log, QueuedFile)
+    assert log.finish(10)
+    return lost_log_lines()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
@@ -152,6 +165,7 @@ def test_a_log_on_a_full_disk_raises_no_error(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "stderr", full)
     configure_logging("info", "json")
     get_logger("stream").error("the disk is full")
+    assert lost_after_all_is_written() == 1
     with suppress(OSError):
         full.close()
 
@@ -163,3 +177,60 @@ def test_a_closed_log_file_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "stderr", closed)
     configure_logging("info", "json")
     get_logger("stream").error("nobody reads this")
+    assert lost_after_all_is_written() == 1
+
+
+LOGS_AND_ENDS = """
+import sys, threading, time
+from pathlib import Path
+from pipeline.runtime import configure_logging, end_at_once, get_logger, lost_log_lines, run_program
+
+def main():
+    configure_logging("info", "json")
+    log = get_logger("watcher")
+    for number in range(LINES):
+        log.warning("it rains", number=number, where="here" * 2_000)
+    Path(sys.argv[1]).write_text(str(lost_log_lines()))
+    END
+
+run_program(main)
+"""
+"""A program that logs many lines at once, writes how many were lost to a file, and ends."""
+
+ENDS = {
+    "return 3": 3,
+    "sys.exit(3)": 3,
+    "raise ValueError('the last words')": 1,
+    "threading.Thread(target=end_at_once, args=(3,)).start(); time.sleep(60)": 3,
+}
+"""How the program ends, and its exit code."""
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_all_lines_are_written_however_a_program_ends(tmp_path: Path, end: str) -> None:
+    """Each is there, in order; a traceback follows them."""
+    program = LOGS_AND_ENDS.replace("END", end).replace("LINES", "500")
+    ended = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "lost"], capture_output=True, check=False
+    )
+    lines = ended.stderr.decode().splitlines()
+    assert [json.loads(line)["number"] for line in lines[:500]] == list(range(500))
+    assert ended.returncode == ENDS[end]
+    assert ("raise" in end) is lines[-1].endswith("the last words")
+    assert (tmp_path / "lost").read_text() == "0"
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_log_that_nobody_reads_stops_no_program(tmp_path: Path, end: str) -> None:
+    """It does its work and ends with its own code, soon; lines that find no room are counted."""
+    program = LOGS_AND_ENDS.replace("END", end).replace("LINES", "1000")
+    reads, writes = os.pipe()
+    with (
+        os.fdopen(reads),
+        os.fdopen(writes) as blocked,
+        subprocess.Popen(
+            [sys.executable, "-c", program, tmp_path / "lost"], stderr=blocked
+        ) as running,
+    ):
+        assert running.wait(60) == ENDS[end]
+    assert 0 < int((tmp_path / "lost").read_text()) < 1000
