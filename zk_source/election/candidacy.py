@@ -1,7 +1,8 @@
 """Enters one watcher in the election of its cluster's leader: kazoo's lock in one session.
 
 The rule: a watcher that has won proves its lead again and again, as long as the main loop reports
-that it works (`report_alive`). A proof is one round trip, sync and then exists, that finds our election
+that it works (`report_alive`). If that hangs, the session ends: another watcher leads at once, although
+this process lives. A proof is one round trip, sync and then exists, that finds our election
 znode under our session. A proof counts from the moment at which it was requested. So a process that
 was paused holds an expired proof, and its next one fails. A lease is valid while its newest proof
 is.
@@ -26,6 +27,7 @@ from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from pipeline.clock import steady_ns
 from pipeline.runtime import get_logger
+from pipeline.supervised_thread import STANDSTILL_S
 from source_log.lease import LeaseStatus
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
@@ -36,8 +38,9 @@ MAX_RECONNECT_S = 1.0
 PROOFS_PER_LEASE = 4
 """How many proofs are asked for in the time for which one counts, so that one late answer does not stop the log."""
 
-STANDSTILL_S = 60.0
-"""A leader whose main loop has done nothing for this long resigns: another watcher may do better."""
+LEAST_STANDSTILL_S = 5.0
+"""A leader whose main loop has not turned for this long, or for a lease if that is longer, resigns. It reports with
+each item that it handles, which takes milliseconds; only a client that ends may take 3 s."""
 
 _POLL_S = 0.5
 _MS = 1000
@@ -120,11 +123,15 @@ class Candidacy:
         self._most_silent_s = settings.most_silent_ms / _MS
         self._invalidated_at = 0.0
         self._alive_at = now_s()
+        self._has_turned = False
+        self._seemed_still = False
         self._down_since = now_s()
         self._connected = threading.Event()
         self._ended = threading.Event()
         self._wake = threading.Event()
         self._mutex = threading.Lock()
+        self._closing = threading.Lock()
+        self._is_closed = False
         self._client, self.connection = make_client(
             there, _Connection, most_reconnect_s=MAX_RECONNECT_S
         )
@@ -167,6 +174,7 @@ class Candidacy:
     def report_alive(self) -> None:
         """Note that the main loop works, so that the lease is proved again."""
         self._alive_at = now_s()
+        self._has_turned = True
 
     def invalidate(self) -> None:
         """Stop publishing until there is a proof newer than now: another watcher may lead."""
@@ -176,7 +184,10 @@ class Candidacy:
     def close(self) -> None:
         """End the session, and the lease with it. Waits at most a few seconds."""
         self._end()
-        stop_client(self._client)
+        with self._closing:
+            if not self._is_closed:
+                self._is_closed = True
+                stop_client(self._client)
 
     def _end(self) -> None:
         with self._mutex:
@@ -230,18 +241,33 @@ class Candidacy:
 
     def _lead(self, node: str) -> None:
         """Prove that this watcher leads, until the session ends or the main loop stops working."""
-        self.report_alive()
-        while not self._ended.is_set() and not self._stands_still() and self._prove(node):
+        self._alive_at = now_s()
+        while not self._ended.is_set() and self._prove(node):
             self._wake.wait(self.connection.lease_s / PROOFS_PER_LEASE)
             self._wake.clear()
+            if self._stands_still():
+                # The main loop cannot do it, and a session that stays keeps all others from the lead.
+                self.close()
+                return
 
     def _stands_still(self) -> bool:
-        still = now_s() - self._alive_at > STANDSTILL_S
-        if still:
-            get_logger("election").error(
-                "the watcher's main loop hangs: it gives up its lead", silent_s=STANDSTILL_S
-            )
-        return still
+        """Return whether the main loop has not turned for too long, in two rounds.
+
+        After a pause of the whole process it has the time of one round to turn first.
+        """
+        limit_s = max(self.connection.lease_s, LEAST_STANDSTILL_S)
+        if (
+            not self._has_turned
+        ):  # it takes its lead: it reads the topics of a Kafka that may be slow
+            limit_s = max(limit_s, STANDSTILL_S)
+        silent_s = now_s() - self._alive_at
+        seemed_still, self._seemed_still = self._seemed_still, silent_s > limit_s
+        if not (seemed_still and self._seemed_still):
+            return False
+        get_logger("election").error(
+            "the watcher's main loop hangs: it gives up its lead", silent_s=round(silent_s, 1)
+        )
+        return True
 
     def _prove(self, node: str) -> bool:
         """Ask ZooKeeper whether we lead; return False if we do not. Without an answer the old proof expires."""

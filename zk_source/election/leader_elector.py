@@ -49,7 +49,6 @@ class LeaderElector:
         while not stop.is_set():
             self._news.clear()
             if self._candidacy.status is LeaseStatus.VALID:
-                self._candidacy.report_alive()
                 self._log.info("elected: this watcher leads", czxid=self._candidacy.term)
                 return self._candidacy
             self._replace_if_ended(stop)

@@ -303,24 +303,58 @@ def test_a_candidate_waits_for_a_connection_and_the_chroot(monkeypatch: pytest.M
     assert waiting.ended
 
 
-def test_a_main_loop_that_hangs_loses_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proof is requested any more, even where it would succeed, and the session ends."""
+@pytest.mark.parametrize(
+    ("lease_s", "turns", "limit_s"), [(4.0, True, 5.0), (40.0, True, 40.0), (4.0, False, 60.0)]
+)
+def test_a_main_loop_that_hangs_ends_the_session(
+    monkeypatch: pytest.MonkeyPatch, lease_s: float, limit_s: float, *, turns: bool
+) -> None:
+    """At once after a lease, where proofs would still succeed; a loop that takes its lead has more time."""
     now = [100.0]
     monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
-    hanging, proofs = standing(), 0
-    hanging.connection.lease_s = 0.0
+    hanging, stopped = standing(), list[float]()
+    monkeypatch.setattr(candidacy, "stop_client", lambda _client: stopped.append(now[0]))
+    hanging.connection.lease_s = lease_s
 
-    def prove(_node: str) -> bool:
-        nonlocal proofs
-        proofs += 1
-        if proofs < 4:
+    def wait() -> None:
+        now[0] += 1.0
+        if turns and now[0] <= 110.0:
             hanging.report_alive()
-        now[0] += 25.0
-        return True
 
-    monkeypatch.setattr(hanging, "_prove", prove)
+    wake = Waits(wait)
+    hanging._wake = wake
+    monkeypatch.setattr(hanging, "_prove", lambda _node: True)
     hanging._lead("/node")
-    assert proofs == 5  # two after the last report of the main loop: at 25 s and at 50 s
+    hung_at = 110.0 if turns else 100.0
+    assert stopped == [hung_at + limit_s + 2.0], "two rounds of a second each find it too old"
+    assert (hanging.ended, hanging.status) == (True, LOST)
+    assert set(wake.waited_s) == {lease_s / 4}
+    hanging.close()
+    assert len(stopped) == 1, "the main loop, if it turns again, finds it closed"
+
+
+def test_a_pause_of_the_whole_process_does_not_look_like_a_loop_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After it the main loop has one round to turn, and then it leads on."""
+    now = [100.0]
+    monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
+    paused = standing()
+    rounds = iter((1.0, 3600.0, 0.0, 1.0, 3600.0, 0.0))
+
+    def wait() -> None:
+        passed_s = next(rounds, None)
+        if passed_s is None:
+            paused._ended.set()
+            return
+        now[0] += passed_s
+        if passed_s < 2.0:
+            paused.report_alive()
+
+    paused._wake = Waits(wait)
+    monkeypatch.setattr(paused, "_prove", lambda _node: True)
+    monkeypatch.setattr(candidacy, "stop_client", lambda _client: pytest.fail("it was closed"))
+    paused._lead("/node")
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_standby_logs_once_and_leads_as_soon_as_it_is_elected(
         assert standby.lead(nothing, nothing, win) is term
     assert events(logged) == ["standing by for election", "elected: this watcher leads"]
     assert (logged[0]["path"], logged[1]["czxid"]) == (term.path, term.term)
-    assert (term.steps, standby.turns) == (["start", "alive"], 3)
+    assert (term.steps, standby.turns) == (["start"], 3)
     term.won = False
     with structlog.testing.capture_logs() as logged:
         assert standby.lead(nothing) is None
@@ -184,7 +184,7 @@ def test_a_candidacy_that_ended_or_is_silent_for_too_long_is_replaced(
     assert standby.lead(end, nothing, fall_silent, win) is standby.term
     assert [term.steps for term in standby.terms] == [
         *[["start", "close"]] * 2,
-        ["start", "alive"],
+        ["start"],
     ]
     assert standby.pauses_s == [TURN_S, TURN_S]
 
@@ -250,5 +250,5 @@ def test_resigning_starts_a_new_candidacy_and_closing_does_not(
     second.won = True
     assert standby.lead() is second
     standby.elector.close()
-    assert second.steps == ["start", "alive", "close"]
+    assert second.steps == ["start", "close"]
     assert len(standby.terms) == 2
