@@ -35,6 +35,7 @@ from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.topic_records import Record
+from web.health import PartHealth
 
 SUMMARY = (
     "a scrape of /metrics and of /metrics/partitions, the live page opened and searched, at 10,000 and "
@@ -104,7 +105,7 @@ def application(
         EventStore(kept=1),
         metrics,
         state=shown.state,
-        alive=lambda: True,
+        health=PartHealth(metrics.registry, lambda: 0.0),
         clock=clock,
         kafka_gone_s=15,
         partition_metrics=partition_metrics,

@@ -8,7 +8,6 @@ works. It is begun when the state is unusable, not before.
 
 import os
 import secrets
-import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -28,8 +27,10 @@ from pipeline.runtime import (
     EnvironmentProblemError,
     KcmError,
     UnreachableError,
+    end_at_once,
     get_logger,
 )
+from pipeline.stop_signal import StopSignal
 from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, ensure_topics
 from streaming import failures
@@ -44,6 +45,7 @@ from streaming.session import Session, check_wire
 from streaming.truncated_log import truncated_log
 from streaming.watchdog import ANSWER_S, START_S, BatchClock, Watchdog
 from streaming.workspace import Workspace, disk_problems
+from web.health import PartHealth
 from web.server import metrics_server
 
 POLL_S = 0.5
@@ -65,7 +67,7 @@ STRIKES_BEFORE_GIVING_UP = 4
 """After so many, a new lineage has failed as well, so the cause is not the checkpoint."""
 
 
-def run(settings: StreamSettings, stop: threading.Event) -> None:
+def run(settings: StreamSettings, stop: StopSignal) -> None:
     """Fold the log until `stop` is set; raise a KcmError with what the user must know."""
     java = find_java(os.environ, settings.java_home).path
     _check_jars(settings)
@@ -73,7 +75,12 @@ def run(settings: StreamSettings, stop: threading.Event) -> None:
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry)
     with (
-        metrics_server(registry, settings, settings.stream_metrics_port) as server,
+        metrics_server(
+            registry,
+            PartHealth(registry, lambda: stop.age_s),
+            settings,
+            settings.stream_metrics_port,
+        ) as server,
         Workspace(settings.checkpoint_dir, stop=stop) as workspace,
     ):
         get_logger("stream").info(
@@ -88,7 +95,7 @@ class _Fold:
     def __init__(
         self,
         settings: StreamSettings,
-        stop: threading.Event,
+        stop: StopSignal,
         workspace: Workspace,
         java: Path,
         metrics: FoldMetrics,
@@ -103,7 +110,7 @@ class _Fold:
             workspace.root, now_ms=clock_ms, token=lambda: secrets.token_hex(3)
         )
         self._session: Session | None = None
-        self._watchdog = Watchdog(self._kill_jvm)
+        self._watchdog = Watchdog(self._kill_jvm, on_wait=stop.turned)
         self._batch_clock = BatchClock()
         self._strikes = 0
         self._pause = Backoff(first_s=0.5)
@@ -318,7 +325,7 @@ class _Fold:
         """Kill a JVM that hangs; if it hangs while it starts, it can only be ended together with this process."""
         self._log.error("Spark's JVM hangs and is killed", reason=self._watchdog.reason)
         if self._session is None:
-            os._exit(KcmError.exit_code)
+            end_at_once(KcmError.exit_code)
         self._session.kill()
 
     def _close_session(self) -> None:

@@ -44,13 +44,19 @@ class _Call:
 
 
 class Watchdog:
-    """Counts the time of one call after the other, and calls `kill` when one takes too long."""
+    """Counts the time of one call after the other, and calls `kill` when one takes too long.
 
-    def __init__(self, kill: Callable[[], None]) -> None:
+    `on_wait` is called while a call still has time: who waits for it does not hang.
+    """
+
+    def __init__(
+        self, kill: Callable[[], None], *, on_wait: Callable[[], None] = lambda: None
+    ) -> None:
         self.reason: str | None = None
         """Why the JVM was killed; None while it was not. The owner clears it."""
         self.thread = SupervisedThread("watchdog", self.poll, every_s=POLL_S)
         self._kill = kill
+        self._on_wait = on_wait
         self._call: _Call | None = None
         self._counted_at = time.monotonic()
 
@@ -76,6 +82,8 @@ class Watchdog:
         if call is None:
             return
         call.left_s -= min(passed_s, _MAX_COUNTED_S)
+        if call.left_s > 0:
+            self._on_wait()
         # The call may have ended in the meantime: then nobody waits any more.
         if call.left_s <= 0 and self._call is call:
             self._call = None

@@ -61,6 +61,7 @@ from pipeline.topics import EnsuredTopics, topic_names
 from source_log.publisher import Publisher
 from streaming.processor import FoldParameters, FoldProcessor
 from tools.words import PRODUCT
+from web.health import PartHealth
 from zk_source.config import WatchSettings
 from zk_source.watcher.commands import Send
 from zk_source.watcher.watcher import Watcher
@@ -272,7 +273,7 @@ class Pipeline:
             self._events,
             metrics,
             state=self._reading,
-            alive=lambda: True,
+            health=PartHealth(metrics.registry, lambda: 0.0),
             clock=clock_ms,
             kafka_gone_s=15,
             partition_metrics=False,

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -29,6 +29,7 @@ from pipeline.settings import PipelineSettings
 from web.config import WebSecurity
 from web.connections import listen, protocol_class, with_mapped
 from web.guard import RequestGuard
+from web.health import PartHealth
 
 _MAX_HEAD = 32 * 1024
 _IDLE_S = 5
@@ -159,8 +160,10 @@ class WebServer:
         self._socket.close()
 
 
-def metrics_server(registry: CollectorRegistry, settings: PipelineSettings, port: int) -> WebServer:
-    """Return a server of a registry as text and OpenMetrics, and at /healthz of that it runs."""
+def metrics_server(
+    registry: CollectorRegistry, health: PartHealth, settings: PipelineSettings, port: int
+) -> WebServer:
+    """Return a server of a registry as text and OpenMetrics, and at /healthz of a part's health."""
 
     async def metrics(request: Request) -> Response:
         names = request.query_params.getlist("name[]")
@@ -168,10 +171,7 @@ def metrics_server(registry: CollectorRegistry, settings: PipelineSettings, port
         shown = registry.restricted_registry(names) if names else registry
         return Response(encode(shown), headers={"content-type": media_type})
 
-    async def health(_request: Request) -> Response:
-        return JSONResponse({"alive": True})
-
     # As in prometheus_client's own server, every path that has no other page serves the metrics.
-    routes = [Route("/healthz", health), Route("/{path:path}", metrics)]
+    routes = [Route("/healthz", health.answer), Route("/{path:path}", metrics)]
     app = Starlette(routes=routes, middleware=[Middleware(GZipMiddleware)])
     return WebServer(app, settings.metrics_host, port, WebOptions.of(settings))

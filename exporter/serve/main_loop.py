@@ -7,7 +7,6 @@ unexpected exception or a setting that cannot work ends it. If it stands still, 
 /readyz; what was read is still served, with the status `behind`.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -23,6 +22,7 @@ from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from pipeline.kafka_errors import MissingTopic, ReadTrouble
 from pipeline.runtime import get_logger
+from pipeline.stop_signal import StopSignal
 from pipeline.supervised_thread import StandstillError, SupervisedThread
 from pipeline.topic_probe import TopicProbe, TopicsAnswer
 from pipeline.topic_reader import RecordReader
@@ -100,13 +100,13 @@ class MainLoop:
         self._forget_at_s: float | None = None
         self._is_reported = False
         """Whether it was logged that the loop stands still."""
-        self._stop = threading.Event()
+        self._stop = StopSignal()
         self._thread = SupervisedThread("reader", self.poll)
 
     @property
-    def alive(self) -> bool:
-        """Whether the loop runs."""
-        return self._thread.alive
+    def age_s(self) -> float:
+        """Seconds since the loop's last turn."""
+        return self._stop.age_s
 
     def start(self) -> None:
         """Begin to read."""
@@ -155,6 +155,7 @@ class MainLoop:
 
     def poll(self) -> None:
         """Poll once, apply the records, and evaluate the probe's last answer; the first time wait for Kafka."""
+        self._stop.turned()
         source = self._source
         if source is None:
             self.open(ensure_topics(self._settings, stop=self._stop))

@@ -23,10 +23,11 @@ from exporter.live.page import LivePage, read_files, version_of
 from exporter.live.page_answers import PageAnswers
 from exporter.scrape.collector import Collector
 from exporter.scrape.partition_series import PartitionCollector
+from web.health import PartHealth
 
 
 class Pages:
-    """The handlers, over the reading thread's results; `alive` says whether that thread runs."""
+    """The handlers, over the reading thread's results."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class Pages:
         metrics: ExporterMetrics,
         *,
         state: ReadingState,
-        alive: Callable[[], bool],
+        health: PartHealth,
         clock: Callable[[], int],
         kafka_gone_s: float,
         partition_metrics: bool,
@@ -43,7 +44,7 @@ class Pages:
     ) -> None:
         self._collector = collector
         self._state = state
-        self._alive = alive
+        self._health = health
         self._metrics = metrics
         self._clock = clock
         self._kafka_gone_ms = kafka_gone_s * 1000
@@ -66,7 +67,7 @@ class Pages:
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""
-        own = {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.readiness}
+        own = {"/metrics": self.metrics, "/healthz": self._health.answer, "/readyz": self.readiness}
         if self._serves_partitions:
             own["/metrics/partitions"] = self.partitions
         return self._live.routes() | own | self._api.routes()
@@ -92,11 +93,6 @@ class Pages:
             lines = self._partitions.lines(format_)
         pieces = itertools.chain(lines, [format_.end])
         return StreamingResponse(pieces, headers={"content-type": format_.value})
-
-    async def health(self, _request: Request) -> Response:
-        """Answer 200 while the reading thread runs."""
-        alive = self._alive()
-        return json_response({"alive": alive}, 200 if alive else 503)
 
     async def readiness(self, _request: Request) -> Response:
         """Answer 200 once both topics were read to their ends, while Kafka answers and the thread reads."""

@@ -4,8 +4,6 @@ The port is bound first, so that a conflict is reported before anything else hap
 answers, with the reason, while Kafka is not available yet.
 """
 
-import threading
-
 from prometheus_client import CollectorRegistry
 
 from exporter.core.alert_settings import changed_thresholds
@@ -20,13 +18,15 @@ from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, get_logger
+from pipeline.stop_signal import StopSignal
+from web.health import PartHealth
 from web.server import WebOptions
 
 _CHECK_INTERVAL_S = 0.2
 """How soon the end of a thread is noticed."""
 
 
-def run(settings: ExportSettings, stop: threading.Event) -> None:
+def run(settings: ExportSettings, stop: StopSignal) -> None:
     """Serve until `stop` is set. Raises KcmError for an error that the user must fix."""
     log = get_logger("exporter")
     metrics = ExporterMetrics(CollectorRegistry())
@@ -36,12 +36,14 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
     reader = MainLoop(
         settings, events=events, collector=collector, state=state, metrics=metrics, clock=clock_ms
     )
+    # Each of the two loops does its turns alone: the one reads, the other checks all threads and ends the exporter.
+    health = PartHealth(metrics.registry, lambda: max(reader.age_s, stop.age_s))
     pages = Pages(
         collector,
         events,
         metrics,
         state=state,
-        alive=lambda: reader.alive,
+        health=health,
         clock=clock_ms,
         kafka_gone_s=settings.kafka_gone_s,
         partition_metrics=settings.partition_metrics,

@@ -33,6 +33,7 @@ from exporter.serve.server import make_app
 from tests.simulation.event_loop import SimulatedLoop
 from tests.simulation.oracle import BrokenError
 from tests.simulation.stage import CLUSTER
+from web.health import PartHealth
 
 if TYPE_CHECKING:
     from tests.simulation.reader import Exporter
@@ -119,7 +120,7 @@ class Server:
             events,
             metrics,
             state=exporter.state,
-            alive=lambda: True,
+            health=PartHealth(metrics.registry, lambda: 0.0),
             clock=self._read_clock,
             kafka_gone_s=15,
             partition_metrics=False,

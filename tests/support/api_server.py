@@ -18,6 +18,7 @@ from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import make_app
 from tests.support.samples import T0, event_record, progress_by_view, record
+from web.health import PartHealth
 
 
 class Served:
@@ -31,7 +32,7 @@ class Served:
         )
         self.now = T0
         self.collector = Collector(lambda snapshot: progress_by_view(snapshot.view, self.now))
-        self.alive = True
+        self.loop_age_s = 0.0
         self.views = ViewStore()
         self.events = EventStore(kept=1000)
         metrics = ExporterMetrics(CollectorRegistry())
@@ -40,7 +41,7 @@ class Served:
             self.events,
             metrics,
             state=self.state,
-            alive=lambda: self.alive,
+            health=PartHealth(metrics.registry, lambda: self.loop_age_s),
             clock=lambda: self.now,
             kafka_gone_s=15,
             partition_metrics=partition_metrics,

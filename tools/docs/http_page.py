@@ -44,7 +44,7 @@ OUTSIDE = f"""## Outside of /api/v1
 | `/metrics` | All [metrics](metrics.md), for Prometheus, as text or OpenMetrics. |
 | `/metrics/partitions` | Five series for every partition, and the counts of brokers and partitions, in kafka_exporter's names ([metric by metric](migrating-from-kafka-exporter.md)), where `partition_metrics` is set. |
 | `/runbooks`, `/runbooks/NAME` | The runbook of each alert, as alerts link to them. |
-| `/healthz` | 200 while the exporter's reading thread runs. |
+| `/healthz` | 200 while the exporter's loops turn; 503 with a `reason` after one has stood still for 60 s: only a restart helps. |
 | `/readyz` | 200 once both topics were read to their ends and while the pipeline's Kafka answers and is read; 503 with `reasons` else. |
 
 ```

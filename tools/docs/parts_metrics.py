@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from exporter.core.metrics import ExporterMetrics
 from streaming.metrics import FoldMetrics
 from streaming.progress import BatchReport
+from web.health import PartHealth
 from zk_source.service.metrics import WatcherMetrics
 
 _SUFFIXES = {"counter": "_total", "info": "_info"}
@@ -35,6 +36,7 @@ def watcher_metrics() -> tuple[OwnMetric, ...]:
     """Return the metrics that the watcher serves on its own port."""
     registry = CollectorRegistry()
     WatcherMetrics(registry, ANY_CLUSTER)
+    PartHealth(registry, lambda: 0.0)
     return tuple(_described(registry))
 
 
@@ -43,6 +45,7 @@ def fold_metrics() -> tuple[OwnMetric, ...]:
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry)
     metrics.observe(BatchReport(batch=0, took_ms=0))
+    PartHealth(registry, lambda: 0.0)
     return tuple(_described(registry))
 
 
@@ -50,6 +53,7 @@ def exporter_metrics() -> tuple[OwnMetric, ...]:
     """Return the metrics that the exporter serves about itself, in addition to the clusters'."""
     registry = CollectorRegistry()
     ExporterMetrics(registry)
+    PartHealth(registry, lambda: 0.0)
     return tuple(_described(registry))
 
 

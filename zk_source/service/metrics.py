@@ -4,11 +4,12 @@ All have a `cluster` label. Their values come from the counts that the decisions
 keep: each count is kept in one place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from controller_model.records.changes import ChangeKind, SessionState
+from source_log.lease import Lease, LeaseStatus, SoleWatcher
 from zk_source.ensemble.server_health import ServerMetrics
 
 _DELAY_BUCKETS_S = (
@@ -49,8 +50,17 @@ TOTALS = {
 class WatcherMetrics:
     """The metrics of one cluster's watcher."""
 
-    def __init__(self, registry: CollectorRegistry, cluster: str) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        cluster: str,
+        *,
+        hangs: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Make the instruments. `hangs` returns whether the main loop hangs, which then updates none of them."""
         self._cluster = cluster
+        self.lease: Lease = SoleWatcher()
+        """The lease of this term."""
         self.zookeeper = ServerMetrics(registry, cluster)
         state = Gauge(
             "kcm_watcher_session_state",
@@ -67,13 +77,14 @@ class WatcherMetrics:
             registry=registry,
         )
         self._changes = {kind: changes.labels(cluster, kind.value) for kind in ChangeKind}
-        self._leader = Gauge(
+        self._leads = False
+        Gauge(
             "kcm_watcher_leader",
-            "1 while this watcher may write the log, 0 while it stands by or its lease is "
-            "unproven; normally, the sum over a cluster's watchers is 1.",
+            "1 while this watcher may write the log, 0 while it stands by, its lease is unproven or "
+            "its main loop hangs; normally, the sum over a cluster's watchers is 1.",
             ["cluster"],
             registry=registry,
-        ).labels(cluster)
+        ).labels(cluster).set_function(lambda: self._may_write and not hangs())
         self._delay = Histogram(
             "kcm_watcher_change_delay_seconds",
             "Seconds from a znode's change, by ZooKeeper's clock, until the watcher appends it to the "
@@ -99,8 +110,12 @@ class WatcherMetrics:
             gauge.set(name is state)
 
     def leads(self, leads: bool) -> None:
-        """Show whether this watcher may write the log."""
-        self._leader.set(leads)
+        """Show whether this watcher may write the log, as far as its main loop knows."""
+        self._leads = leads
+
+    @property
+    def _may_write(self) -> bool:
+        return self._leads and self.lease.status is LeaseStatus.VALID
 
     def standby(self, dropped: int) -> None:
         """Show a watcher without a session. Its next counts begin at 0, with these dropped changes."""

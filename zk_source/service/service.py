@@ -16,11 +16,13 @@ from controller_model.records.changes import ChangeKind, SessionState, ZnodeChan
 from controller_model.records.views import ClusterView, WatcherBeat
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import ConflictError, EnvironmentProblemError, get_logger
+from pipeline.stop_signal import StopSignal
 from source_log.generation_fencing import OtherWatcher
 from source_log.log_writer import LogWriter
 from source_log.publisher import Publisher
 from source_log.readback import ViewsCut
 from source_log.terms import Term, run_terms
+from web.health import PartHealth
 from web.server import metrics_server
 from zk_source.config import WatchSettings
 from zk_source.election.leader_elector import make_elector
@@ -63,11 +65,12 @@ DELIVERY_WAIT_S = 0.005
 METRICS_INTERVAL_S = 0.5
 
 
-def run(settings: WatchSettings, stop: threading.Event) -> None:
+def run(settings: WatchSettings, stop: StopSignal) -> None:
     """Watch one cluster until `stop` is set; raise a KcmError for what the user must fix."""
     registry = CollectorRegistry()
-    metrics = WatcherMetrics(registry, settings.cluster)
-    with metrics_server(registry, settings, settings.watcher_metrics_port) as server:
+    health = PartHealth(registry, lambda: stop.age_s)
+    metrics = WatcherMetrics(registry, settings.cluster, hangs=lambda: health.hangs)
+    with metrics_server(registry, health, settings, settings.watcher_metrics_port) as server:
         log = get_logger("watcher")
         log.info("metrics are served", host=settings.metrics_host, port=server.port)
         run_terms(
@@ -85,7 +88,7 @@ class WatcherService:
     def __init__(self, settings: WatchSettings, metrics: WatcherMetrics, term: Term) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._lease = term.lease
+        self._lease = metrics.lease = term.lease
         self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=term.watcher)
         self._inbox = Inbox()
         self._watcher = Watcher(
@@ -143,15 +146,16 @@ class WatcherService:
 
     def _poll(self) -> None:
         """Handle what has happened, decide, act."""
-        self._lease.report_alive()
         wait_s = self._watcher.wait_ms(steady_ms()) / 1000
         if not self._writer.publisher.idle:
             wait_s = min(wait_s, DELIVERY_WAIT_S)
         in_storm = self._notifications >= STORM_NOTIFICATIONS
         item = self._inbox.pop(wait_s, pause_s=STORM_PAUSE_S if in_storm else 0.0)
         handled = self._notifications = 0
+        self._lease.report_alive()
         while item is not None:
             self._handle_item(item, steady_ms())
+            self._lease.report_alive()
             handled += 1
             self._notifications += isinstance(item, Notification)
             item = self._inbox.pop(0) if handled < MAX_ITEMS_AT_ONCE else None
@@ -261,6 +265,7 @@ class WatcherService:
 
     def _carry_out_commands(self) -> None:
         for command in self._watcher.commands():
+            self._lease.report_alive()
             self._carry_out(command)
         dropped = self._writer.send(may_drop=not self._watcher.muted)
         if dropped is not None:

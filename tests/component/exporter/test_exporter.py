@@ -32,6 +32,7 @@ from kcm.servers.ports import free_port
 from kcm.servers.supervisor import Supervisor
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import ConflictError, KcmError, UnreachableError
+from pipeline.stop_signal import StopSignal
 from pipeline.topics import client_properties, ensure_topics
 from tests.support.samples import (
     as_of,
@@ -147,7 +148,7 @@ def make_settings(bootstrap_servers: str, prefix: str | None = None, **more: Any
 @contextmanager
 def running(settings: ExportSettings) -> Iterator[Exporter]:
     """Run an exporter in a thread; an error of it fails the test."""
-    stop = threading.Event()
+    stop = StopSignal()
     errors: list[KcmError] = []
 
     def target() -> None:
@@ -349,7 +350,7 @@ def test_readyz_fails_without_kafka_and_a_port_in_use_is_one_line() -> None:
         assert answer.status == 503
         assert "waiting for the pipeline's Kafka" in answer.json()["reasons"][0]
         with pytest.raises(ConflictError, match=str(settings.port)):
-            run(settings, threading.Event())
+            run(settings, StopSignal())
 
 
 def answer_of(exporter: Exporter) -> Answer | None:
@@ -364,5 +365,5 @@ def test_fail_fast_gives_up_without_kafka() -> None:
     """With fail_fast a missing Kafka ends the exporter with the exit code of a missing server."""
     settings = make_settings(f"127.0.0.1:{free_port()}", fail_fast=True)
     with pytest.raises(UnreachableError) as caught:
-        run(settings, threading.Event())
+        run(settings, StopSignal())
     assert caught.value.exit_code == 3

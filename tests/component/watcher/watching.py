@@ -19,6 +19,7 @@ from kcm.servers.kafka import KraftBroker
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
 from pipeline.settings import load
+from pipeline.stop_signal import StopSignal
 from tests.support.ensemble_in_memory import Reader
 from tests.support.waiting import DEADLINE_S, wait_until
 from zk_source.config import WatchSettings
@@ -46,7 +47,7 @@ class RunningWatcher:
     def __init__(self, settings: WatchSettings) -> None:
         self.settings = settings
         self.error: KcmError | None = None
-        self._stop = threading.Event()
+        self._stop = StopSignal()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

@@ -23,6 +23,7 @@ from py4j.protocol import Py4JNetworkError
 from pipeline.kafka_errors import MISSING_S, ReadTrouble, TopicReadError
 from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError, UsageError
 from pipeline.settings import load
+from pipeline.stop_signal import StopSignal
 from pipeline.topics import EnsuredTopics, topic_names
 from streaming.config import StreamSettings
 from streaming.metrics import FoldMetrics
@@ -65,10 +66,10 @@ def test_what_is_missing_is_named_before_anything_starts(tmp_path: Path, java_ho
     for options, error, text in given:
         settings = load(StreamSettings, **({"java_home": java_home} | options))
         with pytest.raises(error, match=text):
-            run(settings, threading.Event())
+            run(settings, StopSignal())
 
 
-class Stop(threading.Event):
+class Stop(StopSignal):
     """A stop whose waits take no time, and are noted."""
 
     def __init__(self) -> None:
@@ -160,7 +161,7 @@ class Played:
         self.log_ends.append(log_end)
         self.on_turn()
 
-    def _watch(self, kill: Callable[[], None]) -> SimpleNamespace:
+    def _watch(self, kill: Callable[[], None], **_: object) -> SimpleNamespace:
         self.watchdog.kill = kill
         return self.watchdog
 

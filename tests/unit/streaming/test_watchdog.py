@@ -39,6 +39,17 @@ def test_a_call_that_does_not_return_kills_the_jvm_once() -> None:
     assert watchdog.reason == "Spark's JVM has not answered for 15 s"
 
 
+def test_who_waits_for_a_jvm_that_has_time_left_does_not_hang() -> None:
+    """While a call has time, its caller counts as working; before and after it the caller itself shows that."""
+    turns: list[bool] = []
+    watchdog = Watchdog(Killed(), on_wait=lambda: turns.append(True))
+    pass_time(watchdog, 10)
+    assert not turns
+    with watchdog.allow(ANSWER_S):
+        pass_time(watchdog, 2 * ANSWER_S)
+    assert len(turns) == ANSWER_S / POLL_S - 1
+
+
 def test_the_durations_of_calls_that_return_do_not_add_up() -> None:
     """Many short calls, and the time between them, do not add up."""
     killed = Killed()

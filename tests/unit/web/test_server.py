@@ -31,6 +31,7 @@ from tests.support.web import (
     status,
     write_config,
 )
+from web.health import PartHealth
 from web.server import UNGUARDED, WebOptions, WebServer, metrics_server
 
 FREE = 0
@@ -177,10 +178,11 @@ def test_all_metrics_paths_require_the_password(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     Counter("rain", "Drops.", registry=registry).inc()
     Counter("snow", "Flakes.", registry=registry).inc()
+    health = PartHealth(registry, lambda: 0.0)
     config = write_config(tmp_path, f'basic_auth_users: {{alice: "{hashed()}"}}')
     for file in (None, config):
         settings = load(PipelineSettings, web_config_file=file)
-        with metrics_server(registry, settings, FREE) as server:
+        with metrics_server(registry, health, settings, FREE) as server:
             answer = exchange(server, request(path="/metrics"))
             assert status(answer) == (401 if file else 200)
             assert (b"rain_total 1.0" in answer) is (file is None)
@@ -200,7 +202,8 @@ def test_metrics_are_served_at_every_path_and_compressed_on_request() -> None:
     registry = CollectorRegistry()
     for number in range(20):
         Counter(f"rain_{number}", "Drops. " * 20, registry=registry).inc()
-    with metrics_server(registry, load(PipelineSettings), FREE) as server:
+    health = PartHealth(registry, lambda: 0.0)
+    with metrics_server(registry, health, load(PipelineSettings), FREE) as server:
         assert server.url == f"http://127.0.0.1:{server.port}"
         plain = exchange(server, request(path="/any/where")).partition(b"\r\n\r\n")[2]
         assert b"rain_0_total 1.0" in plain
@@ -209,5 +212,5 @@ def test_metrics_are_served_at_every_path_and_compressed_on_request() -> None:
         assert b"content-encoding: gzip" in head
         assert gzip.decompress(body) == plain
     assert not server.alive
-    with metrics_server(registry, load(PipelineSettings), server.port):
+    with metrics_server(registry, health, load(PipelineSettings), server.port):
         pass

@@ -274,7 +274,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
 def started() -> Reading:
     """Return a reading whose thread runs."""
     reading = Reading()
-    assert not reading.loop.alive
+    assert not reading.loop._thread.alive
     reading.loop.start()
     return reading
 
@@ -378,7 +378,7 @@ def test_a_wait_for_kafka_is_no_standstill_and_ends_with_a_stop(
         reading.loop.check(began_s + second)
     assert reading.state.still_ms == 0
     reading.loop.close()
-    assert not reading.loop.alive
+    assert not reading.loop._thread.alive
     with pytest.raises(UnreachableError, match="no Kafka"):
         reading.loop.check()
 
@@ -393,7 +393,7 @@ def test_a_fatal_kafka_error_ends_the_loop_and_closes_its_clients(
     client = Client([fatal])
     use_client(monkeypatch, client)
     reading = started()
-    wait_until(lambda: not reading.loop.alive)
+    wait_until(lambda: not reading.loop._thread.alive)
     with pytest.raises(TopicReadError):
         reading.loop.check()
     reading.loop.close()
@@ -449,7 +449,7 @@ def test_a_loop_that_hangs_is_reported_and_does_not_end(monkeypatch: pytest.Monk
             state.status, now, kafka_gone_ms=15_000, still_ms=state.still_ms
         )
         assert any("has read nothing for 62 s" in reason for reason in reasons)
-        assert reading.loop.alive
+        assert reading.loop._thread.alive
         client.release()
         reading.loop.check(began_s + 63)
         reading.loop.check(began_s + 64)
@@ -457,9 +457,9 @@ def test_a_loop_that_hangs_is_reported_and_does_not_end(monkeypatch: pytest.Monk
     assert [line["event"] for line in logged[1:]] == ["the reading thread reads again"]
     monkeypatch.setattr(main_loop, "_CLOSE_TIMEOUT_S", 0.01)
     reading.loop.close()
-    assert reading.loop.alive, "the caller continues, and the process can end"
+    assert reading.loop._thread.alive, "the caller continues, and the process can end"
     assert all(each.daemon for each in threading.enumerate() if each.name == READER)
     client.go_on.release(1_000)
-    wait_until(lambda: not reading.loop.alive)
+    wait_until(lambda: not reading.loop._thread.alive)
     reading.loop.close()
     await_threads()

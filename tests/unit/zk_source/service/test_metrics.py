@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from controller_model.records.changes import ChangeKind, SessionState
+from source_log.lease import LeaseStatus, SoleWatcher
 from zk_source.service.metrics import WatcherMetrics
 
 
@@ -24,6 +25,24 @@ def test_the_session_has_one_state() -> None:
             for state in SessionState
         }
         assert states == {state: float(state is now) for state in SessionState}
+
+
+def test_a_watcher_leads_while_its_loop_its_lease_and_itself_say_so() -> None:
+    """The lease and the hang are asked at each scrape: a loop that hangs can say nothing."""
+    registry, hangs = CollectorRegistry(), False
+    metrics = WatcherMetrics(registry, "prod", hangs=lambda: hangs)
+    assert sample(registry, "kcm_watcher_leader") == 0
+    metrics.leads(True)
+    assert sample(registry, "kcm_watcher_leader") == 1
+    hangs = True
+    assert sample(registry, "kcm_watcher_leader") == 0
+    hangs, metrics.lease = False, SoleWatcher()
+    assert sample(registry, "kcm_watcher_leader") == 1
+    for metrics.lease.status in (LeaseStatus.UNPROVEN, LeaseStatus.LOST):
+        assert sample(registry, "kcm_watcher_leader") == 0
+    metrics.standby(0)
+    metrics.lease = SoleWatcher()
+    assert sample(registry, "kcm_watcher_leader") == 0
 
 
 def test_a_counter_continues_after_a_standby() -> None:

@@ -22,6 +22,7 @@ from controller_model.records.changes import ChangeKind, SessionState
 from controller_model.records.views import ResyncWanted, WatcherBeat, encode_view
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 from pipeline.settings import load
+from pipeline.stop_signal import StopSignal
 from pipeline.topics import EnsuredTopics, topic_names
 from source_log import log_writer, readback
 from source_log.generation_fencing import OtherWatcher
@@ -226,7 +227,7 @@ def test_a_healthy_watcher_sends_a_beat_each_second_and_a_heartbeat_every_ten(st
     assert {beat.session for beat in sent} == {SessionState.CONNECTED}
     ages = [(beat.source_answered_ms, beat.log_complete_ms) for beat in sent]
     assert all((age or 0) <= 1_000 + POLL_MS for each in ages for age in each)
-    assert stage.lease.reports == reports + 60 * SECOND, "the loop reports that it works"
+    assert stage.lease.reports >= reports + 60 * SECOND, "the loop reports that it works"
 
 
 @pytest.mark.parametrize("source_ahead_ms", [HOUR_MS, -HOUR_MS])
@@ -414,12 +415,14 @@ def test_the_part_serves_its_metrics_while_it_leads_in_terms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Those of a standby before the first term; each term is that of a service."""
-    stage, stop = Stage(monkeypatch), threading.Event()
+    stage, stop = Stage(monkeypatch), StopSignal()
     settings, served = load(WatchSettings, cluster="prod"), list[CollectorRegistry]()
     stop.set()
 
     @contextmanager
-    def serve(registry: CollectorRegistry, *given: object) -> Iterator[SimpleNamespace]:
+    def serve(
+        registry: CollectorRegistry, _health: object, *given: object
+    ) -> Iterator[SimpleNamespace]:
         assert given == (settings, settings.watcher_metrics_port)
         served.append(registry)
         yield SimpleNamespace(port=1)
