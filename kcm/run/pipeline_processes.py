@@ -94,7 +94,8 @@ class Pipeline:
         }
         web_config = self._options.get("web_config_file")
         security = WebSecurity(Path(web_config) if web_config else None)
-        self._scheme = "http" if security.context is None else "https"
+        self.is_tls = security.context is not None
+        """Whether the parts' ports ask for TLS."""
         if http_config is None and (security.context or security.users):
             raise UsageError(
                 f"web_config_file asks for TLS or a password: give {OPTION} as well, with which kcm up "
@@ -113,7 +114,8 @@ class Pipeline:
     @property
     def exporter_url(self) -> str:
         """The exporter's URL, without a slash at the end."""
-        return f"{self._scheme}://{join_host_port(*self.listens_at['exporter'])}"
+        scheme = "https" if self.is_tls else "http"
+        return f"{scheme}://{join_host_port(*self.listens_at['exporter'])}"
 
     @property
     def metrics_addresses(self) -> list[str]:

@@ -3,18 +3,18 @@
 One `step` never waits, and yields the lines to print; the caller decides how often it
 runs and where the lines go. Exit codes 2, 4 and 5 are final: a bad setting, a conflict or a missing
 Java does not go away by a restart. Once everything has worked nothing is final: the cause, such as
-a full disk, may be repaired, and until then the exporter shows how old its figures are. A part that
-runs without answering is killed, and then restarted as one that died.
+a full disk, may be repaired, and until then the exporter shows how old its figures are. A process
+that hangs is killed, and then restarted as one that died.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from kcm.run import health_watch
-from kcm.run.health_watch import HealthWatch
+from kcm.run.health_watch import FIRST_ANSWER_S, KAFKA_REQUEST, HealthWatch
 from kcm.run.log_follower import LogFollower
 from kcm.run.pipeline_processes import Pipeline
+from kcm.servers.ports import HOST
 from kcm.servers.process import Process
 from pipeline.runtime import (
     Backoff,
@@ -60,7 +60,13 @@ class ProcessRestarter:
         self._final = _FINAL | ({UnreachableError.exit_code: UnreachableError} if fail_fast else {})
         self._is_final_now = True
         self._states: dict[str, _RestartState] = {}
-        self._watches = {name: HealthWatch(*at) for name, at in pipeline.listens_at.items()}
+        self._watches = {
+            name: HealthWatch(*at, tls=pipeline.is_tls) for name, at in pipeline.listens_at.items()
+        }
+        if broker := pipeline.broker:
+            self._watches[BROKER] = HealthWatch(
+                HOST, broker.port, KAFKA_REQUEST, first_answer_s=FIRST_ANSWER_S
+            )
         self._followers = [
             LogFollower(name, process.log_path) for name, process in pipeline.processes.items()
         ]
@@ -79,6 +85,7 @@ class ProcessRestarter:
         for follower in self._followers:
             yield from follower.news()
         if broker := self._pipeline.broker:
+            yield from self._kill_if_it_hangs(BROKER, broker)
             yield from self._restart(BROKER, broker, partial(broker.start, wait=False))
         for name, process in self._pipeline.processes.items():
             yield from self._kill_if_it_hangs(name, process)
@@ -90,11 +97,10 @@ class ProcessRestarter:
             watch.forget()
             return
         watch.step(time.monotonic())
-        if watch.silent_s >= health_watch.HANGS_AFTER_S:
+        if problem := watch.problem:
             watch.forget()
             process.request_kill()
-            silent_s = health_watch.HANGS_AFTER_S
-            yield f"{name} has not answered for {silent_s:g} s: it hangs, and is killed"
+            yield f"{name} {problem}: it hangs, and is killed"
 
     def _restart(self, name: str, process: Process, start: Callable[[], None]) -> Iterator[str]:
         now = time.monotonic()

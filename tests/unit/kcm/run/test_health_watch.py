@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from kcm.run.health_watch import ANSWER_TIMEOUT_S, EVERY_S, HANGS_AFTER_S, HealthWatch
+from kcm.run.health_watch import (
+    ANSWER_TIMEOUT_S,
+    EVERY_S,
+    FIRST_ANSWER_S,
+    KAFKA_REQUEST,
+    SILENT_S,
+    HealthWatch,
+)
 from kcm.servers.ports import HOST, free_port
+from pipeline.settings import PipelineSettings, load
 from tests.faults.cells import PARTS
+from tests.support.certificates import make_authority, make_certificate
 from tests.support.waiting import wait_until
+from web.health import PartHealth
+from web.server import metrics_server
 
 STEP_S = 0.25
 
@@ -19,11 +34,11 @@ STEP_S = 0.25
 class Part:
     """A part whose port accepts connections, and that answers when the test says so."""
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, **options: Any) -> None:
         self._stack = stack
         self._listening = stack.enter_context(socket.create_server((HOST, 0)))
         self._listening.settimeout(20)
-        self.watch = HealthWatch(HOST, self._listening.getsockname()[1])
+        self.watch = HealthWatch(HOST, self._listening.getsockname()[1], **options)
         self.now = 1_000.0
 
     def pass_time(self, seconds: float, *, step_s: float = STEP_S) -> None:
@@ -31,6 +46,10 @@ class Part:
         for _ in range(round(seconds / step_s)):
             self.now += step_s
             self.watch.step(self.now)
+
+    def problem(self) -> str:
+        """Return what shows that it hangs."""
+        return self.watch.problem
 
     def accept(self) -> socket.socket:
         """Take the next connection."""
@@ -58,11 +77,11 @@ def part() -> Iterator[Part]:
 
 def test_a_part_that_accepts_connections_without_an_answer_hangs(part: Part) -> None:
     """The kernel accepts connections for a stopped process; each new request stays unanswered."""
-    part.pass_time(HANGS_AFTER_S - STEP_S)
-    assert part.watch.silent_s < HANGS_AFTER_S
+    part.pass_time(SILENT_S - STEP_S)
+    assert not part.problem()
     part.pass_time(STEP_S)
-    assert part.watch.silent_s == HANGS_AFTER_S
-    asked = [part.accept() for _ in range(int(HANGS_AFTER_S // ANSWER_TIMEOUT_S))]
+    assert part.problem() == "has not answered for 45 s"
+    asked = [part.accept() for _ in range(int(SILENT_S // ANSWER_TIMEOUT_S))]
     assert asked[0].recv(100).startswith(b"GET /healthz HTTP/1.0\r\nHost: ")
 
 
@@ -114,4 +133,75 @@ def test_a_part_that_does_not_listen_is_not_silent(host: str) -> None:
 def test_the_silence_limit_exceeds_the_longest_pause_of_a_part() -> None:
     """The page about reliability has each part's pauses: each must be shorter than the limit."""
     pauses = {part.name: part.pause_s for part in PARTS}
-    assert max(pauses[name] for name in ("watcher", "driver", "exporter")) < HANGS_AFTER_S - EVERY_S
+    assert max(pauses[name] for name in ("watcher", "driver", "exporter")) < SILENT_S - EVERY_S
+
+
+@pytest.mark.parametrize(
+    ("answers", "hangs"), [(["503", "503"], True), (["503", "200", "503"], False)]
+)
+def test_a_part_that_says_twice_that_it_hangs_hangs(
+    part: Part, answers: list[str], *, hangs: bool
+) -> None:
+    """Its server answers in a thread of its own; an answer in between that it works counts as well."""
+    for status in answers:
+        assert not part.problem()
+        part.accept().sendall(f"HTTP/1.1 {status} Whatever\r\n".encode())
+        part.until_answered()
+        part.pass_time(EVERY_S + STEP_S)
+    assert part.problem() == ("answers that its main loop does not turn" if hangs else "")
+    part.watch.forget()
+    assert not part.problem()
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_real_part_says_that_it_hangs(tmp_path: Path, *, tls: bool) -> None:
+    """Also by TLS, and to who has no password: the status is all that is needed."""
+    config = (
+        "basic_auth_users: {alice: $2b$04$QQQQQQQQQQQQQQQQQQQQQ.uAPMsbPFcsnhL4rbWhK8zYOzMhGkZ1e}\n"
+    )
+    if tls:
+        make_authority(tmp_path)
+        make_certificate(tmp_path, "server", HOST)
+        config += "tls_server_config: {cert_file: server.pem, key_file: server.key}\n"
+    file = tmp_path / "web.yaml"
+    file.write_text(config)
+    registry, ages_s = CollectorRegistry(), [0.0]
+    health = PartHealth(registry, lambda: ages_s[0])
+    settings = load(PipelineSettings, web_config_file=file)
+    with metrics_server(registry, health, settings, 0) as server:
+        watch = HealthWatch(server.host, server.port, tls=tls)
+        now = 0.0
+
+        def problem() -> str:
+            nonlocal now
+            now += STEP_S
+            watch.step(now)
+            return watch.problem
+
+        for _ in range(100):
+            assert not problem()
+            time.sleep(0.002)
+        ages_s[0] = 61.0
+        assert wait_until(problem) == "answers that its main loop does not turn"
+        watch.forget()
+
+
+@pytest.mark.parametrize(("answers", "limit_s"), [(False, FIRST_ANSWER_S), (True, SILENT_S)])
+def test_a_kafka_may_take_long_for_its_first_answer(limit_s: float, *, answers: bool) -> None:
+    """It accepts connections while it reads its logs after a crash. Later it is silent no longer than a part."""
+    with ExitStack() as stack:
+        kafka = Part(stack, request=KAFKA_REQUEST, first_answer_s=FIRST_ANSWER_S)
+        stack.callback(kafka.watch.forget)
+        kafka.watch.step(kafka.now)
+        if answers:
+            connection = kafka.accept()
+            kafka.pass_time(STEP_S)
+            assert connection.recv(100) == KAFKA_REQUEST
+            connection.sendall(b"\0\0\0\x06")
+            kafka.until_answered()
+            kafka.pass_time(EVERY_S)
+        kafka.pass_time(limit_s - 2 * STEP_S)
+        assert not kafka.problem()
+        kafka.pass_time(3 * STEP_S)
+        assert kafka.problem() == f"has not answered for {limit_s:g} s"

@@ -58,6 +58,7 @@ def restarter_of(process: Process, port: int = 9) -> ProcessRestarter:
         broker=None,
         processes={process.name: process},
         listens_at={process.name: (HOST, port)},
+        is_tls=False,
     )
     return ProcessRestarter(pipeline, fail_fast=False)
 
@@ -135,7 +136,7 @@ def test_a_part_that_hangs_is_killed_and_started_again(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs, and its port takes connections: only that it never answers shows it."""
-    monkeypatch.setattr(health_watch, "HANGS_AFTER_S", 2.0)
+    monkeypatch.setattr(health_watch, "SILENT_S", 2.0)
     monkeypatch.setattr(health_watch, "EVERY_S", 0.05)
     port = free_port()
     process = Process(
