@@ -16,13 +16,19 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from tests.faults.world import MEMBERS, World
+from tests.support.hanging import HANG, NOBODY_READS
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import wait_until
 
 DOWN_S = 6.0
 """How long a server is down that the runner restarts; it need not outlast the watcher's and the brokers' sessions."""
 LAG_S = 3.5
 """How late a lagging follower gets each change: its leader allows 10 s for the round trip."""
 LAGS_FOR_S = 20.0
+HANGS_FOR_S = 120.0
+"""How long a main loop may hang: a minute until the part says so, and some seconds until it is killed for that."""
+ENDS_IN_S = 30.0
+"""How long a part may take to end, most of it for Spark."""
 
 
 class Part(NamedTuple):
@@ -165,6 +171,22 @@ def _pause(world: World, part: Part) -> None:
     _signal_all(paused, signal.SIGCONT)
 
 
+def _hang(world: World, part: Part) -> None:
+    """Let the main loop hang, until the part is killed for that."""
+    hung = part.processes(world)
+    _signal_all(hung, HANG)
+    wait_until(lambda: part.processes(world), lambda pids: pids != hung, deadline_s=HANGS_FOR_S)
+
+
+def _block_log(world: World, part: Part) -> None:
+    """Let nobody read the log; then end the part, which the blocked log must not delay."""
+    blocked = part.processes(world)
+    _signal_all(blocked, NOBODY_READS)
+    time.sleep(DOWN_S)
+    _signal_all(blocked, signal.SIGTERM)
+    wait_until(lambda: part.processes(world), lambda pids: pids != blocked, deadline_s=ENDS_IN_S)
+
+
 def _half_open(world: World, part: Part) -> None:
     assert part.wires is not None
     silenced = sum(wire.silence() for wire in part.wires(world))
@@ -233,10 +255,12 @@ def _release_wires(world: World) -> None:
             wire.accept()
 
 
-KILL, TERM, STOP, HALF_OPEN, LOST_DISK = (
+KILL, TERM, STOP, HANGS, BLOCKED_LOG, HALF_OPEN, LOST_DISK = (
     "kill -9",
     "SIGTERM",
     "SIGSTOP",
+    "main loop hangs",
+    "log that nobody reads",
     "half-open connection",
     "lost disk",
 )
@@ -250,6 +274,8 @@ FAULTS: dict[str, Fault] = {
     KILL: _signal(signal.SIGKILL),
     TERM: _signal(signal.SIGTERM),
     STOP: _pause,
+    HANGS: _hang,
+    BLOCKED_LOG: _block_log,
     HALF_OPEN: _half_open,
     LOST_DISK: _lost_disk,
     LAGGING: _lag,
@@ -260,10 +286,16 @@ _LEADER = Part("ZooKeeper's leader", _zookeeper_leader)
 _MAJORITY = Part("ZooKeeper's majority", _zookeeper_majority)
 
 
+_OURS = {"watcher", "driver", "exporter"}
+"""The parts with a main loop and a log of kcm's."""
+
+
 def _matrix() -> list[Cell]:
     found = []
-    for fault in (KILL, TERM, STOP, HALF_OPEN, LOST_DISK):
+    for fault in (KILL, TERM, STOP, HANGS, BLOCKED_LOG, HALF_OPEN, LOST_DISK):
         for part in PARTS:
+            if fault in {HANGS, BLOCKED_LOG} and part.name not in _OURS:
+                continue
             if fault == HALF_OPEN and part.wires is None:
                 continue
             if fault == LOST_DISK and part.lose_disk is None:

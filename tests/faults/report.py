@@ -37,6 +37,7 @@ _FAULTS = """
 *Follows after*: from the fault until all figures are live and current again and stay so; this includes the duration of the fault. *Not live*: how long the exporter
 reported that its figures do not follow ZooKeeper, or did not answer. *Oldest under live*: the age of the oldest outdated figure that was shown as `live`. Beyond {limit:g} s it is stale; the next column says for how long.
 SIGSTOP is a pause of 10 to 60 s. Watcher, driver and exporter continue before `kcm up` restarts them as hanging (45 s without an answer); Spark's JVM is killed by the fold's own watchdog.
+A main loop that hangs does so inside a process that lives and answers on its port, until `kcm up` restarts it. A log that nobody reads is a full pipe, into which the main loop logs 10,000 lines; then the part gets SIGTERM.
 Driver and JVM share the proxy to the pipeline's Kafka: a half-open connection of the JVM is one of the driver, too. The Python worker has only a Unix socket to the JVM. Only parts with files have a lost disk:
 the checkpoint belongs to the driver, its JVM and its worker; watcher and exporter have none.
 Times are of a machine with {cpus} processors; *load* is its load average, other work included.

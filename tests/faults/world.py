@@ -29,6 +29,7 @@ from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ENV_PREFIX
 from tests.faults.sides import Sides
+from tests.support.hanging import command_line
 from tests.support.tcp_proxy import Network, TcpProxy
 from tests.support.waiting import wait_until
 from zk_source.ensemble.four_letter_words import four_letter_word
@@ -180,6 +181,7 @@ class World(Sides):
         for part, process in self.pipeline.processes.items():
             address = self.pipeline_kafka.wires[part].address
             process.env[f"{ENV_PREFIX}BOOTSTRAP_SERVERS"] = address
+            process.argv = command_line(PARTS[part].verb)
         self.kafka = KafkaTruth(self._bootstrap_servers)
         self.load = Load(self._bootstrap_servers)
         super().__init__(self._wired("truth"), self.pipeline.exporter_url, CLUSTER)

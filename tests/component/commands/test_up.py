@@ -24,6 +24,7 @@ from kcm.servers.kafka import KraftBroker
 from kcm.servers.ports import HOST, free_port
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.java import find_java
+from tests.support.hanging import HANG
 from tests.support.waiting import wait_until
 
 CLUSTER = "up"
@@ -38,8 +39,10 @@ pytestmark = pytest.mark.timeout(600)
 class Command:
     """A running `kcm up` whose output is a file."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, module: str = "kcm") -> None:
         """Start it with everything on free ports, and its data in the folder."""
+        self._module = module
+        self._option = ["-P"] if module == "kcm" else []
         self.data = folder / "data"
         self._output = folder / f"up-{uuid.uuid4().hex[:6]}.out"
         options = {"port": 0, "watcher-metrics-port": 0, "stream-metrics-port": 0}
@@ -49,7 +52,7 @@ class Command:
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-P", "-m", "kcm", "up", "--cluster", CLUSTER),
+                    *(sys.executable, *self._option, "-m", module, "up", "--cluster", CLUSTER),
                     *("--data", str(self.data), *given, *arguments),
                 ],
                 stdout=output,
@@ -94,7 +97,7 @@ class Command:
 
     def part(self, verb: str) -> int | None:
         """Return the pid of a part itself; None while it does not run."""
-        own = f"{sys.executable} -P -m kcm {verb}"
+        own = " ".join([sys.executable, *self._option, "-m", self._module, verb])
         return next((pid for pid, argv in self.family().items() if argv == own), None)
 
     def end(self) -> int:
@@ -104,9 +107,9 @@ class Command:
 
 
 @contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[Command]:
+def running(folder: Path, *arguments: str, module: str = "kcm") -> Iterator[Command]:
     """Run `kcm up` and kill it at the end if it still runs."""
-    command = Command(folder, *arguments)
+    command = Command(folder, *arguments, module=module)
     try:
         yield command
     finally:
@@ -206,6 +209,41 @@ def test_a_part_that_hangs_is_killed_and_comes_back(
         )
         assert "stream has not answered" not in command.output
         assert command.end() == 0
+
+
+@pytest.mark.full
+def test_loops_and_a_kafka_that_hang_are_found_and_come_back(watched: str, tmp_path: Path) -> None:
+    """Of all three parts only the main loop hangs, while their ports answer; then the pipeline's Kafka does."""
+    with running(tmp_path, "--zookeeper", watched, module="tests.support.hanging") as command:
+        ready = command.says(r"ready: controller is broker 0, epoch 7; metrics at (http://\S+)/met")
+        hung = {verb: command.part(verb) for verb in ("watch", "stream", "export")}
+        for pid in hung.values():
+            assert pid is not None
+            os.kill(pid, HANG)
+        for name in ("watcher", "stream", "exporter"):
+            command.says(
+                f"{name} answers that its main loop does not turn: it hangs, and is killed"
+            )
+        for verb, pid in hung.items():
+            wait_until(partial(command.part, verb), partial(_is_new, {None, pid}))
+        wait_until(partial(read_cluster, ready[1], CLUSTER), _is_live, deadline_s=READY_S)
+
+        java = str(find_java(os.environ).path)
+        kafka = next(pid for pid, argv in command.family().items() if _is_kafka(java, argv))
+        os.kill(kafka, signal.SIGSTOP)
+        command.says("the pipeline's Kafka has not answered for 45 s: it hangs, and is killed")
+        command.says("the pipeline's Kafka ended with exit code 137; starting it again")
+        wait_until(partial(read_cluster, ready[1], CLUSTER), _is_live, deadline_s=READY_S)
+        assert command.output.count("it hangs, and is killed") == 4
+        assert command.end() == 0
+
+
+def _is_kafka(java: str, argv: str) -> bool:
+    return argv.startswith(java) and "kafka.Kafka" in argv
+
+
+def _is_live(seen: ClusterSeen | str) -> bool:
+    return isinstance(seen, ClusterSeen) and seen.live
 
 
 def _is_new(old: set[int | None], pid: int | None) -> bool:

@@ -37,8 +37,10 @@ from tests.component.watcher.watching import (
     settings_for,
     state,
 )
+from tests.support.hanging import GO_ON, HANG, NOBODY_READS
 from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
+from zk_source.election.candidacy import LEAST_STANDSTILL_S
 
 SESSION_S = 4.0
 SLACK_S = 4.0
@@ -105,6 +107,42 @@ def test_a_killed_leader_is_followed_within_its_session_and_a_second(scene: Scen
     print(f"\ntake-over after kill -9: {took_s:.2f} s, session {SESSION_S:g} s")  # noqa: T201 -- a figure to be read
     assert took_s <= SESSION_S + 1 + SLACK_S
     assert standby.metric("kcm_watcher_leader") == 1
+    scene.check_fold()
+
+
+def test_a_leader_whose_main_loop_hangs_is_followed_though_it_lives(scene: Scene) -> None:
+    """Its session ends, its own gauge is 0; when the loop turns again it stands by, and its records are ignored."""
+    leader, standby = scene.start_leader_and_standby(may_hang=True)
+    leader.signal(HANG)
+    hung_ms = time.time() * 1000
+    scene.change(1)
+    started = scene.wait_for_take_over(deadline_s=LEAST_STANDSTILL_S + 2 + 2 * SLACK_S)
+    took_s = (started.observed_at - hung_ms) / 1000
+    print(f"\ntake-over from a main loop that hangs: {took_s:.2f} s")  # noqa: T201 -- the same
+    assert took_s <= LEAST_STANDSTILL_S + 2 + SLACK_S
+    assert (leader.metric("kcm_watcher_leader"), standby.metric("kcm_watcher_leader")) == (0, 1)
+    assert leader.metric("kcm_main_loop_age_seconds") >= LEAST_STANDSTILL_S
+    scene.change(2)
+    leader.signal(GO_ON)
+    leader.wait_for_line("the lease is lost")
+    wait_until(lambda: leader.metric("kcm_main_loop_age_seconds"), lambda age_s: age_s < 2)
+    assert (leader.metric("kcm_watcher_leader"), standby.metric("kcm_watcher_leader")) == (0, 1)
+    scene.check_fold()
+
+
+def test_a_log_that_nobody_reads_stops_neither_work_nor_end(scene: Scene) -> None:
+    """Far more than a pipe holds is logged in the main loop: lines are lost, changes are not."""
+    watcher = scene.start(may_hang=True)
+    scene.log.wait_for(ChangeKind.RESYNC_FINISHED)
+    watcher.signal(NOBODY_READS)
+    for number in range(20):
+        scene.change(number)
+    scene.wait_for_tree(published_tree(scene.client, scene.chroot))
+    assert watcher.metric("kcm_log_lost_lines_total") > 0
+    assert watcher.metric("kcm_watcher_leader") == 1
+    watcher.signal(signal.SIGTERM)
+    wait_until(lambda: watcher.exit_code, lambda code: code is not None)
+    assert watcher.exit_code == 0
     scene.check_fold()
 
 

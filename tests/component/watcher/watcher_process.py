@@ -21,6 +21,7 @@ from controller_model.state.control_plane import Assumed, ControlPlane
 from pipeline.settings import given_values
 from tests.component.watcher.watching import CLUSTER, LogReader, published_tree, repository, state
 from tests.support.ensemble_in_memory import digest_of
+from tests.support.hanging import command_line
 from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 
@@ -30,12 +31,13 @@ STATE = "/brokers/topics/t0/partitions/0/state"
 class WatcherProcess:
     """A watcher in a process of its own."""
 
-    def __init__(self, settings: WatchSettings, log_path: Path) -> None:
+    def __init__(self, settings: WatchSettings, log_path: Path, *, may_hang: bool = False) -> None:
+        """Start it; `may_hang` lets it take the signals of `tests.support.hanging`."""
         self._log_path = log_path
         env = {f"KCM_{name.upper()}": text for name, text in given_values(settings).items()}
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "zk_source"],
+                command_line("watch") if may_hang else [sys.executable, "-m", "zk_source"],
                 cwd=repository(),
                 env={**os.environ, **env, "KCM_LOG_FORMAT": "json"},
                 stderr=log,
@@ -74,7 +76,9 @@ class WatcherProcess:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         return next(
-            float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{")
+            float(line.rpartition(" ")[2])
+            for line in lines
+            if line.startswith((f"{name}{{", f"{name} "))
         )
 
     def end(self) -> None:
@@ -97,16 +101,18 @@ class Scene:
         self._folder = folder
         self._watchers: list[WatcherProcess] = []
 
-    def start(self) -> WatcherProcess:
+    def start(self, *, may_hang: bool = False) -> WatcherProcess:
         """Start one more watcher."""
         path = self._folder / f"watcher-{len(self._watchers)}.log"
-        watcher = WatcherProcess(self.settings, path)
+        watcher = WatcherProcess(self.settings, path, may_hang=may_hang)
         self._watchers.append(watcher)
         return watcher
 
-    def start_leader_and_standby(self) -> tuple[WatcherProcess, WatcherProcess]:
+    def start_leader_and_standby(
+        self, *, may_hang: bool = False
+    ) -> tuple[WatcherProcess, WatcherProcess]:
         """Start two; the first leads and has resynced, the second is the standby."""
-        leader = self.start()
+        leader = self.start(may_hang=may_hang)
         self.log.wait_for(ChangeKind.RESYNC_FINISHED)
         standby = self.start()
         standby.wait_for_line("standing by")
