@@ -55,6 +55,7 @@ class Edge:
         """Its candidacy; None where it runs without election."""
         self.alive = True
         self.paused = False
+        self.hangs = False
         self.clock_ahead_ms = 0
         self._wake_at = 0
         self._fires_once = False
@@ -121,6 +122,16 @@ class Edge:
             self.lease.reconnect()
             self.lease._prove_soon()
 
+    def hang(self) -> None:
+        """Let the main loop take no turn; the session, the producers and the reading thread work."""
+        self.hangs = True
+
+    def turn_again(self) -> None:
+        """End that; nothing happens to a loop that does not hang."""
+        if self.hangs:
+            self.hangs = False
+            self.wake(0)
+
     @property
     def _producers(self) -> list[Producer]:
         return [cast("Producer", each._producer) for each in (self.publisher, self.writer._beats)]
@@ -150,7 +161,7 @@ class Edge:
         self.world.clock.at(when, lambda: self._wake(when))
 
     def _wake(self, when: int) -> None:
-        if when == self._wake_at and self.alive and not self.paused:
+        if when == self._wake_at and self.alive and not self.paused and not self.hangs:
             self._wake_at = 0
             self._fires_once = self._watches_fire_once
             self._do(self.service._poll)

@@ -197,6 +197,18 @@ def watcher_paused(world: World) -> bool:
     return True
 
 
+def main_loop_hangs(world: World) -> bool:
+    """The watcher's main loop hangs in a process that lives; a standby leads soon, and later the first turns again."""
+    running = [e for e in world.edges if e.alive and not e.paused and not e.hangs]
+    if not running:
+        return False
+    rng, edge = world.hangs, world.hangs.choice(running)
+    edge.hang()
+    world.clock.after(rng.randint(0, 9_000), world.start_watcher)
+    world.clock.after(rng.choice((2_000, 6_000, 20_000, 90_000)), edge.turn_again)
+    return True
+
+
 def second_watcher(world: World) -> bool:
     """A second watcher of the same cluster starts."""
     if sum(edge.alive for edge in world.edges) > 1:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.simulation import quiet
-from tests.simulation.faults import FAULTS, views_lose_their_head
+from tests.simulation.faults import FAULTS, main_loop_hangs, views_lose_their_head
 from tests.simulation.oracle import BrokenError
 from tests.simulation.stage import Stage, played
 from tests.simulation.world import World
@@ -27,6 +27,9 @@ _LATE_OUTPUT = 0.5
 
 _HEAD_LOST = 0.02
 """The share of acts after which the views lose their beginning, in a run in which they do."""
+
+_HANGS = 0.01
+"""The share of acts before which the main loop of a watcher begins to hang, in a run in which they do."""
 
 _PAUSES_MS = (0, 0, 1, 1, 5, 10, 100, 600, 1_500)
 """Between two acts of the cluster: bursts and calm periods."""
@@ -93,6 +96,8 @@ def _chaos(world: World, until_changes: int) -> int:
         if world.loses_heads and world.heads.random() < _HEAD_LOST:
             views_lose_their_head(world)
             world.hit("head of the views lost")
+        if world.has_hangs and world.hangs.random() < _HANGS and main_loop_hangs(world):
+            world.hit("watcher's main loop hangs")
         world.act()
         world.clock.run_for(rng.choice(_PAUSES_MS))
         world.supervise()

@@ -26,6 +26,7 @@ Besides the faults in the table:
   repeated, damaged and forged, and the partition of the second loses beginnings, stretches and ends. No other cluster may
   be affected.
 - One seed of fifteen loses the beginning of its views repeatedly.
+- In one of eleven, main loops of watchers hang in processes that live: the session stays until the elector ends it.
 - In one of fifteen, records that `kcm elect` writes are written into the log by others, valid or hostile. Only an
   election's origin may depend on them.
 - In one of ten, ZooKeeper throttles its clients: requests wait, for longer than the sessions live or not, or are refused

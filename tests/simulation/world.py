@@ -42,6 +42,9 @@ OLD = 0.3
 HEADS_LOST_EVERY, HEADS_LOST_AT = 15, 14
 """One seed out of so many loses the beginning of its views repeatedly."""
 
+HANGS_EVERY, HANGS_AT, HANGS_FROM = 11, 5, 100
+"""In one seed out of so many, from the last one on, main loops of watchers hang: planted bugs keep their seeds."""
+
 
 class World:
     """One run."""
@@ -64,6 +67,8 @@ class World:
         self.rng = random.Random(seed)  # noqa: S311  # a play, not a secret
         self.heads = random.Random(f"{seed} loses its head")  # noqa: S311  # a play, not a secret
         self.loses_heads = seed % HEADS_LOST_EVERY == HEADS_LOST_AT
+        self.hangs = random.Random(f"{seed} hangs")  # noqa: S311  # a play, not a secret
+        self.has_hangs = seed >= HANGS_FROM and seed % HANGS_EVERY == HANGS_AT
         self.clock = Clock()
         self.hits: Counter[str] = Counter()
         self._trace = trace
@@ -208,7 +213,7 @@ class World:
 
     def some_edge(self) -> Edge | None:
         """Return a running watcher; None when there is none."""
-        running = [edge for edge in self.edges if edge.alive and not edge.paused]
+        running = [e for e in self.edges if e.alive and not e.paused and not e.hangs]
         return self.rng.choice(running) if running else None
 
     def supervise(self) -> None:
@@ -325,6 +330,7 @@ class World:
                 edge.connection.silent_until = 0
             if edge.alive and edge.paused:
                 edge.go_on()
+            edge.turn_again()
             edge.send_what_waits()
         self.viewers.rest()
         # Last: what a repair truncates is lost to them as well.
