@@ -19,6 +19,7 @@ from bench.znodes import Size
 from controller_model.records.changes import ChangeKind, ZnodeChange, decode_message
 from kcm.servers.kafka import KraftBroker
 from pipeline.settings import load
+from pipeline.stop_signal import StopSignal
 from zk_source.config import WatchSettings
 from zk_source.service.service import run
 from zk_source.watcher.subscriptions import Watches
@@ -67,7 +68,7 @@ def resync(zookeeper: str, broker: KraftBroker, way: Watches, prefix: str) -> fl
         watcher_metrics_port=0,
         zk_watches=way.value,
     )
-    stop = threading.Event()
+    stop = StopSignal()
     watcher = threading.Thread(target=run, args=(settings, stop), daemon=True)
     watcher.start()
     try:

@@ -425,6 +425,28 @@ def test_a_probe_that_hangs_does_not_block_close(
 
 
 @pytest.mark.usefixtures("admin")
+def test_the_age_of_the_last_turn_grows_while_the_loop_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For /healthz: a turn begins it anew."""
+    client = Stuck()
+    use_client(monkeypatch, client)
+    reading = started()
+    assert client.begun.acquire(timeout=DEADLINE_S)
+    hung_s, turned_at = reading.loop.age_s, reading.loop._stop._turned_at
+    wait_until(lambda: reading.loop.age_s, lambda age_s: age_s > hung_s + 0.1)
+    assert reading.loop._stop._turned_at == turned_at
+    client.release()
+    assert reading.loop._stop._turned_at > turned_at
+    monkeypatch.setattr(main_loop, "_CLOSE_TIMEOUT_S", 0.01)
+    reading.loop.close()
+    client.go_on.release(1_000)
+    wait_until(lambda: not reading.loop._thread.alive)
+    reading.loop.close()
+    await_threads()
+
+
+@pytest.mark.usefixtures("admin")
 def test_a_loop_that_hangs_is_reported_and_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a minute of checks it is logged once, with the place; what was read is still served."""
     client = Stuck()
