@@ -24,22 +24,31 @@ from web.config import WebSecurity
 
 MAX_CONNECTIONS = 512
 """Connections of all clients: by default a process may open 1024 files."""
+_MAX_HEAD = 32 * 1024
+"""Bytes of a request's head."""
 REQUEST_TIMEOUT_S = 10.0
-"""How long a request may take to arrive, head and body; uvicorn has no such limit."""
+"""How long the handshake of TLS may take, and then a request until it has arrived, head and body; uvicorn has no such limit."""
 _UNACKNOWLEDGED_MS = 30_000
 """How long sent data may wait for the client's acknowledgement, such as of a phone in a tunnel."""
 CERTIFICATE = "kcm.certificate"
 """The key in a request's state of the subject of the client's certificate, or its first alternative name; empty: none."""
+LEFT = "kcm.left"
+"""The key in a request's state of a future that is done when the connection is lost."""
 _WARN_INTERVAL_S = 60.0
 
 
 def client_network(host: str) -> str:
     """Return the key by which a client is counted: its address, or for IPv6 the network that one client has.
 
+    What a proxy passes on may be no address, and counts as it is.
+
     >>> client_network("10.0.0.7"), client_network("2001:db8::7"), client_network("::ffff:10.0.0.7")
     ('10.0.0.7', '2001:db8::/64', '10.0.0.7')
     """
-    address = ipaddress.ip_address(host.partition("%")[0])
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
     if isinstance(address, ipaddress.IPv4Address):
         return host
     if address.ipv4_mapped is not None:
@@ -57,6 +66,35 @@ def with_mapped(networks: Iterable[str]) -> list[str]:
     found = (ipaddress.ip_network(each, strict=False) for each in given)
     v4 = (each for each in found if isinstance(each, ipaddress.IPv4Network))
     return given + [f"::ffff:{each.network_address}/{96 + each.prefixlen}" for each in v4]
+
+
+class ServerLoop(asyncio.SelectorEventLoop):
+    """An event loop whose servers end a handshake of TLS that takes too long; asyncio gives it a minute."""
+
+    async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.Server:
+        """Create a server as asyncio does."""
+        if kwargs.get("ssl") is not None:
+            kwargs.setdefault("ssl_handshake_timeout", REQUEST_TIMEOUT_S)
+        return await super().create_server(*args, **kwargs)
+
+
+class _Http(h11.Connection):
+    """HTTP/1.1 in which a request has one length.
+
+    h11 lets Transfer-Encoding win over a Content-Length, and takes the former from HTTP/1.0 as well. A proxy in
+    front may not, and would take for one request what are two here (RFC 9112, 6.3 and 11.2).
+    """
+
+    def next_event(self) -> Any:
+        """Return the next event; raise RemoteProtocolError for a request with two lengths."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if b"transfer-encoding" in names and (
+                b"content-length" in names or event.http_version < b"1.1"
+            ):
+                raise h11.RemoteProtocolError("a request with two lengths")
+        return event
 
 
 class _Connection(socket.socket):
@@ -147,9 +185,12 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
         """HTTP/1.1 with a deadline for requests, for clients with an allowed certificate."""
 
         _deadline: asyncio.TimerHandle | None = None
+        _left: asyncio.Future[None]
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
             self.logger = _PROTOCOL_LOG
+            self.conn = _Http(h11.SERVER, _MAX_HEAD)
+            self._left = self.loop.create_future()
             super().connection_made(transport)
             tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
             certificate: dict[str, Any] = (None if tls is None else tls.getpeercert()) or {}
@@ -161,7 +202,8 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
                 return
             subject = [name for group in certificate.get("subject", ()) for name in group]
             text = ", ".join(f"{kind}={name}" for kind, name in reversed(subject))
-            self.app_state = {**self.app_state, CERTIFICATE: text or next(iter(others), "")}
+            names = text or next(iter(others), "")
+            self.app_state = {**self.app_state, CERTIFICATE: names, LEFT: self._left}
             self._watch()
 
         def handle_events(self) -> None:
@@ -170,6 +212,7 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._end_watch()
+            self._left.set_result(None)
             super().connection_lost(exc)
 
         def _watch(self) -> None:

@@ -6,16 +6,11 @@ does not read in time is dropped: uvicorn waits for a client as long as its conn
 """
 
 import asyncio
-import base64
-import binascii
-import hashlib
-import hmac
 import ipaddress
 import re
-import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,21 +19,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.runtime import get_logger
 from web.config import WebSecurity
-from web.connections import CERTIFICATE
+from web.connections import CERTIFICATE, LEFT, client_network
+from web.passwords import BusyError, Passwords
 
 TAKEN_TIMEOUT_S = 30.0
 """How long a client may take to read each piece of an answer."""
 PIECE = 256 * 1024
 """Bytes of an answer that may wait for a client at a time."""
-_MAX_PASSWORDS_WAITING = 8
-_MAX_PASSWORDS_KNOWN = 100
+_RETRY_AFTER_S = 5
 OPEN_PATHS = {"/healthz", "/readyz"}
 """Paths for probes, which have no password: they get only the status."""
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
-_NOBODY = "$2b$10$DUbBkQhRBGwxddf2IJdym.YCvPvhXbnuIpY1MGUHF.8d/TK9.gX1m"
-"""A hash for users who do not exist, so that the comparison takes as long as for one who does."""
 _REFUSALS = {
     HTTPStatus.UNAUTHORIZED: "a user and a password are required",
+    HTTPStatus.SERVICE_UNAVAILABLE: "many passwords wait to be checked; this one keeps its place: ask again",
     HTTPStatus.MISDIRECTED_REQUEST: "the Host is no name of this server; the setting allowed_hosts names more",
 }
 
@@ -68,7 +62,7 @@ class RequestGuard:
         own = ("localhost", socket.gethostname(), *names)
         self._names = [name.lower().strip("[]") for name in own]
         self._refused = refused
-        self._passwords = _Passwords()
+        self._passwords = Passwords()
         self._log = get_logger("web") if access_log else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,10 +82,10 @@ class RequestGuard:
 
         who = {"certificate": scope.get("state", {}).get(CERTIFICATE)}
         try:
-            refusal = await self._refusal(Headers(scope=scope), who)
+            refusal = await self._refusal(scope, who)
             if refusal is None:
                 await self._app(scope, receive, send_on)
-            elif refusal == HTTPStatus.UNAUTHORIZED and scope["path"] in OPEN_PATHS:
+            elif refusal != HTTPStatus.MISDIRECTED_REQUEST and scope["path"] in OPEN_PATHS:
                 await self._app(scope, receive, _status_alone(send_on))
             else:
                 self._refused(refusal)
@@ -111,14 +105,22 @@ class RequestGuard:
                     **{name: text for name, text in who.items() if text},
                 )
 
-    async def _refusal(self, headers: Headers, who: dict[str, str | None]) -> HTTPStatus | None:
+    async def _refusal(self, scope: Scope, who: dict[str, str | None]) -> HTTPStatus | None:
         """Return the status of a refusal; None if the request may be answered. Add the user to `who`."""
+        headers = Headers(scope=scope)
         if not is_own_host(headers.get("host"), self._names):
             return HTTPStatus.MISDIRECTED_REQUEST
         users = self._security.users
         if not users:
             return None
-        who["user"] = await self._passwords.match(users, headers.get("authorization"))
+        client = client_network((scope.get("client") or ("",))[0])
+        left = scope.get("state", {}).get(LEFT)
+        try:
+            who["user"] = await self._passwords.match(
+                users, headers.get("authorization"), client, left
+            )
+        except BusyError:
+            return HTTPStatus.SERVICE_UNAVAILABLE
         return HTTPStatus.UNAUTHORIZED if who["user"] is None else None
 
 
@@ -126,6 +128,8 @@ def _refusal_of(status: HTTPStatus) -> Response:
     headers = {"connection": "close"}  # nothing more is read from a client that is refused
     if status == HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = 'Basic realm="kcm", charset="UTF-8"'
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["retry-after"] = str(_RETRY_AFTER_S)
     detail = _REFUSALS[status]
     body = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
     return JSONResponse(body, status, headers, "application/problem+json")
@@ -154,59 +158,6 @@ def is_own_host(header: str | None, names: Iterable[str]) -> bool:
             for name in names
         )
     return True
-
-
-class _Passwords:
-    """Compares passwords in a thread, one at a time, and remembers those that were right.
-
-    bcrypt intentionally takes as long as its cost says: guessing passwords must not delay other
-    clients.
-    """
-
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
-        self._known: set[bytes] = set()
-        self._waiting = 0
-        self._one = asyncio.Lock()
-
-    async def match(self, users: Mapping[str, str], header: str | None) -> str | None:
-        """Return the user whose password an Authorization header holds; None if it does not."""
-        scheme, _, coded = (header or "").partition(" ")
-        try:
-            name, colon, password = base64.b64decode(coded, validate=True).partition(b":")
-            user = name.decode()
-        except (binascii.Error, ValueError):
-            return None
-        if scheme.lower() != "basic" or not colon:
-            return None
-        hashed = users.get(user, _NOBODY)
-        seal = b"\0".join((name, hashed.encode(), password))
-        known = hmac.digest(self._key, seal, hashlib.sha256)
-        if known in self._known:
-            return user
-        if self._waiting >= _MAX_PASSWORDS_WAITING:
-            return None
-        self._waiting += 1
-        try:
-            async with self._one:
-                right = await asyncio.to_thread(_is_password, password, hashed)
-        finally:
-            self._waiting -= 1
-        if not right or user not in users:
-            return None
-        if len(self._known) >= _MAX_PASSWORDS_KNOWN:
-            self._known.clear()
-        self._known.add(known)
-        return user
-
-
-def _is_password(password: bytes, hashed: str) -> bool:
-    import bcrypt  # noqa: PLC0415  # only where passwords are required
-
-    try:
-        return bool(bcrypt.checkpw(password, hashed.encode()))
-    except ValueError:  # too long for bcrypt
-        return False
 
 
 async def _send_pieces(send: Send, message: Message) -> None:

@@ -31,7 +31,6 @@ from web.connections import listen, protocol_class, with_mapped
 from web.guard import RequestGuard
 from web.health import PartHealth
 
-_MAX_HEAD = 32 * 1024
 _IDLE_S = 5
 _CHECK_FILES_INTERVAL_S = 5
 _STARTUP_TIMEOUT_S = 5.0
@@ -119,7 +118,7 @@ class WebServer:
         config = uvicorn.Config(
             RequestGuard(app, security, names, access_log=options.access_log, refused=refused),
             http=protocol_class(security),
-            loop="asyncio",
+            loop="web.connections:ServerLoop",
             ws="none",
             log_config=None,
             access_log=False,
@@ -131,7 +130,6 @@ class WebServer:
             timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
             timeout_notify=_CHECK_FILES_INTERVAL_S,
             callback_notify=refresh,
-            h11_max_incomplete_event_size=_MAX_HEAD,
         )
         config.load()
         config.ssl = security.context

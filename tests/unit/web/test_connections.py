@@ -77,6 +77,22 @@ def test_connections_without_a_tls_handshake_count_for_the_limit(tmp_path: Path)
         assert status(exchange(server, request(), of=OTHER, tls=tls)) == 200
 
 
+@NEEDS_OPENSSL
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01"])
+def test_a_handshake_that_does_not_end_is_dropped_after_a_timeout(
+    sent: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that limit, asyncio waits for a minute."""
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.3)
+    make_authority(tmp_path)
+    make_certificate(tmp_path, "server", "localhost")
+    config = "tls_server_config: {cert_file: server.pem, key_file: server.key}"
+    with serving(WebOptions(write_config(tmp_path, config))) as server:
+        began = time.monotonic()
+        exchange(server, sent)
+        assert time.monotonic() - began < DEADLINE_S
+
+
 @pytest.mark.parametrize(
     "sent",
     [
@@ -185,3 +201,34 @@ def test_after_arbitrary_bytes_the_next_client_is_answered(
 
         check()
     assert capfd.readouterr().err == ""
+
+
+LENGTHS = st.lists(
+    st.sampled_from(
+        (b"Content-Length: %d", b"Content-Length: 0", b"transfer-encoding:chunked", b"X: y")
+    ),
+    max_size=4,
+)
+
+
+def test_no_request_is_answered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that looks like a request stays a body, however many lengths its request has."""
+    monkeypatch.setattr(web_server, "_IDLE_S", 0.1)
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 0.5)
+    inner = request(path="/healthz")
+    body = b"0\r\n\r\n" + inner
+    with serving() as server:
+
+        @settings(max_examples=60, deadline=None, database=None)
+        @given(st.sampled_from([b"1.0", b"1.1"]), LENGTHS)
+        def check(version: bytes, lengths: list[bytes]) -> None:
+            named = [each % len(body) if b"%d" in each else each for each in lengths]
+            head = (b"GET / HTTP/" + version, b"Host: localhost", *named, b"", b"")
+            answer = exchange(server, b"\r\n".join(head) + body)
+            kinds = {each.partition(b":")[0].lower() for each in named}
+            if b"transfer-encoding" in kinds and (b"content-length" in kinds or version == b"1.0"):
+                assert (status(answer), answer.count(b"HTTP/1.1 ")) == (400, 1)
+            elif b"Content-Length: %d" in lengths and b"Content-Length: 0" not in lengths:
+                assert (status(answer), answer.count(b"HTTP/1.1 ")) == (200, 1)
+
+        check()
