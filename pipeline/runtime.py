@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO, cast
 
@@ -156,6 +156,7 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
         structlog.processors.format_exc_info,
+        *(() if as_json else (_escape,)),  # JSON escapes by itself
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(),
     ]
 
@@ -180,6 +181,25 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
 def lost_log_lines() -> int:
     """Return how many lines of this process's log were lost: nobody read them, or the disk was full."""
     return sys.stderr.lost_lines if isinstance(sys.stderr, QueuedFile) else 0
+
+
+def _escape(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    r"""Escape control characters in the texts of an entry: whoever sends them must not steer the terminal.
+
+    >>> _escape(None, "info", {"path": "/\x1b[2J", "exception": "a\nb"})
+    {'path': '/\\x1b[2J', 'exception': 'a\nb'}
+    """
+    return {
+        name: "".join(
+            character
+            if character.isprintable() or (character == "\n" and name in {"exception", "stack"})
+            else repr(character)[1:-1]
+            for character in value
+        )
+        if isinstance(value, str)
+        else value
+        for name, value in entry.items()
+    }
 
 
 def finish_log() -> bool:

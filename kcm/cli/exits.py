@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kcm.cli.text import printable
 from pipeline.runtime import KcmError
 
 UNEXPECTED = 1
@@ -53,8 +54,9 @@ def print_error(error: Exception) -> int:
     text, code = describe(error)
     lines = text.splitlines() or [type(error).__name__]
     for line in lines:
-        # the tail of a log is indented and printed as it is
-        sys.stderr.write(f"{line}\n" if line.startswith(" ") else f"kcm: {line}\n")
+        # The tail of a log is indented. What a stranger's file or server says must not steer the terminal.
+        shown = printable(line.expandtabs())
+        sys.stderr.write(f"{shown}\n" if line.startswith(" ") else f"kcm: {shown}\n")
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.queued_file import QueuedFile
 from pipeline.runtime import (
@@ -90,6 +93,23 @@ def test_a_program_ends_in_order_during_a_request_to_kafka(end: str) -> None:
     program = ASKS_AND_ENDS.replace("END", end)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (ended.returncode, ended.stdout) == (1, b"last words\n"), ended.stderr
+
+
+HOSTILE = st.text(st.characters(categories=("Cc", "Cf", "Cs", "Zl", "Zp", "L")))
+
+
+@given(HOSTILE, HOSTILE)
+def test_no_entry_of_the_console_log_steers_the_terminal(event: str, text: str) -> None:
+    """Each entry is one line without a control character but those of the log's own colours."""
+    written = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", written)
+        configure_logging("info", "console")
+        get_logger("web").info(event, path=text)
+        assert finish_log()
+    line = re.sub(r"\x1b\[\d*m", "", written.getvalue())
+    assert line.endswith("\n"), "none is lost"
+    assert line[:-1].isprintable()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
