@@ -4,6 +4,7 @@ A bundle is a zip that any tool opens, and its manifest lists what it holds and 
 missing. Its snapshots are made from its own log, so `kcm replay` of the bundle gives the same ones.
 """
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -61,9 +62,29 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What the topics no longer held, as text; empty when nothing is missing."""
 
 
+MAX_RATIO = 100
+"""How many times its packed size a log may have, beyond FREE_BYTES. Logs have 9 to 23 times; deflate allows 1032."""
+FREE_BYTES = 16 * 1024 * 1024
+"""Bytes that a file may unpack to, however small it is."""
+
+_MAX_MANIFEST_BYTES = 1024 * 1024
+_PACKED_AS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""Methods whose unpacking Python's zipfile can do in pieces of a given size."""
+_IS_ENCRYPTED = 0x1
 _decoder = msgspec.json.Decoder(Manifest)
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, *DECODING_ERRORS)
-"""The exceptions for a damaged zip, for one with a password (RuntimeError) and a damaged manifest."""
+UNPACKING_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    OverflowError,
+    MemoryError,
+    *DECODING_ERRORS,
+)
+"""What zipfile and gzip raise for a damaged file, for one with a password (RuntimeError), of a later format
+(NotImplementedError, a RuntimeError), with sizes that no machine has, and for a damaged manifest."""
 
 
 def is_bundle(path: Path) -> bool:
@@ -76,18 +97,46 @@ def is_bundle(path: Path) -> bool:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Return a bundle's manifest; raises UsageError when the file is not a bundle that this release reads."""
+    """Return a bundle's manifest; raises UsageError when the file is not a bundle that this release reads.
+
+    What the zip says of its members is judged before anything is unpacked, and no more is unpacked than it says.
+    """
     try:
         with zipfile.ZipFile(path) as bundle:
-            manifest = _decoder.decode(bundle.read(MANIFEST_NAME))
-            bundle.getinfo(LOG_NAME)
+            for name in (MANIFEST_NAME, LOG_NAME):
+                _check_member(path, bundle.getinfo(name))
+                bundle.open(name).close()
+            with bundle.open(MANIFEST_NAME) as member:
+                manifest = _decoder.decode(member.read(_MAX_MANIFEST_BYTES))
     except KeyError:
         raise UsageError(f"{path} is a zip without {MANIFEST_NAME} or {LOG_NAME}") from None
-    except _UNREADABLE as error:
-        raise UsageError(f"{path} is not a kcm bundle: {error}") from None
+    except UNPACKING_ERRORS as error:
+        raise UsageError(f"{path} is not a kcm bundle: {one_line(error)}") from None
     if manifest.v != VERSION:
         raise UsageError(f"{path} is a bundle of layout {manifest.v}; this release reads {VERSION}")
     return manifest
+
+
+def _check_member(path: Path, member: zipfile.ZipInfo) -> None:
+    """Raise UsageError for a member that cannot be unpacked, or that unpacks to more than any of ours."""
+    name, most = member.filename, _MAX_MANIFEST_BYTES
+    if name == LOG_NAME:
+        most = FREE_BYTES + MAX_RATIO * member.compress_size
+    why = ""
+    if member.flag_bits & _IS_ENCRYPTED:
+        why = "is encrypted: unpack it with its password, and give the log in it"
+    elif member.compress_type not in _PACKED_AS:
+        why = f"is packed by method {member.compress_type}: pack it again, with deflate"
+    elif member.file_size > most:
+        why = f"would unpack to {member.file_size} bytes, of which at most {most} are read"
+    if why:
+        raise UsageError(f"{path} is not a kcm bundle: {name} {why}")
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an error says in one line; its kind, if it says nothing."""
+    text = getattr(error, "strerror", None) or str(error)
+    return " ".join(text.split()) or type(error).__name__
 
 
 def write_bundle(

@@ -7,9 +7,9 @@ a line of its own. A file that cannot be opened is reported before anything is r
 
 import gzip
 import io
+import math
 import sys
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,16 +18,25 @@ from typing import NamedTuple, cast
 import msgspec
 
 from controller_model.records.decoding import DECODING_ERRORS
-from kcm.history.bundle_file import LOG_NAME, Manifest, is_bundle, read_manifest
+from kcm.history.bundle_file import (
+    FREE_BYTES,
+    LOG_NAME,
+    MAX_RATIO,
+    UNPACKING_ERRORS,
+    Manifest,
+    is_bundle,
+    one_line,
+    read_manifest,
+)
 from pipeline.runtime import UsageError
 
 STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
-_UNPACKING_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile)
-
 _READ_BYTES = 1 << 20
 _UNPACK_BYTES = 4096
 """Bytes unpacked at once: they are lost where the packed bytes turn out to be damaged."""
+_LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of a line: twice the largest record that the topics take (pipeline.topics.MAX_MESSAGE_BYTES)."""
 
 
 class Line(NamedTuple):
@@ -61,47 +70,57 @@ def lines_of(files: Sequence[str]) -> Iterator[Line]:
     """Yield the lines of the files, one file after the other."""
     for name in files:
         try:
-            with _opened(name) as (source, at_once):
-                yield from _lines(name, source, at_once)
-        except _UNPACKING_ERRORS as error:
-            yield Line(f"{name}:1", b"", f"cannot be unpacked: {error}")
+            with _opened(name) as (source, at_once, most):
+                yield from _lines(name, source, at_once, most)
+        except UNPACKING_ERRORS as error:
+            yield Line(f"{name}:1", b"", f"cannot be unpacked: {one_line(error)}")
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    """Open a file; yield it with the number of bytes to read at once."""
+def _opened(name: str) -> Iterator[tuple[io.BufferedIOBase, int, float]]:
+    """Open a file; yield it with how many bytes to read at once, and how many at most."""
     if name == STDIN:
-        yield cast("io.BufferedIOBase", sys.stdin.buffer), _READ_BYTES
+        yield cast("io.BufferedIOBase", sys.stdin.buffer), _READ_BYTES, math.inf
         return
     path = Path(name)
+    most = FREE_BYTES + MAX_RATIO * path.stat().st_size
     if is_bundle(path):
         with zipfile.ZipFile(path) as bundle, bundle.open(LOG_NAME) as member:
-            yield cast("io.BufferedIOBase", member), _UNPACK_BYTES
+            yield cast("io.BufferedIOBase", member), _UNPACK_BYTES, most
     elif path.suffix.lower() == ".gz":
         with gzip.open(path, "rb") as packed:
-            yield packed, _UNPACK_BYTES
+            yield packed, _UNPACK_BYTES, most
     else:
         with path.open("rb") as plain:
-            yield plain, _READ_BYTES
+            yield plain, _READ_BYTES, math.inf
 
 
-def _lines(name: str, source: io.BufferedIOBase, at_once: int) -> Iterator[Line]:
+def _lines(
+    name: str, source: io.BufferedIOBase, at_once: int, most: float = math.inf
+) -> Iterator[Line]:
+    """Yield the lines of a source, and where it cannot be read to its end, why not."""
     number = 0
     begun: list[bytes] = []
     """The bytes read so far of the line that is not complete yet."""
+    begun_bytes = 0
     damage = ""
     try:
-        while data := source.read1(at_once):
+        while not damage and (data := source.read1(at_once)):
             *ends, rest = data.split(b"\n")
             for end in ends:
                 number += 1
                 yield from _line(name, number, b"".join([*begun, end]))
-                begun = []
+                begun, begun_bytes = [], 0
             begun.append(rest)
-    except _UNPACKING_ERRORS as error:
-        damage = f"cannot be unpacked from here on: {error}"
-    except OSError as error:
-        damage = f"cannot be read from here on: {error.strerror or error}"
+            begun_bytes += len(rest)
+            most -= len(data)
+            if begun_bytes > _LONGEST_LINE:
+                damage = f"a line of more than {_LONGEST_LINE} bytes is no record; nothing is read from here on"
+            elif most < 0:
+                damage = f"it unpacks to more than {MAX_RATIO} times its size; nothing is read from here on"
+    except UNPACKING_ERRORS as error:
+        is_packing = not isinstance(error, OSError) or isinstance(error, gzip.BadGzipFile)
+        damage = f"cannot be {'unpacked' if is_packing else 'read'} from here on: {one_line(error)}"
     last = b"".join(begun)
     if not damage or _is_whole(last):
         number += 1

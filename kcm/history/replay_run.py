@@ -1,7 +1,8 @@
 """One run of `kcm replay`: takes lines, gives events and snapshots.
 
 Damage is counted, named on standard error with its place, and never ends the run. Only a
-log without one readable change ends it: nothing is known of any cluster, so there is no snapshot.
+log without one readable change ends it: nothing is known of any cluster, so there is no snapshot, and
+the error names the first damage.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ from kcm.history.replay_input import Line
 from pipeline.runtime import UsageError
 
 MAX_DAMAGE_SHOWN = 20
-"""Lines about damage; for a file that is no log at all, only the place where reading stops is printed."""
+"""Lines about damage."""
 
 EventSink = Callable[[str, Sequence[AnyEvent]], None]
 """Takes the cluster's name, empty where no record has one, and the events."""
@@ -37,6 +38,8 @@ class ReplayRun:
     ) -> None:
         self.replay = LogReplay(cluster, points=points, assumed=assumed, sampler=sampler)
         self.damaged = 0
+        self._held: list[str] = []
+        """What is unreadable before the first change: one line, if no change follows."""
         self._chosen = cluster
         self._points = points
         self._on_events = on_events
@@ -73,6 +76,10 @@ class ReplayRun:
             self._report_damage(line, loose)
         self.replay.store_requests(loose.requests)
         events = self.replay.apply_changes(loose.changes)
+        if self.replay.first is not None:
+            for held in self._held:
+                self._warn(held)
+            self._held = []
         if events:
             self._report_events(events)
         if is_damaged and loose.ends_unreadable:  # no change of the line shows what is missing
@@ -87,13 +94,19 @@ class ReplayRun:
     def _report_damage(self, line: Line, loose: LooseLine) -> None:
         if self.damaged < MAX_DAMAGE_SHOWN or line.damage:
             count = f"{loose.unreadable} records: " if loose.unreadable > 1 else ""
-            self._warn(f"{line.place}: unreadable, skipped: {count}{loose.reason}")
+            self._report(f"{line.place}: unreadable, skipped: {count}{loose.reason}")
         elif self.damaged == MAX_DAMAGE_SHOWN:
-            self._warn(f"{line.place}: more that is unreadable is counted only")
+            self._report(f"{line.place}: more that is unreadable is counted only")
         self.damaged += 1
         self._report_events(
             self.replay.count_unreadable(loose.unreadable, f"{line.place}: {loose.reason}")
         )
+
+    def _report(self, text: str) -> None:
+        if self.replay.first is None:
+            self._held.append(text)
+        else:
+            self._warn(text)
 
     def _report_events(self, events: Sequence[AnyEvent]) -> None:
         if self._on_events is None or self._is_ambiguous():
@@ -119,7 +132,7 @@ class ReplayRun:
                 f"there is no change of cluster {self._chosen} in the log; it has: {listed}"
             )
         if self.damaged:
-            raise UsageError("nothing in the log is a readable change")
+            raise UsageError(f"nothing in the log is a readable change: {self._held[0]}")
         raise UsageError("there is no change in the log")
 
     def _warn_of_what_was_dropped(self) -> None:
