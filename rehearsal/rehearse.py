@@ -27,7 +27,7 @@ from rehearsal.outages import Outages
 from rehearsal.races import races_of
 from rehearsal.rehearsed_cluster import RehearsedCluster
 from rehearsal.report import Changes, LeadersMoved, OutageList, Rehearsal, RehearsedStep, listed
-from rehearsal.steps import Act, Step, operations_of, step_text
+from rehearsal.steps import Act, Step, operations_of, refusal_of_tool, step_text
 from rehearsal.unknown import unknown_of
 
 _NEVER = 1_000_000
@@ -113,7 +113,11 @@ class _Run:
         leaderless = {id_ for id_, each in rehearsed.partitions.items() if each.leader == NO_LEADER}
         observer = StepObserver(cluster)
         begin = len(cluster.commits)
-        refused = cluster.perform(operation)
+        refused = None
+        if isinstance(operation, Reassign):
+            topics = {id_.topic for id_ in rehearsed.partitions}
+            refused = refusal_of_tool(operation, before.live, topics)
+        refused = refused or cluster.perform(operation)
         candidates = _pop_candidates(cluster)
         seen = rehearsed.observe_changes()
         self._outages.apply_changes(number, seen)

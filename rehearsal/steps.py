@@ -5,10 +5,12 @@ tools, so that what was rehearsed can be run (kafka-reassign-partitions, kafka-l
 """
 
 import enum
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
+from typing import Annotated
 
 import msgspec
 
+from controller_model.insight.wording import counted
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_simulator.cluster.operations import (
@@ -20,6 +22,7 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
+from controller_simulator.controller.controller_io import name_of
 
 _LONGEST_ID = 10
 """Digits of the largest broker id, 2^31 - 1."""
@@ -77,17 +80,23 @@ _KINDS: dict[type, StepKind] = {
 }
 
 
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""What the tools read as a number (DecodeJson.DecodeInt)."""
+
+
 class _Named(msgspec.Struct):
     topic: str
-    partition: int
+    partition: _Int32
 
 
 class _Target(_Named):
-    replicas: tuple[int, ...]
+    replicas: tuple[_Int32, ...]
+    log_dirs: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Targets(msgspec.Struct):
     partitions: list[_Target]
+    version: int = 1
 
 
 class _Partitions(msgspec.Struct):
@@ -140,7 +149,11 @@ def operations_of(step: Step, live: Collection[int], controller: int) -> Sequenc
 
 
 def read_targets(data: str) -> Reassign:
-    """Return the reassignment in a file of kafka-reassign-partitions; raises StepError."""
+    """Return the reassignment in a file of kafka-reassign-partitions; raises StepError.
+
+    What the tool refuses before it asks Kafka is refused (ReassignPartitionsCommand.parseExecuteAssignmentArgs and
+    parsePartitionReassignmentData).
+    """
     try:
         asked = _targets.decode(data)
     except DECODING_ERRORS as error:
@@ -148,15 +161,53 @@ def read_targets(data: str) -> Reassign:
             f"not the JSON of kafka-reassign-partitions ({error}); expected "
             '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
         ) from None
-    targets = {TopicPartition(e.topic, e.partition): e.replicas for e in asked.partitions}
-    if not targets or len(targets) < len(asked.partitions):
-        why = "a partition is listed twice" if targets else "no partition is listed"
-        raise StepError(f"not a reassignment: {why}")
+    targets: dict[TopicPartition, tuple[int, ...]] = {}
+    why = "" if asked.partitions else "no partition is listed"
+    if asked.version != 1:
+        why = f"the tool reads version 1, not {asked.version}"
+    for each in asked.partitions:
+        partition = TopicPartition(each.topic, each.partition)
+        replicas, log_dirs = each.replicas, each.log_dirs
+        if partition in targets:
+            why = why or f"a partition is listed twice: {name_of(partition)}"
+        elif not replicas:
+            why = why or f"{name_of(partition)} has no replica"
+        elif len(set(replicas)) < len(replicas):
+            why = (
+                why or f"{name_of(partition)} lists a broker twice in its replicas {list(replicas)}"
+            )
+        elif log_dirs is not msgspec.UNSET and len(log_dirs) != len(replicas):
+            why = why or (
+                f"{name_of(partition)} has {counted(len(replicas), 'replica')} and "
+                f"{counted(len(log_dirs), 'log dir')}; give one for each replica, such as any, or no log_dirs"
+            )
+        targets[partition] = replicas
+    if why:
+        raise StepError(f"kafka-reassign-partitions would refuse it: {why}")
     return Reassign(tuple(targets.items()))
 
 
+def refusal_of_tool(asked: Reassign, live: Collection[int], topics: Container[str]) -> str | None:
+    """Return why kafka-reassign-partitions does not ask Kafka for a reassignment; None if it asks.
+
+    It refuses the whole plan for one broker that does not run, be it a replica already, and for one topic that
+    does not exist (ReassignPartitionsCommand.executeAssignment: verifyBrokerIds and describeTopics).
+    """
+    brokers = {broker for _, replicas in asked.targets for broker in replicas or ()}
+    if unknown := sorted(brokers.difference(live)):
+        what = f"INVALID_REPLICA_ASSIGNMENT: unknown broker id {', '.join(map(str, unknown))}"
+    elif absent := sorted({id_.topic for id_, _ in asked.targets if id_.topic not in topics}):
+        what = f"UNKNOWN_TOPIC_OR_PARTITION: topic {', '.join(absent)} not found"
+    else:
+        return None
+    return f"{what}; kafka-reassign-partitions refuses the whole plan"
+
+
 def read_election(data: str) -> ElectPreferred:
-    """Return the election in a file of kafka-leader-election; raises StepError. Empty: all partitions."""
+    """Return the election in a file of kafka-leader-election; raises StepError. Empty: all partitions.
+
+    As the tool does, refuse a partition that is listed twice (LeaderElectionCommand.parseReplicaElectionData).
+    """
     if not data:
         return ElectPreferred()
     try:
@@ -166,9 +217,11 @@ def read_election(data: str) -> ElectPreferred:
             f"not the JSON of kafka-leader-election ({error}); expected "
             '{"partitions":[{"topic":"t","partition":0}]}'
         ) from None
-    if not asked.partitions:
-        raise StepError("not an election: no partition is listed")
-    return ElectPreferred(tuple(TopicPartition(e.topic, e.partition) for e in asked.partitions))
+    partitions = tuple(TopicPartition(each.topic, each.partition) for each in asked.partitions)
+    if len(set(partitions)) < len(partitions) or not partitions:
+        why = "a partition is listed twice" if partitions else "no partition is listed"
+        raise StepError(f"kafka-leader-election would refuse it: {why}")
+    return ElectPreferred(partitions)
 
 
 def read_order(text: str) -> RollingRestart:

@@ -10,7 +10,13 @@ processTopicDeletionStopReplicaResponseReceived.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from controller_model.kafka.elections import RECOVERED, RECOVERING, Strategy, is_election_needed
+from controller_model.kafka.elections import (
+    RECOVERED,
+    RECOVERING,
+    LeaderAndIsr,
+    Strategy,
+    is_election_needed,
+)
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_model.sources.zookeeper.payloads import decode_log_dir_event
@@ -38,8 +44,17 @@ from controller_simulator.controller.controller_io import (
     LOG_DIR_EVENTS_PATH,
     PREFERRED_ELECTION_PATH,
     AbortedEventError,
+    name_of,
 )
+from controller_simulator.controller.reassignment import UNKNOWN_TOPIC_OR_PARTITION
 from controller_simulator.zookeeper.transactions import DeleteZnode
+
+ELECTION_NOT_NEEDED = "ELECTION_NOT_NEEDED"
+ELIGIBLE_LEADERS_NOT_AVAILABLE = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+INVALID_TOPIC_EXCEPTION = "INVALID_TOPIC_EXCEPTION"
+"""The topic is being deleted."""
+PREFERRED_LEADER_NOT_AVAILABLE = "PREFERRED_LEADER_NOT_AVAILABLE"
+"""Names of errors in org.apache.kafka.common.protocol.Errors."""
 
 
 def handle_event(controller: ActiveController, event: ControllerEvent) -> object:
@@ -57,10 +72,23 @@ def handle_event(controller: ActiveController, event: ControllerEvent) -> object
 # --- elections --------------------------------------------------------------------------
 
 
+Answer = dict[TopicPartition, str | None]
+"""By partition, the name of Kafka's error (org.apache.kafka.common.protocol.Errors); None: elected."""
+
+
 def _on_elect_leaders(
     controller: ActiveController, asked: ElectPreferred | ElectUnclean, strategy: Strategy
-) -> None:
-    _elect(controller, asked.partitions or tuple(controller.context.all_partitions()), strategy)
+) -> Answer:
+    """Elect, and answer as the admin API does (KafkaApis.handleElectLeaders).
+
+    Who asks for all partitions asks for those in the brokers' metadata, which have a leader or had one, and is
+    not told which needed none.
+    """
+    if asked.partitions:
+        return _elect(controller, asked.partitions, strategy)
+    known = [p for p in controller.context.all_partitions() if p in controller.context.leadership]
+    answer = _elect(controller, known, strategy)
+    return {p: error for p, error in answer.items() if error != ELECTION_NOT_NEEDED}
 
 
 def _on_preferred_znode(controller: ActiveController) -> None:
@@ -73,27 +101,45 @@ def _on_preferred_znode(controller: ActiveController) -> None:
 
 def _elect(
     controller: ActiveController, partitions: Iterable[TopicPartition], strategy: Strategy
-) -> None:
-    """Elect leaders where needed; unclean elections are allowed if an operator asked for one."""
+) -> Answer:
+    """Elect leaders where needed; unclean elections are allowed if an operator asked for one.
+
+    A partition that has no state aborts the whole event: processReplicaLeaderElection reads its leader by
+    Option.get.
+    """
     context = controller.context
     known = set(context.all_partitions())
-    chosen = [
-        partition
-        for partition in partitions
-        if partition in known
-        and not context.is_queued_for_deletion(partition.topic)
-        and (state := context.leadership.get(partition)) is not None
-        and is_election_needed(
+    answer: Answer = {}
+    chosen = []
+    for partition in partitions:
+        if partition not in known:
+            answer[partition] = UNKNOWN_TOPIC_OR_PARTITION
+        elif context.is_queued_for_deletion(partition.topic):
+            answer[partition] = INVALID_TOPIC_EXCEPTION
+        elif (state := context.leadership.get(partition)) is None:
+            raise AbortedEventError(f"No leader is known of {name_of(partition)}")
+        elif is_election_needed(
             strategy,
             replicas=context.replicas_of(partition),
             leader=state.leader_and_isr.leader,
             live=context.live_broker_epochs,
             shutting_down=context.shutting_down,
-        )
-    ]
-    controller.partitions.handle_state_changes(
+        ):
+            chosen.append(partition)
+        else:
+            answer[partition] = ELECTION_NOT_NEEDED
+    elected = controller.partitions.handle_state_changes(
         chosen, PartitionState.ONLINE, strategy, allow_unclean=strategy is Strategy.OFFLINE
     )
+    failed = (
+        PREFERRED_LEADER_NOT_AVAILABLE
+        if strategy is Strategy.PREFERRED
+        else ELIGIBLE_LEADERS_NOT_AVAILABLE
+    )
+    return answer | {
+        partition: None if isinstance(result, LeaderAndIsr) else failed
+        for partition, result in elected.items()
+    }
 
 
 def _on_auto_rebalance(controller: ActiveController) -> None:

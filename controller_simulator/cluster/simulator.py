@@ -82,16 +82,16 @@ class ZooKeeperModeSimulator(SimulatedCluster):
             KillBroker: lambda asked: self._if_runs(asked.broker, self._kill),
             DeleteController: self._delete_controller,
             DeleteTopic: self._by_controller(self._delete_topic),
-            Reassign: self._by_controller(self._reassign),
-            ElectPreferred: self._by_controller(self._elect),
-            ElectUnclean: self._by_controller(self._elect),
+            Reassign: self._by_controller(self._ask),
+            ElectPreferred: self._by_controller(self._ask),
+            ElectUnclean: self._by_controller(self._ask),
         }
 
     def perform(self, operation: Operation) -> str | None:
         """Perform one operation until nothing is under way any more; return why it was refused.
 
-        None = it was not. The text is Kafka's error name, or says that the broker runs, or does not
-        run.
+        None = it was not. The text is the names of Kafka's errors, separated by commas, or says that the broker
+        runs, or does not run. A part of what was asked may have been done.
         """
         self.tree.time_ms += TICK_MS
         refused = self._performers[type(operation)](operation)
@@ -169,10 +169,12 @@ class ZooKeeperModeSimulator(SimulatedCluster):
         create_recursive(self.tree, f"/admin/delete_topics/{asked.topic}", session=session)
         return None
 
-    def _reassign(self, asked: Reassign, _session: int) -> str | None:
-        results = self.control(asked)
-        errors = [e for e in results.values() if e] if isinstance(results, dict) else []
-        return str(errors[0]) if errors else None
+    def _ask(self, asked: Reassign | ElectPreferred | ElectUnclean, _session: int) -> str | None:
+        """Let the controller handle a request; return its errors, each once.
 
-    def _elect(self, asked: ElectPreferred | ElectUnclean, _session: int) -> None:
-        self.control(asked)
+        An event that is aborted has no answer, for which the client does not wait for ever.
+        """
+        answer = self.control(asked)
+        if not isinstance(answer, dict):
+            return "REQUEST_TIMED_OUT"
+        return ", ".join(dict.fromkeys(error for error in answer.values() if error)) or None

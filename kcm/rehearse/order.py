@@ -20,6 +20,8 @@ from rehearsal.steps import StepError, StepKind, read_step
 ALL = "all"
 """The value of --preferred-election that means every partition."""
 
+_LONGEST_FILE = 64 * 1024 * 1024
+"""Characters of a step's file: a plan of 500,000 partitions has about as many."""
 _ORDER = "kcm.rehearse.order"
 _ELECTION = f"--{StepKind.PREFERRED_ELECTION}"
 _FILES = frozenset({StepKind.REASSIGN, StepKind.PREFERRED_ELECTION})
@@ -91,11 +93,16 @@ def _text(kind: StepKind, about: str) -> str:
 def _content(where: str, name: str) -> str:
     """Return a file's JSON without blanks; other content is returned unchanged."""
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        with Path(name).open(encoding="utf-8") as file:
+            text = file.read(_LONGEST_FILE + 1)
     except OSError as error:
         raise UsageError(f"option {where}: cannot read it: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise UsageError(f"option {where}: it is not text") from None
+    if len(text) > _LONGEST_FILE:
+        raise UsageError(
+            f"option {where}: a file of more than {_LONGEST_FILE} characters is no plan"
+        )
     try:
         return json.dumps(json.loads(text), separators=(",", ":"))
     except DECODING_ERRORS:

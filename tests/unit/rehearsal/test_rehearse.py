@@ -8,7 +8,7 @@ from controller_model.kafka.ids import TopicPartition
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import NoControllerError
 from rehearsal.report import PartitionChange, Race
-from tests.support.partition_facts import T0, T1, part, up
+from tests.support.partition_facts import T0, part, up
 from tests.support.rehearsing import moved, names, one, rehearsed
 
 
@@ -90,16 +90,50 @@ def test_a_reassignment_is_completed() -> None:
     """The leader that is no longer a replica hands over; a move that is not possible is named."""
     result = one(
         'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[2,3]},'
-        '{"topic":"t","partition":1,"replicas":[9]},{"topic":"u","partition":0,"replicas":[1]}]}',
+        '{"topic":"t","partition":7,"replicas":[1]}]}',
         partitions=[part(replicas=(1, 2), isr=(1, 2)), part(1)],
     )
     assert [(c.leader, c.replicas, sorted(c.isr)) for c in result.changes.partitions] == [
         (2, (2, 3), [2, 3])
     ]
     assert result.elections == {"reassign": 1}
-    assert names(result.not_reassigned) == (T1, TopicPartition("u", 0))
-    assert result.refused == "INVALID_REPLICA_ASSIGNMENT"
+    assert names(result.not_reassigned) == (TopicPartition("t", 7),)
+    assert result.refused == "UNKNOWN_TOPIC_OR_PARTITION"
     assert {note.race for note in result.races} == {Race.CATCH_UP}
+
+
+@pytest.mark.parametrize(
+    ("moved", "why"),
+    [
+        (
+            '{"topic":"t","partition":1,"replicas":[9]}',
+            "INVALID_REPLICA_ASSIGNMENT: unknown broker id 9",
+        ),
+        (
+            '{"topic":"u","partition":0,"replicas":[1]}',
+            "UNKNOWN_TOPIC_OR_PARTITION: topic u not found",
+        ),
+    ],
+)
+def test_a_plan_that_the_tool_refuses_moves_nothing(moved: str, why: str) -> None:
+    """For one unknown broker or topic, kafka-reassign-partitions does not ask Kafka for any of it."""
+    result = one(
+        f'reassign:{{"partitions":[{{"topic":"t","partition":0,"replicas":[2,3]}},{moved}]}}',
+        partitions=[part(replicas=(1, 2), isr=(1, 2)), part(1)],
+    )
+    assert result.refused == f"{why}; kafka-reassign-partitions refuses the whole plan"
+    assert (result.changes.count, result.not_reassigned.count) == (0, 2)
+    assert result.zookeeper_writes == 0
+
+
+def test_a_refused_election_has_kafkas_name() -> None:
+    """The step names it, and the other partitions of the file are elected."""
+    result = one(
+        'preferred-election:{"partitions":[{"topic":"t","partition":0},{"topic":"zz","partition":0}]}',
+        partitions=[part(replicas=(1, 2), isr=(1, 2), leader=2)],
+    )
+    assert result.refused == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert result.elections == {"preferred": 1}
 
 
 def test_a_deleted_topic_is_gone() -> None:

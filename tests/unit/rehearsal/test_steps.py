@@ -31,6 +31,11 @@ TARGETS = (
 )
 
 
+def _moved(fields: str, version: str = "1") -> str:
+    """Return the step of a plan with one partition."""
+    return f'reassign:{{"version":{version},"partitions":[{{"topic":"t","partition":0,{fields}}}]}}'
+
+
 @pytest.mark.parametrize(
     ("text", "step"),
     [
@@ -44,6 +49,8 @@ TARGETS = (
         ("preferred-election", ElectPreferred()),
         ('preferred-election:{"partitions":[{"topic":"t","partition":0}]}', ElectPreferred((T0,))),
         (TARGETS, Reassign(((T0, (1, 2)),))),
+        (_moved('"replicas":[2,1]'), Reassign(((T0, (2, 1)),))),
+        (TARGETS.replace('"version":1,', ""), Reassign(((T0, (1, 2)),))),
     ],
 )
 def test_a_step_is_read(text: str, step: Step) -> None:
@@ -68,6 +75,20 @@ def test_a_step_is_read(text: str, step: Step) -> None:
         (
             'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[1]},{"topic":"t","partition":0,"replicas":[2]}]}',
             "a partition is listed twice",
+        ),
+        (_moved('"replicas":[]'), "t-0 has no replica"),
+        (_moved('"replicas":[1,0,1]'), "t-0 lists a broker twice in its replicas [1, 0, 1]"),
+        (_moved('"replicas":[1,0],"log_dirs":["any"]'), "t-0 has 2 replicas and 1 log dir;"),
+        (_moved('"replicas":[1],"log_dirs":["any","/a"]'), "t-0 has 1 replica and 2 log dirs;"),
+        (_moved('"replicas":[1],"log_dirs":null'), "Expected `array`, got `null`"),
+        (_moved('"replicas":[1],"log_dirs":[1]'), "Expected `str`, got `int`"),
+        (_moved('"replicas":[2147483648]'), "Expected `int` <= 2147483647"),
+        (_moved('"replicas":["1"]'), "Expected `int`, got `str`"),
+        (_moved('"replicas":[1]', version="2"), "the tool reads version 1, not 2"),
+        (_moved('"replicas":[1]', version='"1"'), "Expected `int`, got `str`"),
+        (
+            'preferred-election:{"partitions":[{"topic":"t","partition":0},{"topic":"t","partition":0}]}',
+            "kafka-leader-election would refuse it: a partition is listed twice",
         ),
         ("preferred-election:x", "not the JSON of kafka-leader-election"),
         ('preferred-election:{"partitions":[]}', "no partition is listed"),

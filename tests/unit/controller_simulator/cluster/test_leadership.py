@@ -12,6 +12,7 @@ from controller_simulator.cluster.events import AlterPartition, ControllerSignal
 from controller_simulator.cluster.operations import (
     DeleteTopic,
     ElectPreferred,
+    ElectUnclean,
     KillBroker,
     StartBroker,
     StopBroker,
@@ -40,12 +41,42 @@ def test_an_unclean_leader_recovers_with_its_next_isr() -> None:
     assert state(old) == (2, [2], 3, 3)
 
 
-def test_only_known_partitions_are_elected() -> None:
-    """Others, those that have a proper leader, and those without a state are skipped."""
+X, DEAD = TopicPartition("x", 0), TopicPartition("dead", 0)
+
+
+def test_each_refused_election_has_kafkas_error() -> None:
+    """The others are held; who asks for all is not told of those that need none."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), StopBroker(1), StartBroker(1))
+    cluster.perform(CreateTopic("held", ((1, 2),)))
+    cluster.perform(KillBroker(2))
+    held = TopicPartition("held", 0)
+    asked = (T0, T1, X, held)
+    refused = cluster.perform(ElectPreferred(asked))
+    assert refused is not None
+    assert set(refused.split(", ")) == {
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "ELECTION_NOT_NEEDED",
+        "PREFERRED_LEADER_NOT_AVAILABLE",
+    }
+    assert state(cluster)[0] == state(cluster, T1)[0] == 1
+    assert cluster.perform(ElectPreferred((T0,))) == "ELECTION_NOT_NEEDED"
+    assert cluster.perform(ElectPreferred()) == "PREFERRED_LEADER_NOT_AVAILABLE"
+    cluster.perform(DeleteTopic("held"))  # its dead replica keeps it
+    assert cluster.perform(ElectPreferred((held,))) == "INVALID_TOPIC_EXCEPTION"
+    unclean = cluster_of(CreateTopic("t", ((1, 2),)), KillBroker(2), KillBroker(1))
+    assert unclean.perform(ElectUnclean((T0,))) == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+    unclean.perform(StartBroker(2))
+    assert unclean.perform(ElectUnclean((T0,))) is None
+
+
+def test_a_partition_without_a_state_aborts_the_election_of_all() -> None:
+    """It is read by Option.get; who asks for all partitions does not name it."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), StopBroker(1), StartBroker(1))
     cluster.perform(CreateTopic("dead", ((7,),)))
-    asked = (T0, T1, TopicPartition("x", 0), TopicPartition("dead", 0))
-    writes = written_by(cluster, ElectPreferred(asked))
+    before = len(cluster.commits)
+    assert cluster.perform(ElectPreferred((T0, DEAD))) == "REQUEST_TIMED_OUT"
+    assert len(cluster.commits) == before
+    writes = written_by(cluster, ElectPreferred())
     assert paths(writes) == ["Changed /brokers/topics/t/partitions/0/state"]
     assert state(cluster) == (1, [2, 1], 2, 3)
 
