@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.core.render import escape
+from exporter.scrape.partition_series import PARTITION_METRICS
 from kcm.backtest.blocks import BlockWriter
 from kcm.backtest.history_server import HistoryServer, QueryError, Series
-from kcm.backtest.rules import Rule, RuleFile, expanded, metric_names
+from kcm.backtest.rules import Rule, RuleFile, expanded, metric_names, needed_selectors
 from pipeline.durations import duration_ms
+
+_OF_PARTITIONS = {metric.name for metric in PARTITION_METRICS}
 
 
 class Firing(NamedTuple):
@@ -51,6 +54,8 @@ class Evaluated(NamedTuple):
     fired: list[FiredAlert]
     """In the order in which they fired."""
     trouble: list[Trouble]
+    never: list[Trouble] = []  # noqa: RUF012  # of a tuple, and never changed
+    """Alerts that cannot fire on what is served, and why: one has no series for a selector that it needs."""
 
 
 class _Placed(NamedTuple):
@@ -116,7 +121,27 @@ class Evaluation:
                 self._serve_recorded(folder, new)
         order = {id(placed.rule): index for index, placed in enumerate(self._placed)}
         self._fired.sort(key=lambda each: (each.firing.fired_at, order[id(each.rule)]))
-        return Evaluated(self._fired, self._trouble)
+        return Evaluated(self._fired, self._trouble, list(self._never_matching(recorded)))
+
+    def _never_matching(self, recorded: Collection[str]) -> Iterator[Trouble]:
+        """Yield the alerts that did not fire and need series that neither the history nor kcm has."""
+        judged = {id(each.rule) for each in self._fired} | {id(each.rule) for each in self._trouble}
+        last = self._scrapes[-1]
+        seen = f"[{last - self._scrapes.start + self._scrapes.step}ms]"
+        for placed in self._placed:
+            selectors = needed_selectors(placed.rule.query) if placed.rule.alert else []
+            unknown = sorted(placed.needs - set(recorded) - set(self._known)) if selectors else []
+            if foreign := [name for name in unknown if not _is_ours(name)]:
+                yield Trouble(placed.rule, f"kcm serves no {', '.join(foreign)}")
+            for selector in selectors if id(placed.rule) not in judged else ():
+                asked = f"count(last_over_time({selector}{seen}))"
+                try:
+                    found = self._server.evaluate(asked, range(last, last + 1))
+                except QueryError:
+                    continue
+                if not found:
+                    yield Trouble(placed.rule, f"no series of the history is {selector}")
+                    break
 
     def _evaluate(self, placed: _Placed) -> Series:
         try:
@@ -166,6 +191,11 @@ class Evaluation:
                 lines = (line for each in recorded for line in each.get(at, ()))
                 blocks.write(at, "".join(f"{line}{after}" for line in lines).encode())
         self._server.restart()
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether kcm serves a metric that no history has: of its own parts, or of single partitions."""
+    return name.startswith("kcm_") or name in _OF_PARTITIONS
 
 
 def firings(

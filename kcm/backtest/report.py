@@ -90,6 +90,10 @@ def as_json(test: BackTest) -> dict[str, Any]:
         "not_judged": [
             {"rule": each.rule.name, "reason": each.why} for each in test.evaluated.trouble
         ],
+        "never_match": [
+            {"rule": each.rule.name, "line": each.rule.line, "reason": each.why}
+            for each in test.evaluated.never
+        ],
     }
 
 
@@ -137,8 +141,12 @@ def _lines(test: BackTest) -> Iterator[str]:
     silent = _not_fired(test)
     if silent:
         yield f"did not fire: {', '.join(silent)}"
+    for never in test.evaluated.never:
+        yield f"can never match: {never.rule.name} (line {never.rule.line}): {never.why}"
+    told = {id(each.rule) for each in test.evaluated.never}
     for trouble in test.evaluated.trouble:
-        yield f"not judged: {trouble.rule.name}: {trouble.why}"
+        if id(trouble.rule) not in told:
+            yield f"not judged: {trouble.rule.name}: {trouble.why}"
     if not test.history.incidents:
         yield "no incident was recorded"
     for incident in test.history.incidents:

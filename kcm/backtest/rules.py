@@ -7,16 +7,18 @@ looks back.
 
 import re
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from controller_model.records.decoding import DECODING_ERRORS
+from kcm.backtest.rule_documents import read_documents
 from kcm.servers.prometheus import program_of_prometheus
 from pipeline.durations import DURATION, duration_ms
 from pipeline.runtime import UsageError
-from pipeline.yaml_file import read_yaml
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +31,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     keep_firing_for: str | int = "0s"
     labels: dict[str, Any] = {}
     annotations: dict[str, Any] = {}
+    line: int = 0
+    """Where it stands in its file; 0: not known."""
 
     @property
     def name(self) -> str:
@@ -76,22 +80,35 @@ class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
 def read_rules(path: Path) -> RuleFile:
     """Return the rules of a file that promtool accepts; raises UsageError, EnvironmentProblemError."""
     promtool = program_of_prometheus("promtool")
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    command = [promtool, "check", "rules", "--lint=none", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        printed = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
-        wrong = [line for line in printed if line and not line.startswith(("Checking ", "FAILED"))]
-        raise UsageError(
-            f"{path} is not a valid file of rules: {wrong[0] if wrong else 'promtool check rules failed'}"
-        )
-    rules = read_yaml(path, RuleFile, str(path))
+    groups: list[Group] = []
+    for document in read_documents(path):
+        _check(promtool, path, document.text)
+        try:
+            groups += msgspec.convert(document.groups, list[Group], strict=False)
+        except DECODING_ERRORS as error:
+            raise UsageError(f"{path} is not a valid file of rules: {error}") from None
+    rules = RuleFile(groups=groups)
     if not rules.rules:
         raise UsageError(f"{path} has no rule")
     return rules
+
+
+def _check(promtool: str, path: Path, text: str) -> None:
+    """Raise UsageError with promtool's reason, if it has one."""
+    with tempfile.TemporaryDirectory(prefix="kcm-rules-") as folder:
+        checked = Path(folder) / "rules.yaml"
+        checked.write_text(text)
+        command = [promtool, "check", "rules", "--lint=none", str(checked)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        printed = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+        said = [line for line in printed if line and not line.startswith(("Checking ", "FAILED"))]
+        # What belongs together: a line that ends in a colon, and the next one.
+        count = 2 if said and said[0].endswith(":") else 1
+        why = " ".join(said[:count]).replace(f"{checked}: ", "")
+        raise UsageError(
+            f"{path} is not a valid file of rules: {why or 'promtool check rules failed'}"
+        )
 
 
 _DURATION_IN = re.compile(rf"(?<![\w.]){DURATION}(?!\w)")
@@ -131,6 +148,37 @@ def metric_names(query: str) -> set[str]:
     }
     bare = _RANGE.sub(" ", _LABEL_LIST.sub(" ", _MATCHERS.sub(" ", text)))
     return named | {name for name in _NAME.findall(bare) if name.lower() not in _WORDS}
+
+
+_SELECTOR = re.compile(r"(?<![\w:.@])(?:([a-zA-Z_:][\w:]*)(?!\s*\()(?![\w:])\s*)?(\{[^{}]*\})?")
+_SUFFICES_EMPTY = re.compile(r"\b(?:or|unless|absent|absent_over_time|scalar)\b", re.IGNORECASE)
+"""Words of an expression that may have a result although a selector in it has none."""
+
+
+def needed_selectors(query: str) -> list[str]:
+    """Return the selectors of an expression without whose series it has no result; none if that is not certain.
+
+    >>> needed_selectors('sum by (a) (rate(m_total{b="c"}[5m])) / on (a) n offset 1h > bool 2')
+    ['m_total{b="c"}', 'n']
+    >>> needed_selectors('a or b'), needed_selectors('absent(m{a="or"})')
+    ([], [])
+    """
+    strings: list[str] = []
+
+    def taken(match: re.Match[str]) -> str:
+        strings.append(match.group())
+        return f"@{len(strings) - 1}@"
+
+    text = _COMMENT.sub("", _STRING.sub(taken, query))
+    if _SUFFICES_EMPTY.search(text):
+        return []
+    bare = _RANGE.sub(" ", _LABEL_LIST.sub(" ", text))
+    selectors = (
+        f"{name}{matchers}"
+        for name, matchers in _SELECTOR.findall(bare)
+        if (name or matchers) and name.lower() not in _WORDS
+    )
+    return [re.sub(r"@(\d+)@", lambda at: strings[int(at[1])], each) for each in selectors]
 
 
 _TEMPLATE = re.compile(r"\{\{-?\s*(?:(?:\$|\.)(?i:labels)\.(\w+)|(?:\$|\.)(?i:value))\s*-?\}\}")

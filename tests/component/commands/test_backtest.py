@@ -218,6 +218,40 @@ def test_a_bad_file_of_rules_is_one_line(
     assert reported in run.err
 
 
+MANIFEST = """\
+# A comment.
+---
+kind: PrometheusRule
+metadata: {name: mine}
+spec:
+  groups:
+  - name: a
+    rules:
+    - alert: Few
+      expr: sum(kafka_broker_live) < 3
+    - alert: Elsewhere
+      expr: kafka_broker_live{cluster="test"} == 0
+    - alert: Foreign
+      expr: kafka_server_replica_manager_leader_count < 1
+"""
+
+
+def test_a_manifest_is_evaluated_and_what_can_never_match_is_named(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Promtool's complaint has the line of the manifest."""
+    run = Run(capsys, write(tmp_path / "rules.yaml", MANIFEST.encode()), log)
+    assert run.err.endswith("rules.yaml: line 3: reading the rules of PrometheusRule mine\n")
+    assert len(fired(run.json, "Few")) == 2
+    assert [(each["rule"], each["line"]) for each in run.json["never_match"]] == [
+        ("Elsewhere", 11),
+        ("Foreign", 13),
+    ]
+    bad = MANIFEST.replace("    - alert: Foreign", "    - alarm: Foreign")
+    refused = Run(capsys, write(tmp_path / "bad.yaml", bad.encode()), log)
+    assert (refused.code, "line 13: field alarm not found" in refused.err) == (2, True)
+
+
 def test_a_log_without_a_scrape_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -194,7 +194,40 @@ def test_rules_that_depend_on_each_other_are_named(bench: Bench) -> None:
         name: f"it needs {needs}, which is recorded from itself: that cannot be evaluated"
         for name, needs in (("a", "b"), ("b", "a"), ("A", "a, b"))
     }
-    assert bench.server.did == ["m"]
+    assert bench.server.did[0] == "m"
+    assert all(query.startswith("count(") for query in bench.server.did[1:])
+
+
+@pytest.mark.parametrize(
+    ("expr", "why"),
+    [
+        ("m == 1", ""),
+        ('m{a="x"} == 1', 'no series of the history is m{a="x"}'),
+        ('n / on () m{a="x"}', 'no series of the history is m{a="x"}'),
+        ('n or m{a="x"}', ""),
+        ('absent(m{a="x"})', ""),
+        ("z > 1", "kcm serves no z"),
+        ("kcm_fold_delay > 1", ""),
+        ("kafka_topic_partition_leader < 0", ""),
+        ("vector(1) > 2", ""),
+    ],
+)
+def test_an_alert_that_can_never_match_is_named(expr: str, why: str, bench: Bench) -> None:
+    """If it needs a series that is not there; one that did not fire with all its series may yet fire."""
+    seen = {("m", 1), ("n", 1), ('m{a="x"}', 0)}
+    span = SCRAPES[-1] - SCRAPES.start + SCRAPES.step
+    answers = {
+        f"count(last_over_time({name}[{span}ms]))": series(*SCRAPES[-1:]) if is_there else {}
+        for name, is_there in seen
+    }
+    found = bench(Rule(alert="A", expr=expr, line=7), answers={**answers, expr: {}})
+    assert [each.why for each in found.never] == ([why] if why else [])
+
+
+def test_an_alert_that_fired_can_match(bench: Bench) -> None:
+    """Nothing more is asked of it."""
+    found = bench(Rule(alert="A", expr="m"), answers={"m": series(*SCRAPES)})
+    assert (found.never, bench.server.did) == ([], ["m"])
 
 
 def test_samples_are_written_in_the_order_of_their_times(bench: Bench) -> None:

@@ -92,3 +92,21 @@ def test_a_rule_that_the_history_cannot_judge_is_named() -> None:
     assert as_json(test)["not_judged"] == [{"rule": "Slow", "reason": "the history has no m"}]
     assert as_json(test)["not_fired"] == ["Gone"]
     assert "not judged: Slow: the history has no m" in text_of(test)
+
+
+def test_what_can_never_match_is_told_once() -> None:
+    """With the line of the rule, and not as unjudged as well."""
+    rule = Rule(alert="Slow", expr="z", line=7)
+    trouble = (Trouble(rule, "the history has no z"), Trouble(GONE, "no reason"))
+    test = outcome(trouble=trouble)
+    test = test._replace(
+        evaluated=test.evaluated._replace(never=[Trouble(rule, "kcm serves no z")])
+    )
+    told = [line for line in text_of(test) if "Slow" in line or "Gone" in line]
+    assert (
+        told
+        == ["not judged: Gone: no reason", "can never match: Slow (line 7): kcm serves no z"][::-1]
+    )
+    assert as_json(test)["never_match"] == [
+        {"rule": "Slow", "line": 7, "reason": "kcm serves no z"}
+    ]

@@ -13,6 +13,7 @@ from kcm.backtest.rules import (
     RuleFile,
     expanded,
     metric_names,
+    needed_selectors,
     read_rules,
 )
 from pipeline.runtime import EnvironmentProblemError
@@ -35,6 +36,24 @@ from pipeline.runtime import EnvironmentProblemError
 def test_the_names_of_metrics_are_found(query: str, names: set[str]) -> None:
     """Functions, labels, keywords and strings are not metrics."""
     assert metric_names(query) == names
+
+
+@pytest.mark.parametrize(
+    ("query", "selectors"),
+    [
+        ('m{a="sum(b)", c=~"d"} > 3', ['m{a="sum(b)", c=~"d"}']),
+        ("sum(m) by (a, b) / ignoring(c) group_left(d) n", ["m", "n"]),
+        ("max_over_time((a:b:c > 0)[1h:5m] @ start()) and on () vector(1)", ["a:b:c"]),
+        ("{__name__=\"x\", job='p'} offset 5m", ["{__name__=\"x\", job='p'}"]),
+        ('m{a="1"} and m{a="2"} # or n', ['m{a="1"}', 'm{a="2"}']),
+        ("m UNLESS n", []),
+        ("count(m) OR vector(0)", []),
+        ("1e3 + time()", []),
+    ],
+)
+def test_the_selectors_that_an_expression_needs_are_found(query: str, selectors: list[str]) -> None:
+    """None where an empty one may be what it waits for."""
+    assert needed_selectors(query) == selectors
 
 
 def test_every_shipped_alert_names_metrics_only() -> None:
