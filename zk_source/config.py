@@ -5,6 +5,7 @@ in its name. Secrets are `SecretStr`, so that nothing prints them.
 """
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,6 +18,8 @@ from source_log.config import SourceSettings
 _AUTH_FORM = (
     "<scheme>:<user>:<password> with scheme digest or sasl, or gssapi:<service>:<principal>"
 )
+_SERVER = re.compile(r"\s*[^/]+:\d+\s*(?:/|$)")
+"""A server of a connect string, with a chroot or without one."""
 _SASL_PACKAGES = {"sasl": ("pure-sasl", "puresasl"), "gssapi": ("kerberos", "kerberos")}
 """For each authentication scheme: the package that it needs in addition to kazoo, and the module of that package."""
 _MS = 1000
@@ -105,6 +108,14 @@ class WatchSettings(SourceSettings):
         if not value and info.field_name == "election_zookeeper":
             return value
         hosts, slash, chroot = value.rstrip("/").partition("/")
+        if any(_SERVER.match(part) for part in chroot.split(",")[1:]):
+            # ZooKeeper's client takes all after the first slash for the chroot (ConnectStringParser).
+            servers = ",".join(part.partition("/")[0] for part in value.split(","))
+            one = chroot.partition(",")[0].strip("/")
+            raise ValueError(
+                "a chroot stands once, behind the last server, for all of them: write "
+                f"{servers}{'/' if one else ''}{one}"
+            )
         check_hosts(hosts)
         if "//" in slash + chroot:
             raise ValueError(f"{slash + chroot!r} is not a chroot such as /kafka")

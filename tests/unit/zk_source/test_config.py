@@ -32,6 +32,29 @@ def test_a_connect_string_is_hosts_and_a_chroot(connect: str, hosts: str, chroot
 
 
 @pytest.mark.parametrize(
+    ("connect", "right"),
+    [
+        ("zk1:2181/kafka,zk2:2181/kafka", "zk1:2181,zk2:2181/kafka"),
+        ("zk1:2181/kafka,zk2:2181", "zk1:2181,zk2:2181/kafka"),
+        ("zk1:2181/a/b,zk2:2181/a/b,zk3:2181/a/b/", "zk1:2181,zk2:2181,zk3:2181/a/b"),
+        ("zk1:2181/,zk2:2181/", "zk1:2181,zk2:2181"),
+        ("zk1:2181/kafka, zk2:2181/kafka", "zk1:2181, zk2:2181/kafka"),
+        ("[::1]:1/k,[::2]:2/k", "[::1]:1,[::2]:2/k"),
+    ],
+)
+@pytest.mark.parametrize("setting", ["zookeeper", "election_zookeeper"])
+def test_a_chroot_behind_each_server_is_refused_with_the_right_form(
+    setting: str, connect: str, right: str
+) -> None:
+    """ZooKeeper's client would take all after the first slash for one path, and find no Kafka there."""
+    with pytest.raises(UsageError) as refused:
+        load(WatchSettings, **{"election_path": "/kcm", setting: connect})
+    assert f"behind the last server, for all of them: write {right} " in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert load(WatchSettings, zookeeper="zk:1/a,b").chroot == "/a,b", "a comma may be in a path"
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {"zookeeper": "zk"},
