@@ -106,15 +106,17 @@ def _of_version(about: str, answer: str, version: str, took_ms: float) -> Findin
 
 def check_cluster(settings: WatchSettings) -> ClusterFindings:
     """Connect as the watcher does; report what can be read and which Kafka cluster is there."""
-    client, _ = make_client(settings, Authenticating, most_reconnect_s=1.0)
+    client, connection = make_client(settings, Authenticating, most_reconnect_s=1.0)
     try:
-        try:
-            client.start(timeout=CONNECT_S)
-        except (KazooTimeoutError, KazooException) as error:
-            why = " ".join(str(error).split()) or type(error).__name__
-            todo = "see the servers' lines; check zookeeper, zk_auth and zk_tls"
-            return ClusterFindings([fail("session", f"none: {why}", todo)], None)
+        client.start(timeout=CONNECT_S)
         return _Reader(client, settings).read()
+    except (KazooTimeoutError, KazooException) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        todo = "see the servers' lines; check zookeeper, zk_auth and zk_tls"
+        if connection.auth_failed:
+            why, _, todo = connection.refusal.format(setting="zk_auth").partition(": ")
+            why = f"ZooKeeper {why}"
+        return ClusterFindings([fail("session", f"none: {why}", todo)], None)
     finally:
         stop_client(client)
 

@@ -95,7 +95,9 @@ class LeaderElector:
 
     def _trouble(self, candidacy: Candidacy) -> KcmError | None:
         if candidacy.connection.auth_failed:
-            raise EnvironmentProblemError(f"{self._where} refused the credentials: correct them")
+            setting = "election_auth" if self._settings.election_zookeeper else "zk_auth"
+            refusal = candidacy.connection.refusal.format(setting=setting)
+            raise EnvironmentProblemError(f"{self._where} {refusal}")
         if candidacy.refused and candidacy.ended:
             raise EnvironmentProblemError(
                 f"{self._where} refused {candidacy.refused}: allow CREATE, DELETE and READ there"

@@ -77,8 +77,7 @@ class WatchedEnsemble:
             return
         if connection.auth_failed:
             raise EnvironmentProblemError(
-                f"ZooKeeper at {self._settings.hosts} refused the credentials in zk_auth: "
-                "correct them"
+                f"ZooKeeper at {self._settings.hosts} {connection.refusal.format(setting='zk_auth')}"
             )
         all_tried = connection.failures >= len(self._settings.hosts.split(","))
         if self._settings.fail_fast and all_tried and not resynced:

@@ -26,6 +26,8 @@ FIRST_RECONNECT_S = 0.05
 STOP_TIMEOUT_S = 3.0
 FIRST_WARNING_S = 2.0
 MAX_WARNING_PAUSE_S = 60.0
+_NO_TOKEN = b"\xff\xff\xff\xff"
+"""The token of SetSASLResponse where it is null: a length of -1."""
 
 
 class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
@@ -33,8 +35,16 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
 
     Every refusal of SASL credentials is reported as the same error. A server that requires SASL
     answers with an error of its own, which would end kazoo's thread without a word about the
-    credentials.
+    credentials. A server without SASL answers each token with none, one that lets failed clients in
+    (zookeeper.allowSaslFailedClients) does after its challenge (ZooKeeperServer.processSasl), and kazoo would
+    ask again for ever.
     """
+
+    refusal = "refused the credentials in {setting}: correct them"
+    """What happened where `auth_failed`, and what to correct; `setting` names the credentials."""
+    _in_sasl = False
+    _challenged = False
+    """Whether the server has answered with a token."""
 
     last_error = ""
     """Why the last attempt to connect failed; empty if none did."""
@@ -56,10 +66,27 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
             raise
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        self._in_sasl, self._challenged = True, False
         try:
             super()._authenticate_with_sasl(host, timeout)
         except SessionClosedRequireSaslError as error:
             raise AuthFailedError("the server requires SASL") from error
+        finally:
+            self._in_sasl = False
+
+    def _read_header(self, timeout: float) -> Any:
+        header, buffer, offset = super()._read_header(timeout)
+        if self._in_sasl and not header.err:
+            if not buffer.startswith(_NO_TOKEN, offset):
+                self._challenged = True
+            elif not self.client.sasl_cli.complete:
+                if not self._challenged:
+                    self.refusal = (
+                        "has no SASL, which {setting} asks for: leave {setting} empty or use digest, or "
+                        "configure SASL on the servers"
+                    )
+                raise AuthFailedError("the server has no further token")
+        return header, buffer, offset
 
 
 HandlerT = TypeVar("HandlerT", bound=Authenticating)

@@ -8,6 +8,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from controller_model.records.changes import ChangeKind
+from kcm.doctor.findings import Level
+from kcm.doctor.zookeeper import check_cluster
 from kcm.servers.jars import Jars
 from kcm.servers.kafka import KraftBroker
 from kcm.servers.supervisor import Supervisor
@@ -87,3 +89,24 @@ def test_a_wrong_password_is_reported_as_such(
     assert isinstance(watcher.error, KcmError)
     assert "refused the credentials in zk_auth" in str(watcher.error)
     assert "wrong" not in str(watcher.error)
+
+
+def test_a_server_without_sasl_is_named_as_such(
+    zookeeper: ZooKeeper, pipeline_broker: KraftBroker
+) -> None:
+    """The watcher and `kcm doctor` end at once, and say which setting asks for it."""
+    settings = settings_for(
+        zookeeper.connect_string, pipeline_broker, zk_auth=f"sasl:{USER}:{PASSWORD}"
+    )
+    watcher = RunningWatcher(settings)
+    try:
+        wait_until(lambda: watcher.ended)
+    finally:
+        watcher.stop()
+    assert "has no SASL, which zk_auth asks for: leave zk_auth empty" in str(watcher.error)
+    (finding,) = check_cluster(settings).findings
+    assert (finding.level, finding.text) == (
+        Level.FAIL,
+        "none: ZooKeeper has no SASL, which zk_auth asks for",
+    )
+    assert finding.todo.startswith("leave zk_auth empty")

@@ -47,8 +47,9 @@ def test_a_chroot_behind_each_server_is_refused_with_the_right_form(
     setting: str, connect: str, right: str
 ) -> None:
     """ZooKeeper's client would take all after the first slash for one path, and find no Kafka there."""
+    options: dict[str, Any] = {"election_path": "/kcm", setting: connect}
     with pytest.raises(UsageError) as refused:
-        load(WatchSettings, **{"election_path": "/kcm", setting: connect})
+        load(WatchSettings, **options)
     assert f"behind the last server, for all of them: write {right} " in str(refused.value)
     assert "\n" not in str(refused.value)
     assert load(WatchSettings, zookeeper="zk:1/a,b").chroot == "/a,b", "a comma may be in a path"

@@ -16,6 +16,7 @@ from source_log.lease import LeaseStatus, SoleWatcher
 from zk_source.config import WatchSettings
 from zk_source.election import leader_elector
 from zk_source.election.leader_elector import LeaderElector, make_elector
+from zk_source.wire.kazoo_client import Authenticating
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -34,7 +35,12 @@ class FakeCandidacy:
         self.won = self.ended = self.is_silent_for_too_long = False
         self.silent_s = 0.0
         self.refused = ""
-        self.connection = SimpleNamespace(auth_failed=False, last_error="a:1: down", tls_advice="")
+        self.connection = SimpleNamespace(
+            auth_failed=False,
+            last_error="a:1: down",
+            tls_advice="",
+            refusal=Authenticating.refusal,
+        )
         self.steps: list[str] = []
 
     @property
@@ -234,7 +240,9 @@ def test_a_refusal_by_the_election_ensemble_is_reported(monkeypatch: pytest.Monk
         standby.lead(nothing)
     standby = Standby(monkeypatch)
     standby.term.connection.auth_failed = True
-    with pytest.raises(EnvironmentProblemError, match="zk:2181 refused the credentials"):
+    with pytest.raises(
+        EnvironmentProblemError, match="zk:2181 refused the credentials in zk_auth: correct them"
+    ):
         standby.lead(nothing)
 
 

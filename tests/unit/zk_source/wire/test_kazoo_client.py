@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kazoo.exceptions import AuthFailedError
+from kazoo.protocol.connection import ConnectionHandler
 
 from pipeline.settings import load
 from zk_source.config import WatchSettings
@@ -80,3 +82,38 @@ def test_a_client_is_created_from_the_settings() -> None:
     assert client._connection is connection
     assert (connection.last_error, connection.tls_advice) == ("", "")
     assert not connection.auth_failed
+
+
+CHALLENGE = b'realm="zk-sasl-md5",nonce="abc",charset=utf-8,algorithm=md5-sess,qop="auth"'
+NONE = b"\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([NONE], "has no SASL, which zk_auth asks for: leave zk_auth empty or use digest, or"),
+        (
+            [len(CHALLENGE).to_bytes(4, "big") + CHALLENGE, NONE],
+            "refused the credentials in zk_auth: correct them",
+        ),
+    ],
+)
+def test_a_server_that_answers_no_token_is_not_asked_for_ever(
+    answers: list[bytes], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One without SASL never has one; one that lets failed clients in has a challenge, and then none."""
+    asked: list[int] = []
+
+    def read(_self: Any, _timeout: float) -> Any:
+        return SimpleNamespace(xid=asked[-1], zxid=0, err=0), answers[len(asked) - 1], 0
+
+    monkeypatch.setattr(
+        ConnectionHandler, "_submit", lambda _self, _request, _timeout, xid: asked.append(xid)
+    )
+    monkeypatch.setattr(ConnectionHandler, "_read_header", read)
+    settings = load(WatchSettings, zk_auth="sasl:kcm:hush")
+    _, connection = make_client(settings, Authenticating, most_reconnect_s=1.0)
+    with pytest.raises(AuthFailedError, match="no further token"):
+        connection._authenticate_with_sasl("zk", 1.0)
+    assert len(asked) == len(answers)
+    assert connection.refusal.format(setting="zk_auth").startswith(told)

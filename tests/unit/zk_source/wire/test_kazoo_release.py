@@ -23,6 +23,7 @@ SOURCES = {
     "_connect": "c67473628f3e06d2",
     "_expand_client_hosts": "93236073c679c511",
     "_read": "3dee3dc17d268141",
+    "_read_header": "0b4a8174004ca5e4",
     "_read_response": "a0725364d26d1b5d",
     "_read_socket": "ead9cff6c0a8e749",
     "_read_watch_event": "32623f9b94060ebb",
