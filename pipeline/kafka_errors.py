@@ -15,6 +15,11 @@ from pipeline.runtime import KcmError, UnreachableError, UsageError
 
 _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # confluent-kafka names its local error codes with an underscore
 
+_NO_SASL = re.compile(
+    r": SASL \S+ mechanism handshake failed: Broker: Request not valid in current SASL state.*",
+    re.DOTALL,
+)
+"""ILLEGAL_SASL_STATE is what a listener without SASL answers to a handshake (KafkaApis.handleSaslHandshakeRequest)."""
 _REPEATED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 
 
@@ -95,7 +100,7 @@ def reason_of(error: Exception, reported: Sequence[KafkaError] = ()) -> str:
     """Return Kafka's text of an error, or the text of any other exception.
 
     The client repeats a value that it refuses, which may be a secret under a wrong name, so it is
-    cut off.
+    cut off. What it says of a listener without SASL names neither.
 
     >>> reason_of(ValueError("no such property"))
     'no such property'
@@ -103,4 +108,5 @@ def reason_of(error: Exception, reported: Sequence[KafkaError] = ()) -> str:
     specific = [each for each in reported if each.code() != _ALL_DOWN]
     first = specific[-1] if specific else error.args[0] if error.args else error
     words = str(first.str() if isinstance(first, KafkaError) else first)
+    words = _NO_SASL.sub(": this port has no SASL, which security.protocol asks for", words)
     return _REPEATED_VALUE.sub("Invalid value for", words)

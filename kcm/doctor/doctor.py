@@ -125,9 +125,9 @@ def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[s
     ends_at_s = time.monotonic() + timeout_s * WAITS_OF_TIMEOUT
     return {
         "machine": lambda: check_machine(settings.stream.java_home),
-        **_zookeeper_checks(settings.watch, watched),
+        **_zookeeper_checks(settings.watch, watched, timeout_s / 2),
         "kafka": lambda: _of_watched(
-            _found(lambda: _check_kafka(api, settings.export), own),
+            _found(lambda: _check_kafka(api, settings.export, timeout_s / 2), own),
             lambda: clusters_of(api, settings, *_known(watched, own, ends_at_s=ends_at_s)),
         ),
         "apart": lambda: [same_cluster(*_known(watched, own, ends_at_s=ends_at_s))],
@@ -137,7 +137,9 @@ def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[s
     }
 
 
-def _zookeeper_checks(settings: WatchSettings, watched: ClusterId) -> dict[str, Check]:
+def _zookeeper_checks(
+    settings: WatchSettings, watched: ClusterId, within_s: float
+) -> dict[str, Check]:
     """Return a check for each server, so that one that is down delays no other, and one for the ensemble."""
     if importlib.util.find_spec("kazoo") is None:
         watched.set_result(None)
@@ -149,7 +151,7 @@ def _zookeeper_checks(settings: WatchSettings, watched: ClusterId) -> dict[str, 
 
     return {
         **{f"zookeeper {address}": server(address) for address in settings.hosts.split(",")},
-        "cluster": lambda: _found(lambda: check_cluster(settings), watched),
+        "cluster": lambda: _found(lambda: check_cluster(settings, within_s), watched),
     }
 
 
@@ -235,14 +237,14 @@ def _same(api: ExporterApi, watched: ClusterId, ends_at_s: float) -> Iterable[Fi
     return [shown_cluster(watched_id, shown)]
 
 
-def _check_kafka(api: ExporterApi, settings: ExportSettings) -> ClusterFindings:
+def _check_kafka(api: ExporterApi, settings: ExportSettings, within_s: float) -> ClusterFindings:
     """Check the pipeline's Kafka at the configured address; without credentials, at the exporter's.
 
     Credentials are sent only to an address that the user gave: whoever answers in the exporter's
     place could name any other.
     """
     if "bootstrap_servers" in settings.model_fields_set:
-        return check_kafka(settings)
+        return check_kafka(settings, within_s)
     if settings.kafka_properties:
         return ClusterFindings([fail(ABOUT, _NO_ADDRESS, "give --bootstrap-servers")], None)
     try:
@@ -250,4 +252,4 @@ def _check_kafka(api: ExporterApi, settings: ExportSettings) -> ClusterFindings:
     except UnreachableError:
         servers = None
     known = {} if servers is None else {"bootstrap_servers": servers}
-    return check_kafka(settings.model_copy(update=known))
+    return check_kafka(settings.model_copy(update=known), within_s)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from controller_model.insight.wording import counted
 from kcm.cli.text import printable
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
-from pipeline.kafka_errors import reason_of
+from pipeline.kafka_errors import ReadTrouble, reason_of, trouble_of
 from pipeline.settings import PipelineSettings
 from pipeline.topics import (
     FIXED_SETTINGS,
@@ -30,8 +30,11 @@ NO_TOPIC = "there is no such topic"
 _PROTOCOL = "inter.broker.protocol.version"
 
 
-def check_kafka(settings: PipelineSettings) -> ClusterFindings:
-    """Check whether the pipeline's Kafka answers, and whether its topics have the settings they need."""
+def check_kafka(settings: PipelineSettings, within_s: float) -> ClusterFindings:
+    """Check whether the pipeline's Kafka answers in time, and whether its topics have the settings they need.
+
+    `within_s` leaves time to say why it does not, before the check counts as one that did not end.
+    """
     client_errors: list[KafkaError] = []
     where = settings.bootstrap_servers
     properties: dict[str, Any] = {**client_properties(settings), "error_cb": client_errors.append}
@@ -40,10 +43,12 @@ def check_kafka(settings: PipelineSettings) -> ClusterFindings:
     except KafkaException as error:
         return ClusterFindings([fail(ABOUT, reason_of(error), "check kafka_properties")], None)
     try:
-        cluster = admin.describe_cluster(request_timeout=ANSWER_S).result()
+        cluster = admin.describe_cluster(request_timeout=min(ANSWER_S, within_s)).result()
     except KafkaException as error:
         admin.poll(0)  # delivers the client's errors
         why = reason_of(error, client_errors)
+        if trouble_of(error.args[0], client_errors) is ReadTrouble.SETTINGS:
+            return ClusterFindings([fail(ABOUT, f"{where}: {why}", "check kafka_properties")], None)
         todo = "start it, or correct bootstrap_servers"
         return ClusterFindings([fail(ABOUT, f"{where} does not answer: {why}", todo)], None)
     brokers = [node.id for node in cluster.nodes]

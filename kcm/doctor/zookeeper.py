@@ -104,11 +104,11 @@ def _of_version(about: str, answer: str, version: str, took_ms: float) -> Findin
     return ok(about, summary)
 
 
-def check_cluster(settings: WatchSettings) -> ClusterFindings:
-    """Connect as the watcher does; report what can be read and which Kafka cluster is there."""
+def check_cluster(settings: WatchSettings, within_s: float) -> ClusterFindings:
+    """Connect as the watcher does, in time; report what can be read and which Kafka cluster is there."""
     client, connection = make_client(settings, Authenticating, most_reconnect_s=1.0)
     try:
-        client.start(timeout=CONNECT_S)
+        client.start(timeout=min(CONNECT_S, within_s))
         return _Reader(client, settings).read()
     except (KazooTimeoutError, KazooException) as error:
         why = " ".join(str(error).split()) or type(error).__name__

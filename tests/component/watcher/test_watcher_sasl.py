@@ -104,7 +104,7 @@ def test_a_server_without_sasl_is_named_as_such(
     finally:
         watcher.stop()
     assert "has no SASL, which zk_auth asks for: leave zk_auth empty" in str(watcher.error)
-    (finding,) = check_cluster(settings).findings
+    (finding,) = check_cluster(settings, 8.0).findings
     assert (finding.level, finding.text) == (
         Level.FAIL,
         "none: ZooKeeper has no SASL, which zk_auth asks for",

@@ -36,7 +36,7 @@ class UnaskedExporter(ExporterApi):
 def test_credentials_go_to_no_address_of_the_exporters() -> None:
     """With client properties the user must give the address; without one a line says so."""
     settings = load(ExportSettings, kafka_properties={"sasl.password": "hunter2"})
-    findings = _check_kafka(UnaskedExporter("http://127.0.0.1:1"), settings)
+    findings = _check_kafka(UnaskedExporter("http://127.0.0.1:1"), settings, 1.0)
     assert findings.cluster_id is None
     line, _ = lines(findings.findings, coloured=False)
     assert line.startswith("fail")
