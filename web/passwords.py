@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from web.connections import MAX_CONNECTIONS
 
-PATIENCE_S = 10.0
+COMPARED_TIMEOUT_S = 10.0
 """How long a request waits for its password to be compared; after that, its client is to ask again."""
 _MAX_KNOWN = 100
 _NOBODY = "DUbBkQhRBGwxddf2IJdym.YCvPvhXbnuIpY1MGUHF.8d/TK9.gX1m"
@@ -81,7 +81,9 @@ class Passwords:
         comparison.asking += 1
         try:
             ends = (comparison.right, left) if left is not None else (comparison.right,)
-            await asyncio.wait(ends, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                ends, timeout=COMPARED_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             comparison.asking -= 1
         if not comparison.right.done():

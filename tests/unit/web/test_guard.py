@@ -168,7 +168,7 @@ def test_a_password_that_is_not_compared_in_time_keeps_its_place(
         return compare(*given)  # type: ignore[arg-type]  # passed on
 
     monkeypatch.setattr(passwords, "is_password", waiting)
-    monkeypatch.setattr(passwords, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(passwords, "COMPARED_TIMEOUT_S", 0.05)
     with serving(_secured(tmp_path)) as server:
         answer = exchange(server, request(basic()))
         assert (status(answer), b"retry-after: 5" in answer) == (503, True)

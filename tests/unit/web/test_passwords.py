@@ -106,11 +106,11 @@ def test_a_kept_place_is_not_taken_by_later_guesses(monkeypatch: pytest.MonkeyPa
     async def story() -> None:
         stage = Stage(monkeypatch)
         monkeypatch.setattr(passwords, "MAX_CONNECTIONS", 4)
-        monkeypatch.setattr(passwords, "PATIENCE_S", 0.01)
+        monkeypatch.setattr(passwords, "COMPARED_TIMEOUT_S", 0.01)
         for password in ("guess 0", "right", *(f"guess {number}" for number in range(1, 50))):
             with pytest.raises(BusyError):
                 await stage.ask("a", password)
-        monkeypatch.setattr(passwords, "PATIENCE_S", 20)
+        monkeypatch.setattr(passwords, "COMPARED_TIMEOUT_S", 20)
         tasks = [await stage.asked("a", "right")]
         stage.go(2)
         assert await asyncio.gather(*tasks) == ["alice"]
