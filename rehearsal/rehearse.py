@@ -17,6 +17,7 @@ import gc
 from collections.abc import Iterable, Iterator, Sequence
 
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
 from controller_simulator.cluster.operations import Reassign
 from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
@@ -34,8 +35,8 @@ _NEVER = 1_000_000
 """Collections of the middle generation before one of the oldest: more than a rehearsal causes."""
 
 
-class NoControllerError(Exception):
-    """There is no controller to rehearse: none is elected, or its broker is not registered."""
+class CannotRehearseError(Exception):
+    """There is no controller to rehearse, or it could not go on from the state that it finds."""
 
 
 def rehearse(
@@ -45,17 +46,23 @@ def rehearse(
     *,
     last_failover: LastFailover | None = None,
 ) -> Rehearsal:
-    """Return what the controller would do; raise NoControllerError if there is none.
+    """Return what the controller would do; raise CannotRehearseError if there is none, or it cannot go on.
 
     `partitions` must be grouped by topic. `last_failover` is this cluster's last one, None if it is
     not known.
     """
     if facts.controller not in facts.live:
-        raise NoControllerError(
+        raise CannotRehearseError(
             "no live broker is the controller now: rehearse again when one is elected"
         )
-    with _without_full_collections():
-        return _Run(facts, list(partitions), last_failover).perform_steps(steps)
+    try:
+        with _without_full_collections():
+            return _Run(facts, list(partitions), last_failover).perform_steps(steps)
+    except UnreadableZnodeError as error:
+        raise CannotRehearseError(
+            f"the controller would write what Kafka cannot read ({error}): an epoch is near 2147483647, the "
+            "largest; rehearse on a log without it"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from exporter.core.parameters import refuse
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 from rehearsal.failover import LastFailover
-from rehearsal.rehearse import NoControllerError, rehearse
+from rehearsal.rehearse import CannotRehearseError, rehearse
 from rehearsal.report import shortened
 from rehearsal.steps import RollingRestart, Step, StepError, read_step
 
@@ -87,6 +87,6 @@ def rehearsal_of(
     """
     try:
         rehearsed = rehearse(facts, snapshot.all_partitions(), steps, last_failover=last)
-    except NoControllerError as error:
+    except CannotRehearseError as error:
         raise HTTPException(409, str(error)) from None
     return RehearsalAnswer(**msgspec.structs.asdict(shortened(rehearsed, most)))

@@ -18,7 +18,7 @@ from kcm.history.replay_run import ReplayRun
 from kcm.queries.api_client import Json
 from pipeline.runtime import UsageError
 from rehearsal.failover import LastFailover
-from rehearsal.rehearse import NoControllerError, rehearse
+from rehearsal.rehearse import CannotRehearseError, rehearse
 from rehearsal.report import shortened
 from rehearsal.steps import read_step
 
@@ -48,7 +48,7 @@ def rehearse_on_log(
             [read_step(step) for step in steps],
             last_failover=failovers[-1] if failovers else None,
         )
-    except NoControllerError as error:
+    except CannotRehearseError as error:
         raise UsageError(f"at {place}: {error}") from None
     answer: Json = msgspec.to_builtins(shortened(rehearsed, most), str_keys=True)
     as_of = {"generation": str(snapshot.position.generation), "seq": snapshot.position.seq}

@@ -6,7 +6,7 @@ import pytest
 
 from controller_model.kafka.ids import TopicPartition
 from rehearsal.failover import LastFailover
-from rehearsal.rehearse import NoControllerError
+from rehearsal.rehearse import CannotRehearseError
 from rehearsal.report import PartitionChange, Race
 from tests.support.partition_facts import T0, part, up
 from tests.support.rehearsing import moved, names, one, rehearsed
@@ -182,5 +182,15 @@ def test_the_last_broker_leaves_no_controller() -> None:
 
 def test_a_rehearsal_without_a_controller_raises() -> None:
     """The error message recommends to try again later."""
-    with pytest.raises(NoControllerError, match="no live broker is the controller"):
+    with pytest.raises(CannotRehearseError, match="no live broker is the controller"):
         rehearsed("delete-controller", facts=up(1, 2, controller=3))
+
+
+def test_an_epoch_that_cannot_grow_is_named() -> None:
+    """A stranger's log may hold one; Kafka's would wrap, and its state could not be read."""
+    led = part(replicas=(2, 1), isr=(1, 2), leader=2)
+    largest = 2**31 - 1
+    with pytest.raises(CannotRehearseError, match="an epoch is near 2147483647"):
+        rehearsed("kill-broker:2", partitions=[part(leader=2, leader_epoch=largest)])
+    with pytest.raises(CannotRehearseError, match="an epoch is near 2147483647"):
+        rehearsed("delete-controller", "kill-broker:2", partitions=[led], controller_epoch=largest)

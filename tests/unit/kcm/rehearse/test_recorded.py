@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controller_model.history.log_replay import END, Point
 from controller_model.kafka.ids import Position
@@ -133,3 +136,52 @@ def test_a_log_without_a_controller_has_nothing_to_rehearse(
     line = complaint(capsys, "rehearse", log, "--at", place, "--delete-controller")
     assert line.startswith(f"at {place}")
     assert "no live broker is the controller" in line
+
+
+VALUES = re.compile(rb"(?<=:)(?:-?\d+|\[[-\d,]*\])(?=[,}\]])")
+"""Numbers and lists of numbers, within payloads too."""
+PUT = (
+    b"-1",
+    b"0",
+    b"7",
+    b"2147483647",
+    b"9223372036854775807",
+    b"null",
+    b"[]",
+    b"[1,1]",
+    b"[9]",
+    b"{}",
+)
+STEPS = (
+    *("kill-broker:1", "stop-broker:1", "start-broker:7", "rolling-restart", "delete-controller"),
+    *("delete-topic:t", "preferred-election"),
+    'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}',
+)
+
+
+def test_whatever_a_log_holds_a_rehearsal_is_an_answer_or_one_line(
+    failover: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers of a stranger's log may be any: an epoch at its largest, a replica twice, no replica."""
+    whole = lines(failover.changes)
+    places = [match.span() for match in VALUES.finditer(whole)]
+    assumed = load_replay(None, {}).assumed
+
+    @settings(max_examples=30, deadline=None, database=None)
+    @given(
+        st.lists(st.tuples(st.sampled_from(places), st.sampled_from(PUT)), min_size=1, max_size=4),
+        st.lists(st.sampled_from(STEPS), min_size=1, max_size=3),
+    )
+    def check(edits: list[tuple[tuple[int, int], bytes]], steps: list[str]) -> None:
+        changed = whole
+        for (begin, end), value in sorted(dict(edits).items(), reverse=True):
+            changed = changed[:begin] + value + changed[end:]
+        recorded = (
+            Line(f"log:{number}", data) for number, data in enumerate(changed.splitlines(), start=1)
+        )
+        source = LogSource(recorded, {}, assumed)
+        with suppress(UsageError):
+            rehearse_on_log(source, steps, cluster=None, point=END, most=20)
+
+    check()
+    assert "unexpected" not in capsys.readouterr().err
