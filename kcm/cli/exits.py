@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kcm.cli.text import printable
 from pipeline.runtime import KcmError
 
 UNEXPECTED = 1
@@ -51,6 +50,8 @@ def traced(*, wanted: bool) -> Iterator[None]:
 
 def print_error(error: Exception) -> int:
     """Print what went wrong, and return the exit code."""
+    from kcm.cli.text import printable  # noqa: PLC0415  # help loads no more than it needs
+
     text, code = describe(error)
     lines = text.splitlines() or [type(error).__name__]
     for line in lines:

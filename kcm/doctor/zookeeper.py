@@ -22,7 +22,7 @@ from kcm.cli.text import printable
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from zk_source.config import WatchSettings
 from zk_source.ensemble.four_letter_words import four_letter_word, host_and_port
-from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
+from zk_source.wire.kazoo_client import STOP_TIMEOUT_S, Authenticating, make_client, stop_client
 from zk_source.wire.tls_advice import tls_advice
 
 ANSWER_S = 3.0
@@ -108,17 +108,21 @@ def check_cluster(settings: WatchSettings, within_s: float) -> ClusterFindings:
     """Connect as the watcher does, in time; report what can be read and which Kafka cluster is there."""
     client, connection = make_client(settings, Authenticating, most_reconnect_s=1.0)
     try:
-        client.start(timeout=min(CONNECT_S, within_s))
-        return _Reader(client, settings).read()
-    except (KazooTimeoutError, KazooException) as error:
-        why = " ".join(str(error).split()) or type(error).__name__
+        # client.start() would stop the client itself, and wait for a silent server.
+        client.start_async().wait(min(CONNECT_S, within_s))
+        why = connection.last_error or "no answer in time"
+        try:
+            if client.connected:
+                return _Reader(client, settings).read()
+        except (KazooTimeoutError, KazooException) as error:
+            why = " ".join(str(error).split()) or type(error).__name__
         todo = "see the servers' lines; check zookeeper, zk_auth and zk_tls"
         if connection.auth_failed:
             why, _, todo = connection.refusal.format(setting="zk_auth").partition(": ")
             why = f"ZooKeeper {why}"
         return ClusterFindings([fail("session", f"none: {why}", todo)], None)
     finally:
-        stop_client(client)
+        stop_client(client, min(STOP_TIMEOUT_S, within_s / 2))
 
 
 class _Reader:

@@ -167,8 +167,8 @@ def make_client(
     return client, connection
 
 
-def stop_client(client: KazooClient) -> None:
-    """End the session and the threads; wait at most a few seconds."""
+def stop_client(client: KazooClient, within_s: float = STOP_TIMEOUT_S) -> None:
+    """End the session and the threads; wait at most `within_s`."""
 
     def stop() -> None:
         client.stop()
@@ -177,7 +177,7 @@ def stop_client(client: KazooClient) -> None:
     # kazoo's stop() waits for its thread without limit when the peer is silent.
     stopper = threading.Thread(target=stop, name="zookeeper-stop", daemon=True)
     stopper.start()
-    stopper.join(STOP_TIMEOUT_S)
+    stopper.join(within_s)
 
 
 def _text(path: object) -> str | None:
