@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller_model.insight.wording import counted
@@ -110,14 +110,15 @@ def check_cluster(settings: WatchSettings, within_s: float) -> ClusterFindings:
     try:
         # client.start() would stop the client itself, and wait for a silent server.
         client.start_async().wait(min(CONNECT_S, within_s))
-        why = connection.last_error or "no answer in time"
+        why, refused = connection.last_error or "no answer in time", connection.auth_failed
         try:
             if client.connected:
                 return _Reader(client, settings).read()
         except (KazooTimeoutError, KazooException) as error:
             why = " ".join(str(error).split()) or type(error).__name__
+            refused = isinstance(error, AuthFailedError)
         todo = "see the servers' lines; check zookeeper, zk_auth and zk_tls"
-        if connection.auth_failed:
+        if refused:
             why, _, todo = connection.refusal.format(setting="zk_auth").partition(": ")
             why = f"ZooKeeper {why}"
         return ClusterFindings([fail("session", f"none: {why}", todo)], None)
