@@ -191,7 +191,7 @@ NOW: Table[Moment] = {
         lambda moment: seconds(moment.vacant_ms),
     ),
     "kafka_controller_recent_elections": Samples(
-        "Controller elections in the last 10 minutes (10m) and 6 hours (6h), by ZooKeeper's times, "
+        "Controller elections in the last 10 minutes (10m), hour (1h) and 6 hours (6h), by ZooKeeper's times, "
         "so that old ones read late do not count; 0 in a healthy cluster, absent while that is not "
         "known.",
         ("window",),

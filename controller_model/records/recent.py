@@ -3,14 +3,18 @@
 The rule: what happened counts at its own time, by ZooKeeper's clock, whenever it is read. So neither a
 watcher that catches up nor an exporter that starts late makes the past recent, and the epoch with which a
 rebuilt cluster begins is not an election. Of elections that only a jump of the epoch shows, a time is known
-after which they were: they count at that time, so a count is never too high. A minute in which replicas of a
+after which they were: they count at that time, so a count is never too high. Every count of elections within a
+window is made here: metrics, alerts, boards, page, API and `kcm status` show one number for one window. A minute in which replicas of a
 broker left ISRs counts once, so that a broker that dies with a thousand replicas counts like one that loses one.
 """
 
 from collections.abc import Mapping
 
-ELECTION_WINDOWS_MS: Mapping[str, int] = {"10m": 600_000, "6h": 6 * 3_600_000}
-"""The windows that are counted, by their names in Prometheus's notation."""
+ELECTION_WINDOWS_MS: Mapping[str, int] = {"10m": 600_000, "1h": 3_600_000, "6h": 6 * 3_600_000}
+"""The windows of the metric, by their names in Prometheus's notation."""
+
+ELECTIONS_KEPT_MS = 7 * 86_400_000
+"""The longest window that can be asked about."""
 
 MAX_KEPT = 200
 """The most entries: a controller elected every three seconds fills the short window; each takes 20 bytes of a view."""
@@ -29,16 +33,15 @@ Minutes = tuple[int, ...]
 
 
 def note_election(elections: Elections, at: int, count: int = 1) -> Elections:
-    """Return the elections with new ones added; those outside all windows are dropped.
+    """Return the elections with new ones added; those outside the longest window are dropped.
 
     >>> note_election(((1_000, 1),), 5_000, 2)
     ((1000, 1), (5000, 2))
-    >>> note_election(((1_000, 1),), 1_000 + ELECTION_WINDOWS_MS["6h"])
-    ((21601000, 1),)
+    >>> note_election(((1_000, 1),), 1_000 + ELECTIONS_KEPT_MS)
+    ((604801000, 1),)
     """
     together = sorted((*elections, (at, count)))
-    newest, longest = together[-1][0], max(ELECTION_WINDOWS_MS.values())
-    kept = [each for each in together if each[0] > newest - longest]
+    kept = [each for each in together if each[0] > together[-1][0] - ELECTIONS_KEPT_MS]
     while len(kept) > MAX_KEPT:
         # No election is lost: those of the two oldest entries count at the older time.
         (oldest, first), (_, second), *rest = kept
@@ -46,14 +49,23 @@ def note_election(elections: Elections, at: int, count: int = 1) -> Elections:
     return tuple(kept)
 
 
+def count_elections(elections: Elections, now: int, window_ms: int) -> int:
+    """Return how many elections were within a window up to now.
+
+    >>> count_elections(((1_000, 1), (900_000, 2)), 1_000_000, 600_000)
+    2
+    """
+    return sum(count for at, count in elections if at > now - window_ms)
+
+
 def elections_within(elections: Elections, now: int) -> dict[str, int]:
-    """Return how many elections were within each window up to now.
+    """Return how many elections were within each window of the metric up to now.
 
     >>> elections_within(((1_000, 1), (900_000, 2)), 1_000_000)
-    {'10m': 2, '6h': 3}
+    {'10m': 2, '1h': 3, '6h': 3}
     """
     return {
-        name: sum(count for at, count in elections if at > now - window_ms)
+        name: count_elections(elections, now, window_ms)
         for name, window_ms in ELECTION_WINDOWS_MS.items()
     }
 

@@ -86,8 +86,8 @@ class ControllerView(msgspec.Struct, kw_only=True):
     stale_writes: int = 0
     migrating_to_kraft: bool = False
     recent_elections: tuple[tuple[int, int], ...] = ()
-    """The times of the elections in the last 6 h, and how many were at each; missed ones count at the
-    last time at which the controller was known."""
+    """The times of the elections in the last 7 days, by ZooKeeper's clock, and how many were at each; missed ones
+    count at the last time at which the controller was known. Every count within a window is made of them."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

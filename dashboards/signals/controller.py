@@ -1,7 +1,8 @@
 """Signals about the controller: which broker it is, how stable, and whether it does its work.
 
-The rule: elections are counted by the controller epoch, so none is lost between scrapes. A figure that is not
-known has no series and is never shown as 0.
+The rule: elections within a window are counted by the model (`controller_model.records.recent`), so none is lost
+between scrapes and every board and alert shows the count that the live page and `kcm status` show. A figure that is
+not known has no series and is never shown as 0.
 """
 
 from dashboards.signals.signal import CONTEXT, Signal, age, grown, highest, newest
@@ -41,8 +42,8 @@ ELECTIONS_RECENT = Signal(
     legend="elections",
 )
 ELECTIONS_HOUR = Signal(
-    expr=grown("kafka_controller_epoch", "1h"),
-    meaning="Controller elections within an hour, counted by the controller epoch.",
+    expr=highest(_RECENT_ELECTIONS, only='window="1h"'),
+    meaning="Controller elections within an hour, by ZooKeeper's times.",
     normal="0; 1 after a restart of the controller's broker.",
     action="Compare the times of the elections with broker restarts and expired sessions.",
     runbook="KafkaControllerFlapping",

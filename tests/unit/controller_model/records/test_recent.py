@@ -6,6 +6,7 @@ import pytest
 
 from controller_model.records.recent import (
     ELECTION_WINDOWS_MS,
+    ELECTIONS_KEPT_MS,
     LEAVES_WINDOW_MINUTES,
     MAX_KEPT,
     Elections,
@@ -16,7 +17,7 @@ from controller_model.records.recent import (
 )
 
 MINUTE_MS = 60_000
-LONGEST_MS = ELECTION_WINDOWS_MS["6h"]
+LONGEST_MS = ELECTIONS_KEPT_MS
 
 
 def test_an_election_read_late_is_sorted_by_its_own_time() -> None:
@@ -53,12 +54,14 @@ def test_a_window_ends_now(window: str, length_ms: int) -> None:
 
 def test_an_election_after_now_counts() -> None:
     """Clocks differ by some milliseconds: what has just happened must not be missing."""
-    assert elections_within(((2_000, 1),), 1_000) == {"10m": 1, "6h": 1}
+    assert elections_within(((2_000, 1),), 1_000) == {"10m": 1, "1h": 1, "6h": 1}
 
 
 def test_the_windows_are_those_of_their_names() -> None:
     """Rules and the page compare by these names."""
-    assert ELECTION_WINDOWS_MS == {"10m": 10 * 60_000, "6h": 6 * 60 * 60_000}
+    hour_ms = 60 * 60_000
+    assert ELECTION_WINDOWS_MS == {"10m": 10 * 60_000, "1h": hour_ms, "6h": 6 * hour_ms}
+    assert max(ELECTION_WINDOWS_MS.values()) < ELECTIONS_KEPT_MS == 7 * 24 * hour_ms
 
 
 def test_a_minute_counts_once_and_at_its_own_time() -> None:
