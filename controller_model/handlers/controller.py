@@ -47,7 +47,13 @@ def start_counting(state: ClusterState, fact: CountingStarts) -> list[AnyEvent]:
     if fact.is_vacant:
         view.vacant_since = fact.stamp.at
     return [
-        Baseline(**where(fact.stamp), znodes=fact.entries, controller=view.id, epoch=view.epoch)
+        Baseline(
+            **where(fact.stamp),
+            znodes=fact.entries,
+            controller=view.id,
+            epoch=view.epoch,
+            elected_at=view.elected_at,
+        )
     ]
 
 
@@ -74,6 +80,7 @@ def apply_controller(state: ClusterState, fact: ControllerIs) -> list[AnyEvent]:
         vacancy_min_ms=view.vacancy_last_min_ms,
         vacancy_max_ms=view.vacancy_last_max_ms,
         cause=fact.cause,
+        elected_at=at,
     )
     if fact.epoch_follows:
         controller.pending_election = elected
@@ -126,7 +133,14 @@ def apply_vacancy(state: ClusterState, fact: ControllerGone) -> list[AnyEvent]:
     view.vacant_since = at
     if fact.was_seen:
         controller.held_until = at  # otherwise it may have ended at any time since
-    return [ControllerVacated(**where(fact.stamp), from_broker=gone, epoch=view.epoch)]
+    return [
+        ControllerVacated(
+            **where(fact.stamp),
+            from_broker=gone,
+            epoch=view.epoch,
+            held_until=None if fact.was_seen else controller.held_until,
+        )
+    ]
 
 
 def confirm_controller(state: ClusterState, fact: ControllerConfirmed) -> list[AnyEvent]:

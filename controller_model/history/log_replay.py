@@ -272,6 +272,7 @@ class LogReplay:
                 znodes=log.view.znodes,
                 controller=view.id,
                 epoch=view.epoch,
+                elected_at=view.elected_at,
             )
             return [*events, counting]
         return events

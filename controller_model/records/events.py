@@ -79,6 +79,8 @@ class Baseline(Event, frozen=True, kw_only=True):
     znodes: int
     controller: int
     epoch: int | None
+    elected_at: int | None = None
+    """When that controller was elected, by ZooKeeper's clock; None: nobody is it, or it is not known."""
 
 
 class ControllerElected(Event, frozen=True, kw_only=True):
@@ -98,6 +100,8 @@ class ControllerElected(Event, frozen=True, kw_only=True):
     """For how long at least and at most, by the same clock: equal if both ends were seen. The maximum
     is None if the vacancy began before anybody watched."""
     cause: ElectionCause = ElectionCause.UNKNOWN
+    elected_at: int | None = None
+    """When it was elected, by ZooKeeper's clock: long before `at` if nobody watched. Counts use this time."""
 
 
 class ControllerVacated(Event, frozen=True, kw_only=True):
@@ -105,6 +109,8 @@ class ControllerVacated(Event, frozen=True, kw_only=True):
 
     from_broker: int
     epoch: int | None
+    held_until: int | None = None
+    """When `from_broker` was last known to be the controller. None: until `at`, or it is not known."""
 
 
 class FailoverWork(Event, frozen=True, kw_only=True):

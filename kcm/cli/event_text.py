@@ -15,6 +15,8 @@ NOT_SHOWN = {
     "partitions",
     "partition_count",
     "controller_epoch",
+    "elected_at",
+    "held_until",
 }
 """Fields that only programs need, or that are shown in another way."""
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import SessionState
-from controller_model.records.events import ControllerElected, ElectionCause, FailoverWork
+from controller_model.records.events import (
+    ControllerElected,
+    ControllerVacated,
+    ElectionCause,
+    FailoverWork,
+)
 from controller_model.records.views import Failover
 from tests.support.histories import (
     Fold,
@@ -444,6 +449,36 @@ def test_a_log_that_begins_with_an_election_does_not_call_it_the_first() -> None
     fold.state.control.log.baseline = True
     history.elect(1)
     assert only(fold.follow(history), ControllerElected).cause is ElectionCause.UNKNOWN
+
+
+def test_an_election_found_late_is_reported_with_its_own_time() -> None:
+    """`at` is when it was found; counts and drawings take the time that ZooKeeper gives it."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    held_at = history.heartbeat().observed_at
+    history.delete("/controller", seen=False)
+    history.elect(1, seen=False)
+    elected_at = history.now
+    history.now += 3_600_000
+    history.resync()
+    reported = only(fold.follow(history), ControllerElected)
+    assert (reported.elected_at, reported.at) == (elected_at, elected_at + 3_600_001)
+    assert reported.vacancy_max_ms == reported.at - held_at
+    history.delete("/controller", seen=False)
+    history.now += 60_000
+    history.resync()
+    vacated = only(fold.follow(history), ControllerVacated)
+    assert (vacated.held_until, vacated.at) == (reported.at, reported.at + 60_010)
+
+
+def test_a_vacancy_that_is_seen_to_begin_needs_no_other_time() -> None:
+    """The controller was held until the moment of the event."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.delete("/controller")
+    assert only(fold.follow(history), ControllerVacated).held_until is None
 
 
 @pytest.mark.parametrize("is_swept", [True, False])

@@ -148,6 +148,7 @@ def test_the_first_resync_of_a_cut_log_is_its_baseline() -> None:
     assert kinds(events) == ["Incomplete", "Verified", "Baseline", "BrokerStopped", "BrokerStarted"]
     baseline = only(events, Baseline)
     assert (baseline.znodes, baseline.controller, baseline.epoch) == (8, 0, 1)
+    assert baseline.elected_at == history.znodes["/controller"].ctime
     assert baseline.position == Position(1, history.seq - 2)
     assert reported.complete
     assert reported.controller.elections == 1

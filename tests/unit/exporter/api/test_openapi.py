@@ -12,7 +12,7 @@ TIMES = ("_at", "_since", "_ms")
 """Milliseconds, since 1970 or of a duration: below 2^53 for 285,000 years."""
 
 _SMALL = """
-    at since until held_from last_change_mtime counters_since
+    at since until held_from held_until last_change_mtime counters_since
     id broker brokers brokers_back brokers_known brokers_live brokers_lost from_broker to_broker
     controller controllers kraft_controller generated_broker_ids leader preferred replicas isr adding
     removing who gone port

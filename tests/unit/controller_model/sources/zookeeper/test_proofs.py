@@ -47,12 +47,14 @@ def last(history: History) -> ZnodeChange:
 
 
 def test_a_baseline_has_the_znodes_the_controller_and_its_epoch() -> None:
-    """It holds the number of znodes, the controller and its epoch; then the figures are verified."""
+    """It holds the number of znodes, the controller, since when, and its epoch; then the figures are verified."""
     history, fold = small_cluster(), Fold()
     events = fold.follow(history)
-    at = last(history).observed_at
+    at, elected_at = last(history).observed_at, history.znodes["/controller"].ctime
     assert events == [
-        Baseline(at=at, position=BEGAN, znodes=ZNODES, controller=0, epoch=1),
+        Baseline(
+            at=at, position=BEGAN, znodes=ZNODES, controller=0, epoch=1, elected_at=elected_at
+        ),
         Verified(at=at, position=BEGAN, znodes=ZNODES),
     ]
     log = fold.state.control.log
