@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from controller_model.insight.flapping import Blame, FlappingPartition
+from controller_model.insight.flapping import BlamedBroker, FlappingPartition
 from controller_model.insight.loss import StopRisk
 from controller_model.insight.pending_writes import PendingWrite
 from controller_model.insight.rebalance import AutoRebalance, Blocked, BrokerElections
@@ -294,11 +294,23 @@ class Flapping(Answer, frozen=True, kw_only=True):
     times: Annotated[int, Meta(description="How many times within the window is flapping.")]
     partition_count: Annotated[int, Meta(description="Partitions whose ISR flaps.")]
     partitions: tuple[FlappingPartition, ...]
-    blames: tuple[Blame, ...]
+    blames: tuple[BlamedBroker, ...]
     unexplained: int
-    controller_flaps: bool
-    controller_elections: int
-    controller_changes: Annotated[int, Meta(description="Elections of another broker.")]
+    unexplained_partition_count: Annotated[
+        int, Meta(description="Partitions in which replicas left for an unknown reason.")
+    ]
+    controller_flaps: bool | None
+    controller_elections: (
+        Annotated[
+            int,
+            Meta(
+                description="By ZooKeeper's times and since counting began, as "
+                "kafka_controller_recent_elections counts them. Null: not known, as the two beside it."
+            ),
+        ]
+        | None
+    )
+    controller_changes: Annotated[int, Meta(description="Elections of another broker.")] | None
 
 
 class PendingWritesAnswer(Answer, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from controller_model.kafka.ids import AsOf, TopicPartition
+from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import (
@@ -43,12 +44,13 @@ def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Summary:
     )
 
 
-def detail(snapshot: ClusterSnapshot, completeness: Completeness, events: list[Json]) -> Json:
+def detail(snapshot: ClusterSnapshot, moment: Moment, events: list[Json]) -> Json:
     """Return everything known about a cluster except its topics, and the given events."""
     return {
         "name": snapshot.name,
-        "completeness": completeness,
+        "completeness": moment.completeness,
         **cluster_answer(snapshot.view),
+        "elections_within": moment.recent_elections,
         "brokers": [broker_answer(broker) for broker in snapshot.brokers.values()],
         "events": events,
     }

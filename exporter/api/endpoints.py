@@ -168,7 +168,9 @@ class ApiPages:
             return list(newest.events)
 
         shown = await self._short_work.run(events)
-        return cluster_answers.detail(snapshot, self._completeness(snapshot), shown)
+        return cluster_answers.detail(
+            snapshot, self._collector.moment(snapshot, self._clock()), shown
+        )
 
     async def brokers(self, asked: Asked) -> Brokers:
         """List the brokers."""

@@ -144,6 +144,13 @@ def _reword_views(schemas: dict[str, Json]) -> None:
         "as_of": _ref("Place"),
         "views_from": _ref("Position"),
         "completeness": _ref("Completeness"),
+        "elections_within": {
+            "type": "object",
+            "additionalProperties": _WHOLE,
+            "description": "Elections of the controller within each window up to now, as "
+            "kafka_controller_recent_elections counts them: none from before counters_since that the controller "
+            "found then does not show. Empty: not known.",
+        },
         "brokers": {"type": "array", "items": _ref("Broker")},
         "events": {"type": "array", "items": _ref("Event")},
     }

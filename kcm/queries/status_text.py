@@ -12,6 +12,7 @@ from rich.text import Text
 
 from controller_model.insight.worst_first import trouble
 from controller_model.records.completeness import Status
+from controller_model.records.recent import ELECTION_WINDOWS_MS
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import known, printable, time_text
@@ -119,6 +120,7 @@ def _head(answer: Json, now_ms: int) -> Text:
     text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
     text.append("\ncontroller  ")
     _controller(text, answer, now_ms)
+    text.append(f"\nelections   {_elections(answer, now_ms)}")
     _incident(text, answer["incidents"], now_ms)
     return text
 
@@ -144,7 +146,7 @@ def _controller(text: Text, answer: Json, now_ms: int) -> None:
         text.append(f"broker {controller['id']}", style="bold")
         text.append(lasting(controller["elected_at"], now_ms))
     epoch = "not known" if controller["epoch"] is None else controller["epoch"]
-    text.append(f", epoch {epoch}, {controller['elections']} elections")
+    text.append(f", epoch {epoch}")
     health = answer["pending_writes"]["health"]
     text.append("; its work: ")
     style = {"zombie": _BAD, "slow": _DOUBTFUL}.get(health, "")
@@ -152,6 +154,16 @@ def _controller(text: Text, answer: Json, now_ms: int) -> None:
     text.append(f"; failover work: {controller['failover'].replace('_', ' ')}")
     if controller["failover_last_ms"] is not None:
         text.append(f", the last took {controller['failover_last_ms'] / 1000:.1f} s")
+
+
+def _elections(answer: Json, now_ms: int) -> str:
+    """Return how often the controller was elected within each window; none is counted from before counting began."""
+    windows = [f"{count} in {window}" for window, count in answer["elections_within"].items()]
+    if not windows:
+        return "not known"
+    since = answer["counters_since"]
+    is_young = now_ms - since < max(ELECTION_WINDOWS_MS.values())
+    return f"{', '.join(windows)}{f'; counted for {ago(since, now_ms)}' if is_young else ''}"
 
 
 def _figures(counts: Json) -> Text:

@@ -59,11 +59,14 @@ def test_flapping_partitions_are_those_with_enough_shrinks(
         blamed = [blame.leaves for blame in blames]
         assert blamed == sorted(blamed, reverse=True)
         assert 0 not in blamed
-    assert sum(isr.unexplained for isr in found.partitions) == found.unexplained
+    unexplained = [isr.unexplained for isr in found.partitions if isr.unexplained]
+    assert sum(unexplained) == found.unexplained
+    assert len(unexplained) == found.unexplained_partition_count
     for blame in found.blames:
         of_broker = [b for isr in found.partitions for b in isr.blames if b.broker == blame.broker]
         assert sum(each.as_replica for each in of_broker) == blame.as_replica
         assert sum(each.as_leader for each in of_broker) == blame.as_leader
+        assert len(of_broker) == blame.partition_count
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(BROKERS), st.booleans())
@@ -103,20 +106,21 @@ def test_a_planted_flapping_broker_is_found(
 def test_the_controller_flaps_by_count(
     elections: list[tuple[int, int, int, int]], now: int, window_ms: int
 ) -> None:
-    """Elections and missed ones in the window; a change of id needs two ids."""
+    """Elections and missed ones in the window; a change of id needs two ids, and is an election."""
     events = [
         ControllerElected(
-            at=at,
+            at=at + late,
             position=Position(1, at),
             from_broker=before,
             to_broker=after,
             epoch=None,
-            missed_elections=missed,
+            elected_at=at,
         )
-        for at, before, after, missed in elections
+        for at, before, after, late in elections
     ]
-    found = controller_flapping(events, now=now, window_ms=window_ms)
-    inside = [e for e in elections if now - window_ms < e[0] <= now]
+    counted = tuple((at, 1 + late) for at, _, _, late in elections)
+    found = controller_flapping(counted, events, now=now, window_ms=window_ms)
+    inside = [e for e in elections if now - window_ms < e[0]]
     assert found.elections == len(inside) + sum(missed for *_, missed in inside)
     assert found.id_changes == sum(b >= 0 and b != a for _, b, a, _ in inside)
     assert found.flapping is (found.elections >= FLAPPING_TIMES)

@@ -60,7 +60,7 @@ def test_an_election_after_now_counts() -> None:
 def test_the_windows_are_those_of_their_names() -> None:
     """Rules and the page compare by these names."""
     hour_ms = 60 * 60_000
-    assert ELECTION_WINDOWS_MS == {"10m": 10 * 60_000, "1h": hour_ms, "6h": 6 * hour_ms}
+    assert {"10m": 10 * 60_000, "1h": hour_ms, "6h": 6 * hour_ms} == ELECTION_WINDOWS_MS
     assert max(ELECTION_WINDOWS_MS.values()) < ELECTIONS_KEPT_MS == 7 * 24 * hour_ms
 
 

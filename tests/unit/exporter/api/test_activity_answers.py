@@ -8,9 +8,18 @@ from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import IsrShrunk
 from controller_model.records.pending_writes import ControllerHealth, PendingWrites
+from controller_model.records.views import ControllerView
 from exporter.api import worker
 from tests.support.api_server import Served
-from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
+from tests.support.samples import (
+    T0,
+    as_of,
+    broker_view,
+    cluster_view,
+    elected,
+    log_view,
+    topic_view,
+)
 
 PROD = "/api/v1/clusters/prod"
 FLAPPING = f"{PROD}/flapping"
@@ -47,7 +56,8 @@ def test_a_flapping_isr_is_listed_with_the_broker_to_blame() -> None:
         {"topic": "t", "partition": 0, "shrinks": 3, "blames": [blame], "unexplained": 0}
     ]
     assert (answer["partition_count"], answer["times"]) == (1, 3)
-    assert (answer["blames"], answer["unexplained"]) == ([blame], 0)
+    assert answer["blames"] == [blame | {"partition_count": 1}]
+    assert (answer["unexplained"], answer["unexplained_partition_count"]) == (0, 0)
     assert (answer["since"], answer["until"]) == (T0 + 1000 - 3_600_000, T0 + 1000)
     assert answer["completeness"]["status"] == "live"
 
@@ -69,6 +79,28 @@ def test_without_events_the_flapping_answer_has_no_held_from() -> None:
     served.write(cluster_view())
     answer = served.json(FLAPPING)
     assert (answer["held_from"], answer["partitions"]) == (None, [])
+
+
+def test_elections_count_as_the_metric_counts_them() -> None:
+    """By the view, not by the events that are kept; those of an older lineage are not among the changes."""
+    served = Served()
+    controller = ControllerView(id=1, recent_elections=((T0 - 3_000_000, 1), (T0 + 4, 2)))
+    served.write(cluster_view(at=as_of(10), controller=controller, counters_since=T0 + 3))
+    served.publish(elected(2), elected(4))
+    served.now = T0 + 1000
+    for window_s, elections in ((600, 2), (3600, 3)):
+        answer = served.json(FLAPPING, window_s=window_s)
+        assert (answer["controller_elections"], answer["controller_changes"]) == (elections, 1)
+        assert answer["controller_flaps"] is (elections >= 3)
+
+
+def test_elections_are_not_known_where_the_controller_may_not_be_read() -> None:
+    """No figure is shown in place of one that is not known."""
+    served = Served()
+    served.write(cluster_view(log=log_view(denied=("/controller",))))
+    answer = served.json(FLAPPING)
+    assert answer["controller_elections"] is None
+    assert (answer["controller_flaps"], answer["controller_changes"]) == (None, None)
 
 
 def test_flapping_leaves_out_events_that_are_ahead_of_the_views(
@@ -94,7 +126,8 @@ def test_the_limit_bounds_the_list_of_flapping_partitions() -> None:
     answer = served.json(FLAPPING, limit=1)
     assert [each["partition"] for each in answer["partitions"]] == [1], "the one with most shrinks"
     assert answer["partition_count"] == 2
-    assert answer["blames"] == [{"broker": 1, "as_replica": 7, "as_leader": 0}]
+    blame = {"broker": 1, "as_replica": 7, "as_leader": 0, "partition_count": 2}
+    assert answer["blames"] == [blame]
 
 
 def test_flapping_requests_within_ten_seconds_share_one_answer(

@@ -7,6 +7,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import ReaderProgress, assess
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import BrokerStarted, IsrShrunk
@@ -48,9 +49,9 @@ def test_no_integer_exceeds_two_to_the_53() -> None:
         at=T0, position=Position(huge, 1), source_number=huge, broker=0, epoch=huge, host="h"
     )
     event = EventRecord(v=1, cluster="prod", id=EventId("L1", huge, 1, 0), event=started)
-    verdict = assess(view, FRESH, T0)
+    moment = Moment(completeness=assess(view, FRESH, T0), behind_ms={}, vacant_ms=0)
     events = [cluster_answers.event(event), cluster_answers.event(elected(1))]
-    body = cluster_answers.detail(store.clusters["prod"], verdict, events)
+    body = cluster_answers.detail(store.clusters["prod"], moment, events)
     msgspec.json.encode(body)
     assert max(integers(body)) < LARGEST_SAFE
     assert body["log"]["read_zxid"] == str(huge)

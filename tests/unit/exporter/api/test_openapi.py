@@ -21,7 +21,7 @@ _SMALL = """
     anomalies as_leader as_replica at_min_isr reconciliations before beyond_members blocked broker_ends
     broker_min_isr chunk_count conditions denied_more
     controller_changes controller_elections coordinated counts deleting_topics dropped_by_watcher electable elected_by elections
-    elects errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
+    elects elections_within errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
     isr_leave_minutes isr_leaves leader_imbalance_check_interval_seconds
     leader_imbalance_per_broker_percentage pending pending_leader_writes leaderless leaders leaders_moved
     log_dir_failures lost_again made matched mendable min_isr min_isr_assumed min_isr_blocks min_isr_unknown missed_elections
@@ -30,6 +30,7 @@ _SMALL = """
     partitions preferred_electable preferred_imbalance preferred_not_led reassigning recent_elections recommendation
     recommended regained registrations replicas_on_gone_brokers replication_factor
     replication_factor_1 resyncs stale stale_writes stranded threshold_percentage topics total shrinks times unexplained
+    unexplained_partition_count
     unclean under_min_isr under_min_isr_if_lost under_replicated
     under_replicated_at_min_isr
     under_replicated_reassigning under_replicated_before under_replicated_last under_replicated_peak unreadable unreadable_count watched

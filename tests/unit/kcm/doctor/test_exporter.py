@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller_model.metrics.metric import Moment
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import Completeness, Stage, Status
 from exporter.api import cluster_answers
@@ -22,7 +23,8 @@ def reported(completeness: Completeness = LIVE, folded_at: int = T0, **log: Any)
     """Return the API's answer about a cluster, with these fields changed."""
     view = cluster_view(folded_at=folded_at, log=log_view(**log))
     snapshot = ClusterSnapshot(name="prod", partition=0, view=view, brokers={}, topics={})
-    return msgspec.to_builtins(cluster_answers.detail(snapshot, completeness, []))
+    moment = Moment(completeness=completeness, behind_ms={}, vacant_ms=0)
+    return msgspec.to_builtins(cluster_answers.detail(snapshot, moment, []))
 
 
 def levels(answer: Any, now: int = T0) -> dict[str, str]:

@@ -7,7 +7,7 @@ import io
 from rich.console import Console, RenderableType
 
 from controller_model.records.changes import SessionState
-from controller_model.records.views import Counts
+from controller_model.records.views import ControllerView, Counts
 from kcm.queries.status import read_status
 from kcm.queries.status_text import MAX_EVENTS, MAX_PARTITIONS, event_line, fleet, screen
 from tests.support.api_server import Served
@@ -44,6 +44,22 @@ def test_the_status_says_since_when_and_why_figures_are_not_live(served: Served)
     answer = read_status(api_of(served), None)
     first, *_ = text_of(screen(answer, [], T0 + 60_000)).splitlines()
     assert first.startswith("cluster     prod: figures are blind for 1 min, by the watcher")
+
+
+def test_elections_are_counted_within_windows_and_since_counting_began(served: Served) -> None:
+    """As the metric counts them; what was not counted yet is not shown as if it had been."""
+    recent = ((T0 - 7_200_000, 2), (T0 - 60_000, 3))
+    controller = ControllerView(id=0, elections=9, recent_elections=recent)
+    served.write(cluster_view(at=as_of(31), controller=controller, counters_since=T0 - 300_000))
+    answer = read_status(api_of(served), None)
+    assert "elections   3 in 10m, 3 in 1h, 5 in 6h; counted for 5 min\n" in text_of(
+        screen(answer, [], T0)
+    )
+    answer["counters_since"] = 0
+    assert "elections   3 in 10m, 3 in 1h, 5 in 6h\n" in text_of(screen(answer, [], T0))
+    served.write(cluster_view(at=as_of(32), log=log_view(denied=("/controller",))))
+    answer = read_status(api_of(served), None)
+    assert "elections   not known\n" in text_of(screen(answer, [], T0))
 
 
 def test_only_some_of_many_abnormal_partitions_are_listed(served: Served) -> None:
