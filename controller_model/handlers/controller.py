@@ -162,6 +162,8 @@ def apply_elections(state: ClusterState, fact: ElectionsAre) -> list[AnyEvent]:
     more = fact.missed - view.missed_elections
     if more > 0:
         view.missed_elections = fact.missed
+        if view.vacant_since is not None:
+            view.vacant_since = fact.stamp.at  # somebody was the controller in between
         if fact.missed_since is not None:
             view.recent_elections = note_election(view.recent_elections, fact.missed_since, more)
     return []

@@ -472,6 +472,26 @@ def test_an_election_found_late_is_reported_with_its_own_time() -> None:
     assert (vacated.held_until, vacated.at) == (reported.at, reported.at + 60_010)
 
 
+def test_a_vacancy_in_which_an_election_was_missed_is_known_since_then() -> None:
+    """Somebody was the controller while nobody watched: nobody is known to be it only since that was found."""
+    history, fold = vacant_from_the_start(epoch="3")
+    began = fold.state.control.controller.view.vacant_since
+    history.epoch = 3
+    history.elect(1, seen=False)
+    history.delete("/controller", seen=False)
+    history.now += 3_600_000
+    history.resync()
+    found = history.heartbeat().observed_at
+    fold.follow(history)
+    view = fold.state.control.controller.view
+    assert began is not None
+    assert (view.missed_elections, view.vacant_since) == (1, found)
+    history.now += 5_000 - 10
+    history.elect(2)
+    reported = only(fold.follow(history), ControllerElected)
+    assert (reported.vacancy_min_ms, reported.vacancy_max_ms) == (5_000, None)
+
+
 def test_a_vacancy_that_is_seen_to_begin_needs_no_other_time() -> None:
     """The controller was held until the moment of the event."""
     history = small_cluster()
