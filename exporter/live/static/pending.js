@@ -1,6 +1,7 @@
-// The pending writes of the controller, partition by partition; hidden while there are none.
+// What the controller has yet to do: requests and topics that wait, and its pending writes, partition by partition;
+// hidden while there is nothing.
 
-import { $, setText, show, since, setChildren, Table } from "./dom.js";
+import { $, el, setText, show, since, setChildren, Table } from "./dom.js";
 import { ask, Asking, clusterPath, stateOf } from "./ask.js";
 import { count, list, number, words } from "./format.js";
 
@@ -32,10 +33,37 @@ function hasPending() {
 
 export function showPendingWrites(picture) {
   cluster = picture;
+  const waiting = waits(picture);
+  setChildren($("waits-list"), waiting.map((parts) => el("li", {}, ...parts)));
+  show($("waits"), waiting.length > 0);
   show($("pending"), hasPending());
   if (!hasPending()) return;
   setChildren($("pending-lead"), lead(picture.pending_writes));
   asking.follow([stateOf(picture), picture.pending_writes.counts], picture.as_of);
+}
+
+// What waits, each as the parts of a line; what may not be read is not known.
+function waits({ pending, counts, log }) {
+  const lines = [];
+  if (log.hidden.includes("requests"))
+    lines.push(["What tools have requested under /admin is not known: it may not be read."]);
+  if (pending.preferred_election)
+    lines.push(["A request for preferred elections (/admin/preferred_replica_election)."]);
+  if (pending.reassign_partitions)
+    lines.push(["A request for reassignments (/admin/reassign_partitions)."]);
+  if (counts.reassigning > 0 || pending.oldest_reassignment_at !== null)
+    lines.push([`${count(counts.reassigning, "partition")} being reassigned`, ...oldest(pending.oldest_reassignment_at)]);
+  if (counts.deleting_topics > 0 || pending.oldest_deletion_at !== null)
+    lines.push([`${count(counts.deleting_topics, "topic")} to be deleted`, ...oldest(pending.oldest_deletion_at)]);
+  if (counts.without_state > 0)
+    lines.push([`${count(counts.without_state, "partition")} without a state, and so without a leader.`]);
+  if (pending.notifications > 0)
+    lines.push([`${count(pending.notifications, "notification")} of brokers.`]);
+  return lines;
+}
+
+function oldest(at) {
+  return at === null ? ["."] : [since(at, "; the oldest has waited for ", ".")];
 }
 
 function lead(pending) {

@@ -91,7 +91,7 @@ function lastChange(log) {
   return [at(log.last_change_at), seen];
 }
 
-function notes({ log, unreadable, unreadable_count }) {
+function notes({ log, unreadable, unreadable_count, counters_since }) {
   const lines = [];
   if (unreadable_count)
     lines.push(
@@ -116,7 +116,7 @@ function notes({ log, unreadable, unreadable_count }) {
   ].filter(([value]) => value > 0);
   if (counted.length)
     lines.push(
-      `Since the counters began: ${counted.map(([value, one, many]) => count(value, one, many)).join(", ")}.`,
+      `Since counting began, ${clock(counters_since)}: ${counted.map(([value, one, many]) => count(value, one, many)).join(", ")}.`,
     );
   return lines;
 }
