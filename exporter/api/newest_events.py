@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from controller_model.kafka.ids import AsOf
 from controller_model.records.event_records import EventId, decode_event
-from controller_model.records.events import ControllerElected, ControllerVacated
+from controller_model.records.events import Baseline, ControllerElected, ControllerVacated
 from exporter.api import cluster_answers
 from exporter.api.answers import Json
 from exporter.intake.event_store import EventPage, EventStore
@@ -17,7 +17,9 @@ from exporter.intake.event_store import EventPage, EventStore
 EVENTS_SHOWN = 50
 """Number of newest events in the answer about a cluster."""
 
-_CONTROLLER_CHANGES = (ControllerElected.__name__, ControllerVacated.__name__)
+_CONTROLLER_CHANGES = tuple(
+    kind.__name__ for kind in (Baseline, ControllerElected, ControllerVacated)
+)
 _MAX_AT_ONCE = 500
 """Most new events read in one step; where there are more it is cheaper to begin again."""
 
@@ -33,7 +35,14 @@ class NewestEvents:
         self.events: deque[Json] = deque(maxlen=most)
         """The newest events, newest first."""
         self.controller_changes: deque[Json] = deque(maxlen=most_changes)
-        """The newest elections and vacancies of the controller, newest first."""
+        """The newest elections and vacancies of the controller, and where counting began; newest first."""
+
+    @property
+    def changes_from(self) -> int | None:
+        """Since when no change of the controller is missing, in ms since 1970; None: it is not known."""
+        if len(self.controller_changes) == self.controller_changes.maxlen:
+            return None
+        return self._store.held_from(self._cluster)
 
     def follow(self, up_to: AsOf) -> bool:
         """Read the events up to those that the views have reached; return whether there was a new one."""

@@ -83,7 +83,13 @@ class _ClusterAnswer:
         of = (problems, delay_ms, snapshot.brokers, snapshot.view)
         if self._of is None or has_new_events or not _is_same(of, self._of):
             newest = self._newest
-            picture = cluster_picture(snapshot, problems, newest.events, newest.controller_changes)
+            picture = cluster_picture(
+                snapshot,
+                problems,
+                newest.events,
+                newest.controller_changes,
+                newest.changes_from,
+            )
             self._of = of
             self._picture = msgspec.Raw(msgspec.json.encode({**picture, "delay_ms": delay_ms}))
         return self._picture

@@ -95,8 +95,12 @@ def cluster_picture(
     problems: list[ClusterProblem],
     events: Iterable[Json],
     elections: Iterable[Json],
+    elections_from: int | None,
 ) -> Json:
-    """Return what the page shows of one cluster; of its brokers some of the API's fields; events newest first."""
+    """Return what the page shows of one cluster; of its brokers some of the API's fields; events newest first.
+
+    `elections_from`: since when no election is missing, in ms since 1970; None: it is not known.
+    """
     return cluster_answers.cluster_answer(snapshot.view) | {
         "name": snapshot.name,
         "problems": problems,
@@ -108,6 +112,7 @@ def cluster_picture(
         ],
         "events": [_event(event) for event in events],
         "elections": [_event(event) for event in elections],
+        "elections_from": elections_from,
     }
 
 

@@ -68,7 +68,7 @@ _STRANGER = "later"
 """The name of a cluster without a watcher."""
 _SEEN_LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
 
-_WITH_TIME = {"problems", "events", "elections"}
+_WITH_TIME = {"problems", "events", "elections", "elections_from"}
 """What a picture shows beside the views."""
 
 _Message = MutableMapping[str, Any]
@@ -437,7 +437,7 @@ class Viewers:
     def is_shown(self, snapshot: ClusterSnapshot, picture: Any) -> bool:
         """Return whether a page shows a snapshot."""
         if self._rendered[0] is not snapshot:
-            made = json.loads(msgspec.json.encode(cluster_picture(snapshot, [], (), ())))
+            made = json.loads(msgspec.json.encode(cluster_picture(snapshot, [], (), (), None)))
             self._rendered = (snapshot, {n: f for n, f in made.items() if n not in _WITH_TIME})
         return all(picture.get(name) == field for name, field in self._rendered[1].items())
 

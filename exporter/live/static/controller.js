@@ -2,28 +2,32 @@
 
 import { $, at, el, setChildren, setText, show, since } from "./dom.js";
 import { clock, count, duration, full, now, number, words } from "./format.js";
+import { electionsWithin, timeline } from "./timeline.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const SPANS_MS = [10, 30, 70, 180, 360, 720, 1440, 4320, 10080].map((minutes) => minutes * 60_000);
-const CHANGES_IN_STRIP = 8; // the timeline shows the shortest span that holds so many, so that flapping changes can be told apart
+const WINDOWS_MIN = [10, 60, 360]; // those of kafka_controller_recent_elections
 const CHANGES_LISTED = 20;
 const LABEL_NEEDS = 3; // percent of the timeline that a broker's id needs
+const WORDS_NEED = 12; // percent that "not seen" needs
 
 let shown = null;
+let seenUntil = null; // up to when the figures follow ZooKeeper; null: now
 
 export function showController(picture) {
   shown = picture;
   const controller = picture.controller;
   $("controller-who").dataset.severity = controller.id < 0 ? "critical" : "none";
   setChildren($("controller-who"), who(controller, picture.brokers));
-  setChildren($("controller-facts"), facts(picture));
   const changes = picture.elections;
-  setText(
-    $("elections-summary"),
-    `Changes of the controller: ${count(controller.elections, "election")} counted`,
-  );
   setChildren($("elections-list"), changes.slice(0, CHANGES_LISTED).map(change));
   show($("elections"), changes.length > 0);
+  strip();
+}
+
+// Figures that do not follow ZooKeeper say nothing about who is the controller since they stopped.
+export function showUntil(at) {
+  if (at === seenUntil) return;
+  seenUntil = at;
   strip();
 }
 
@@ -71,6 +75,7 @@ function facts(picture) {
       : `, the last took ${duration(controller.failover_last_ms)}`;
   return [
     fact("Epoch", controller.epoch === null ? "not known" : number(controller.epoch)),
+    fact("Elections", elections(picture)),
     fact("Work", WORK[pending.health]),
     fact("Failover work", `${failover}${took}`),
     fact(
@@ -87,6 +92,16 @@ function facts(picture) {
   ].filter(Boolean);
 }
 
+function elections(picture) {
+  const until = now();
+  const counts = WINDOWS_MIN.map((min) => [electionsWithin(picture, min * 60_000, until), min]);
+  if (counts[0][0] === null) return "not known";
+  const inWords = counts.map(([times, min]) => `${number(times)} in ${spanText(min * 60_000)}`);
+  const since = picture.counters_since;
+  const isYoung = until - since < WINDOWS_MIN.at(-1) * 60_000;
+  return `${inWords.join(", ")}${isYoung ? `; counted since ${clock(since)}` : ""}`;
+}
+
 function fact(name, text) {
   return el("div", {}, el("dt", {}, name), el("dd", {}, text));
 }
@@ -101,6 +116,7 @@ function vacancy(least, most) {
 }
 
 function change(event) {
+  if (event.kind === "Baseline") return el("li", {}, at(event.at), ` counting began${found(event)}`);
   if (event.kind === "ControllerVacated")
     return el("li", {}, at(event.at), ` /controller is gone: it was broker ${event.from_broker}'s`);
   const from = event.from_broker < 0 ? "nobody" : event.from_broker;
@@ -113,52 +129,36 @@ function change(event) {
   return el("li", {}, at(event.at), ` ${parts.join(", ")}`);
 }
 
-// Who held /controller from when to when, oldest first; null: nobody.
-function periods(changes, controller, until) {
-  const found = [];
-  for (const event of [...changes].reverse()) {
-    const last = found.at(-1);
-    if (last && last.to === null) last.to = event.at;
-    if (event.kind === "ControllerVacated") {
-      if (!last) found.push({ id: event.from_broker, from: null, to: event.at });
-      found.push({ id: null, from: event.at, to: null });
-    } else {
-      if (!last && event.from_broker >= 0)
-        found.push({ id: event.from_broker, from: null, to: event.at - (event.vacancy_ms ?? 0) });
-      found.push({ id: event.to_broker, from: event.at, to: null });
-    }
-  }
-  if (found.length === 0 && controller.id >= 0)
-    found.push({ id: controller.id, from: controller.elected_at, to: null });
-  if (found.length > 0 && found.at(-1).to === null) found.at(-1).to = until;
-  return found;
+function found({ controller, elected_at: electedAt }) {
+  if (controller < 0) return "";
+  const when = electedAt === null || electedAt === undefined ? "" : ` since ${clock(electedAt)}`;
+  return `: broker ${controller} was the controller${when}`;
 }
 
 function strip() {
   if (shown === null) return;
+  setChildren($("controller-facts"), facts(shown));
   const until = now();
-  const changes = shown.elections;
-  const held = periods(changes, shown.controller, until);
-  show($("timeline"), held.length > 0);
-  if (held.length === 0) return;
-  const inSight =
-    changes.slice(0, CHANGES_IN_STRIP).at(-1)?.at ?? shown.controller.elected_at ?? until;
-  const span = SPANS_MS.find((each) => until - inSight < each * 0.95) ?? SPANS_MS.at(-1);
-  const from = until - span;
-  const drawn = draw(held, from, until);
-  const place = $("timeline-strip");
-  place.replaceChildren(drawn);
-  setText($("timeline-from"), clock(from));
-  const elections = changes.filter(
-    (event) => event.kind === "ControllerElected" && event.at >= from,
-  ).length;
-  setText(
-    $("timeline-caption"),
-    `The last ${duration(span).replace(" 0 s", "").replace(" 0 min", "")}: ${elections === 0 ? "no election" : count(elections, "election")}`,
-  );
+  const drawn = timeline(shown, until, Math.min(until, seenUntil ?? until));
+  show($("timeline"), drawn !== null);
+  if (drawn === null) return;
+  const { span, elections: times, pieces } = drawn;
+  $("timeline-strip").replaceChildren(draw(pieces, until - span, until));
+  setText($("timeline-from"), clock(until - span));
+  const [first, last] = [pieces[0], pieces.at(-1)];
+  const parts = [
+    `The last ${spanText(span)}: ${times === 0 ? "no election" : count(times, "election")}.`,
+    first.id === undefined ? `Not seen before ${clock(first.to)}.` : "",
+    last.id === undefined ? `Not seen since ${clock(last.from)}.` : "",
+  ];
+  setText($("timeline-caption"), parts.filter(Boolean).join(" "));
 }
 
-function draw(held, from, until) {
+function spanText(ms) {
+  return duration(ms).replace(" 0 s", "").replace(" 0 min", "").replace(" 0 h", "");
+}
+
+function draw(pieces, from, until) {
   const svg = svgEl("svg", {
     viewBox: "0 0 100 10",
     preserveAspectRatio: "none",
@@ -166,25 +166,22 @@ function draw(held, from, until) {
     focusable: "false",
   });
   const labels = el("div", { class: "strip-labels", "aria-hidden": "true" });
-  for (const period of held) {
-    const begin = Math.max(from, period.from ?? from);
-    const end = Math.min(until, period.to);
-    if (end < from) continue;
+  for (const { id, from: begin, to } of pieces) {
+    const isSeen = id !== undefined;
     const x = ((begin - from) / (until - from)) * 100;
     // A period too short to be seen is drawn as a hairline, so that it is not missed.
-    const width = Math.max(0.35, ((end - begin) / (until - from)) * 100);
-    const kind = period.id === null ? "vacant" : `broker shade-${Math.abs(period.id) % 4}`;
-    svg.append(svgEl("rect", { x, y: 0, width, height: 10, class: kind }));
-    if (period.id !== null && (period.from ?? 0) >= from)
+    const width = Math.max(isSeen ? 0.35 : 0, ((to - begin) / (until - from)) * 100);
+    if (isSeen) {
+      const kind = id === null ? "vacant" : `broker shade-${Math.abs(id) % 4}`;
+      svg.append(svgEl("rect", { x, y: 0, width, height: 10, class: kind }));
+    }
+    if (id !== null && isSeen && begin > from)
       svg.append(
         svgEl("rect", { x: Math.max(0, x - 0.1), y: 0, width: 0.25, height: 10, class: "edge" }),
       );
-    if (width < LABEL_NEEDS) continue;
-    const label = el(
-      "span",
-      { title: period.from === null ? "" : `since ${full(period.from)}` },
-      period.id === null ? "nobody" : String(period.id),
-    );
+    if (width < (isSeen ? LABEL_NEEDS : WORDS_NEED)) continue;
+    const text = isSeen ? (id === null ? "nobody" : String(id)) : "not seen";
+    const label = el("span", { title: `since ${full(begin)}`, class: isSeen ? null : "unseen" }, text);
     label.style.left = `${x}%`;
     label.style.width = `${width}%`;
     labels.append(label);

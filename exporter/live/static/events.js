@@ -16,6 +16,8 @@ const NOT_SHOWN = new Set([
   "vacancy_ms",
   "vacancy_min_ms",
   "vacancy_max_ms",
+  "elected_at",
+  "held_until",
   "command",
   "threshold_percentage",
   "port",

@@ -6,7 +6,7 @@ import { clock, count, duration, setClock } from "./format.js";
 import { Poll } from "./poll.js";
 import { showAdvice } from "./advice.js";
 import { showBrokers } from "./brokers.js";
-import { showController } from "./controller.js";
+import { showController, showUntil } from "./controller.js";
 import { showPendingWrites } from "./pending.js";
 import { showEvents } from "./events.js";
 import { showFlapping } from "./flapping.js";
@@ -14,7 +14,7 @@ import { showFleet } from "./fleet.js";
 import { showIncidents } from "./incidents.js";
 import { showPartitions } from "./partitions.js";
 import { showPipeline, trustText } from "./pipeline.js";
-import { doubtAbout, headline, showProblems, wellText } from "./problems.js";
+import { doubtAbout, headline, seenUntil, showProblems, wellText } from "./problems.js";
 
 const ANNOUNCE_INTERVAL_MS = 10_000; // so that a screen reader reads what is new and does not speak every second
 
@@ -121,6 +121,7 @@ function showCluster(picture, { trust, reasons }) {
   showTrust(picture, trust, reasons);
   showPipeline(picture, trust);
   showBrokers(picture, doubt());
+  showUntil(seenUntil(trust, picture));
   if (picture === seen.shown) return;
   seen.shown = picture;
   showController(picture);

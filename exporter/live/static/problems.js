@@ -27,6 +27,11 @@ function doubtOfExporter({ trust, reasons }) {
   return { said, head: since === null ? "In doubt:" : `In doubt since ${clock(since)}:` };
 }
 
+// Up to when the figures follow ZooKeeper, in milliseconds; null: now.
+export function seenUntil(trust, picture) {
+  return FROZEN.has(trust.status) ? (trust.since ?? picture.log.heartbeat_at ?? 0) : null;
+}
+
 function frozen(said, at) {
   return { said, head: at === null ? "Not known now:" : `As of ${clock(at)}, not now:` };
 }

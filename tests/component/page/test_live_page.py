@@ -10,9 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from controller_model.records.changes import SessionState
+from controller_model.records.event_records import coalesce, number
 from controller_model.records.views import Counts
 from tests.component.page.live_desk import Desk, row_of, texts
 from tests.support.api_server import Served
+from tests.support.histories import Fold, History
 from tests.support.live_story import QUIET_HOUR, LiveStory, served
 from tests.support.samples import (
     T0,
@@ -76,12 +78,59 @@ def test_a_bad_hour_is_reported_worst_first(desk: Desk, bad: Served) -> None:
 def test_the_timeline_shows_who_was_controller_and_when(desk: Desk, bad: Served) -> None:
     """A strip for the eye, and the same in words for everybody."""
     page = desk.page(desk.serve(bad).url).open()
-    expect(page.locator("#timeline-caption")).to_have_text(re.compile(r": 3 elections$"))
-    assert texts(page.locator(".strip-labels span")) == ["0", "0", "1"]
+    expect(page.locator("#timeline-caption")).to_have_text(
+        "The last 1 h 10 min: 3 elections. Not seen before 07:44:08."
+    )
+    assert texts(page.locator(".strip-labels span")) == ["not seen", "0", "0", "1"]
+    expect(page.locator("#controller-facts")).to_contain_text("0 in 10 min, 3 in 1 h, 3 in 6 h")
     page.locator("#elections summary").click()
     said = texts(page.locator("#elections-list li"))
     assert said[0].startswith("08:27:07 broker 0 → 1, epoch 3, nobody for 10 ms")
+    assert said[-1].endswith("counting began")
     assert sum("/controller is gone" in line for line in said) == 2
+
+
+def test_what_was_not_seen_is_drawn_as_not_seen(desk: Desk) -> None:
+    """Before counting began, except for the controller that was found; and since the figures no longer follow."""
+    served = begun_recently()
+    page = desk.page(desk.serve(served).url).open()
+    caption = page.locator("#timeline-caption")
+    expect(caption).to_have_text("The last 10 min: 4 elections. Not seen before 08:39:07.")
+    expect(page.locator("#problems li")).to_have_text(
+        re.compile("elected 4 times within 10 minutes")
+    )
+    expect(page.locator("#controller-facts")).to_contain_text(
+        "4 in 10 min, 4 in 1 h, 4 in 6 h; counted since 08:41:08"
+    )
+    page.locator("#elections summary").click()
+    assert texts(page.locator("#elections-list li"))[-1] == (
+        "08:41:08 counting began: broker 2 was the controller since 08:39:07"
+    )
+    served.now += 120_000
+    expect(caption).to_contain_text("Not seen since 08:45:08.")
+    assert texts(page.locator(".strip-labels span"))[-1] == "not seen"
+
+
+def begun_recently() -> Served:
+    """Return a cluster that is six minutes old, of which four were watched."""
+    history = History(now=T0 - 6 * 60_000 - 70)
+    fold = Fold()
+    fold.state.control.counters_since = T0 - 4 * 60_000
+    for broker in range(3):
+        history.broker(broker, seen=False)
+    history.elect(2, seen=False)
+    history.now = T0 - 4 * 60_000
+    history.resync()
+    for broker in (0, 1, 0):
+        history.heartbeat(after_ms=60_000)
+        history.delete("/controller")
+        history.elect(broker)
+    history.heartbeat(after_ms=T0 - history.now - 1)
+    records = number("prod", "l", coalesce(fold.follow(history)), after=None)
+    exporter = Served()
+    exporter.write(*fold.views(folded_at=T0).values())
+    exporter.publish(*records)
+    return exporter
 
 
 def test_a_quiet_cluster_is_a_quiet_page(desk: Desk) -> None:

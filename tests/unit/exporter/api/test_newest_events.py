@@ -81,3 +81,16 @@ def test_after_more_events_than_one_step_reads_the_newest_are_listed() -> None:
     assert [seq_of(event) for event in newest.events] == [1199, 1198, 1197]
     assert newest.controller_changes == newest.events
     assert not newest.follow(as_of(1199))
+
+
+def test_changes_of_the_controller_are_complete_since_events_are_held() -> None:
+    """Where the list is full, older ones may be missing from it."""
+    store = EventStore(kept=10)
+    newest = NewestEvents(store, "prod", most=15, most_changes=2)
+    assert newest.changes_from is None
+    store.apply(event_record(elected(3)))
+    newest.follow(as_of(3))
+    assert newest.changes_from == store.held_from("prod")
+    store.apply(event_record(elected(4)))
+    newest.follow(as_of(4))
+    assert newest.changes_from is None

@@ -70,10 +70,11 @@ def test_a_picture_lists_at_most_three_partitions_of_an_event() -> None:
     event = {"id": "L1/1/1/0", "kind": "IsrShrunk", "source_number": "1", "position": {"seq": 1}}
     wide = event | {"partitions": partitions, "partition_count": 9}
     counted = event | {"partitions": 4}
-    picture = cluster_picture(snapshot(), [], [wide, counted], [])
+    picture = cluster_picture(snapshot(), [], [wide, counted], [], T0)
     shown = {"id": "L1/1/1/0", "kind": "IsrShrunk"}
     assert picture["events"] == [
         shown | {"partitions": partitions[:3], "partition_count": 9},
         shown | {"partitions": 4},
     ]
     assert (picture["name"], picture["problems"], picture["elections"]) == ("prod", [], [])
+    assert picture["elections_from"] == T0
