@@ -125,18 +125,17 @@ def newest(metric: str, *labels: str) -> str:
 
 
 def grown(metric: str, window: str, *labels: str) -> str:
-    """Return by how much a figure that only grows has grown within a window.
+    """Return by how much a counter has grown within a window.
 
     `increase()` extrapolates to the edges of the window (3 elections become 3.08) and loses the window when the
     exporter moves; the difference from the lowest value is exact in both cases. After a reset it counts from the
     reset on and is never below 0. While exporters count from different starts, their difference is no growth: then
-    there is no result. The epoch is ZooKeeper's own count, the same from every exporter.
+    there is no result.
 
-    >>> grown("epoch", "1h")
-    'max by (cluster) (epoch{<cluster>}) - min by (cluster) (min_over_time(epoch{<cluster>}[1h]))'
+    >>> grown("m_total", "1h").partition(" unless ")[0]
+    'max by (cluster) (m_total{<cluster>}) - min by (cluster) (min_over_time(m_total{<cluster>}[1h]))'
     """
-    growth = f"{highest(metric, *labels)} - {_lowest(metric, window, *labels)}"
-    return f"{growth}{_OF_ONE_START}" if metric.endswith("_total") else growth
+    return f"{highest(metric, *labels)} - {_lowest(metric, window, *labels)}{_OF_ONE_START}"
 
 
 def grown_or_unseen(metric: str, window: str, *labels: str) -> str:

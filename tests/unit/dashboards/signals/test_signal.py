@@ -184,6 +184,12 @@ def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
     assert named <= set(_LABELS)
 
 
+def test_elections_within_a_window_are_counted_by_one_metric() -> None:
+    """A difference of epochs or of a counter lacks what was before the first scrape: one window, two counts."""
+    others = re.compile(r"kafka_controller_(epoch|elections_total)\{[^}]*\}\[")
+    assert [name for name, signal in SIGNALS.items() if others.search(signal.expr)] == []
+
+
 def test_growth_of_a_counter_is_its_value_minus_its_minimum() -> None:
     """Growth is exact, per broker where requested, and only for counters that began at the same time."""
     since = f"{COUNTERS_SINCE}{{{CLUSTER_PLACEHOLDER}}}"
