@@ -86,7 +86,8 @@ class HealthWatch:
         answer = self._answer(self._asked)
         if answer is not None:
             self._close()
-            self._has_answered = True
+            # A refusal, as while it starts, shows that it works, but it has not begun to answer.
+            self._has_answered = self._has_answered or bool(answer)
             self._refusals = self._refusals + 1 if _REFUSAL.match(answer) else 0
             self._next_at = now + EVERY_S
             return

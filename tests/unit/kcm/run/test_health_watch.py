@@ -205,3 +205,25 @@ def test_a_kafka_may_take_long_for_its_first_answer(limit_s: float, *, answers: 
         assert not kafka.problem()
         kafka.pass_time(3 * STEP_S)
         assert kafka.problem() == f"has not answered for {limit_s:g} s"
+
+
+def test_a_kafka_that_refused_connections_before_may_take_as_long() -> None:
+    """Its port is closed while its JVM starts: that is no first answer."""
+    port = free_port()
+    watch = HealthWatch(HOST, port, KAFKA_REQUEST, first_answer_s=FIRST_ANSWER_S)
+    now = 1_000.0
+
+    def pass_time(seconds: float) -> None:
+        nonlocal now
+        for _ in range(round(seconds / STEP_S)):
+            now += STEP_S
+            watch.step(now)
+
+    pass_time(4 * EVERY_S)
+    with socket.create_server((HOST, port)):
+        pass_time(SILENT_S + 2 * EVERY_S)
+        assert watch.silent_s > SILENT_S
+        assert not watch.problem
+        pass_time(FIRST_ANSWER_S)
+        assert watch.problem == f"has not answered for {FIRST_ANSWER_S:g} s"
+        watch.forget()
