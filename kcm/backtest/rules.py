@@ -97,7 +97,7 @@ def _check(promtool: str, path: Path, text: str) -> None:
     """Raise UsageError with promtool's reason, if it has one."""
     with tempfile.TemporaryDirectory(prefix="kcm-rules-") as folder:
         checked = Path(folder) / "rules.yaml"
-        checked.write_text(text)
+        checked.write_text(text, encoding="utf-8")
         command = [promtool, "check", "rules", "--lint=none", str(checked)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
