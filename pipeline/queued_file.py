@@ -33,9 +33,8 @@ class QueuedFile(io.TextIOBase):
         self._waiting = 0
         """Characters that are not in the file yet: those in the queue, and those that are being written."""
         self._is_ending = False
-        self._changed = (
-            threading.Condition()
-        )  # its lock lets a finalizer write in the midst of a write
+        # Its lock lets a finalizer write in the midst of a write.
+        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 

@@ -257,9 +257,8 @@ class Candidacy:
         After a pause of the whole process it has the time of one round to turn first.
         """
         limit_s = max(self.connection.lease_s, LEAST_STANDSTILL_S)
-        if (
-            not self._has_turned
-        ):  # it takes its lead: it reads the topics of a Kafka that may be slow
+        if not self._has_turned:
+            # It takes its lead: it reads the topics of a Kafka that may be slow.
             limit_s = max(limit_s, STANDSTILL_S)
         silent_s = now_s() - self._alive_at
         seemed_still, self._seemed_still = self._seemed_still, silent_s > limit_s
