@@ -1,17 +1,27 @@
 """Defines the three topics: their names, their settings, and one way to create and check them.
 
 Every part creates and checks all three before it starts. So a topic that somebody created
-with other settings is reported at once, not noticed a week later by lost records.
+with other settings is reported at once, not noticed a week later by lost records. What a topic does
+not set itself, because an older release created it, is added; what somebody chose for it stays.
 """
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    ResourceType,
+)
 
 from pipeline.kafka_errors import ReadTrouble, reason_of, trouble_of
 from pipeline.runtime import Backoff, UnreachableError, UsageError, get_logger
@@ -26,15 +36,27 @@ ANSWER_TIMEOUT_MS = 10_000
 clients' own limits, 60 and 30 s, would add up over the clients that a change passes through."""
 
 FIXED_SETTINGS = ("cleanup.policy", "max.message.bytes")
-"""Settings without which the parts refuse to start; the others only matter for size."""
+"""Settings without which the parts refuse to start; of the others they alter what the topic itself does not set."""
+
+TIMESTAMP_TYPE = "message.timestamp.type"
+"""Always altered to LogAppendTime: retention goes by the times of records, so one record of a clock that is ahead
+would keep all that follows it for as long."""
 
 REQUEST_TIMEOUT_S = 5.0
 """A broker that takes longer to answer is useless for a monitor."""
 
-_DAY_MS = 24 * 3600 * 1000
+_HOUR_MS = 3600 * 1000
+CHANGES_KEPT_MS = 7 * 24 * _HOUR_MS
+"""How long a record of the log is kept at least."""
+CHANGES_SEGMENT_MS = 6 * _HOUR_MS
+"""Kafka deletes whole segments: a record of the log is kept at most so much longer."""
+EVENTS_KEPT_MS = 30 * 24 * _HOUR_MS
+"""How long an event is kept at least."""
+EVENTS_SEGMENT_MS = 24 * _HOUR_MS
+"""As for the log: an event is kept at most so much longer."""
 _METADATA_LAG_S = 0.05
-_CHANGES_KEPT_MS = 7 * _DAY_MS
-_EVENTS_KEPT_MS = 30 * _DAY_MS
+_CHOSEN = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+"""Where a setting comes from that somebody, or a part, gave to the topic itself."""
 
 
 class TopicNames(NamedTuple):
@@ -64,18 +86,36 @@ def topic_names(prefix: str) -> TopicNames:
 
 def topic_settings(names: TopicNames) -> dict[str, dict[str, str]]:
     """Return the topic-level settings that the pipeline's guarantees depend on."""
-    size = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+    shared = {"max.message.bytes": str(MAX_MESSAGE_BYTES), TIMESTAMP_TYPE: "LogAppendTime"}
+
+    def kept(for_ms: int, segment_ms: int) -> dict[str, str]:
+        return shared | {
+            "cleanup.policy": "delete",
+            "retention.ms": str(for_ms),
+            "retention.bytes": "-1",  # the broker's log.retention.bytes would delete earlier
+            "segment.ms": str(segment_ms),
+        }
+
     return {
-        names.changes: size | {"cleanup.policy": "delete", "retention.ms": str(_CHANGES_KEPT_MS)},
-        names.views: size
+        names.changes: kept(CHANGES_KEPT_MS, CHANGES_SEGMENT_MS),
+        names.views: shared
         | {
             "cleanup.policy": "compact",
             "segment.bytes": str(64 * 1024 * 1024),
             "segment.ms": str(10 * 60 * 1000),
             "min.cleanable.dirty.ratio": "0.1",
         },
-        names.events: size | {"cleanup.policy": "delete", "retention.ms": str(_EVENTS_KEPT_MS)},
+        names.events: kept(EVENTS_KEPT_MS, EVENTS_SEGMENT_MS),
     }
+
+
+def alter_command(settings: PipelineSettings, topic: str, wanted: Mapping[str, str]) -> str:
+    """Return the command of Kafka that gives a topic these settings."""
+    added = ",".join(f"{key}={value}" for key, value in wanted.items())
+    return (
+        f"kafka-configs.sh --bootstrap-server {settings.bootstrap_servers} --alter "
+        f"--entity-type topics --entity-name {topic} --add-config {added}"
+    )
 
 
 def client_properties(settings: PipelineSettings) -> dict[str, str | int | float | bool]:
@@ -204,7 +244,7 @@ def _ensure_once(
     if missing:
         _create(admin, missing)
         found = _describe_all(admin, names)
-    _check(admin, found, wanted)
+    _check(admin, found, wanted, settings)
     ids = {name: str(topic.topic_id) for name, topic in found.items()}
     # Topics that a broker did not know at first may have other partitions than the settings say.
     return EnsuredTopics(names, len(found[names.changes].partitions), ids)
@@ -234,7 +274,12 @@ def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
             raise
 
 
-def _check(admin: AdminClient, found: dict[str, Any], wanted: dict[str, dict[str, str]]) -> None:
+def _check(
+    admin: AdminClient,
+    found: dict[str, Any],
+    wanted: dict[str, dict[str, str]],
+    settings: PipelineSettings,
+) -> None:
     absent = [name for name in wanted if name not in found]
     if absent:
         raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, ", ".join(absent)))
@@ -247,21 +292,49 @@ def _check(admin: AdminClient, found: dict[str, Any], wanted: dict[str, dict[str
         )
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
     futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
-    log = get_logger("topics")
     for resource, future in futures.items():
-        actual = {key: entry.value for key, entry in future.result().items()}
-        for key, value in wanted[resource.name].items():
-            if actual.get(key) == value:
+        topic, held = resource.name, future.result()
+        other: dict[str, str] = {}
+        for key, value in wanted[topic].items():
+            entry = held.get(key)
+            if entry is not None and entry.value == value:
                 continue
             if key in FIXED_SETTINGS:
                 raise UsageError(
-                    f"topic {resource.name} has {key}={actual.get(key)}, the pipeline needs "
+                    f"topic {topic} has {key}={entry and entry.value}, the pipeline needs "
                     f"{value}: change it with kafka-configs or choose another topic_prefix"
                 )
-            log.info(
-                "an existing topic keeps its setting",
-                topic=resource.name,
-                setting=key,
-                value=actual.get(key),
-                ours=value,
-            )
+            is_chosen = entry is not None and entry.source == _CHOSEN
+            if is_chosen and key != TIMESTAMP_TYPE:
+                get_logger("topics").info(
+                    "an existing topic keeps its setting",
+                    topic=topic,
+                    setting=key,
+                    value=entry.value,
+                    ours=value,
+                )
+            else:
+                other[key] = value
+        if other:
+            _alter(admin, topic, other, settings)
+
+
+def _alter(
+    admin: AdminClient, topic: str, other: Mapping[str, str], settings: PipelineSettings
+) -> None:
+    """Give an existing topic these settings; if Kafka refuses that, log the command that does it, and go on."""
+    set_ = AlterConfigOpType.SET
+    entries = [ConfigEntry(key, value, incremental_operation=set_) for key, value in other.items()]
+    asked = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    (future,) = admin.incremental_alter_configs([asked], request_timeout=REQUEST_TIMEOUT_S).values()
+    try:
+        future.result()
+    except KafkaException as error:
+        get_logger("topics").warning(
+            "an existing topic lacks settings, and Kafka does not let the monitor add them",
+            topic=topic,
+            why=reason_of(error),
+            do=alter_command(settings, topic, other),
+        )
+    else:
+        get_logger("topics").info("an existing topic has new settings", topic=topic, **other)

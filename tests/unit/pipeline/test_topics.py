@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import MutableMapping
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic
+from confluent_kafka.admin import AclOperation, ConfigResource, ConfigSource, NewTopic
 
 from pipeline import topics
 from pipeline.runtime import UsageError
@@ -36,6 +38,22 @@ def test_only_the_views_are_compacted_and_all_take_the_largest_record() -> None:
         names.events: "delete",
     }
     assert {each["max.message.bytes"] for each in settings.values()} == {str(MAX_MESSAGE_BYTES)}
+
+
+def test_kafkas_clock_dates_the_records() -> None:
+    """A writer's clock must not decide how long records are kept."""
+    settings = topic_settings(topic_names("kcm")).values()
+    assert {each["message.timestamp.type"] for each in settings} == {"LogAppendTime"}
+
+
+def test_log_and_events_are_kept_as_long_as_the_pages_say() -> None:
+    """At least seven and thirty days, whatever the broker's own limits are, and at most a segment longer."""
+    names = topic_names("kcm")
+    settings = topic_settings(names)
+    for topic, days, hours in ((names.changes, 7, 6), (names.events, 30, 24)):
+        assert settings[topic]["retention.ms"] == str(days * 24 * 3_600_000)
+        assert settings[topic]["retention.bytes"] == "-1"
+        assert settings[topic]["segment.ms"] == str(hours * 3_600_000)
 
 
 def test_own_client_properties_take_precedence_and_create_no_topic() -> None:
@@ -103,8 +121,19 @@ def test_unknown_rights_do_not_prevent_an_attempt(
 class StartingAdmin:
     """A fake AdminClient of a broker that has just started: it knows the topics at the second question."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        chosen: dict[str, str] | None = None,
+        defaults: dict[str, str] | None = None,
+        refusal: int | None = None,
+    ) -> None:
+        """Hold what the topics set themselves, and what they take from the broker, other than ours."""
         self.asked = 0
+        self.chosen = chosen or {}
+        self.defaults = defaults or {}
+        self.refusal = refusal
+        self.altered: list[tuple[str, dict[str, str | None]]] = []
 
     def describe_topics(
         self, topics: TopicCollection, request_timeout: float
@@ -128,13 +157,32 @@ class StartingAdmin:
     ) -> dict[ConfigResource, Future[Any]]:
         """Answer with the settings that they need."""
         assert request_timeout > 0
-        held = topic_settings(topic_names("kcm"))
+        ours = topic_settings(topic_names("kcm"))
         return {
             each: done(
-                {key: SimpleNamespace(value=value) for key, value in held[each.name].items()}
+                {
+                    key: SimpleNamespace(
+                        value=value, source=ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+                    )
+                    for key, value in (ours[each.name] | self.chosen).items()
+                }
+                | {
+                    key: SimpleNamespace(value=value, source=ConfigSource.DEFAULT_CONFIG.value)
+                    for key, value in self.defaults.items()
+                }
             )
             for each in resources
         }
+
+    def incremental_alter_configs(
+        self, resources: list[ConfigResource], request_timeout: float
+    ) -> dict[ConfigResource, Future[Any]]:
+        """Note what is set, or refuse it."""
+        assert request_timeout > 0
+        for each in resources:
+            added = {entry.name: entry.value for entry in each.incremental_configs}
+            self.altered.append((each.name, added))
+        return {each: failed(self.refusal) if self.refusal else done(None) for each in resources}
 
     def poll(self, _timeout_s: float) -> None:
         """Report nothing."""
@@ -163,3 +211,48 @@ def test_topics_that_a_starting_broker_does_not_know_keep_their_partitions(
     settings = load(PipelineSettings, bootstrap_servers="k:1", fail_fast=True, partitions=1)
     ensured = ensure_topics(settings, stop=threading.Event())
     assert (ensured.partitions, admin.asked) == (3, 2)
+
+
+def ensured(
+    monkeypatch: pytest.MonkeyPatch, admin: StartingAdmin
+) -> list[MutableMapping[str, Any]]:
+    """Check the topics of these brokers as a part does at its start; return what was logged."""
+    monkeypatch.setattr(topics, "AdminClient", lambda _properties, logger: logger or admin)
+    settings = load(PipelineSettings, bootstrap_servers="k:1", fail_fast=True)
+    with structlog.testing.capture_logs() as logged:
+        ensure_topics(settings, stop=threading.Event())
+    return logged
+
+
+def test_topics_of_an_older_release_get_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody has set on the topic itself is added."""
+    admin = StartingAdmin(defaults={"message.timestamp.type": "CreateTime"})
+    logged = ensured(monkeypatch, admin)
+    added = {"message.timestamp.type": "LogAppendTime"}
+    assert admin.altered == [(name, added) for name in topic_names("kcm")]
+    assert {line["log_level"] for line in logged} == {"info"}
+
+
+def test_what_somebody_chose_stays_except_whose_clock_dates_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A longer retention is a choice; with the writers' clocks there is no retention that holds."""
+    kept = {"segment.ms": "1000", "message.timestamp.type": "CreateTime"}
+    admin = StartingAdmin(chosen=kept)
+    logged = ensured(monkeypatch, admin)
+    assert {tuple(added) for _, added in admin.altered} == {("message.timestamp.type",)}
+    assert "segment.ms" in {line.get("setting") for line in logged}
+
+
+def test_a_refused_change_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The part goes on: the figures are right without it."""
+    admin = StartingAdmin(
+        chosen={"message.timestamp.type": "CreateTime"},
+        refusal=KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    )
+    warned = [line for line in ensured(monkeypatch, admin) if line["log_level"] == "warning"]
+    assert [line["do"] for line in warned] == [
+        "kafka-configs.sh --bootstrap-server k:1 --alter "
+        f"--entity-type topics --entity-name {name} --add-config message.timestamp.type=LogAppendTime"
+        for name in topic_names("kcm")
+    ]
