@@ -34,14 +34,12 @@ class TopicsAnswer(NamedTuple):
     """Topic ids; a topic that is gone has none."""
     ends: Mapping[Place, int]
     """The offset of the next record of each place that was asked for; absent if its topic is gone."""
-    written_at: Mapping[Place, int]
-    """The timestamp of the newest record of each place that was asked for; absent if it is empty."""
 
 
 class TopicProbe:
     """Asks in `thread`, which the owner starts, checks and closes.
 
-    It asks for the ends of the topics `ends_of`, and for the newest records of `newest_of`.
+    It asks for the ends of the topics `ends_of`.
     """
 
     def __init__(
@@ -51,7 +49,6 @@ class TopicProbe:
         *,
         every_s: float,
         ends_of: Collection[str] = (),
-        newest_of: Collection[str] = (),
         clock: Callable[[], int] = clock_ms,
         on_turn: Callable[[TopicProbe], None] | None = None,
     ) -> None:
@@ -61,7 +58,6 @@ class TopicProbe:
         self.failure: str | None = None
         self._topics = topics
         self._ends_of = ends_of
-        self._newest_of = newest_of
         self._clock = clock
         self._admin = AdminClient(client_properties(settings), logger=None)
         self.thread = SupervisedThread("topic-probe", self._poll, every_s=every_s)
@@ -78,23 +74,11 @@ class TopicProbe:
     def _ask(self) -> TopicsAnswer:
         asked_at = self._clock()
         ids = topic_ids(self._admin, self._topics.names)
-        ends = self._offsets(self._ends_of, ids, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the package leaves it untyped
-        newest = self._offsets(self._newest_of, ids, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]  # the same
-        return TopicsAnswer(
-            asked_at=asked_at,
-            ids=ids,
-            ends={place: result.offset for place, result in ends.items()},
-            written_at={place: r.timestamp for place, r in newest.items() if r.timestamp > 0},
-        )
-
-    def _offsets(
-        self, topics: Collection[str], ids: Mapping[str, str], spec: OffsetSpec
-    ) -> dict[Place, Any]:
+        spec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the package leaves it untyped
         partitions = range(self._topics.partitions)
-        wanted = {TopicPartition(t, p): spec for t in topics if t in ids for p in partitions}
-        if not wanted:
-            return {}
-        futures: dict[TopicPartition, Future[Any]] = self._admin.list_offsets(
-            wanted, request_timeout=REQUEST_TIMEOUT_S
-        )
-        return {(asked.topic, asked.partition): f.result() for asked, f in futures.items()}
+        wanted = {TopicPartition(t, p): spec for t in self._ends_of if t in ids for p in partitions}
+        futures: dict[TopicPartition, Future[Any]] = {}
+        if wanted:
+            futures = self._admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        ends = {(asked.topic, asked.partition): f.result().offset for asked, f in futures.items()}
+        return TopicsAnswer(asked_at=asked_at, ids=ids, ends=ends)

@@ -76,8 +76,7 @@ class ReaderProgress(msgspec.Struct, frozen=True, kw_only=True):
     late_ms: int = LATE_BEATS_MS
     """The age above which the fold, the watcher or ZooKeeper is late."""
     log_ahead_ms: int | None = None
-    """By how much the newest record of the cluster's log partition is newer than the newest one that
-    the fold has shown; None if it is not known."""
+    """For how long the cluster's log partition has grown since the fold last showed any of it; None if it is not known."""
     clock_skew_ms: Mapping[Stage, int] = {}
     """By how much each stage's clock is ahead of the reader's; negative if it is behind."""
 

@@ -42,8 +42,8 @@ class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why Kafka did not answer the last time; None if it did."""
     topics_gone: tuple[str, ...] = ()
     """Topics that existed and no longer do."""
-    log_written_at: Mapping[int, int] = {}
-    """The timestamp of the newest record of the log, by partition."""
+    log_moved_at: Mapping[int, int] = {}
+    """When the log was last seen to grow, by partition; absent: not since the start."""
 
 
 def reasons_not_ready(
@@ -98,8 +98,8 @@ class ReadingState:
         """
         self.steady = steady
         self._wall = wall
-        self._newest_signs: dict[int, int] = {}
-        """The newest sign of life of any watcher (ms since 1970), by partition of the topics."""
+        self._shown_at: dict[int, int] = {}
+        """When views of any cluster were last shown, by partition of the topics."""
         self._signs: dict[str, LifeSigns] = {}
 
     def note_beat(self, beat: WatcherBeat, *, is_live: bool) -> None:
@@ -113,17 +113,12 @@ class ReadingState:
         self, clusters: Mapping[str, ClusterSnapshot], changed: Iterable[str], *, is_live: bool
     ) -> None:
         """Note the current views of the clusters that changed."""
-        newest: dict[int, int] = {}
-        for snapshot in clusters.values():
-            sign = snapshot.view.log.sign_of_life
-            if sign is not None:
-                newest[snapshot.partition] = max(sign, newest.get(snapshot.partition, 0))
-        self._newest_signs = newest
         for name in changed:
             if name not in clusters:
                 self._signs.pop(name, None)
                 self.delays_ms.pop(name, None)
                 continue
+            self._shown_at[clusters[name].partition] = self.steady()
             held = self._signs.get(name, LifeSigns())
             self._signs[name] = held.with_view(
                 clusters[name].view, wall=self._wall(), is_live=is_live
@@ -136,13 +131,14 @@ class ReadingState:
     def of_cluster(self, snapshot: ClusterSnapshot) -> ReaderProgress:
         """Return how far the records of a cluster are read, for its completeness.
 
-        The newest record of the log does not show which cluster it is about. So it is compared with
-        the newest sign of life of any cluster in the partition: if that is late, so is the fold.
+        The end of the log does not show which cluster its records are about. So its growth is compared with
+        the newest views of any cluster in the partition: if they are late, so is the fold. Both times are by
+        this process's steady clock, for a record has the time that its writer's clock had.
         """
         status = self.status
-        written = status.log_written_at.get(snapshot.partition)
-        sign = self._newest_signs.get(snapshot.partition)
-        ahead_ms = None if written is None or sign is None else written - sign
+        moved_at = status.log_moved_at.get(snapshot.partition)
+        shown_at = self._shown_at.get(snapshot.partition)
+        ahead_ms = None if moved_at is None or shown_at is None else moved_at - shown_at
         signs = self._signs.get(snapshot.name, LifeSigns())
         progress = signs.progress(self.steady(), read_at=status.read_at)
         began_at = status.read_to_end_at

@@ -40,7 +40,7 @@ _CLOSE_TIMEOUT_S = 6.0
 
 
 class _Source:
-    """What the loop reads from: the two topics, and a probe for their ends."""
+    """What the loop reads from: the two topics, and a probe for their ends and the log's."""
 
     def __init__(
         self, settings: ExportSettings, topics: EnsuredTopics, steady: Callable[[], int]
@@ -52,8 +52,7 @@ class _Source:
             settings,
             topics,
             every_s=_PROBE_INTERVAL_S,
-            ends_of=read,
-            newest_of=[topics.names.changes],
+            ends_of=topics.names,
             clock=steady,
         )
         self.reader = RecordReader(settings, f"{settings.topic_prefix}.exporter")
@@ -79,7 +78,7 @@ class MainLoop:
         clock: Callable[[], int],
     ) -> None:
         self._settings = settings
-        self._views_topic = topic_names(settings.topic_prefix).views
+        self._log_topic, self._views_topic, _ = topic_names(settings.topic_prefix)
         self._views = ViewStore()
         self._events = events
         self._collector = collector
@@ -94,6 +93,8 @@ class MainLoop:
         self._reads_history = True
         """Whether the end of the views is not reached yet, so that records may be of any age."""
         self._last_answer: TopicsAnswer | None = None
+        self._log_ends: dict[int, int] = {}
+        """The ends of the log in that answer, by partition."""
         self._missing = MissingTopic()
         self._is_whole = True
         """Whether Kafka's last answer had all topics."""
@@ -276,9 +277,14 @@ class MainLoop:
     def _handle_ends(self, source: _Source, answer: TopicsAnswer) -> None:
         """Note how much is left to read, and which topics are gone."""
         left = {
-            place: max(0, end - max(0, source.reader.next_offset.get(place, 0)))
-            for place, end in answer.ends.items()
+            place: max(0, answer.ends[place] - max(0, source.reader.next_offset.get(place, 0)))
+            for place in source.places
+            if place in answer.ends
         }
+        log_ends = {p: end for (topic, p), end in answer.ends.items() if topic == self._log_topic}
+        # An end that is seen for the first time may have stood there for long.
+        moved = {p for p, end in log_ends.items() if self._log_ends.get(p, end) != end}
+        self._log_ends = log_ends
         for topic in {topic for topic, _ in left}:
             lag = sum(n for place, n in left.items() if place[0] == topic)
             self._metrics.lag.labels(topic).set(lag)
@@ -295,7 +301,10 @@ class MainLoop:
         self._set_status(
             kafka_answered_at=answer.asked_at,
             topics_gone=gone,
-            log_written_at={p: at for (_, p), at in answer.written_at.items()},
+            log_moved_at={
+                **self._state.status.log_moved_at,
+                **dict.fromkeys(moved, answer.asked_at),
+            },
             records_left=sum(left.values()),
         )
         if self._is_whole and not any(left.values()):

@@ -261,13 +261,12 @@ class Admin:
     def list_offsets(
         self, wanted: Mapping[TopicPartition, OffsetSpec], request_timeout: float
     ) -> dict[TopicPartition, Future[Any]]:
-        """Answer with the end of each partition, and the timestamp of its newest record."""
+        """Answer with the end of each partition."""
         assert request_timeout > 0
         found = {}
         for place in wanted:
             topic = self._world.at((place.topic, place.partition))
-            newest = topic.records[-1].timestamp if topic.records else -1
-            found[place] = self._answer(SimpleNamespace(offset=topic.end, timestamp=newest))
+            found[place] = self._answer(SimpleNamespace(offset=topic.end))
         return found
 
     @property

@@ -141,11 +141,10 @@ class Client:
 
 
 class Admin:
-    """Replaces confluent-kafka's AdminClient. Ends are 10 + partition, the newest record's time is 5."""
+    """Replaces confluent-kafka's AdminClient. Ends are 10 + partition."""
 
-    def __init__(self, ids: Mapping[str, str], *, empty_partition: int = -1) -> None:
+    def __init__(self, ids: Mapping[str, str]) -> None:
         self.ids = dict(ids)
-        self.empty_partition = empty_partition
         self.down: KafkaError | None = None
 
     def describe_topics(
@@ -174,8 +173,7 @@ class Admin:
 
     def _offset(self, partition: int) -> Future[Any]:
         future: Future[Any] = Future()
-        timestamp = -1 if partition == self.empty_partition else 5
-        future.set_result(SimpleNamespace(offset=10 + partition, timestamp=timestamp))
+        future.set_result(SimpleNamespace(offset=10 + partition))
         return future
 
 

@@ -23,27 +23,26 @@ ASKED_AT = 1_000
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
-    """Return the brokers of this test: the second partition of each topic is empty."""
-    made = Admin(TOPICS.ids, empty_partition=1)
+    """Return the brokers of this test."""
+    made = Admin(TOPICS.ids)
     monkeypatch.setattr(topic_probe, "AdminClient", lambda _properties, logger: logger or made)
     return made
 
 
 def probe() -> TopicProbe:
-    """Return a probe for the views' ends and the log's newest records."""
+    """Return a probe for the views' ends."""
     return TopicProbe(
         load(PipelineSettings),
         TOPICS,
         every_s=0.001,
         ends_of=[NAMES.views],
-        newest_of=[NAMES.changes],
         clock=lambda: ASKED_AT,
     )
 
 
 @pytest.mark.usefixtures("admin")
-def test_an_answer_holds_ids_ends_and_newest_times() -> None:
-    """For each partition of the topics that were named, and no other; an empty partition has no time."""
+def test_an_answer_holds_ids_and_ends() -> None:
+    """For each partition of the topics that were named, and no other."""
     asking = probe()
     asking.thread.start()
     answer = wait_until(lambda: asking.answer, lambda seen: seen is not None)
@@ -54,7 +53,6 @@ def test_an_answer_holds_ids_ends_and_newest_times() -> None:
         asked_at=ASKED_AT,
         ids=TOPICS.ids,
         ends={(NAMES.views, 0): 10, (NAMES.views, 1): 11},
-        written_at={(NAMES.changes, 0): 5},
     )
 
 
@@ -67,7 +65,6 @@ def test_a_missing_topic_has_neither_id_nor_end_offsets(admin: Admin) -> None:
     asking.thread.close(DEADLINE_S)
     assert answer is not None
     assert (answer.ids, answer.ends) == ({NAMES.changes: "id"}, {})
-    assert answer.written_at == {(NAMES.changes, 0): 5}
 
 
 def test_unreachable_brokers_are_asked_again(admin: Admin) -> None:

@@ -103,7 +103,7 @@ class Source:
 
 def answered(at: int, ends: dict[Place, int], *topics: str) -> TopicsAnswer:
     """Return an answer of Kafka: the topics that exist, and their ends."""
-    return TopicsAnswer(at, {topic: f"{topic}-1" for topic in topics}, ends, {(CHANGES, 1): 77})
+    return TopicsAnswer(at, {topic: f"{topic}-1" for topic in topics}, ends)
 
 
 def test_a_start_shows_only_the_state_at_the_end_of_the_topics() -> None:
@@ -229,7 +229,7 @@ def test_an_answer_gives_the_lag_and_the_time_of_the_request() -> None:
     source.answer(reading, answer)
     status = reading.state.status
     assert (status.records_left, status.kafka_answered_at) == (8, asked_at)
-    assert (status.topics_gone, status.log_written_at) == ((), {1: 77})
+    assert (status.topics_gone, status.log_moved_at) == ((), {})
     assert reading.figure("lag_records", topic=VIEWS) == 6
     assert reading.figure("lag_records", topic=EVENTS) == 2
     # The machine's clock is at T0 + 5 s, and the request is 2 s old.
@@ -238,6 +238,19 @@ def test_an_answer_gives_the_lag_and_the_time_of_the_request() -> None:
     source.reader.next_offset.update(ends)
     source.answer(reading, answer)
     assert reading.state.status.records_left == 8, "the same answer says nothing new"
+
+
+def test_the_log_has_moved_when_its_end_has() -> None:
+    """By the time of the question, by partition; a first end may have stood there for long, and is nothing to read."""
+    reading = following()
+    source = Source({})
+    for end in (70, 70, 71):
+        reading.now += 1_000
+        ends = {(CHANGES, 0): 9, (CHANGES, 1): end}
+        source.answer(reading, answered(reading.now, ends, VIEWS, EVENTS, CHANGES))
+        moved = {1: reading.now} if end == 71 else {}
+        status = reading.state.status
+        assert (status.log_moved_at, status.records_left) == (moved, 0)
 
 
 def test_topics_are_gone_when_they_are_missing_for_a_while() -> None:
@@ -342,7 +355,7 @@ def test_a_start_reads_both_topics_to_their_ends(monkeypatch: pytest.MonkeyPatch
     reading.now += 1_000
     status = status_once(reading, lambda seen: seen.kafka_answered_at == T0 + 1_000)
     assert (status.stage, status.records_left) == ("following the topics", 0)
-    assert status.log_written_at == {0: 5, 1: 5}
+    assert status.log_moved_at == {}
     reading.loop.close()
     reading.loop.check()
     await_threads()
