@@ -91,7 +91,7 @@ class FoldMetrics(Collector):
         self.last_batch.set(self._now_s())
         self._folded_to = report.end_offset
         if report.newest_ms is not None:
-            self._newest_ms = max(self._newest_ms or 0, report.newest_ms)
+            self._newest_ms = report.newest_ms
 
     def start_over(self) -> None:
         """Forget how far the log was folded: a new lineage reads it from its beginning."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client import CollectorRegistry
 
 from streaming.metrics import FoldMetrics
@@ -59,6 +61,16 @@ def test_lag_is_measured_against_the_logs_end() -> None:
     assert registry.get_sample_value("kcm_fold_lag_seconds") == 0
     metrics.measure_lag(None)
     assert registry.get_sample_value("kcm_fold_lag_records") is None
+
+
+def test_one_record_of_a_clock_that_is_ahead_hides_no_later_lag() -> None:
+    """The next batch's times count again."""
+    registry = CollectorRegistry()
+    metrics = FoldMetrics(registry, now_s=lambda: 100.0)
+    metrics.observe(replace(REPORT, newest_ms=3_600_000))
+    metrics.observe(REPORT)
+    metrics.measure_lag(125)
+    assert registry.get_sample_value("kcm_fold_lag_seconds") == 40
 
 
 def test_lag_grows_while_nothing_is_folded() -> None:
