@@ -7,16 +7,20 @@ reported in the words that the parts themselves use.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from controller_model.insight.wording import counted
-from kcm.cli.text import printable
+from kcm.cli.text import printable, time_text
 from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
+from kcm.queries.options import ago
+from pipeline.clock import clock_ms
 from pipeline.kafka_errors import ReadTrouble, reason_of, trouble_of
 from pipeline.settings import PipelineSettings
 from pipeline.topics import (
     FIXED_SETTINGS,
+    TIMESTAMP_TYPE,
+    alter_command,
     client_properties,
     describe_topics,
     topic_names,
@@ -28,6 +32,15 @@ ANSWER_S = 5.0
 ABOUT = "pipeline's Kafka"
 NO_TOPIC = "there is no such topic"
 _PROTOCOL = "inter.broker.protocol.version"
+_MIN_ISR = "min.insync.replicas"
+_ENOUGH_BROKERS = 3
+"""With so many, a record can have copies of which one may be lost while the next is written."""
+_MARGIN_MS = 3_600_000
+"""Kafka looks every five minutes for what to delete, and clocks differ."""
+_DELETE_ALL = (
+    "keep what you need (kcm bundle); then set its retention.bytes to 0 until Kafka's next check (5 min), "
+    "and to -1 again: that deletes what it holds now, and a resync follows"
+)
 
 
 def check_kafka(settings: PipelineSettings, within_s: float) -> ClusterFindings:
@@ -55,18 +68,19 @@ def check_kafka(settings: PipelineSettings, within_s: float) -> ClusterFindings:
     count, protocol = counted(len(brokers), "broker"), _protocol(admin, brokers[0])
     summary = f"{where}: {count}, cluster {cluster.cluster_id}{protocol}"
     try:
-        topics = list(check_topics(admin, settings))
+        topics = list(check_topics(admin, settings, len(brokers), clock_ms()))
     except KafkaException as error:
         why = f"cannot be described: {reason_of(error)}"
         topics = [fail("topics", why, "check our permissions")]
     return ClusterFindings([ok(ABOUT, summary), *topics], str(cluster.cluster_id))
 
 
-def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Finding]:
-    """Check for each topic whether it exists, has all replicas in sync, and has the needed settings."""
+def check_topics(
+    admin: AdminClient, settings: PipelineSettings, brokers: int, now: int
+) -> Iterator[Finding]:
+    """Check for each topic whether it exists, its replicas, its settings, and whether its retention works."""
     names = topic_names(settings.topic_prefix)
     found = describe_topics(admin, names)
-    wanted = topic_settings(names)
     actual = _settings_of(admin, list(found))
     counts = {len(found[name].partitions) for name in names if name in found}
     for name in names:
@@ -74,15 +88,21 @@ def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Fin
             todo = "the first part that starts creates it; check topic_prefix"
             yield fail(name, NO_TOPIC, todo)
         else:
-            yield _topic(name, found[name], actual.get(name), wanted[name])
+            yield _topic(settings, name, found[name], actual.get(name), brokers)
     if len(counts) > 1:
         todo = "delete them, or choose another topic_prefix"
         yield fail("topics", "they do not have the same number of partitions", todo)
+    yield from check_ages(admin, settings, found, now)
 
 
 def _topic(
-    name: str, found: Any, actual: dict[str, str | None] | None, wanted: dict[str, str]
+    settings: PipelineSettings,
+    name: str,
+    found: Any,
+    actual: dict[str, str | None] | None,
+    brokers: int,
 ) -> Finding:
+    """Check one topic; of several things that are wrong all are listed, with what to do about the first."""
     leaderless = sum(partition.leader is None for partition in found.partitions)
     lagging = sum(len(each.isr) < len(each.replicas) for each in found.partitions)
     factor = min(len(partition.replicas) for partition in found.partitions)
@@ -94,19 +114,94 @@ def _topic(
         return warn(
             name, f"{summary}; its settings may not be read", "allow DESCRIBE_CONFIGS on it"
         )
+    wanted = topic_settings(topic_names(settings.topic_prefix))[name]
     other = {key: actual.get(key) for key, value in wanted.items() if actual.get(key) != value}
     must = [key for key in FIXED_SETTINGS if key in other]
     if must:
         listed = ", ".join(f"{key}={other[key]}, not {wanted[key]}" for key in must)
         return fail(name, f"{summary}; {listed}", "change it with kafka-configs")
-    if lagging:
-        return warn(name, f"{summary}; {lagging} under-replicated", "check the pipeline's Kafka")
+    min_isr = int(actual.get(_MIN_ISR) or 1)
+    if min_isr > factor:
+        text = f"{summary}; {_MIN_ISR}={min_isr} is more: nothing can be written"
+        return fail(name, text, alter_command(settings, name, {_MIN_ISR: str(max(1, factor - 1))}))
+    odd = [(f"{lagging} under-replicated", "check the pipeline's Kafka")] if lagging else []
+    odd += _odd_settings(settings, name, other, wanted)
+    odd += _odd_copies(settings, name, factor, min_isr, brokers)
+    if odd:
+        return warn(name, "; ".join((summary, *(text for text, _ in odd))), odd[0][1])
+    return ok(name, summary)
+
+
+def _odd_settings(
+    settings: PipelineSettings, name: str, other: dict[str, str | None], wanted: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield what is unusual about settings that are not the monitor's, and what to do about it."""
+    if TIMESTAMP_TYPE in other:
+        text = (
+            f"{TIMESTAMP_TYPE}={other.pop(TIMESTAMP_TYPE)}: one clock that is ahead stops retention"
+        )
+        todo = alter_command(settings, name, {TIMESTAMP_TYPE: wanted[TIMESTAMP_TYPE]})
+        yield text, todo
     if other:
         listed = ", ".join(f"{key}={other[key]}, the monitor's is {wanted[key]}" for key in other)
-        return warn(
-            name, f"{summary}; {listed}", "if nobody chose it, change it with kafka-configs"
-        )
-    return ok(name, summary)
+        todo = alter_command(settings, name, {key: wanted[key] for key in other})
+        yield listed, f"if nobody chose it: {todo}"
+
+
+def _odd_copies(
+    settings: PipelineSettings, name: str, factor: int, min_isr: int, brokers: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what is unusual about a topic's replicas, and what to do about it."""
+    if factor == 1 and brokers >= _ENOUGH_BROKERS:
+        text = f"its only copy is on one of {brokers} brokers"
+        yield text, "add replicas with kafka-reassign-partitions"
+    elif factor > 1 and min_isr == factor:
+        text = f"{_MIN_ISR}={min_isr}: while one broker is down, nothing can be written"
+        yield text, alter_command(settings, name, {_MIN_ISR: str(factor - 1)})
+    elif factor >= _ENOUGH_BROKERS and min_isr == 1:
+        text = f"{_MIN_ISR}=1: what one broker alone has acknowledged is lost with it"
+        yield text, alter_command(settings, name, {_MIN_ISR: "2"})
+
+
+def check_ages(
+    admin: AdminClient, settings: PipelineSettings, found: Mapping[str, Any], now: int
+) -> Iterator[Finding]:
+    """Check for the log and the events whether retention deletes: how old the oldest record is, and whether one is ahead."""
+    names = topic_names(settings.topic_prefix)
+    actual = _settings_of(admin, [name for name in (names.changes, names.events) if name in found])
+    for name, held in actual.items():
+        about = f"oldest record of {name}"
+        places = [TopicPartition(name, p) for p in range(len(found[name].partitions))]
+        oldest = _first_since(admin, places, 0)
+        ahead = _first_since(admin, places, now + _MARGIN_MS)
+        kept_ms, segment_ms = int(held["retention.ms"] or -1), int(held["segment.ms"] or 0)
+        if not oldest:
+            yield unknown(about, "it holds no record")
+            continue
+        age_ms = now - min(record.timestamp for record in oldest.values())
+        listed = f"{ago(now - age_ms, now)} old; kept for {ago(0, kept_ms)}"
+        if ahead:
+            place, record = min(ahead.items(), key=lambda each: -each[1].timestamp)
+            text = (
+                f"{listed}; record {record.offset} of partition {place.partition} is dated "
+                f"{time_text(record.timestamp)}, and retention deletes nothing that follows it"
+            )
+            yield warn(about, text, _DELETE_ALL)
+        elif kept_ms >= 0 and age_ms > kept_ms + segment_ms + _MARGIN_MS:
+            text = f"{listed}, and up to {ago(0, segment_ms)} more: retention does not delete"
+            yield warn(about, text, "read the logs of its brokers")
+        else:
+            yield ok(about, listed)
+
+
+def _first_since(
+    admin: AdminClient, places: list[TopicPartition], since_ms: int
+) -> dict[TopicPartition, Any]:
+    """Return each partition's first record from a time on: its offset and timestamp, which writers may have set."""
+    spec = OffsetSpec.for_timestamp(since_ms)
+    futures = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=ANSWER_S)
+    found = {place: future.result() for place, future in futures.items()}
+    return {place: record for place, record in found.items() if record.offset >= 0}
 
 
 def same_cluster(watched: str | None, own: str | None) -> Finding:

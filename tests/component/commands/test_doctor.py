@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -263,6 +264,39 @@ def test_missing_and_misconfigured_topics_fail(
     chosen = Findings(capsys, *options).of(names.events)
     assert chosen["level"] == "warn"
     assert "retention.ms=1000" in chosen["text"]
+
+
+@pytest.mark.full
+def test_a_record_of_a_clock_that_is_ahead_is_named_and_ends_with_an_older_release(
+    pipeline_broker: KraftBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Topics as an older release made them are dated by their writers until a part starts; then by Kafka."""
+    settings = make_settings(pipeline_broker.bootstrap_servers)
+    names = topic_names(settings.topic_prefix)
+    options = (
+        *("--bootstrap-servers", pipeline_broker.bootstrap_servers),
+        *("--topic-prefix", settings.topic_prefix),
+        *("--exporter", f"http://127.0.0.1:{free_port()}"),
+        *("--zookeeper", f"127.0.0.1:{free_port()}"),
+    )
+    ensure_topics(settings, stop=threading.Event())
+    admin = AdminClient(client_properties(settings))
+    a_year_ahead = now_ms() + 365 * 24 * 3_600_000
+    producer = Producer(client_properties(settings))
+    about = f"oldest record of {names.changes}"
+
+    def written() -> dict[str, str]:
+        producer.produce(names.changes, b"x", partition=0, timestamp=a_year_ahead)
+        assert producer.flush(10) == 0
+        return Findings(capsys, *options).of(about)
+
+    assert written()["level"] == "ok"
+    alter_topic(admin, names.changes, "message.timestamp.type", "CreateTime")
+    poisoned = written()
+    assert (poisoned["level"], "retention deletes nothing" in poisoned["text"]) == ("warn", True)
+    ensure_topics(settings, stop=threading.Event())
+    finding = Findings(capsys, *options).of(names.changes)
+    assert (finding["level"], "CreateTime" in finding["text"]) == ("ok", False)
 
 
 def test_settings_of_the_brokers_files_are_printed_as_options(

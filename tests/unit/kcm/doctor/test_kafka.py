@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kcm.doctor import kafka
-from kcm.doctor.findings import Level
-from kcm.doctor.kafka import check_kafka, same_cluster, shown_cluster
+from kcm.doctor.findings import Finding, Level
+from kcm.doctor.kafka import _topic, check_kafka, same_cluster, shown_cluster
 from pipeline.settings import PipelineSettings, load
+from pipeline.topics import topic_names, topic_settings
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_why_kafka_does_not_answer_is_told_before_the_check_is_given_up() -> None:
     """Nothing listens there: the line says so, and not only that the check took too long."""
     settings = load(PipelineSettings, bootstrap_servers="127.0.0.1:1")
@@ -24,7 +27,6 @@ def test_why_kafka_does_not_answer_is_told_before_the_check_is_given_up() -> Non
     assert "Connection refused" in finding.text
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_kafka_without_sasl_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the setting that asks for SASL."""
     told = (
@@ -76,5 +78,47 @@ def test_an_exporter_that_shows_another_cluster_fails(
 ) -> None:
     """The ZooKeeper of one cluster with the exporter of another must not pass."""
     finding = shown_cluster(watched, shown)
+    assert finding.level is level
+    assert words in finding.text
+
+
+def topic(*, replicas: int, brokers: int = 3, **held: str) -> Finding:
+    """Return the finding about the log with so many replicas, and settings other than the monitor's."""
+    partition = SimpleNamespace(leader=1, isr=[0] * replicas, replicas=[0] * replicas)
+    found = SimpleNamespace(partitions=[partition], topic_id="id")
+    settings = load(PipelineSettings, bootstrap_servers="k:1")
+    actual = {**topic_settings(topic_names("kcm"))["kcm.changes"], "min.insync.replicas": "2"}
+    actual |= {key.replace("_", "."): value for key, value in held.items()}
+    return _topic(settings, "kcm.changes", found, dict(actual), brokers)
+
+
+def test_times_of_writers_are_a_warning_with_the_command_that_ends_it() -> None:
+    """Retention cannot be relied on."""
+    finding = topic(replicas=3, message_timestamp_type="CreateTime", retention_ms="1")
+    assert finding.level is Level.WARN
+    assert "stops retention; retention.ms=1, the monitor's is 604800000" in finding.text
+    assert finding.todo == (
+        "kafka-configs.sh --bootstrap-server k:1 --alter --entity-type topics "
+        "--entity-name kcm.changes --add-config message.timestamp.type=LogAppendTime"
+    )
+
+
+@pytest.mark.parametrize(
+    ("replicas", "min_isr", "brokers", "level", "words"),
+    [
+        (3, "2", 3, Level.OK, "replication factor 3"),
+        (2, "1", 3, Level.OK, "replication factor 2"),
+        (1, "1", 2, Level.OK, "replication factor 1"),
+        (1, "1", 3, Level.WARN, "its only copy is on one of 3 brokers"),
+        (3, "1", 3, Level.WARN, "what one broker alone has acknowledged is lost with it"),
+        (3, "3", 3, Level.WARN, "while one broker is down, nothing can be written"),
+        (1, "2", 1, Level.FAIL, "nothing can be written"),
+    ],
+)
+def test_replicas_and_min_isr_are_judged_together(
+    replicas: int, min_isr: str, brokers: int, level: Level, words: str
+) -> None:
+    """One broker may be lost without losing records, and may be down without stopping them."""
+    finding = topic(replicas=replicas, brokers=brokers, min_insync_replicas=min_isr)
     assert finding.level is level
     assert words in finding.text
