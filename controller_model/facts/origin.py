@@ -19,6 +19,6 @@ class Origin(msgspec.Struct, array_like=True, gc=False):
     version: int
     """UNKNOWN_VERSION if the log did not hold it."""
     reading: int
-    """The ordinal of the last complete reading that held it."""
+    """The ordinal of the last complete reading that held it; a source may mark other cases by numbers below 0."""
     unreadable: bool = False
     """The newest value cannot be read: the last good one is kept, if there was one."""

@@ -24,6 +24,7 @@ from controller_model.records.completeness import LATE_MS, Completeness, Stage, 
 from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected, TopicDeleted
+from controller_model.sources.zookeeper.denied_paths import root_of
 from controller_model.sources.zookeeper.znode_kinds import WATCHED_SUBTREES, is_published
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import LogState
@@ -228,7 +229,8 @@ class Oracle:
             return
         since = {c.path for c in batch.news[index + 1 :] if c.kind in _ZNODES}
         # Nothing is proved about paths that are reported as denied.
-        wrong = self.untrue(held, proof, leave_out=since.union(control.source.unreadable_znodes))
+        denied = (path for path in held if root_of(path, control.source.denied_trees))
+        wrong = self.untrue(held, proof, leave_out=since.union(denied))
         if wrong:
             raise BrokenError("verified is true", f"at {change.position}: {wrong[:3]}")
 

@@ -1,6 +1,6 @@
 """Paths that the watcher may not read, and what of a cluster cannot be seen because of them."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.views import Capability
@@ -29,6 +29,22 @@ def is_below(path: str, denied: Iterable[str]) -> bool:
     True
     """
     return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in denied)
+
+
+def root_of(path: str, denied: Container[str]) -> str | None:
+    """Return the topmost denied path that a path is, or is below; None if there is none.
+
+    >>> root_of("/brokers/topics/t", {"/brokers/topics/t2", "/brokers"})
+    '/brokers'
+    """
+    if "/" in denied:
+        return "/"
+    end = path.find("/", 1)
+    while end > 0:
+        if path[:end] in denied:
+            return path[:end]
+        end = path.find("/", end + 1)
+    return path if path in denied else None
 
 
 def hidden_by(denied: Collection[str]) -> tuple[Capability, ...]:

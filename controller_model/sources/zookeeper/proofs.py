@@ -14,15 +14,15 @@ from controller_model.records.changes import (
     ZnodeChange,
     digest_text,
     moved_digest,
-    znode_digest,
 )
 from controller_model.records.events import AnyEvent, Divergent
 from controller_model.sources.zookeeper import controller, denied_paths, pending_writes
-from controller_model.sources.zookeeper.denied_paths import is_below
-from controller_model.sources.zookeeper.state import ResyncState, zookeeper_of
+from controller_model.sources.zookeeper.denied_paths import is_below, root_of
+from controller_model.sources.zookeeper.state import DENIED, ResyncState, zookeeper_of
 from controller_model.sources.zookeeper.stats import (
     IN_TOPIC,
     ZnodeRead,
+    count_denied,
     every_stat,
     stamp_of,
     store_stat,
@@ -120,22 +120,26 @@ def _sweep(
     """Delete what a complete resync did not name, except below what it was denied, which may exist."""
     log, zookeeper = state.control.log.view, zookeeper_of(state.control)
     events: list[AnyEvent] = []
-    zookeeper.unreadable_znodes = {}
+    zookeeper.denied_trees = {}
     if log.znodes == resync.znodes:
         return events
-    newest = 0
+    newest, denied = 0, frozenset(change.denied)
     for path, stat in every_stat(state):
         if stat.reading == zookeeper.resync_ordinal:
             newest = max(newest, stat.order)
             continue
         znode = classify(path)
-        if is_below(path, change.denied):
+        root = root_of(path, denied)
+        if root is not None:
+            is_marked = stat.reading == DENIED
+            stat.reading = DENIED
             if resync.rebase:
                 # It is of a replaced history, and no value of the new one may count as older.
                 zookeeper.digest ^= moved_digest(path, stat.order, 0)
                 stat.order = 0
+            if resync.rebase or not is_marked:
                 store_stat(state, znode, path, stat)
-            zookeeper.unreadable_znodes[path] = stat.order
+            count_denied(zookeeper, root, path, stat)
             if znode.kind in IN_TOPIC:
                 # Its views are older than this resync, so readers would drop them.
                 state.mark_changed(znode.name)
@@ -163,13 +167,12 @@ def _reconcile(state: ClusterState, change: ZnodeChange, _handle: Handle) -> App
         return _fail(state, at=at, reason="a resync whose end is missing")
     if not log.baseline or change.znodes is None:
         return [], False
-    unreadable = zookeeper.unreadable_znodes
-    if any(not is_below(path, change.denied) for path in unreadable):
-        # The watcher is no longer denied these znodes, and did not find them.
+    if not _regroup(state, change.denied):
         return _fail(state, at=at, reason="znodes that were denied are not there any more")
-    znodes, digest = log.view.znodes - len(unreadable), zookeeper.digest
-    for path, mzxid in unreadable.items():
-        digest ^= znode_digest(path, mzxid)
+    znodes, digest = log.view.znodes, zookeeper.digest
+    for tree in zookeeper.denied_trees.values():
+        znodes -= tree.znodes
+        digest ^= tree.digest
     if _is_proved(change, znodes, digest):
         return _verify(state, at), False
     reason = (
@@ -181,6 +184,26 @@ def _reconcile(state: ClusterState, change: ZnodeChange, _handle: Handle) -> App
         return [], False
     log.view.divergent_since = at
     return [Divergent(at=at, position=change.position, reason=reason)], False
+
+
+def _regroup(state: ClusterState, denied: Collection[str]) -> bool:
+    """Group the znodes that the last resync was denied by the paths that are denied now.
+
+    Return False if one is below none of them: the watcher is no longer denied it, and did not find it.
+    """
+    zookeeper = zookeeper_of(state.control)
+    if all(is_below(root, denied) for root in zookeeper.denied_trees):
+        return True
+    before, zookeeper.denied_trees = zookeeper.denied_trees, {}
+    for path, stat in every_stat(state):
+        if stat.reading != DENIED:
+            continue
+        root = root_of(path, denied)
+        if root is None:
+            zookeeper.denied_trees = before
+            return False
+        count_denied(zookeeper, root, path, stat)
+    return True
 
 
 def _handle_heartbeat(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
@@ -204,10 +227,17 @@ def _handle_heartbeat(state: ClusterState, change: ZnodeChange, handle: Handle) 
 
 
 def _still_held(state: ClusterState, change: ZnodeChange) -> Collection[str]:
-    """Return paths no longer denied, below which znodes are held that were denied when last read: not proved."""
-    unreadable = zookeeper_of(state.control).unreadable_znodes
+    """Return paths no longer denied, below which znodes may be held that were denied when last read: not proved.
+
+    Of a path that was part of a larger denied tree that is not known until the next proof.
+    """
+    trees = zookeeper_of(state.control).denied_trees
     over = set(state.control.log.view.denied).difference(change.denied)
-    return {each for each in over if any(is_below(path, (each,)) for path in unreadable)}
+    return {
+        each
+        for each in over
+        if any(is_below(root, (each,)) or is_below(each, (root,)) for root in trees)
+    }
 
 
 CONTROL_RECORDS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange, Handle], Applied]] = {

@@ -25,7 +25,7 @@ from controller_model.sources.zookeeper.pending_writes import (
     pending_writes,
 )
 from controller_model.sources.zookeeper.proofs import CONTROL_RECORDS, Applied
-from controller_model.sources.zookeeper.state import ZooKeeperState, zookeeper_of
+from controller_model.sources.zookeeper.state import DENIED, ZooKeeperState, zookeeper_of
 from controller_model.sources.zookeeper.stats import (
     IN_TOPIC,
     Freshness,
@@ -37,6 +37,7 @@ from controller_model.sources.zookeeper.stats import (
     stamp_of,
     steps_merged,
     store_stat,
+    uncount_denied,
     uncount_znode,
 )
 from controller_model.sources.zookeeper.znode_kinds import Znode, ZnodeKind, classify
@@ -166,11 +167,13 @@ def _set(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied:
         return _reject(state, change)
     control = state.control
     zookeeper: ZooKeeperState = control.source
-    if zookeeper.unreadable_znodes:
-        zookeeper.unreadable_znodes.pop(path, None)
     topic = state.topic(znode.name) if kind in IN_TOPIC else None
     old = find_stat(state, znode, path, topic)
     freshness = judge(zookeeper, old, change)
+    if old is not None and old.reading == DENIED:
+        uncount_denied(zookeeper, path, old)
+        if freshness is not _NEWS:
+            store_stat(state, znode, path, old)
     if freshness is not _NEWS:
         return _refuse(state, znode, change, old, freshness), False
     log = control.log.view
@@ -261,12 +264,14 @@ def _delete(state: ClusterState, change: ZnodeChange, handle: Handle) -> Applied
     if znode.kind is _OTHER:
         return _reject(state, change)
     log, zookeeper = state.control.log.view, zookeeper_of(state.control)
-    zookeeper.unreadable_znodes.pop(change.path, None)
     topic = state.topic(znode.name) if znode.kind in IN_TOPIC else None
     stat = find_stat(state, znode, change.path, topic)
     zookeeper.deletes_read_zxid = max(zookeeper.deletes_read_zxid, change.read_zxid or 0)
     if stat is None:
         return [], False
+    if stat.reading == DENIED:
+        uncount_denied(zookeeper, change.path, stat)
+        store_stat(state, znode, change.path, stat)
     rebase = zookeeper.resync is not None and zookeeper.resync.rebase
     if change.read_zxid is not None and change.read_zxid < stat.order and not rebase:
         log.stale += 1

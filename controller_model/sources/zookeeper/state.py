@@ -6,6 +6,17 @@ from controller_model.facts.origin import Origin
 from controller_model.kafka.ids import NO_CONTROLLER, NOWHERE, Position
 from controller_model.state.control_plane import ControlPlane
 
+DENIED = -1
+"""`Origin.reading` of a held znode that the last resync was denied: its last read value is kept, and the watcher's
+proofs do not include it."""
+
+
+class DeniedTree(msgspec.Struct, array_like=True):
+    """The held znodes below one path that the last resync was denied."""
+
+    znodes: int = 0
+    digest: int = 0
+
 
 class ResyncState(msgspec.Struct, array_like=True):
     """The resync that is under way."""
@@ -101,9 +112,9 @@ class ZooKeeperState(msgspec.Struct, array_like=True):
     rebasing: bool = False
     """Values of a replaced history may still be held: until a resync has ended well, a value wins
     whatever its mzxid is."""
-    unreadable_znodes: dict[str, int] = {}
-    """Held znodes that the last resync was denied, and their mzxids: their last read value is kept,
-    and the watcher's proofs do not include them."""
+    denied_trees: dict[str, DeniedTree] = {}
+    """By denied path, how much is held below it; which znodes these are, their stats show (`DENIED`).
+    A checkpoint of 0.1.0 that holds mzxids by path here cannot be read, and is rebuilt from the log."""
     controller: ControllerZnodes = msgspec.field(default_factory=ControllerZnodes)
     elections: ElectionCount = msgspec.field(default_factory=ElectionCount)
     failover: FailoverState = msgspec.field(default_factory=FailoverState)

@@ -21,7 +21,12 @@ from controller_model.facts.origin import UNKNOWN_VERSION, Origin
 from controller_model.facts.stamp import Stamp
 from controller_model.records.changes import ZnodeChange, moved_digest, znode_digest
 from controller_model.records.views import LogView
-from controller_model.sources.zookeeper.state import ZooKeeperState, zookeeper_of
+from controller_model.sources.zookeeper.denied_paths import root_of
+from controller_model.sources.zookeeper.state import (
+    DeniedTree,
+    ZooKeeperState,
+    zookeeper_of,
+)
 from controller_model.sources.zookeeper.znode_kinds import Znode, ZnodeKind
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
@@ -214,3 +219,21 @@ def uncount_znode(held: ZooKeeperState, log: LogView, path: str, stat: Origin) -
     if held.resync is not None and stat.reading == held.resync_ordinal:
         held.resync.znodes -= 1
         held.resync.digest ^= bits
+
+
+def count_denied(held: ZooKeeperState, root: str, path: str, stat: Origin) -> None:
+    """Count a held znode in the tree of a denied path."""
+    tree = held.denied_trees.setdefault(root, DeniedTree())
+    tree.znodes += 1
+    tree.digest ^= znode_digest(path, stat.order)
+
+
+def uncount_denied(held: ZooKeeperState, path: str, stat: Origin) -> None:
+    """Note that a znode that the last resync was denied was read again, or deleted; the caller stores the stat."""
+    root = root_of(path, held.denied_trees) or ""
+    tree = held.denied_trees[root]
+    tree.znodes -= 1
+    tree.digest ^= znode_digest(path, stat.order)
+    if not tree.znodes:
+        del held.denied_trees[root]
+    stat.reading = 0

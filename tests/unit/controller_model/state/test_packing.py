@@ -8,7 +8,10 @@ import msgspec
 import pytest
 
 from controller_model.sources.zookeeper.source import ZOOKEEPER
+from controller_model.sources.zookeeper.state import ZooKeeperState
+from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import (
+    STATE_VERSION,
     UnreadableStateError,
     pack_control,
     pack_topic,
@@ -59,3 +62,16 @@ def test_a_piece_that_is_lost_is_damage() -> None:
 
 def _wide(partitions: Iterable[int]) -> TopicState:
     return TopicState("wide", {each: PartitionRecord((1, 2), leader=1) for each in partitions})
+
+
+def test_what_0_1_0_held_of_denied_trees_is_refused_and_nothing_else_of_it() -> None:
+    """It held an mzxid for each path, in place of a count and a digest for each tree; nearly always it held none."""
+    _, fold = begun()
+    packed = msgspec.msgpack.decode(pack_control(fold.state.control)[1:])
+    place = list(ControlPlane.__struct_fields__).index("source")
+    slot = list(ZooKeeperState.__struct_fields__).index("denied_trees")
+    assert packed[place][slot] == {}
+    packed[place][slot] = {"/brokers/topics/t": 117}
+    control = unpack_control(bytes([STATE_VERSION]) + msgspec.msgpack.encode(packed))
+    with pytest.raises(UnreadableStateError):
+        ZOOKEEPER.adopt(control)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model.records.changes import ChangeKind
+from controller_model.records.changes import ChangeKind, znode_digest
+from controller_model.sources.zookeeper.state import DeniedTree
 from tests.support.ensemble_in_memory import Play, fill
 from tests.support.histories import Fold, small_cluster
 from zk_source.watcher.denied_paths import MAX_CHARACTERS, MAX_NAMED, DeniedPaths, covering
@@ -103,7 +104,8 @@ def test_a_path_denied_in_the_old_history_accepts_a_lower_zxid_after_a_rebase() 
     history.finish_resync(denied=("/controller",), denied_more=0)
     fold.follow(history)
     log = fold.state.control.log
-    assert fold.state.control.source.unreadable_znodes == {"/controller": 0}
+    held_below = DeniedTree(1, znode_digest("/controller", 0))
+    assert fold.state.control.source.denied_trees == {"/controller": held_below}
     history.report("/controller")
     history.reconciled(denied=(), denied_more=0)
     fold.follow(history)

@@ -16,6 +16,8 @@ from controller_model.records.events import (
     Verified,
 )
 from controller_model.records.views import ResyncWanted
+from controller_model.sources.zookeeper.state import DENIED
+from controller_model.sources.zookeeper.stats import every_stat
 from controller_model.state.log_state import LogState
 from tests.support.histories import (
     Fold,
@@ -540,6 +542,11 @@ def denied_resync(history: History, *, rebase: bool = False) -> None:
     history.finish_resync(denied=(TOPIC,), denied_more=0)
 
 
+def denied(fold: Fold) -> dict[str, int]:
+    """Return the mzxids of the held znodes that the last resync was denied."""
+    return {path: stat.order for path, stat in every_stat(fold.state) if stat.reading == DENIED}
+
+
 @pytest.mark.parametrize("rebase", [False, True])
 def test_znodes_denied_to_a_resync_keep_their_values_and_leave_the_digest(*, rebase: bool) -> None:
     """It keeps its last read value and is not in the watcher's counts and digests, in a new history as well."""
@@ -548,9 +555,7 @@ def test_znodes_denied_to_a_resync_keep_their_values_and_leave_the_digest(*, reb
     denied_resync(history, rebase=rebase)
     fold.follow(history)
     below = {path: held.mzxid for path, held in history.znodes.items() if path.startswith(TOPIC)}
-    assert fold.state.control.source.unreadable_znodes == (
-        dict.fromkeys(below, 0) if rebase else below
-    )
+    assert denied(fold) == (dict.fromkeys(below, 0) if rebase else below)
     assert (log.view.znodes, fold.state.control.source.digest == digest) == (ZNODES, not rebase)
     assert fold.counts().partitions == 2
     history.reconciled(denied=(TOPIC,), denied_more=0)
@@ -559,10 +564,25 @@ def test_znodes_denied_to_a_resync_keep_their_values_and_leave_the_digest(*, reb
     history.resync()
     fold.follow(history)
     assert (
-        fold.state.control.source.unreadable_znodes,
+        denied(fold),
         fold.state.control.source.digest,
         log.view.denied,
     ) == ({}, digest, ())
+
+
+def test_a_denied_znode_that_is_read_again_or_deleted_is_no_longer_marked() -> None:
+    """Whatever the record says of its value: the watcher's proofs include it again, or it is gone."""
+    history, fold, log = begun()
+    denied_resync(history)
+    history.report(f"{TOPIC}/partitions/0/state")
+    history.delete(f"{TOPIC}/partitions/1/state")
+    history.reconciled(denied=(TOPIC,), denied_more=0)
+    fold.follow(history)
+    assert denied(fold) == {TOPIC: history.znodes[TOPIC].mzxid}
+    assert log.view.verified_at == last(history).observed_at
+    history.record(ChangeKind.DELETED, path=TOPIC, read_zxid=1)
+    fold.follow(history)
+    assert (denied(fold), fold.state.control.source.denied_trees, log.view.stale) == ({}, {}, 1)
 
 
 def test_a_topic_that_a_resync_was_denied_is_shown_again() -> None:
