@@ -1,15 +1,16 @@
 """Provide the jars of Spark's Kafka connector and of the servers: from the cache, else by Apache Ivy.
 
 pyspark ships Ivy, so only Java is needed. The jars are pinned in `ivy.xml`; the cache's folder is
-named by the hash of that file, so a release of kcm never takes the jars of another one. A folder is
-complete or absent: Ivy fills a temporary one, which gets a manifest of names, sizes and hashes and
-then its final name, in one step, under a lock on which a second process waits.
+named by the hash of that file, so a release of kcm never takes the jars of another one. What they must
+be is in `ivy.sha256`, our own list, for Ivy's checksums come from the server that sends the jars. Each
+time jars are asked for, all of them are read and compared with it. A folder is complete or absent: Ivy
+fills a temporary one, which is compared and then gets its final name, in one step, under a lock on
+which a second process waits.
 """
 
 import fcntl
 import hashlib
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -30,8 +31,6 @@ from pipeline.java import Java, find_java
 from pipeline.runtime import EnvironmentProblemError
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
-FILES_BY_CONF = {"connector": 4, "broker": 56}  # what ivy.xml resolves to; a test counts them
-MANIFEST_NAME = "manifest.json"
 LOG_POLL_S = 0.1  # how often to read Ivy's output
 SETTINGS_VARIABLE = "KCM_IVY_SETTINGS"
 
@@ -48,9 +47,17 @@ class JarSet(NamedTuple):
     """Jars that are downloaded together."""
 
     ivy_file: Path
-    counts: Mapping[str, int]
-    """How many jars each conf of the file has."""
     are_called: str
+
+    @property
+    def hash_file(self) -> Path:
+        """The list of the jars, in the form of `sha256sum`; `python -m tools.jars` writes it."""
+        return self.ivy_file.with_suffix(".sha256")
+
+    def hashes(self) -> dict[str, str]:
+        """Return the SHA-256 that each jar must have, by `conf/name.jar`."""
+        lines = self.hash_file.read_text(encoding="utf-8").splitlines()
+        return {name: digest for digest, name in map(str.split, lines)}
 
     def folder(self) -> Path:
         """Return the folder of these jars in the cache."""
@@ -58,7 +65,7 @@ class JarSet(NamedTuple):
         return default_cache() / "jars" / name
 
 
-OURS = JarSet(IVY_FILE, FILES_BY_CONF, "the jars of Kafka and ZooKeeper (56 MB, once)")
+OURS = JarSet(IVY_FILE, "the jars of Kafka and ZooKeeper (56 MB, once)")
 
 
 def default_cache() -> Path:
@@ -69,7 +76,7 @@ def default_cache() -> Path:
 
 def find_jars() -> Jars | None:
     """Return this release's jars if all are in the cache; None if not. Downloads nothing."""
-    found = _read(OURS.folder(), OURS.counts)
+    found = _read(OURS.folder(), OURS.hashes())
     return None if found is None else Jars(**found)
 
 
@@ -85,46 +92,37 @@ def ensure_jars() -> Jars:
 def ensure_set(jar_set: JarSet) -> dict[str, list[Path]]:
     """Return the jars of a set by conf, as `ensure_jars` does."""
     root = default_cache()
-    folder = jar_set.folder()
-    if (jars := _read(folder, jar_set.counts)) is not None:
+    folder, hashes = jar_set.folder(), jar_set.hashes()
+    if (jars := _read(folder, hashes)) is not None:
         return jars
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(folder.with_suffix(".lock")):
             # another process may have downloaded them while this one waited for the lock
-            return _read(folder, jar_set.counts) or _download(root, folder, jar_set)
+            return _read(folder, hashes) or _download(root, folder, jar_set)
     except OSError as error:
         raise EnvironmentProblemError(
             f"cannot keep jars in {root}: {error.strerror or error}; free space or set XDG_CACHE_HOME"
         ) from error
 
 
-def _read(folder: Path, counts: Mapping[str, int]) -> dict[str, list[Path]] | None:
+def _read(folder: Path, hashes: Mapping[str, str]) -> dict[str, list[Path]] | None:
+    """Return the listed jars by conf; None if one is missing or is not what the list says."""
+    jars: dict[str, list[Path]] = {}
     try:
-        manifest = json.loads((folder / MANIFEST_NAME).read_bytes())
-        sizes = {entry["name"]: entry["size"] for entry in manifest["files"]}
-        complete = all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, KeyError, TypeError):
+        for name, digest in sorted(hashes.items()):
+            if sha256_of(folder / name) != digest:
+                return None
+            jars.setdefault(name.partition("/")[0], []).append(folder / name)
+    except OSError:
         return None
-    by_conf = {
-        conf: sorted(folder / name for name in sizes if name.startswith(f"{conf}/"))
-        for conf in counts
-    }
-    found = {conf: len(paths) for conf, paths in by_conf.items()}
-    return by_conf if complete and found == dict(counts) else None
+    return jars
 
 
-def write_manifest(folder: Path) -> None:
-    """Write down what the folder holds: each jar's name, size and SHA-256."""
-    files = [
-        {
-            "name": path.relative_to(folder).as_posix(),
-            "size": path.stat().st_size,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        }
-        for path in sorted(folder.glob("*/*.jar"))
-    ]
-    (folder / MANIFEST_NAME).write_text(json.dumps({"files": files}, indent=1))
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def find_ivy() -> Path:
@@ -177,33 +175,44 @@ def failure_line(output: str, root: Path) -> str:
 
 
 def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]]:
-    counts = jar_set.counts
-    java = find_java(os.environ)
+    hashes = jar_set.hashes()
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
-        command = ivy_command(java, root, temporary, jar_set.ivy_file)
-        _run_ivy(command, temporary, root, jar_set)
-        write_manifest(temporary)
-        brought = _read(temporary, counts)
-        if brought is None:
-            found = {conf: len(list((temporary / conf).glob("*.jar"))) for conf in counts}
-            raise EnvironmentProblemError(
-                f"Ivy copied {found} jars, and {dict(counts)} were expected; cache is {root}"
-            )
+        run_ivy(temporary, root, jar_set, count=len(hashes))
+        if _read(temporary, hashes) is None:
+            raise EnvironmentProblemError(_what_differs(temporary, hashes, root))
         # an existing folder is incomplete, or this would not run; this process has the lock
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return {conf: [folder / conf / jar.name for jar in jars] for conf, jars in brought.items()}
+    jars = _read(folder, hashes)
+    if jars is None:
+        raise EnvironmentProblemError(f"the jars in {folder} changed while they were checked")
+    return jars
 
 
-def _run_ivy(command: list[str], folder: Path, root: Path, jar_set: JarSet) -> None:
-    """Run Ivy under guard, as every child process, and show its progress on standard error.
+def _what_differs(folder: Path, hashes: Mapping[str, str], root: Path) -> str:
+    """Return one line about downloaded jars that are not those of the list."""
+    brought = {f"{path.parent.name}/{path.name}" for path in folder.glob("*/*.jar")}
+    if missing := sorted(hashes.keys() - brought):
+        return (
+            f"Ivy did not bring {missing[0]}, of {len(missing)} that are missing; cache is {root}"
+        )
+    wrong = [name for name, digest in hashes.items() if sha256_of(folder / name) != digest]
+    return (
+        f"the repository sent another {wrong[0]} than this release of kcm was tested with (SHA-256), of "
+        f"{len(wrong)} that differ: nothing of it is kept; ask who runs it, or name another in {SETTINGS_VARIABLE}"
+    )
+
+
+def run_ivy(folder: Path, root: Path, jar_set: JarSet, *, count: int | None = None) -> None:
+    """Let Ivy fill a folder, under guard as every child process, and show its progress on standard error.
 
     Ivy first finds modules ("found ...", most of the time) and then downloads files ("[SUCCESSFUL
     ]"); each of the two counts half. A terminal gets a bar, a log the first and the last line.
     """
+    command = ivy_command(find_java(os.environ), root, folder, jar_set.ivy_file)
     console = Console(stderr=True)
     console.print(f"downloading {jar_set.are_called} to {root}", highlight=False, soft_wrap=True)
     columns = (TextColumn("jars"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -211,7 +220,7 @@ def _run_ivy(command: list[str], folder: Path, root: Path, jar_set: JarSet) -> N
         Progress(*columns, console=console) as shown,
         Supervisor(folder, kill_on_exit=True) as supervisor,
     ):
-        task = shown.add_task("", total=2 * sum(jar_set.counts.values()))
+        task = shown.add_task("", total=None if count is None else 2 * count)
         ivy = Process(supervisor, "ivy", command)
         ivy.start()
         while ivy.running:

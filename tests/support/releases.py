@@ -98,16 +98,16 @@ class ZooKeeperRelease(NamedTuple):
         return self.release.line >= (3, 6)
 
 
-def _jar_set(name: str, jars: int, are_called: str) -> JarSet:
-    return JarSet(IVY_FILES / f"{name}.xml", {CONF: jars}, f"the jars of {are_called}, once)")
+def _jar_set(name: str, are_called: str) -> JarSet:
+    return JarSet(IVY_FILES / f"{name}.xml", f"the jars of {are_called}, once)")
 
 
-KAFKA_2_8 = Release("2.8.2", _jar_set("kafka-2.8", 37, "Kafka 2.8 (35 MB"))
-KAFKA_3_0 = Release("3.0.2", _jar_set("kafka-3.0", 40, "Kafka 3.0 (37 MB"))
-KAFKA_3_5 = Release("3.5.2", _jar_set("kafka-3.5", 44, "Kafka 3.5 (37 MB"))
+KAFKA_2_8 = Release("2.8.2", _jar_set("kafka-2.8", "Kafka 2.8 (35 MB"))
+KAFKA_3_0 = Release("3.0.2", _jar_set("kafka-3.0", "Kafka 3.0 (37 MB"))
+KAFKA_3_5 = Release("3.5.2", _jar_set("kafka-3.5", "Kafka 3.5 (37 MB"))
 KAFKA_3_9 = Release("3.9.1", OURS, "broker")
-ZOOKEEPER_3_4 = Release("3.4.13", _jar_set("zookeeper-3.4", 3, "ZooKeeper 3.4 (1 MB"))
-ZOOKEEPER_3_9 = Release("3.9.3", _jar_set("zookeeper-3.9", 19, "ZooKeeper 3.9 (8 MB"))
+ZOOKEEPER_3_4 = Release("3.4.13", _jar_set("zookeeper-3.4", "ZooKeeper 3.4 (1 MB"))
+ZOOKEEPER_3_9 = Release("3.9.3", _jar_set("zookeeper-3.9", "ZooKeeper 3.9 (8 MB"))
 
 NEWEST_KAFKA = KafkaRelease(KAFKA_3_9, "3.8.4")
 OLD_PROTOCOL = KafkaRelease(KAFKA_3_9, "3.8.4", (2, 6))

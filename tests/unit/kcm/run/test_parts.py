@@ -9,7 +9,7 @@ import pytest
 
 from kcm.run.parts import with_connector_jars
 from kcm.servers.class_archive import archive_path
-from kcm.servers.jars import FILES_BY_CONF, OURS
+from kcm.servers.jars import OURS
 from pipeline.java import find_java
 from pipeline.settings import load
 from streaming.config import StreamSettings
@@ -42,7 +42,7 @@ def test_jars_come_from_the_cache_by_default(
 ) -> None:
     """The fold gets all jars of the connector, and none of the servers'."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    fill(OURS.folder())
+    fill(monkeypatch)
     jars = with_connector_jars(load(StreamSettings, checkpoint_dir="/c")).connector_jars
-    assert len(jars) == FILES_BY_CONF["connector"]
+    assert len(jars) == sum(name.startswith("connector/") for name in OURS.hashes())
     assert {jar.parent.name for jar in jars} == {"connector"}

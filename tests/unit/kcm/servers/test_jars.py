@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
+from kcm.servers import jars as jars_module
 from kcm.servers.jars import (
-    FILES_BY_CONF,
     OURS,
     JarSet,
     default_cache,
@@ -22,7 +20,6 @@ from kcm.servers.jars import (
     find_ivy,
     find_jars,
     ivy_command,
-    write_manifest,
 )
 from pipeline.java import Java
 from pipeline.runtime import EnvironmentProblemError
@@ -42,22 +39,25 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "kcm"
 
 
-def test_a_complete_folder_is_read() -> None:
-    """All files of the manifest are read, each under its conf, and no other file."""
-    folder = OURS.folder()
-    paths = fill(folder)
-    (folder / "broker" / "stray.jar").touch()
+def test_a_complete_folder_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All files of the list are read, each under its conf, and no other file."""
+    paths = fill(monkeypatch)
+    (OURS.folder() / "broker" / "stray.jar").touch()
     jars = find_jars()
     assert jars is not None
     assert {*jars.connector, *jars.broker} == set(paths)
-    assert len(jars.connector) == FILES_BY_CONF["connector"]
+    assert {path.parent.name for path in jars.connector} == {"connector"}
 
 
-def test_a_missing_or_short_file_makes_the_folder_incomplete() -> None:
-    """A deleted or truncated file is noticed, and so is its repair."""
-    path = fill(OURS.folder())[7]
+@pytest.mark.parametrize("damage", [b"short", b"BROKER"])
+def test_a_missing_or_changed_file_makes_the_folder_incomplete(
+    damage: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time, also where the size is the same; its repair is noticed as well."""
+    path = next(each for each in fill(monkeypatch) if each.parent.name == "broker")
     whole = path.read_bytes()
-    path.write_bytes(whole[:-1])
+    assert find_jars() is not None
+    path.write_bytes(damage + whole[len(damage) :] if damage.isupper() else damage)
     assert find_jars() is None
     path.unlink()
     assert find_jars() is None
@@ -65,22 +65,30 @@ def test_a_missing_or_short_file_makes_the_folder_incomplete() -> None:
     assert find_jars() is not None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files":[{"name":"a"}]}', '{"files":[]}'])
-def test_a_damaged_manifest_makes_the_folder_incomplete(text: str) -> None:
-    """Whatever the manifest holds, the folder is incomplete, and nothing crashes."""
-    folder = OURS.folder()
-    fill(folder)
-    (folder / "manifest.json").write_text(text)
+def test_a_jar_of_another_content_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends the jars sends Ivy's checksums, too: our list decides, and the line names the jar."""
+    fill(monkeypatch)
+    name = "broker/kafka_2.13-3.9.1.jar"
+    brought = {each: each.encode() for each in OURS.hashes()} | {name: b"other"}
+
+    def run_ivy(folder: Path, _root: Path, _jar_set: JarSet, *, count: int) -> None:
+        assert count == len(OURS.hashes())
+        for each, content in brought.items():
+            (folder / each).parent.mkdir(exist_ok=True)
+            (folder / each).write_bytes(content)
+
+    monkeypatch.setattr(jars_module, "run_ivy", run_ivy)
+    (OURS.folder() / name).write_bytes(b"tampered")
+    with pytest.raises(EnvironmentProblemError, match=rf"sent another {name} than this release"):
+        ensure_jars()
     assert find_jars() is None
-
-
-def test_the_manifest_holds_hashes(tmp_path: Path) -> None:
-    """The manifest has each file's size and SHA-256, so that a user can compare them."""
-    path = fill(tmp_path)[0]
-    entries = json.loads((tmp_path / "manifest.json").read_text())["files"]
-    entry = next(e for e in entries if e["name"] == path.relative_to(tmp_path).as_posix())
-    assert entry["size"] == path.stat().st_size
-    assert entry["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    del brought[name]
+    brought["broker/unlisted.jar"] = b""
+    with pytest.raises(EnvironmentProblemError, match=rf"Ivy did not bring {name}, of 1 "):
+        ensure_jars()
+    brought[name] = name.encode()
+    jars = ensure_jars()
+    assert len(jars.broker) + len(jars.connector) == len(OURS.hashes())
 
 
 def test_a_full_cache_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +97,8 @@ def test_a_full_cache_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(EnvironmentProblemError, match="found none"):
         ensure_jars()
-    fill(OURS.folder())
-    assert len(ensure_jars().broker) == FILES_BY_CONF["broker"]
+    paths = fill(monkeypatch)
+    assert len(ensure_jars().broker) + len(ensure_jars().connector) == len(paths)
 
 
 def test_a_cache_that_cannot_be_written_is_named(cache: Path) -> None:
@@ -121,11 +129,14 @@ def dependencies(file: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("jar_set", SETS.values(), ids=lambda each: each.ivy_file.stem)
 def test_every_dependency_is_pinned(jar_set: JarSet) -> None:
-    """No version is a range, and every dependency goes to a conf that is counted."""
+    """No version is a range, and every dependency is in the list of hashes."""
     found = dependencies(jar_set.ivy_file)
-    assert {d["conf"].removesuffix("->default") for d in found} == set(jar_set.counts)
+    listed = jar_set.hashes()
     for each in found:
+        conf = each["conf"].removesuffix("->default")
         assert re.fullmatch(r"\d+(\.\d+)+", each["rev"]), each["name"]
+        assert f"{conf}/{each['name']}-{each['rev']}.jar" in listed
+    assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in listed.values())
 
 
 @pytest.mark.parametrize(
@@ -139,17 +150,13 @@ def test_a_release_is_the_one_that_its_file_pins(release: Release, module: str) 
     assert pinned[module] == release.version
 
 
-def test_the_jars_of_another_release_are_kept_apart() -> None:
+def test_the_jars_of_another_release_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are in a separate folder; this release's set is complete without them."""
-    fill(OURS.folder())
-    folder = ZOOKEEPER_3_4.jar_set.folder() / ZOOKEEPER_3_4.conf
-    folder.mkdir(parents=True)
-    for number in range(ZOOKEEPER_3_4.jar_set.counts[ZOOKEEPER_3_4.conf]):
-        (folder / f"{number}.jar").touch()
-    write_manifest(folder.parent)
-    assert len(ensure_jars().broker) == FILES_BY_CONF["broker"]
-    found = ensure_set(ZOOKEEPER_3_4.jar_set)[ZOOKEEPER_3_4.conf]
-    assert found == sorted(folder.glob("*.jar"))
+    ours = fill(monkeypatch)
+    jars = ensure_jars()
+    others = fill(monkeypatch, ZOOKEEPER_3_4.jar_set)
+    assert {*jars.broker, *jars.connector} == set(ours)
+    assert ensure_set(ZOOKEEPER_3_4.jar_set)[ZOOKEEPER_3_4.conf] == sorted(others)
 
 
 def test_being_offline_is_one_line() -> None:
