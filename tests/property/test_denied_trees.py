@@ -38,8 +38,8 @@ class Play:
         self.fold.follow(self.history)
         self.denied: tuple[str, ...] = ()
 
-    def take(self, step: str, draw: random.Random) -> None:
-        """Take a step, and let the fold follow."""
+    def apply_step(self, step: str, draw: random.Random) -> None:
+        """Apply a step, and let the fold follow."""
         history = self.history
         path = draw.choice(sorted(history.znodes))
         match step:
@@ -95,7 +95,7 @@ def test_the_sums_are_those_of_the_marked_znodes_and_prove_the_figures(
     """After each step; no order of them makes a reconciliation fail."""
     play = Play()
     for step, seed in steps:
-        play.take(step, random.Random(seed))  # noqa: S311  # a play, not a secret
+        play.apply_step(step, random.Random(seed))  # noqa: S311  # a play, not a secret
         check(play.fold)
         proof = play.history.reconciled(denied=play.denied, denied_more=0)
         play.fold.follow(play.history)

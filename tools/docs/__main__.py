@@ -16,6 +16,7 @@ from tools.docs.configuration_page import configuration_page
 from tools.docs.events_page import events_page
 from tools.docs.house import with_house
 from tools.docs.http_page import http_page
+from tools.docs.limits_page import limits_page
 from tools.docs.metrics_page import metrics_page
 from tools.docs.runbook_pages import runbook_pages
 from tools.docs.versions_page import versions_page
@@ -27,6 +28,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration_page,
     "events.md": events_page,
     "http-api.md": http_page,
+    "limits.md": limits_page,
     "metrics.md": metrics_page,
     "versions.md": versions_page,
 }

@@ -98,6 +98,7 @@ def test_the_jars_are_fetched_by_what_is_copied_for_it(tmp_path: Path) -> None:
     )
     assert imported.stdout.startswith(str(tmp_path)), imported.stderr
     assert (tmp_path / "kcm" / "servers" / "ivy.xml").is_file()
+    assert (tmp_path / "kcm" / "servers" / "ivy.sha256").is_file()
 
 
 def test_the_image_with_spark_has_what_executors_run() -> None:

@@ -1,12 +1,18 @@
-"""Why a query failed."""
+"""What a query reads at once, and why one failed."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock, call
 
+import pytest
+
+from pipeline.settings import load
+from streaming import query
+from streaming.config import StreamSettings
 from streaming.failures import FailureKind, describe
-from streaming.query import MAX_CAUSES, failure_text
+from streaming.query import MAX_CAUSES, failure_text, source
 
 
 class JavaError:
@@ -51,3 +57,15 @@ def test_a_cycle_of_causes_is_cut_at_a_maximum() -> None:
 def test_a_query_that_ended_without_an_error_has_a_text() -> None:
     """The text is then: the query ended by itself."""
     assert failure_text(failed_of(None)) == "the query ended by itself"
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_a_batch_reads_a_limited_number_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the limit the first batch of a new lineage would hold the whole log in memory."""
+    monkeypatch.setattr(query, "F", MagicMock())
+    spark = MagicMock()
+    reader = spark.readStream.format.return_value.options.return_value
+    reader.option.return_value = reader
+    settings = load(StreamSettings, checkpoint_dir="/c", max_offsets_per_trigger=70)
+    source(spark, settings, "kcm.changes")
+    assert call("maxOffsetsPerTrigger", "70") in reader.option.mock_calls
