@@ -68,7 +68,7 @@ class ExporterMetrics:
         self.clusters = gauge("kcm_exporter_clusters", "Clusters served in /metrics.")
         self.record_delay = histogram(
             "kcm_exporter_record_delay_seconds",
-            "Time from the production of a cluster view until its figures are in /metrics.",
+            "Time from when Kafka received a cluster view until its figures are in /metrics, by two clocks.",
             buckets=_DELAY_BUCKETS_S,
         )
         self.change_delay = histogram(
