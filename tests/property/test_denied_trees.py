@@ -121,6 +121,7 @@ def test_the_row_that_every_batch_writes_does_not_grow_with_a_denied_tree(root: 
         history.finish_resync(denied=(root,), denied_more=0)
         fold.follow(history)
         check(fold)
+        assert list(fold.state.control.source.denied_trees) == [root]
         sizes.append(len(pack_control(fold.state.control)) - readable)
     few, many = sizes
     assert many - few < 16

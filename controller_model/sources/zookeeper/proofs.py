@@ -123,7 +123,8 @@ def _sweep(
     zookeeper.denied_trees = {}
     if log.znodes == resync.znodes:
         return events
-    newest, denied = 0, frozenset(change.denied)
+    newest = 0
+    denied = frozenset(change.denied)
     for path, stat in every_stat(state):
         if stat.reading == zookeeper.resync_ordinal:
             newest = max(newest, stat.order)
@@ -227,17 +228,10 @@ def _handle_heartbeat(state: ClusterState, change: ZnodeChange, handle: Handle) 
 
 
 def _still_held(state: ClusterState, change: ZnodeChange) -> Collection[str]:
-    """Return paths no longer denied, below which znodes may be held that were denied when last read: not proved.
-
-    Of a path that was part of a larger denied tree that is not known until the next proof.
-    """
+    """Return paths no longer denied, below which znodes are held that were denied when last read: not proved."""
     trees = zookeeper_of(state.control).denied_trees
     over = set(state.control.log.view.denied).difference(change.denied)
-    return {
-        each
-        for each in over
-        if any(is_below(root, (each,)) or is_below(each, (root,)) for root in trees)
-    }
+    return {each for each in over if any(is_below(root, (each,)) for root in trees)}
 
 
 CONTROL_RECORDS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange, Handle], Applied]] = {

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from controller_model.fold import replay as replay_module
 from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.kafka.ids import partition_of
-from controller_model.records.changes import ZnodeChange
+from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.election_requests import ElectionOrigin, encode_request
 from controller_model.records.event_records import EventRecord, decode_event
 from controller_model.records.events import (
@@ -33,6 +33,8 @@ from controller_model.records.views import (
     ClusterView,
     decode_view,
 )
+from controller_model.sources.zookeeper.source import ZOOKEEPER
+from controller_model.sources.zookeeper.state import zookeeper_of
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
 from streaming import processor as processor_module
@@ -353,6 +355,47 @@ def test_a_null_of_an_unknown_cluster_deletes_its_view(
     assert written(bench) == {"prod/cluster": None}
     assert bench.tally.unattributed == 0
     assert not any(bench.states.values())
+
+
+def test_what_a_resync_was_denied_is_marked_in_the_state(bench: Bench) -> None:
+    """From batch to batch: each znode counts once, and no longer once it was read again, whatever was read."""
+    history, topic = small_cluster(), "/brokers/topics/t"
+    bench.follow(history)
+    history.start_resync()
+    for path in history.znodes:
+        if not path.startswith(topic):
+            history.report(path)
+    history.finish_resync(denied=(topic,), denied_more=0)
+    bench.follow(history)
+
+    def held_below() -> int | None:
+        assert bench.tally.errors == 0
+        assert bench.cluster.log.incomplete_since is None
+        row = bench.control
+        assert row is not None
+        control = row.unpack((), bench.parameters.lineage).control
+        ZOOKEEPER.adopt(control)
+        tree = zookeeper_of(control).denied_trees.get(topic)
+        return None if tree is None else tree.znodes
+
+    assert held_below() == 3
+    for _ in range(2):
+        bench.again()
+        history.report(f"{topic}/partitions/0/state")
+        proof = history.reconciled(denied=(topic,), denied_more=0)
+        bench.follow(history)
+        assert (held_below(), bench.cluster.log.verified_at) == (2, proof.observed_at)
+    for times in (1, 2):
+        bench.again()
+        history.record(ChangeKind.DELETED, path=f"{topic}/partitions/1/state", read_zxid=1)
+        bench.follow(history)
+        assert (held_below(), bench.cluster.log.stale) == (1, times)
+    bench.again()
+    history.report(topic)
+    history.delete(f"{topic}/partitions/1/state")
+    proof = history.reconciled()
+    bench.follow(history)
+    assert (held_below(), bench.cluster.log.verified_at) == (None, proof.observed_at)
 
 
 def test_a_view_deleted_long_ago_gets_a_tombstone(bench: Bench) -> None:

@@ -570,6 +570,18 @@ def test_znodes_denied_to_a_resync_keep_their_values_and_leave_the_digest(*, reb
     ) == ({}, digest, ())
 
 
+def test_denied_znodes_that_a_reconciliation_does_not_meet_stay_marked() -> None:
+    """It fails and asks for a resync; until that ends the fold knows no more about them than before."""
+    history, fold, log = begun()
+    denied_resync(history)
+    fold.follow(history)
+    before = denied(fold), dict(fold.state.control.source.denied_trees)
+    history.reconciled(denied=(f"{TOPIC}/partitions",), denied_more=0)
+    assert kinds(fold.follow(history)) == ["Incomplete"]
+    assert (denied(fold), fold.state.control.source.denied_trees) == before
+    assert log.wanted is not None
+
+
 def test_a_denied_znode_that_is_read_again_or_deleted_is_no_longer_marked() -> None:
     """Whatever the record says of its value: the watcher's proofs include it again, or it is gone."""
     history, fold, log = begun()
