@@ -26,8 +26,9 @@ from exporter.core.config import ExportSettings
 from exporter.intake import event_store
 from exporter.live.page_answers import _KEPT_S, MAKE_INTERVAL_S
 from exporter.partitions import partition_pages, worst_topics
-from kcm.run.health_watch import HANGS_AFTER_S
+from kcm.run.health_watch import SILENT_S
 from kcm.servers import class_archive
+from pipeline import queued_file
 from pipeline.supervised_thread import STANDSTILL_S
 from pipeline.topics import (
     CHANGES_KEPT_MS,
@@ -42,9 +43,9 @@ from streaming.config import StreamSettings
 from streaming.processor import _MAX_REMEMBERED_BYTES
 from streaming.topic_journal import JournalLimits
 from tools.docs.markdown import code, page, plain, table
-from web.connections import MAX_CONNECTIONS, REQUEST_TIMEOUT_S
+from web.connections import _MAX_HEAD, MAX_CONNECTIONS, REQUEST_TIMEOUT_S
 from web.guard import TAKEN_TIMEOUT_S
-from web.server import _MAX_HEAD
+from web.passwords import COMPARED_TIMEOUT_S
 from zk_source.config import WatchSettings
 from zk_source.watcher import denied_paths, dirty_paths, subscriptions
 from zk_source.wire import inbox
@@ -194,16 +195,28 @@ LIMITS: dict[str, list[Limit]] = {
         ),
         Limit(
             "an answer of a part to `kcm up`",
-            f"{_time(HANGS_AFTER_S * 1000)}",
+            f"{_time(SILENT_S * 1000)}",
             "the part is killed and started again",
             f"{_UNIT}kcm/run/test_health_watch.py::test_a_part_that_accepts_connections_without_an_answer_hangs",
         ),
         Limit(
             "a request over HTTP",
-            f"{_time(REQUEST_TIMEOUT_S * 1000)} to arrive, with TLS after its handshake; "
+            f"{_time(REQUEST_TIMEOUT_S * 1000)} to arrive, and as long for the handshake of TLS before it; "
             f"{_time(TAKEN_TIMEOUT_S * 1000)} for the client to take each piece of the answer",
             "the connection is closed",
             f"{_UNIT}web/test_connections.py::test_an_incomplete_request_is_dropped_after_a_timeout",
+        ),
+        Limit(
+            "a password to be compared",
+            f"{_time(COMPARED_TIMEOUT_S * 1000)}; clients take turns",
+            "503 with Retry-After; the comparison keeps its place",
+            f"{_UNIT}web/test_guard.py::test_a_password_that_is_not_compared_in_time_keeps_its_place",
+        ),
+        Limit(
+            "log lines that nobody has read yet",
+            f"{_size(queued_file.MAX_WAITING)}",
+            "lost and counted; the next line says how many",
+            f"{_UNIT}pipeline/test_queued_file.py::test_what_finds_no_room_is_lost_and_the_next_line_says_so",
         ),
     ],
     "Watcher": [
@@ -409,11 +422,12 @@ UNSUPERVISED = {
     "kcm/demo/cluster.py": "`kcm demo` only: writes to the demo's Kafka",
     "kcm/demo/truth.py": "`kcm demo` only: reads the demo's ZooKeeper",
     "kcm/doctor/findings.py": "a check of `kcm doctor`, which does not wait for it longer than its time",
+    "pipeline/queued_file.py": "writes the log. Nothing waits for it but the end of the process, for a second; lines that it cannot write are counted",
     "pipeline/supervised_thread.py": "the supervised threads themselves",
     "streaming/session.py": "asks Spark to stop, for some seconds; then the JVM is killed",
-    "web/guard.py": "compares a password; an exception is the request's",
+    "web/passwords.py": "compares passwords, one at a time; an exception is the request's, and a request waits for it no longer than its time",
     "web/server.py": "the HTTP server. Its end ends the part; whether it answers is what `kcm up` and the probes ask",
-    "zk_source/election/candidacy.py": "stands for election. It proves the lease, which is invalid without it",
+    "zk_source/election/candidacy.py": "stands for election. It proves the lease, which is invalid without it, and ends the session of a main loop that hangs",
     "zk_source/wire/kazoo_client.py": "ends a session, for some seconds; then it is left",
 }
 """Modules that start threads by other means than `SupervisedThread`, and why that is right."""
