@@ -1,11 +1,11 @@
-"""Which writes are due from the controller now, partition by partition, and what they would write.
+"""Which writes are pending from the controller now, partition by partition, and what they would write.
 
 The kinds are those of `pending_writes`, computed from partitions instead of totals, so that
 an operator sees names and expected leaders. `since` is when the end of a broker was seen; None if
 nothing in ZooKeeper shows when a write became due.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -54,9 +54,21 @@ def list_pending_writes(
         if write is not None:
             yield write
     for topic in deleting.values():
-        # TopicDeletionManager.isTopicEligibleForDeletion: one partition halts the whole topic's.
-        if not any(_halts_deletion(partition, cluster) for partition in topic):
-            yield from filter(None, map(_of_deletion, topic))
+        for partition in pending_deletions(topic, cluster.live):
+            yield PendingWrite(PendingWriteKind.TOPIC_DELETION, *partition.id, leader=NO_LEADER)
+
+
+def pending_deletions(
+    topic: Sequence[PartitionFacts], live: Collection[int]
+) -> list[PartitionFacts]:
+    """Return the partitions of a topic to be deleted that the controller can begin to delete.
+
+    A reassignment or a replica on a dead broker halts the whole topic (TopicDeletionManager.isTopicEligibleForDeletion).
+    Once a partition is written without a leader, brokers have to answer before anything else is written.
+    """
+    if any(each.reassigning or not all(r in live for r in each.replicas) for each in topic):
+        return []
+    return [partition for partition in topic if partition.written_leader >= 0]
 
 
 def is_reassignment_pending(partition: PartitionFacts, live: Collection[int]) -> bool:
@@ -78,20 +90,11 @@ def health_of(view: ClusterView, status: Status) -> ControllerHealth:
     return view.pending_writes.health if status is Status.LIVE else ControllerHealth.UNKNOWN
 
 
-def _halts_deletion(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
-    return partition.reassigning or not cluster.live.issuperset(partition.replicas)
-
-
-def _of_deletion(partition: PartitionFacts) -> PendingWrite | None:
-    if partition.written_leader < 0:
-        return None  # already started: brokers have to answer before anything else is written
-    return PendingWrite(PendingWriteKind.TOPIC_DELETION, *partition.id, leader=NO_LEADER)
-
-
 def _first_state(partition: PartitionFacts, cluster: ClusterFacts) -> PendingWrite | None:
-    # initializeLeaderAndIsrForPartitions: the first live replica leads, the live ones are in sync.
+    # initializeLeaderAndIsrForPartitions: the first live replica leads, the live ones are in sync. A partition
+    # that is reassigned before it has a state never gets one.
     live = tuple(replica for replica in partition.replicas if replica in cluster.live)
-    if not live:
+    if not live or partition.reassigning:
         return None
     return PendingWrite(PendingWriteKind.FIRST_STATE, *partition.id, leader=live[0], isr=live)
 
@@ -101,8 +104,11 @@ def _new_leader(partition: PartitionFacts, cluster: ClusterFacts) -> PendingWrit
     if partition.written_leader < 0:
         if leader == NO_LEADER:
             return None  # waits for a broker
+        # The controller leaves one member in an ISR (ReplicaStateMachine): of two that live, neither is the
+        # last one, in a failed log directory.
+        is_sure = sum(member in cluster.live for member in partition.isr) > 1
         return PendingWrite(
-            PendingWriteKind.LEADER_BACK, *partition.id, leader=leader, isr=isr, sure=False
+            PendingWriteKind.LEADER_BACK, *partition.id, leader=leader, isr=isr, sure=is_sure
         )
     return PendingWrite(
         PendingWriteKind.NEW_LEADER,

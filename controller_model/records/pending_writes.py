@@ -28,10 +28,10 @@ class PendingWriteKind(enum.StrEnum):
     ISR_REMOVAL = "isr_removal"
     """Members that are gone are removed from an ISR whose leader lives (ReplicaStateMachine)."""
     LEADER_BACK = "leader_back"
-    """Partitions without a leader, where a member of the ISR has registered since that was written
-    (onBrokerStartup)."""
+    """Partitions without a leader, where at least two members of the ISR live, because the controller leaves one in it
+    (ReplicaStateMachine), or where the one that lives has registered since that was written (onBrokerStartup)."""
     FIRST_STATE = "first_state"
-    """New partitions, while every assigned broker is registered (onNewPartitionCreation)."""
+    """New partitions of which a replica lives (onNewPartitionCreation)."""
     REASSIGNMENT = "reassignment"
     """Reassignments whose target replicas are all in the ISR (onPartitionReassignment, phase B)."""
     TOPIC_DELETION = "topic_deletion"
@@ -46,13 +46,13 @@ class ControllerHealth(enum.StrEnum):
     """How well the holder of /controller does its work."""
 
     NOT_NEEDED = "not_needed"
-    """No write is due."""
+    """No write is pending."""
     WORKING = "working"
-    """Writes are due, but not for long."""
+    """Writes are pending, but not for long."""
     SLOW = "slow"
-    """A write has been due for longer than the write timeout, while others are made."""
+    """A write has been pending for longer than the write timeout, while others are made."""
     ZOMBIE = "zombie"
-    """Writes are due, and nobody has written under the epoch for longer than the write timeout."""
+    """Writes were pending for longer than the write timeout, and the controller has made none since."""
     UNKNOWN = "unknown"
 
 
@@ -64,9 +64,11 @@ class PendingWrites(msgspec.Struct, frozen=True, kw_only=True):
     oldest_at: int | None = None
     """When the oldest became due, if the end of a broker shows it; None otherwise."""
     pending_since: int | None = None
-    """Since when every heartbeat has shown something due; a new controller or a gap in the log restarts it."""
+    """Since when every heartbeat has shown a pending write; a new controller or a gap in the log restarts it."""
     last_write_at: int | None = None
-    """The last heartbeat that showed work done under the epoch."""
+    """The last heartbeat that showed a write of this controller."""
+    zombie_since: int | None = None
+    """Since when the controller has been a zombie by writes of partitions; None: it is not known to be one."""
     known_since: int | None = None
     """Since when the health can be judged; None if it cannot be judged now."""
     write_timeout_ms: int = WRITE_TIMEOUT_MS
@@ -83,17 +85,23 @@ def write_timeout_ms(partitions: int) -> int:
     return WRITE_TIMEOUT_MS + partitions * WRITE_TIMEOUT_PER_PARTITION_MS
 
 
+def is_silent(pending_since: int, last_write_at: int | None, now: int, timeout_ms: int) -> bool:
+    """Return whether no write came for longer than the write timeout, although one was pending all the time."""
+    return now - max(pending_since, last_write_at or 0) > timeout_ms
+
+
 def controller_health(due: PendingWrites, now: int) -> ControllerHealth:
     """Return the controller's health at `now`, by the clock of the log."""
     if due.known_since is None:
         return ControllerHealth.UNKNOWN
+    if due.zombie_since is not None:
+        return ControllerHealth.ZOMBIE
     if not due.counts:
         return ControllerHealth.NOT_NEEDED
     pending_since = now if due.pending_since is None else due.pending_since
-    last_write_at = pending_since - 1 if due.last_write_at is None else due.last_write_at
-    if now - max(pending_since, last_write_at) > due.write_timeout_ms:
+    if is_silent(pending_since, due.last_write_at, now, due.write_timeout_ms):
         return ControllerHealth.ZOMBIE
-    if due.oldest_at is None or last_write_at < pending_since:
+    if due.oldest_at is None or due.last_write_at is None or due.last_write_at < pending_since:
         return ControllerHealth.WORKING
     late = now - max(due.oldest_at, due.known_since) > due.write_timeout_ms
     return ControllerHealth.SLOW if late else ControllerHealth.WORKING

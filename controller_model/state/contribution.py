@@ -26,6 +26,7 @@ class CountedState(NamedTuple):
     """None: the partition has no state."""
     isr: tuple[int, ...]
     added: tuple[int, ...]
+    """The replicas that are being added; without a state, all that are being added or removed."""
     min_isr: int
     """The topic's own min.insync.replicas, or NO_MIN_ISR."""
     deleting: bool
@@ -73,6 +74,12 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
     """The part of `preferred` that has a state and another leader, or none."""
     preferred_not_led_in_isr: dict[int, int] = {}
     """The part of `preferred_not_led` whose first replica is in the ISR."""
+    new: dict[tuple[int, ...], int] = {}
+    """Partitions without a state that are neither reassigned nor to be deleted, by their replicas: those to
+    which the controller gives one (KafkaController.onNewPartitionCreation)."""
+    leaderless: dict[tuple[int, ...], int] = {}
+    """Partitions that were written without a leader, by their ISR. The controller leaves one member in it
+    (ReplicaStateMachine.doRemoveReplicasFromIsr), so there are about as many keys as brokers."""
 
     def count_partition(self, by: int, state: CountedState, *, is_reassigned: bool) -> None:
         """Count a partition in (`by` 1) or out (`by` -1): its assignment and its state."""
@@ -91,12 +98,16 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
         replicas, leader, isr, added, min_isr, deleting = state
         if leader is None:
             self.without_state += by
+            if replicas and not added and not deleting:
+                _move(self.new, replicas, by)
             return
         if leader >= 0:
             _move(self.leaders, leader, by)
         if deleting:
             return
-        leader = max(leader, NO_LEADER)
+        if leader < 0:
+            leader = NO_LEADER
+            _move(self.leaderless, isr, by)
         count, in_sync = len(replicas), len(isr)
         target = count - len(set(added) & set(replicas)) if added else count
         _move(self.shapes, new_tuple(Shape, (leader, count, target, in_sync, min_isr)), by)
@@ -108,9 +119,11 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
             _move(held, membership, by)
             if not held:
                 del self.members[broker]
-        if not replicas:
-            return
-        preferred = replicas[0]
+        if replicas:
+            self._count_preferred(by, replicas[0], state)
+
+    def _count_preferred(self, by: int, preferred: int, state: CountedState) -> None:
+        leader, isr, added = state.leader, state.isr, state.added
         if leader != preferred:
             _move(self.preferred_not_led, preferred, by)
             if preferred in isr:

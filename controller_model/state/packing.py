@@ -15,7 +15,7 @@ from controller_model.state.contribution import Membership
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """The version of the packed values; a checkpoint of another version is rebuilt from the log."""
 
 MEMBER_GROUPS = 64

@@ -16,7 +16,7 @@ from controller_model.sources.zookeeper.payloads import (
     decode_broker,
     decode_log_dir_event,
 )
-from controller_model.sources.zookeeper.pending_writes import finish_failover
+from controller_model.sources.zookeeper.pending_writes import finish_failover, note_protocol
 from controller_model.sources.zookeeper.state import zookeeper_of
 from controller_model.sources.zookeeper.stats import ZnodeRead
 from controller_model.state.cluster import ClusterState
@@ -74,6 +74,7 @@ def read_broker(read: ZnodeRead) -> list[AnyEvent]:
             is_same=is_same,
         ),
     )
+    note_protocol(state.control, broker, registration.version)
     if is_same:
         return started
     note_registration(state, broker, epoch)

@@ -6,18 +6,22 @@ of a broker that explains one, and ends with the last pending leader write.
 The rule: what is pending is computed from the totals, so it costs nothing per change. Time is the log's
 and advances at its heartbeats, so that a replay finds the same zombies at the same positions. After
 any time that was not watched (a hole, a lost session, a resync) the tracking starts again: silence
-in such a time proves nothing.
+in such a time proves nothing. Only a write that this controller made shows that it works: what else ends a
+pending write (a state set by hand, a leader's own ISR, a broker's return, a topic removed by hand) ends that write
+alone, and a zombie stays one.
 """
 
 import itertools
+from collections.abc import Iterator
 
 import msgspec
 
 from controller_model.facts.facts import ControllerHealthIs, FailoverIs
+from controller_model.facts.origin import UNKNOWN_VERSION
 from controller_model.facts.stamp import Stamp
-from controller_model.insight.pending_writes import is_reassignment_pending
-from controller_model.kafka.ids import NO_CONTROLLER
-from controller_model.records.changes import SessionState
+from controller_model.insight.pending_writes import is_reassignment_pending, pending_deletions
+from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
+from controller_model.records.changes import SessionState, ZnodeChange, differ
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import AnyEvent
 from controller_model.records.pending_writes import (
@@ -25,19 +29,34 @@ from controller_model.records.pending_writes import (
     PendingWriteKind,
     PendingWrites,
     controller_health,
+    is_silent,
     write_timeout_ms,
 )
 from controller_model.records.views import Failover
-from controller_model.sources.zookeeper.state import FailoverState, zookeeper_of
+from controller_model.sources.zookeeper.payloads import PartitionStateZnode
+from controller_model.sources.zookeeper.state import (
+    FailoverState,
+    PendingWriteState,
+    zookeeper_of,
+)
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.source import Handle
+from controller_model.state.topic_state import PartitionRecord
 
-REASSIGNING_TOPICS_LOOKED_AT = 100
-"""Topics examined at a heartbeat: each must be loaded; further ones are examined when others end."""
+TOPICS_LOOKED_AT = 100
+"""Topics examined at a heartbeat, of those that are reassigned and of those to be deleted: each must be loaded;
+further ones are examined when others end."""
 
 _NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
+_PREFERRED_ELECTION = "/admin/preferred_replica_election"
+_WAITING = {PendingWriteKind.PREFERRED_ELECTION, PendingWriteKind.NOTIFICATIONS}
+"""Kinds that are znodes which the controller deletes; the others are writes of partitions' states."""
+_ASKS_FROM_VERSION = 5
+"""The version of a registration since inter.broker.protocol.version 2.7 (kafka.zk.BrokerInfo)."""
+_FIRST_LEADER_EPOCH = 0
+"""LeaderAndIsr.InitialLeaderEpoch."""
 
 
 def handle_heartbeat(state: ClusterState, stamp: Stamp, handle: Handle) -> list[AnyEvent]:
@@ -45,30 +64,83 @@ def handle_heartbeat(state: ClusterState, stamp: Stamp, handle: Handle) -> list[
     control = state.control
     held, now = zookeeper_of(control).writes, control.now
     before, held.at = held.at, now
+    holder = zookeeper_of(control).controller.czxid
+    if held.written or held.holder != holder:
+        held.zombie_since = None
     if not can_judge(control):
         held.known_since = held.pending_since = held.last_write_at = None
-        held.reassignments = 0
+        held.reassignments = held.deletions = 0
+        held.waiting = {}
     else:
-        held.reassignments = _reassignments(state)
-        counts = pending_counts(control)
-        holder = zookeeper_of(control).controller.czxid
+        held.reassignments, held.deletions = _reassignments(state), _deletions(state)
         was_unwatched = before is not None and now - before > LATE_MS
         if held.known_since is None or held.holder != holder or was_unwatched:
             held.known_since = now
             held.pending_since = held.last_write_at = None
+            held.waiting = {}
             held.holder = holder
-        elif held.written or any(counts.get(kind, 0) < n for kind, n in held.counts.items()):
-            # Any write under the epoch counts, also a leader's own: its writer has heard from this controller.
+        elif held.written:
             held.last_write_at = now
-        held.written = False
-        held.counts = counts
-        if not counts:
+        held.waiting = {znode: held.waiting.get(znode, now) for znode in _waiting(control)}
+        timeout_ms = write_timeout_ms(control.totals.partitions)
+        if pending_counts(control).keys() <= _WAITING:
             held.pending_since = None
         elif held.pending_since is None:
             held.pending_since = now
+        elif held.zombie_since is None and is_silent(
+            held.pending_since, held.last_write_at, now, timeout_ms
+        ):
+            held.zombie_since = now
+    held.written = False
     writes = pending_writes(control)
     is_zombie = writes.health is ControllerHealth.ZOMBIE
     return handle(state, ControllerHealthIs(stamp, writes, is_zombie))
+
+
+def is_by_controller(
+    control: ControlPlane, old: PartitionRecord, new: PartitionStateZnode, change: ZnodeChange
+) -> bool:
+    """Return whether a new state of a partition is one that only the controller writes, in Kafka's form.
+
+    It writes under its epoch. The first state has leader epoch 0 (PartitionStateMachine.initializeLeaderAndIsrForPartitions);
+    each later one raises the leader epoch by one (LeaderAndIsr.newLeaderAndIsr) and keeps the leader in the ISR, or
+    removes it with its leadership unless it is the only member (ReplicaStateMachine.doRemoveReplicasFromIsr). An ISR
+    under the same leader epoch is the leader's own write, unless the leader asks the controller for it
+    (AlterPartitionManager, since 2.7). What a person wrote in exactly this form cannot be told from it.
+    """
+    if new.controller_epoch != control.controller.view.epoch or not control.log.baseline:
+        return False
+    leader, isr = new.leader, new.isr
+    if leader not in isr and (leader != NO_LEADER or (len(isr) > 1 and len(isr) >= len(old.isr))):
+        return False
+    stat, version = old.origin, change.version
+    if old.leader is None or (stat is not None and differ(stat.created, change.czxid)):
+        return new.leader_epoch <= _FIRST_LEADER_EPOCH + (version or 0)
+    raised = new.leader_epoch - old.leader_epoch
+    if raised == 0:
+        is_isr_alone = leader == old.leader and set(isr) != set(old.isr)
+        return is_isr_alone and leader in zookeeper_of(control).writes.asking
+    if version is None or stat is None or stat.version == UNKNOWN_VERSION:
+        return raised > 0
+    return 0 < raised <= version - stat.version
+
+
+def note_protocol(control: ControlPlane, broker: int, version: int) -> None:
+    """Remember whether a broker asks the controller to change an ISR, by the version of its registration.
+
+    KafkaServer.startup makes an AlterPartitionManager that asks since inter.broker.protocol.version 2.7.
+    """
+    asking = zookeeper_of(control).writes.asking
+    if version >= _ASKS_FROM_VERSION:
+        asking.add(broker)
+    else:
+        asking.discard(broker)
+
+
+def note_leaderless(held: PendingWriteState, isr: tuple[int, ...], zxid: int) -> None:
+    """Remember, for the members of the ISR, that a state was written without a leader."""
+    for broker in isr:
+        held.leaderless_zxid[broker] = max(held.leaderless_zxid.get(broker, 0), zxid)
 
 
 def begin_failover(state: ClusterState, stamp: Stamp, handle: Handle) -> list[AnyEvent]:
@@ -119,11 +191,13 @@ def pending_writes(control: ControlPlane) -> PendingWrites:
     """Return what is pending now, with the controller's health."""
     held = zookeeper_of(control).writes
     counts = pending_counts(control)
+    since = [*held.waiting.values(), *([] if held.pending_since is None else [held.pending_since])]
     writes = PendingWrites(
         counts=counts,
         oldest_at=_oldest_at(control) if counts else None,
-        pending_since=held.pending_since if counts else None,
+        pending_since=min(since, default=None) if counts else None,
         last_write_at=held.last_write_at,
+        zombie_since=held.zombie_since,
         known_since=held.known_since if can_judge(control) else None,
         write_timeout_ms=write_timeout_ms(control.totals.partitions),
     )
@@ -149,68 +223,82 @@ def notifications(control: ControlPlane) -> int:
     return sum(path.startswith(_NOTIFICATIONS) for path in zookeeper_of(control).stats)
 
 
+def _waiting(control: ControlPlane) -> Iterator[str]:
+    """Yield the oldest notification of each kind and the request of preferred elections, each with its zxid.
+
+    The controller deletes all notifications that it has read at once (KafkaController.processIsrChangeNotification), so
+    one that stays the oldest was not read. Their names end with a sequence number.
+    """
+    stats = zookeeper_of(control).stats
+    for folder in _NOTIFICATIONS:
+        if oldest := min((path for path in stats if path.startswith(folder)), default=None):
+            yield oldest
+    request = stats.get(_PREFERRED_ELECTION)
+    if request is not None:
+        yield f"{_PREFERRED_ELECTION} {request.created}"
+
+
 def pending_counts(control: ControlPlane) -> dict[str, int]:
     """Return how many writes of each kind are pending, as far as totals show.
 
-    Reassignments are those of the last heartbeat: totals do not hold which replicas are in the ISR.
+    Reassignments and deletions are those of the last heartbeat: they depend on all partitions of a topic.
     """
-    gone, totals = _gone(control), control.totals
+    gone, totals, live = _gone(control), control.totals, control.live_brokers
+    held = zookeeper_of(control).writes
     counts = {
         PendingWriteKind.NEW_LEADER: figures.pending_leader_writes(control),
         PendingWriteKind.ISR_REMOVAL: sum(n for _, n in figures.pending_removals(control, gone)),
-        PendingWriteKind.LEADER_BACK: _leaders_back(control),
-        PendingWriteKind.FIRST_STATE: 0,
-        PendingWriteKind.REASSIGNMENT: zookeeper_of(control).writes.reassignments,
-        PendingWriteKind.TOPIC_DELETION: 0,
+        PendingWriteKind.LEADER_BACK: sum(
+            n for isr, n in totals.leaderless.items() if _is_leader_back(control, isr)
+        ),
+        PendingWriteKind.FIRST_STATE: sum(
+            n for replicas, n in totals.new.items() if not live.isdisjoint(replicas)
+        ),
+        PendingWriteKind.REASSIGNMENT: held.reassignments,
+        PendingWriteKind.TOPIC_DELETION: held.deletions,
         PendingWriteKind.PREFERRED_ELECTION: int(control.pending.preferred_election),
         PendingWriteKind.NOTIFICATIONS: notifications(control),
     }
-    if totals.reassigning or not totals.replicas.keys() <= control.live_brokers:
-        # A dead replica or a reassignment halts a deletion (TopicDeletionManager). New partitions are counted
-        # only if all brokers are there, as totals do not hold whose replicas they are, and nothing is reassigned:
-        # a partition that is reassigned before it has a state never gets one.
-        pass
-    elif control.deleting:
-        led = sum(totals.leaders.values())
-        still = led - sum(n for shape, n in totals.shapes.items() if shape.leader >= 0)
-        counts[PendingWriteKind.TOPIC_DELETION] = still
-    else:
-        without_replicas = sum(n for (factor, _), n in totals.sizes.items() if factor == 0)
-        counts[PendingWriteKind.FIRST_STATE] = max(0, totals.without_state - without_replicas)
     return {kind.value: count for kind, count in counts.items() if count}
 
 
-def _leaders_back(control: ControlPlane) -> int:
-    # A replica in a failed log directory cannot lead although its broker lives; its partition was
-    # written leaderless after the broker registered. So only a later registration makes a write pending.
-    written = zookeeper_of(control).writes.leaderless_zxid
-    if not written:
-        return 0
-    back = {
-        broker
-        for broker, held in control.brokers.items()
-        if held.record.live and held.record.epoch is not None and held.record.epoch > written
-    }
-    members = control.totals.members
-    return sum(
-        count
-        for broker in back & members.keys()
-        for membership, count in members[broker].items()
-        if membership.leader < 0 and membership.isr == 1
-    )
+def _is_leader_back(control: ControlPlane, isr: tuple[int, ...]) -> bool:
+    # A replica in a failed log directory cannot lead although its broker lives; the controller leaves it in the ISR
+    # only if it is the last one (ReplicaStateMachine.doRemoveReplicasFromIsr), and writes its partition leaderless
+    # after the broker registered. So of one live member only a later registration makes a write pending.
+    live = [broker for broker in isr if broker in control.live_brokers]
+    if len(live) != 1:
+        return bool(live)
+    written = zookeeper_of(control).writes.leaderless_zxid.get(live[0])
+    epoch = control.brokers[live[0]].record.epoch
+    return written is not None and epoch is not None and epoch > written
 
 
 def _reassignments(state: ClusterState) -> int:
     control = state.control
     live = control.live_brokers
     pending = 0
-    for name in itertools.islice(control.reassigning, REASSIGNING_TOPICS_LOOKED_AT):
+    for name in itertools.islice(control.reassigning, TOPICS_LOOKED_AT):
         if name in control.deleting:
             continue
         topic = state.topic(name)
         pending += sum(
             is_reassignment_pending(topic.facts(partition, record), live)
             for partition, record in topic.partitions.items()
+        )
+    return pending
+
+
+def _deletions(state: ClusterState) -> int:
+    control = state.control
+    pending = 0
+    for name in itertools.islice(control.deleting, TOPICS_LOOKED_AT):
+        topic = state.topic(name)
+        pending += len(
+            pending_deletions(
+                [topic.facts(*each, deleting=True) for each in topic.partitions.items()],
+                control.live_brokers,
+            )
         )
     return pending
 

@@ -85,16 +85,25 @@ class PendingWriteState(msgspec.Struct, array_like=True):
     """The last heartbeat; after a longer gap than usual it is not known what happened in the gap."""
     known_since: int | None = None
     pending_since: int | None = None
+    """Since when every heartbeat has shown a pending write of a partition."""
+    waiting: dict[str, int] = {}
+    """The oldest requests and notifications that wait for the controller (`_waiting`), and the heartbeats that
+    first showed each as the oldest."""
     last_write_at: int | None = None
     holder: int | None = None
     """czxid of the /controller to which these values apply; a new controller starts new ones."""
+    zombie_since: int | None = None
+    """Since when the holder has been a zombie by writes of partitions; None: it is not known to be one."""
     written: bool = False
-    """A state was written under the current epoch since the last heartbeat."""
-    leaderless_zxid: int = 0
-    """The largest mzxid of a state that was written without a leader."""
+    """The controller wrote a partition's state since the last heartbeat (`is_by_controller`)."""
+    leaderless_zxid: dict[int, int] = {}
+    """By broker, the largest mzxid of a state without a leader in whose ISR it is."""
+    asking: set[int] = set()
+    """Brokers that leave changes of an ISR to the controller (AlterPartition), by their newest registrations."""
     reassignments: int = 0
     """Reassignments that the controller can complete."""
-    counts: dict[str, int] = {}
+    deletions: int = 0
+    """Partitions of topics to be deleted that the controller can begin to delete."""
 
 
 class ZooKeeperState(msgspec.Struct, array_like=True):

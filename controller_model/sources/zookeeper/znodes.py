@@ -39,7 +39,12 @@ from controller_model.sources.zookeeper.payloads import (
     decode_reassign_partitions,
     decode_topic,
 )
-from controller_model.sources.zookeeper.pending_writes import count_writes, finish_failover
+from controller_model.sources.zookeeper.pending_writes import (
+    count_writes,
+    finish_failover,
+    is_by_controller,
+    note_leaderless,
+)
 from controller_model.sources.zookeeper.state import zookeeper_of
 from controller_model.sources.zookeeper.stats import ZnodeRead, is_another
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind
@@ -67,11 +72,10 @@ def _partition_state(read: ZnodeRead) -> list[AnyEvent]:
     is_counting = view.failover is _UNDER_WAY
     was_pending = is_counting and _needs_leader(read, old.replicas, old.leader)
     events = read.handle(state, partition_fact(read, topic, old, new))
-    # For the pending writes: a state was written under the epoch, or without a leader.
-    if view.epoch is not None and new.controller_epoch >= view.epoch:
-        writes.written = True
+    if not writes.written:
+        writes.written = is_by_controller(control, old, new, change)
     if new.leader < 0:
-        writes.leaderless_zxid = max(writes.leaderless_zxid, change.mzxid or 0)
+        note_leaderless(writes, new.isr, change.mzxid or 0)
     if is_counting:
         by = _needs_leader(read, old.replicas, new.leader) - was_pending
         events += count_writes(state, read.stamp, by, read.handle)

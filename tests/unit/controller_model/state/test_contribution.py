@@ -38,6 +38,8 @@ ONE = Contribution(
     preferred={1: 2, 3: 1, 2: 1},
     preferred_not_led={1: 1, 3: 1},
     preferred_not_led_in_isr={1: 1, 3: 1},
+    new={(2, 1): 1},
+    leaderless={(3,): 1},
 )
 """The counts of `one`."""
 
@@ -138,6 +140,7 @@ def test_equal_partitions_add_up() -> None:
         replicas={0: 4, 1: 2},
         leaders={0: 2},
         preferred={0: 4},
+        new={(0,): 2},
     )
 
 

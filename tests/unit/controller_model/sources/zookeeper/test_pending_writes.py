@@ -218,29 +218,72 @@ def test_preferred_elections_and_notifications_are_due_until_deleted() -> None:
     assert [event.pending for event in reported] == [{"preferred_election": 1, "notifications": 2}]
     for path in (
         "/isr_change_notification/isr_change_0000000001",
-        "/admin/preferred_replica_election",
+        "/log_dir_event_notification/log_dir_event_0000000001",
     ):
         history.delete(path)
         beats(history, fold, 1)
-        assert fold.cluster_view().pending_writes.last_write_at == history.now + 1
+        assert health(fold) is ControllerHealth.ZOMBIE  # its request waits
+    history.delete("/admin/preferred_replica_election")
+    beats(history, fold, 1)
+    assert health(fold) is ControllerHealth.NOT_NEEDED
 
 
-def test_new_partitions_are_due_only_when_all_brokers_are_live() -> None:
-    """Totals do not show whose replicas are waiting, so one dead broker makes it unknown."""
+def test_requests_and_notifications_that_come_and_go_make_no_zombie() -> None:
+    """At each heartbeat another one waits: each was processed within seconds, and nothing else was to be written."""
     history = small_cluster()
     fold = followed(history)
-    history.topic("n", {0: (0, 1), 1: (1, 2), 2: ()})
+    for number in range(20):
+        isr_change = f"/isr_change_notification/isr_change_{number:010}"
+        request = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
+        history.set(isr_change, {"version": 1, "partitions": []})
+        history.set("/admin/preferred_replica_election", request)
+        assert beats(history, fold, 1) == []
+        assert fold.cluster_view().pending_writes.counts == {
+            "preferred_election": 1,
+            "notifications": 1,
+        }
+        history.delete(isr_change)
+        history.delete("/admin/preferred_replica_election")
+    assert beats(history, fold, 1) == []
+
+
+def test_new_partitions_are_pending_while_a_replica_lives() -> None:
+    """A broker that is in no registration, as in any old assignment, changes nothing for others."""
+    history = small_cluster(t={0: (0, 9)})
+    fold = followed(history)
+    history.topic("n", {0: (0, 1), 1: (1, 2), 2: (), 3: (9, 8)})
     beats(history, fold, 1)
-    assert fold.cluster_view().pending_writes.counts == {"first_state": 2}
+    assert fold.cluster_view().pending_writes.counts == {"isr_removal": 1, "first_state": 2}
     history.state("n", 0, leader=0, isr=(0, 1))
     beats(history, fold, 1)
-    assert fold.cluster_view().pending_writes.counts == {"first_state": 1}
+    assert fold.cluster_view().pending_writes.counts["first_state"] == 1
     history.broker_gone(2)
+    fold.follow(history)
+    assert fold.cluster_view().pending_writes.counts["first_state"] == 1
+    history.broker_gone(1)
     fold.follow(history)
     assert "first_state" not in fold.cluster_view().pending_writes.counts
 
 
-def test_new_partitions_wait_while_any_topic_is_being_deleted() -> None:
+@pytest.mark.parametrize("moved", [{"adding": {0: (1,)}}, {"removing": {0: (1,)}}])
+def test_a_new_partition_that_is_reassigned_is_not_pending(
+    moved: dict[str, dict[int, tuple[int, ...]]],
+) -> None:
+    """It never gets a state; those beside it, and those of other topics, do."""
+    history = small_cluster()
+    fold = followed(history)
+    history.topic("n", {0: (0, 1), 1: (1, 2)}, **moved)
+    beats(history, fold, 1)
+    assert fold.cluster_view().pending_writes.counts == {"first_state": 1}
+    history.state("n", 0, leader=0, isr=(0,))
+    history.state("n", 1, leader=1, isr=(1, 2))
+    history.topic_gone("n")
+    beats(history, fold, 1)
+    assert fold.cluster_view().pending_writes.counts == {}
+    assert fold.state.control.totals.new == {}
+
+
+def test_new_partitions_of_a_topic_to_be_deleted_are_not_pending() -> None:
     """A topic that is deleted loses its states before its znode: its partitions are not new ones."""
     history = small_cluster()
     fold = followed(history)
@@ -257,27 +300,38 @@ def test_a_topic_deletion_is_due_until_it_has_begun() -> None:
     history.set("/admin/delete_topics/t", b"")
     beats(history, fold, 1)
     assert fold.cluster_view().pending_writes.counts == {"topic_deletion": 2}
-    history.state("t", 0, leader=-1, isr=(1,), leader_epoch=2)
+    history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1)
     beats(history, fold, 1)
     due = fold.cluster_view().pending_writes
     assert (due.counts, due.last_write_at) == ({"topic_deletion": 1}, history.now + 1)
-    history.state("t", 1, leader=-1, isr=(2,), leader_epoch=2)
+    history.state("t", 1, leader=-1, isr=(2,), leader_epoch=1)
     beats(history, fold, 20)
     assert health(fold) is ControllerHealth.NOT_NEEDED
 
 
 @pytest.mark.parametrize("halt", ["reassignment", "dead replica"])
 def test_a_halted_topic_deletion_is_not_due(halt: str) -> None:
-    """A reassignment, or a dead replica, makes a topic ineligible for deletion."""
+    """A reassignment, or a dead replica, makes a topic ineligible for deletion, and no other topic."""
     history = small_cluster(t={0: (0, 1), 1: (1, 2)}, u={0: (0, 1)})
     fold = followed(history)
     history.set("/admin/delete_topics/t", b"")
+    history.set("/admin/delete_topics/u", b"")
     if halt == "reassignment":
-        history.topic("u", {0: (0, 1, 2)}, adding={0: (2,)})
+        history.topic("t", {0: (0, 1, 2), 1: (1, 2)}, adding={0: (2,)})
     else:
         history.broker_gone(2)
     beats(history, fold, 1)
-    assert "topic_deletion" not in fold.cluster_view().pending_writes.counts
+    assert fold.cluster_view().pending_writes.counts == {"topic_deletion": 1}
+
+
+def test_at_most_a_hundred_topics_to_be_deleted_are_checked() -> None:
+    """A hundred at each heartbeat, the first ones."""
+    topics: dict[str, dict[int, tuple[int, ...]]] = {f"t{n}": {0: (0, 1)} for n in range(101)}
+    history = small_cluster(**topics)
+    for topic in topics:
+        history.set(f"/admin/delete_topics/{topic}", b"")
+    fold = followed(history)
+    assert fold.cluster_view().pending_writes.counts == {"topic_deletion": 100}
 
 
 def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
@@ -331,18 +385,37 @@ def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
     history.broker_gone(1)
     history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1)
     written = history.zxid
+    history.state("t", 1, leader=-1, isr=(0,), leader_epoch=1)
     history.broker(1)
     fold.follow(history)
-    assert fold.state.control.source.writes.leaderless_zxid == written
+    assert fold.state.control.source.writes.leaderless_zxid == {1: written, 0: written + 1}
     assert fold.cluster_view().pending_writes.counts == {"leader_back": 1}
     history.state("t", 0, leader=1, isr=(1,), leader_epoch=2)
     fold.follow(history)
     assert fold.cluster_view().pending_writes.counts == {}
     history.state("t", 0, leader=-1, isr=(1,), leader_epoch=3)
-    history.state("t", 1, leader=0, isr=(0,), leader_epoch=3)
+    history.state("t", 1, leader=0, isr=(0,), leader_epoch=2)
     fold.follow(history)
-    assert fold.state.control.source.writes.leaderless_zxid == history.zxid - 1
+    assert fold.state.control.source.writes.leaderless_zxid[1] == history.zxid - 1
     assert fold.cluster_view().pending_writes.counts == {}
+
+
+@pytest.mark.parametrize(("gone", "pending"), [((), 1), ((2,), 1), ((1, 2), 0), ((0, 1, 2), 0)])
+def test_no_leader_with_two_live_members_of_the_isr_is_pending(
+    gone: tuple[int, ...], pending: int
+) -> None:
+    """The controller leaves one member in the ISR, which alone may be in a failed log directory."""
+    history = small_cluster(t={0: (0, 1, 2)})
+    history.broker(3)
+    history.delete("/controller")
+    history.elect(3)
+    history.state("t", 0, leader=-1, isr=(0, 1, 2), leader_epoch=1)
+    fold = followed(history)
+    for broker in gone:
+        history.broker_gone(broker)
+    reported = beats(history, fold, 7)
+    assert fold.cluster_view().pending_writes.counts.get("leader_back", 0) == pending
+    assert len(reported) == pending
 
 
 def test_leaderless_partitions_of_other_topics_are_not_due_deletions() -> None:
@@ -351,7 +424,7 @@ def test_leaderless_partitions_of_other_topics_are_not_due_deletions() -> None:
     fold = followed(history)
     history.state("u", 0, leader=-1, isr=(1,), leader_epoch=1)
     history.set("/admin/delete_topics/t", b"")
-    fold.follow(history)
+    beats(history, fold, 1)
     assert fold.cluster_view().pending_writes.counts == {"topic_deletion": 1}
 
 
@@ -379,14 +452,14 @@ def test_a_state_without_an_assignment_is_not_a_due_reassignment() -> None:
 
 def test_the_newest_leaderless_zxid_is_kept_in_any_order_of_reports() -> None:
     """A resync reads states by path, not by zxid."""
-    history = small_cluster(t={0: (1,), 1: (0,)})
-    history.state("t", 1, leader=-1, isr=(0,), leader_epoch=1, seen=False)
+    history = small_cluster(t={0: (1,), 1: (1,)})
+    history.state("t", 1, leader=-1, isr=(1,), leader_epoch=1, seen=False)
     history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1, seen=False)
     history.report("/brokers/topics/t/partitions/0/state")
     history.report("/brokers/topics/t/partitions/1/state")
     fold = Fold()
     fold.follow(history)
-    assert fold.state.control.source.writes.leaderless_zxid == history.zxid
+    assert fold.state.control.source.writes.leaderless_zxid == {1: history.zxid}
 
 
 def test_controller_health_is_unknown_without_a_controller_epoch() -> None:
