@@ -54,17 +54,20 @@ class RehearsedChoices(Choices):
 
 
 def build_cluster(
-    facts: ClusterFacts, partitions: Sequence[PartitionFacts]
+    facts: ClusterFacts, partitions: Sequence[PartitionFacts], *, is_zombie: bool = False
 ) -> ZooKeeperModeSimulator:
     """Return a simulated cluster with these facts; its choices are `RehearsedChoices`.
 
-    Pending leader writes are made before the first step, as the controller does.
+    Pending leader writes are made before the first step, as the controller does, unless it is a zombie.
     """
     behind = (
         (partition.id, replica) for partition in partitions for replica in lagging(facts, partition)
     )
     return load_cluster(
-        _tree(facts, partitions), settings=SimulatorSettings(), choices=RehearsedChoices(behind)
+        _tree(facts, partitions),
+        settings=SimulatorSettings(),
+        choices=RehearsedChoices(behind),
+        hangs=is_zombie,
     )
 
 

@@ -16,6 +16,7 @@ import contextlib
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 
+from controller_model.insight.pending_writes import list_pending_writes
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
@@ -45,11 +46,13 @@ def rehearse(
     steps: Sequence[Step],
     *,
     last_failover: LastFailover | None = None,
+    is_zombie: bool = False,
 ) -> Rehearsal:
     """Return what the controller would do; raise CannotRehearseError if there is none, or it cannot go on.
 
     `partitions` must be grouped by topic. `last_failover` is this cluster's last one, None if it is
-    not known.
+    not known. A controller that is a zombie does nothing until another one is elected, which then makes
+    the pending writes (KafkaController.onControllerFailover).
     """
     if facts.controller not in facts.live:
         raise CannotRehearseError(
@@ -57,7 +60,7 @@ def rehearse(
         )
     try:
         with _without_full_collections():
-            return _Run(facts, list(partitions), last_failover).perform_steps(steps)
+            return _Run(facts, list(partitions), last_failover, is_zombie).perform_steps(steps)
     except UnreadableZnodeError as error:
         raise CannotRehearseError(
             f"the controller would write what Kafka cannot read ({error}): an epoch is near 2147483647, the "
@@ -90,11 +93,15 @@ class _Run:
         facts: ClusterFacts,
         partitions: list[PartitionFacts],
         last_failover: LastFailover | None,
+        is_zombie: bool,
     ) -> None:
         self._last_failover = last_failover
-        self._cluster = build_cluster(facts, partitions)
+        self._is_zombie = is_zombie
+        self._cluster = build_cluster(facts, partitions, is_zombie=is_zombie)
         self._rehearsed = RehearsedCluster(facts, partitions, self._cluster)
-        self._pending_writes = len(self._rehearsed.observe_changes().changes)
+        made = len(self._rehearsed.observe_changes().changes)
+        pending = list_pending_writes(partitions, facts) if is_zombie else ()
+        self._pending_writes = made + sum(write.sure for write in pending)
         self._outages = Outages(self._rehearsed)
 
     def perform_steps(self, steps: Sequence[Step]) -> Rehearsal:
@@ -111,6 +118,7 @@ class _Run:
             steps=tuple(outcomes),
             outages=OutageList(count=len(self._outages.all), outages=self._outages.all),
             pending_writes=self._pending_writes,
+            is_zombie=self._is_zombie,
             unknown=unknown,
         )
 

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
-from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
+from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.sources.zookeeper.payloads import decode_partition_state
 from controller_model.sources.zookeeper.znode_kinds import ZnodeKind, classify
 from controller_simulator.cluster.operations import Reassign
 from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from controller_simulator.cluster.znode_reader import ZnodeReader
+from controller_simulator.controller.lifecycle import controller_id
 from controller_simulator.zookeeper.transactions import Changed
 from rehearsal.report import PartitionChange
 
@@ -106,7 +107,8 @@ class RehearsedCluster:
         return msgspec.structs.replace(
             self.facts,
             live=frozenset(self._cluster.live),
-            controller=NO_CONTROLLER if run is None else run.id,
+            # A controller that hangs still holds /controller.
+            controller=controller_id(self._cluster.tree) if run is None else run.id,
             controller_epoch=self.facts.controller_epoch if run is None else run.life.epoch,
         )
 

@@ -184,7 +184,10 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     outages: OutageList
     """Includes outages that began before the first step."""
     pending_writes: int
-    """Partitions with a pending leader or ISR write before the first step; the rehearsal begins after these writes."""
+    """Partitions with a pending write before the first step. The rehearsal begins after these writes, unless the controller
+    is a zombie."""
+    is_zombie: bool
+    """The controller is a zombie: it writes nothing, and what is pending is written by the next controller."""
     unknown: tuple[Unknown, ...]
 
 
@@ -198,7 +201,7 @@ def shortened(rehearsal: Rehearsal, most: int) -> Rehearsal:
     """Return a rehearsal with no list of partitions longer than `most`; the counts stay.
 
     >>> outages = OutageList(count=2, outages=())
-    >>> shortened(Rehearsal(steps=(), outages=outages, pending_writes=0, unknown=()), 1).outages.count
+    >>> shortened(Rehearsal(steps=(), outages=outages, pending_writes=0, is_zombie=False, unknown=()), 1).outages.count
     2
     """
     steps = tuple(_shortened_step(step, most) for step in rehearsal.steps)

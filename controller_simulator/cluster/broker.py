@@ -65,6 +65,9 @@ class SimulatedBroker:
     manager: ReplicaManager
     running: bool = True
     stalled: bool = False
+    hangs: bool = False
+    """Its controller handles no event, not even one of an election (ControllerEventManager.ControllerEventThread);
+    its replicas work."""
     stopping: bool = False
     """The broker is shutting down: it still leads where no other can, but it no longer follows."""
     controller: ActiveController | None = None

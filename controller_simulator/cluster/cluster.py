@@ -167,7 +167,7 @@ class SimulatedCluster:
                     self._queue_event(event)
 
     def _fire_watches_of_controller(self, write: Committed) -> None:
-        runs = [b for b in self.brokers.values() if b.running and not b.stalled]
+        runs = [b for b in self.brokers.values() if b.running and not (b.stalled or b.hangs)]
         event = LifecycleEvent.CONTROLLER_CHANGE
         if isinstance(write, Removed) and runs:
             event = LifecycleEvent.REELECT

@@ -46,16 +46,23 @@ READING_STEPS = (
 
 
 def load_cluster(
-    tree: ZnodeTree, *, settings: SimulatorSettings | None = None, choices: Choices | None = None
+    tree: ZnodeTree,
+    *,
+    settings: SimulatorSettings | None = None,
+    choices: Choices | None = None,
+    hangs: bool = False,
 ) -> ZooKeeperModeSimulator:
-    """Return a simulator that continues from this tree, and changes it from now on."""
+    """Return a simulator that continues from this tree, and changes it from now on.
+
+    If the controller hangs, nothing that it has to write is written until another one is elected.
+    """
     cluster = ZooKeeperModeSimulator(settings=settings, choices=choices, tree=tree)
-    restore(cluster)
+    restore(cluster, hangs=hangs)
     return cluster
 
 
-def restore(cluster: ZooKeeperModeSimulator) -> None:
-    """Let a simulator without brokers continue from its tree.
+def restore(cluster: ZooKeeperModeSimulator, *, hangs: bool = False) -> None:
+    """Let a simulator without brokers continue from its tree, with a controller that works or hangs.
 
     Without a controller in the tree there is none until the next election.
     """
@@ -75,11 +82,20 @@ def restore(cluster: ZooKeeperModeSimulator) -> None:
             ReplicaManager(broker, znode.czxid),
         )
     if holder in cluster.brokers:
-        _restore_controller(cluster, cluster.brokers[holder])
+        run = cluster.brokers[holder]
+        standby = run.life
+        active = _restore_memory(cluster, run)
+        if hangs:
+            run.hangs, run.life, run.controller = True, standby, None
+        else:
+            active.partitions.startup()
+            _restore_deletions(active.context)
+            cluster.deliver(active.commit().requests)
     cluster.run_until_quiet()
 
 
-def _restore_controller(cluster: ZooKeeperModeSimulator, run: SimulatedBroker) -> None:
+def _restore_memory(cluster: ZooKeeperModeSimulator, run: SimulatedBroker) -> ActiveController:
+    """Let a broker be the controller, with all in its memory that it reads in a failover; it writes nothing."""
     epoch = cluster.tree.at(CONTROLLER_EPOCH_PATH)
     run.life = msgspec.structs.replace(
         run.life,
@@ -92,9 +108,7 @@ def _restore_controller(cluster: ZooKeeperModeSimulator, run: SimulatedBroker) -
     for step in READING_STEPS:
         active.run(step)
     cluster.add_lagging(_restore_replicas(active, cluster.brokers))
-    active.partitions.startup()
-    _restore_deletions(active.context)
-    cluster.deliver(active.commit().requests)
+    return active
 
 
 def _restore_replicas(

@@ -153,11 +153,17 @@ class ZooKeeperModeSimulator(SimulatedCluster):
     # --- what is asked of the controller ----------------------------------------------------
 
     def _by_controller(self, act: Callable[[Any, int], str | None]) -> Callable[[Any], str | None]:
-        """Return a function that performs an operation in the controller's session, or returns NOT_CONTROLLER without one."""
+        """Return a function that performs an operation in the controller's session, or returns Kafka's error without one.
+
+        A controller that hangs does not answer in time.
+        """
 
         def perform(operation: Any) -> str | None:
             run = self.controller
-            return "NOT_CONTROLLER" if run is None else act(operation, run.session)
+            if run is not None:
+                return act(operation, run.session)
+            hangs = any(broker.running and broker.hangs for broker in self.brokers.values())
+            return "REQUEST_TIMED_OUT" if hangs else "NOT_CONTROLLER"
 
         return perform
 

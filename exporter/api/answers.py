@@ -276,6 +276,9 @@ class RehearsalAnswer(Answer, frozen=True, kw_only=True):
     pending_writes: Annotated[
         int, Meta(description="Partitions with pending writes before the first step.")
     ]
+    is_zombie: Annotated[
+        bool, Meta(description="The controller is a zombie: the next one makes the pending writes.")
+    ]
     unknown: tuple[Unknown, ...]
 
 

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from controller_model.kafka.cluster_facts import ClusterFacts
 from controller_model.records.event_records import decode_event
 from controller_model.records.events import FailoverWork
+from controller_model.records.pending_writes import ControllerHealth
 from exporter.api.answers import RehearsalAnswer
 from exporter.core.parameters import refuse
 from exporter.core.records import ClusterSnapshot
@@ -86,7 +87,13 @@ def rehearsal_of(
     At most `most` partitions are named in each list.
     """
     try:
-        rehearsed = rehearse(facts, snapshot.all_partitions(), steps, last_failover=last)
+        rehearsed = rehearse(
+            facts,
+            snapshot.all_partitions(),
+            steps,
+            last_failover=last,
+            is_zombie=snapshot.view.pending_writes.health is ControllerHealth.ZOMBIE,
+        )
     except CannotRehearseError as error:
         raise HTTPException(409, str(error)) from None
     return RehearsalAnswer(**msgspec.structs.asdict(shortened(rehearsed, most)))

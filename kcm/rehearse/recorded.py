@@ -11,6 +11,7 @@ import msgspec
 from controller_model.history.log_facts import facts_of, partitions_of
 from controller_model.history.log_replay import Point
 from controller_model.records.events import AnyEvent
+from controller_model.records.pending_writes import ControllerHealth
 from kcm.cli.text import printable, warn
 from kcm.history.log_source import LogSource
 from kcm.history.options import place_text
@@ -47,6 +48,8 @@ def rehearse_on_log(
             partitions_of(state),
             [read_step(step) for step in steps],
             last_failover=failovers[-1] if failovers else None,
+            is_zombie=state.source.infer(state.control).pending_writes.health
+            is ControllerHealth.ZOMBIE,
         )
     except CannotRehearseError as error:
         raise UsageError(f"at {place}: {error}") from None

@@ -160,8 +160,11 @@ def _of(requests: int, partitions: int) -> str:
 
 def _notes(answer: Json) -> Iterator[str]:
     """Yield the pending writes before the first step, the races, and what is not known."""
-    if pending := answer["pending_writes"]:
-        yield f"before: writes are pending for {counted(pending, 'partition')}; the rehearsal begins after them"
+    pending = counted(answer["pending_writes"], "partition")
+    if answer["is_zombie"]:
+        yield f"before: writes are pending for {pending}, and the controller is a zombie: it makes none, the next one does"
+    elif answer["pending_writes"]:
+        yield f"before: writes are pending for {pending}; the rehearsal begins after them"
     for step in answer["steps"]:
         for race in step["races"]:
             yield f"race in step {step['number']}: {race['text']}"

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from controller_model.insight.pending_writes import health_of, list_pending_writes
 from controller_model.records.completeness import Status
 from controller_model.records.pending_writes import ControllerHealth
-from controller_simulator.cluster.operations import KillBroker
+from controller_simulator.cluster.operations import DeleteController, KillBroker
+from rehearsal.rehearse import rehearse
 from tests.support.scripted_operations import ScriptedOperation
 from tests.support.watched import BROKERS, cluster, facts, operation
 
@@ -65,3 +66,28 @@ def test_a_silent_controller_with_pending_writes_is_reported_once(
     assert len(reported) == 1
     assert set(reported[0].pending) <= {"new_leader", "isr_removal"}
     assert watched.fold.cluster_view().pending_writes.health is ControllerHealth.ZOMBIE
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from(BROKERS))
+@settings(max_examples=40)
+def test_the_next_controller_makes_the_pending_writes_of_a_zombie(
+    draws: random.Random, victim: int
+) -> None:
+    """The leaders that are listed as pending are those that the rehearsal of its deletion elects."""
+    watched = cluster(draws)
+    watched.beat(2)
+    watched.deaf_to = "/brokers/topics/"
+    watched.simulator.perform(KillBroker(victim))
+    watched.report()
+    watched.beat(1)
+    partitions, brokers = facts(watched.fold)
+    pending = {
+        (write.topic, write.partition): write.leader
+        for write in list_pending_writes(partitions, brokers)
+        if write.sure and write.leader is not None
+    }
+    assume(pending and brokers.controller in brokers.live)
+    rehearsal = rehearse(brokers, partitions, [DeleteController()], is_zombie=True)
+    made = {(e.topic, e.partition): e.leader for e in rehearsal.steps[0].changes.partitions}
+    assert pending.items() <= made.items()
+    assert rehearse(brokers, partitions, [DeleteController()]).pending_writes > 0

@@ -19,13 +19,18 @@ def rehearsed(
     partitions: Iterable[PartitionFacts] = (),
     facts: ClusterFacts | None = None,
     last_failover: LastFailover | None = None,
+    is_zombie: bool = False,
     **fields: Any,
 ) -> Rehearsal:
     """Return a rehearsal on brokers 1, 2, 3, with the first as controller, unless other facts are given."""
     usual = {"controller": 1, "controller_epoch": 7}
     cluster = up(1, 2, 3, **usual | fields) if facts is None else facts
     return rehearse(
-        cluster, partitions, [read_step(step) for step in steps], last_failover=last_failover
+        cluster,
+        partitions,
+        [read_step(step) for step in steps],
+        last_failover=last_failover,
+        is_zombie=is_zombie,
     )
 
 

@@ -194,3 +194,46 @@ def test_an_epoch_that_cannot_grow_is_named() -> None:
         rehearsed("kill-broker:2", partitions=[part(leader=2, leader_epoch=largest)])
     with pytest.raises(CannotRehearseError, match="an epoch is near 2147483647"):
         rehearsed("delete-controller", "kill-broker:2", partitions=[led], controller_epoch=largest)
+
+
+def test_a_zombie_writes_nothing_and_the_next_controller_makes_its_writes() -> None:
+    """A leader that is gone, no leader with two live members, no state: deleting /controller is the cure."""
+    cluster = [
+        part(leader=4, isr=(4, 2, 3), replicas=(4, 2, 3)),
+        part(1, leader=-1, isr=(2, 3), replicas=(2, 3, 4)),
+        part(2, leader=None, isr=(), replicas=(3, 4)),
+        part(3, leader=2, isr=(2, 3, 4), replicas=(2, 3, 4)),
+    ]
+    steps = ("preferred-election", "kill-broker:3", "start-broker:3", "delete-controller")
+    rehearsal = rehearsed(*steps, partitions=cluster, is_zombie=True)
+    assert (rehearsal.pending_writes, rehearsal.is_zombie) == (4, True)
+    asked, *others = rehearsal.steps[:3]
+    assert asked.refused == "REQUEST_TIMED_OUT"
+    for step in (asked, *others):
+        assert step.changes.partitions == ()
+        assert (step.controller, step.controller_candidates) == (1, ())
+    cure = rehearsal.steps[3]
+    assert cure.controller_before == 1
+    assert cure.controller == 2
+    assert cure.controller_candidates == (2, 3)  # an event thread that hangs is never elected
+    changed = {each.partition: (each.leader, each.isr) for each in cure.changes.partitions}
+    assert changed == {0: (2, (2, 3)), 1: (2, (2, 3)), 2: (3, (3,)), 3: (2, (2, 3))}
+    assert names(cure.came_online) == (T0, T1)
+    assert cure.elections == {"offline": 2}
+
+
+def test_a_zombie_that_is_stopped_is_followed_by_another_controller() -> None:
+    """Its broker's restart is the other cure; started again, the broker takes part in elections."""
+    gone = part(leader=4, isr=(4, 2), replicas=(4, 2))
+    steps = ("kill-broker:1", "start-broker:1", "delete-controller")
+    stopped, started, deleted = rehearsed(*steps, partitions=[gone], is_zombie=True).steps
+    assert (stopped.controller_before, stopped.controller) == (1, 2)
+    assert [each.leader for each in stopped.changes.partitions] == [2]
+    assert started.controller == 2
+    assert deleted.controller_candidates == (1, 2, 3)
+
+
+def test_a_zombie_that_is_the_only_broker_leaves_nobody_to_elect() -> None:
+    """Its event thread handles no election, so /controller stays vacant."""
+    step = one("delete-controller", facts=up(1, controller=1, controller_epoch=7), is_zombie=True)
+    assert step.controller is None

@@ -79,6 +79,7 @@ def test_the_answer_has_the_fields_of_the_apis(failover: History) -> None:
         "steps",
         "outages",
         "pending_writes",
+        "is_zombie",
         "unknown",
     ]
     assert (found["name"], found["at"], found["complete"]) == ("prod", last.observed_at, True)
