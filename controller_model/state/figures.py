@@ -31,6 +31,15 @@ def pending_leader_writes(control: ControlPlane) -> int:
     )
 
 
+def new_partitions(control: ControlPlane) -> int:
+    """Return how many new partitions have a live replica, so that the controller gives them a state.
+
+    The first live replica leads, and all live ones are in the ISR (PartitionStateMachine.initializeLeaderAndIsrForPartitions).
+    """
+    live = control.live_brokers
+    return sum(n for replicas, n in control.totals.new.items() if not live.isdisjoint(replicas))
+
+
 def counts(control: ControlPlane) -> Counts:
     """Return the cluster's figures."""
     totals = control.totals

@@ -32,7 +32,7 @@ from controller_model.records.pending_writes import (
     is_silent,
     write_timeout_ms,
 )
-from controller_model.records.views import Failover
+from controller_model.records.views import Capability, Failover
 from controller_model.sources.zookeeper.payloads import PartitionStateZnode
 from controller_model.sources.zookeeper.state import (
     FailoverState,
@@ -53,6 +53,8 @@ _NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
 _PREFERRED_ELECTION = "/admin/preferred_replica_election"
 _WAITING = {PendingWriteKind.PREFERRED_ELECTION, PendingWriteKind.NOTIFICATIONS}
 """Kinds that are znodes which the controller deletes; the others are writes of partitions' states."""
+_SEEN = {Capability.CONTROLLER, Capability.TOPICS}
+"""What the health depends on."""
 _ASKS_FROM_VERSION = 5
 """The version of a registration since inter.broker.protocol.version 2.7 (kafka.zk.BrokerInfo)."""
 _FIRST_LEADER_EPOCH = 0
@@ -67,12 +69,15 @@ def handle_heartbeat(state: ClusterState, stamp: Stamp, handle: Handle) -> list[
     holder = zookeeper_of(control).controller.czxid
     if held.written or held.holder != holder:
         held.zombie_since = None
+    if held.holder != holder:
+        held.removed = {}  # a new controller gives them states (PartitionStateMachine.startup)
     if not can_judge(control):
         held.known_since = held.pending_since = held.last_write_at = None
         held.reassignments = held.deletions = 0
         held.waiting = {}
     else:
         held.reassignments, held.deletions = _reassignments(state), _deletions(state)
+        held.removed_count = _removed(state)
         was_unwatched = before is not None and now - before > LATE_MS
         if held.known_since is None or held.holder != holder or was_unwatched:
             held.known_since = now
@@ -135,6 +140,15 @@ def note_protocol(control: ControlPlane, broker: int, version: int) -> None:
         asking.add(broker)
     else:
         asking.discard(broker)
+
+
+def note_removed(control: ControlPlane, topic: str, partition: int) -> None:
+    """Remember that a partition's state was removed, which the controller does only when it deletes the topic.
+
+    It has the partition in its memory, so that it is no new one (KafkaController.processPartitionModifications).
+    """
+    if topic not in control.deleting:
+        zookeeper_of(control).writes.removed.setdefault(topic, set()).add(partition)
 
 
 def note_leaderless(held: PendingWriteState, isr: tuple[int, ...], zxid: int) -> None:
@@ -205,7 +219,7 @@ def pending_writes(control: ControlPlane) -> PendingWrites:
 
 
 def can_judge(control: ControlPlane) -> bool:
-    """Return whether a broker holds /controller under ZooKeeper's rules, and no changes are missing."""
+    """Return whether a broker holds /controller under ZooKeeper's rules, and no changes are missing or denied."""
     log, controller = control.log.view, control.controller.view
     return (
         controller.id != NO_CONTROLLER
@@ -215,6 +229,7 @@ def can_judge(control: ControlPlane) -> bool:
         and not log.resync_under_way
         and log.incomplete_since is None
         and log.divergent_since is None
+        and _SEEN.isdisjoint(log.hidden)
     )
 
 
@@ -243,7 +258,7 @@ def pending_counts(control: ControlPlane) -> dict[str, int]:
 
     Reassignments and deletions are those of the last heartbeat: they depend on all partitions of a topic.
     """
-    gone, totals, live = _gone(control), control.totals, control.live_brokers
+    gone, totals = _gone(control), control.totals
     held = zookeeper_of(control).writes
     counts = {
         PendingWriteKind.NEW_LEADER: figures.pending_leader_writes(control),
@@ -251,9 +266,7 @@ def pending_counts(control: ControlPlane) -> dict[str, int]:
         PendingWriteKind.LEADER_BACK: sum(
             n for isr, n in totals.leaderless.items() if _is_leader_back(control, isr)
         ),
-        PendingWriteKind.FIRST_STATE: sum(
-            n for replicas, n in totals.new.items() if not live.isdisjoint(replicas)
-        ),
+        PendingWriteKind.FIRST_STATE: max(0, figures.new_partitions(control) - held.removed_count),
         PendingWriteKind.REASSIGNMENT: held.reassignments,
         PendingWriteKind.TOPIC_DELETION: held.deletions,
         PendingWriteKind.PREFERRED_ELECTION: int(control.pending.preferred_election),
@@ -272,6 +285,28 @@ def _is_leader_back(control: ControlPlane, isr: tuple[int, ...]) -> bool:
     written = zookeeper_of(control).writes.leaderless_zxid.get(live[0])
     epoch = control.brokers[live[0]].record.epoch
     return written is not None and epoch is not None and epoch > written
+
+
+def _removed(state: ClusterState) -> int:
+    """Return how many partitions look new because their states were removed; forget those of topics that are gone."""
+    control = state.control
+    removed, live = zookeeper_of(control).writes.removed, control.live_brokers
+    if len(removed) > TOPICS_LOOKED_AT:
+        return figures.new_partitions(control)  # not known which: none is certain
+    count = 0
+    for name in list(removed):
+        topic = state.topic(name)
+        removed[name] = {p for p in removed[name] if _is_without_state(topic.partitions.get(p))}
+        if not topic.exists or not removed[name]:
+            del removed[name]
+        elif name not in control.deleting:
+            facts = (topic.facts(number, topic.partitions[number]) for number in removed[name])
+            count += sum(not p.reassigning and not live.isdisjoint(p.replicas) for p in facts)
+    return count
+
+
+def _is_without_state(record: PartitionRecord | None) -> bool:
+    return record is not None and record.replicas is not None and record.leader is None
 
 
 def _reassignments(state: ClusterState) -> int:

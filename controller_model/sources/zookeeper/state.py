@@ -100,6 +100,10 @@ class PendingWriteState(msgspec.Struct, array_like=True):
     """By broker, the largest mzxid of a state without a leader in whose ISR it is."""
     asking: set[int] = set()
     """Brokers that leave changes of an ISR to the controller (AlterPartition), by their newest registrations."""
+    removed: dict[str, set[int]] = {}
+    """Partitions whose states were removed while their topics stay (`note_removed`)."""
+    removed_count: int = 0
+    """How many of them look like new ones."""
     reassignments: int = 0
     """Reassignments that the controller can complete."""
     deletions: int = 0

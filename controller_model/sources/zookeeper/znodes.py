@@ -44,6 +44,7 @@ from controller_model.sources.zookeeper.pending_writes import (
     finish_failover,
     is_by_controller,
     note_leaderless,
+    note_removed,
 )
 from controller_model.sources.zookeeper.state import zookeeper_of
 from controller_model.sources.zookeeper.stats import ZnodeRead, is_another
@@ -96,6 +97,7 @@ def _partition_state_end(read: ZnodeRead) -> list[AnyEvent]:
     old = state.topic(znode.name).partitions.get(znode.partition, _NOTHING)
     was_pending = _needs_leader(read, old.replicas, old.leader)
     events = read.handle(state, PartitionGone(read.stamp, znode.name, znode.partition))
+    note_removed(state.control, znode.name, znode.partition)
     return events + count_writes(state, read.stamp, -was_pending, read.handle)
 
 
@@ -133,6 +135,7 @@ def _state_and_finish(read: ZnodeRead, fact: Fact) -> list[AnyEvent]:
 
 
 def _topic_end(read: ZnodeRead) -> list[AnyEvent]:
+    zookeeper_of(read.control).writes.removed.pop(read.znode.name, None)
     return _state_and_finish(read, TopicGone(read.stamp, read.znode.name))
 
 

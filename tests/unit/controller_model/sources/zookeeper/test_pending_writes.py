@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controller_model.records.changes import SessionState
@@ -267,7 +269,7 @@ def test_new_partitions_are_pending_while_a_replica_lives() -> None:
 
 @pytest.mark.parametrize("moved", [{"adding": {0: (1,)}}, {"removing": {0: (1,)}}])
 def test_a_new_partition_that_is_reassigned_is_not_pending(
-    moved: dict[str, dict[int, tuple[int, ...]]],
+    moved: dict[str, Any],
 ) -> None:
     """It never gets a state; those beside it, and those of other topics, do."""
     history = small_cluster()
@@ -281,6 +283,68 @@ def test_a_new_partition_that_is_reassigned_is_not_pending(
     beats(history, fold, 1)
     assert fold.cluster_view().pending_writes.counts == {}
     assert fold.state.control.totals.new == {}
+
+
+def test_a_state_that_was_removed_by_hand_is_not_pending_before_the_next_controller() -> None:
+    """The controller has the partition in its memory; the next one finds a new partition."""
+    history = small_cluster()
+    fold = followed(history)
+    history.delete(state_path("t", 0))
+    history.topic("n", {0: (0, 1)})
+    assert beats(history, fold, 1) == []
+    assert fold.cluster_view().pending_writes.counts == {"first_state": 1}
+    history.state("n", 0, leader=0, isr=(0, 1))
+    assert beats(history, fold, 20) == []
+    assert health(fold) is ControllerHealth.NOT_NEEDED
+    history.delete("/controller")
+    history.elect(1)
+    assert len(beats(history, fold, 7)) == 1
+    assert fold.cluster_view().pending_writes.counts == {"first_state": 1}
+
+
+def test_a_removed_state_that_is_there_again_is_removed_no_more() -> None:
+    """Written again, or of a topic that was deleted and created again: what is new then is pending."""
+    history = small_cluster(t={0: (0, 1)}, u={0: (0, 1)}, v={0: (0, 1)})
+    fold = followed(history)
+    for topic in "tuv":
+        history.delete(state_path(topic, 0))
+    history.topic_gone("u")
+    history.topic("u", {0: (1, 2)})
+    beats(history, fold, 1)
+    assert fold.cluster_view().pending_writes.counts == {"first_state": 1}
+    history.state("u", 0, leader=1, isr=(1, 2))
+    history.state("t", 0, leader=0, isr=(0, 1))
+    history.set("/admin/delete_topics/v", b"")
+    beats(history, fold, 1)
+    assert fold.state.control.source.writes.removed == {"v": {0}}
+    history.topic_gone("v")
+    history.delete("/admin/delete_topics/v")
+    beats(history, fold, 1)
+    assert fold.state.control.source.writes.removed == {}
+    assert fold.cluster_view().pending_writes.counts == {}
+
+
+def test_removed_states_of_very_many_topics_leave_no_certain_new_partition() -> None:
+    """More topics than are looked at: no first state is certain."""
+    topics: dict[str, dict[int, tuple[int, ...]]] = {f"t{n}": {0: (0, 1)} for n in range(101)}
+    history = small_cluster(**topics)
+    fold = followed(history)
+    for topic in topics:
+        history.delete(state_path(topic, 0))
+    history.topic("n", {0: (0, 1)})
+    beats(history, fold, 1)
+    assert fold.cluster_view().pending_writes.counts == {}
+
+
+def test_controller_health_is_unknown_where_the_watcher_may_not_read() -> None:
+    """Without brokers, assignments and states nothing is known to be pending."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    for _ in range(20):
+        history.heartbeat(denied=("/brokers/ids",))
+    assert beats(history, fold, 0) == []
+    assert health(fold) is ControllerHealth.UNKNOWN
 
 
 def test_new_partitions_of_a_topic_to_be_deleted_are_not_pending() -> None:
