@@ -266,6 +266,8 @@ class RequestIs(Fact, frozen=True):
     partitions: tuple[TopicPartition, ...]
     is_rewritten: bool = False
     """The controller has removed from it what is done."""
+    since: int | None = None
+    """When it was made, by the source's clock; None: now."""
 
 
 class RequestGone(Fact, frozen=True):

@@ -223,6 +223,12 @@ def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterVi
     pending = control.pending
     pending.oldest_reassignment_at = min(control.reassigning.values(), default=None)
     pending.oldest_deletion_at = min(control.deleting.values(), default=None)
+    is_reassigning = control.totals.reassigning > 0
+    waiting = (
+        pending.preferred_election_at,
+        None if is_reassigning else pending.reassign_partitions_at,
+    )
+    pending.oldest_request_at = min((at for at in waiting if at is not None), default=None)
     return ClusterView(
         v=VERSION,
         cluster=control.cluster,

@@ -44,6 +44,9 @@ REASSIGNMENT_SECONDS = 3600
 DELETION_SECONDS = 900
 """A controller deletes thousands of topics in that time."""
 
+REQUEST_SECONDS = 240
+"""A controller begins with a request within seconds, and within minutes while it fails over."""
+
 FOLD_RESTARTS = 3
 """Restarts within an hour: one may be a rare hang, three are a pattern."""
 
@@ -131,12 +134,14 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "KafkaControllerFailoverSlow": Threshold(_WARNING, _ABOVE, SLOW_FAILOVER_SECONDS),
     "KafkaMigratingToKraft": Threshold(_WARNING, _EQUAL, 1),
     "KafkaPartitionsOffline": Threshold(_CRITICAL, _ABOVE, 0, for_s=60),
+    "KafkaPartitionsWithoutState": Threshold(_WARNING, _ABOVE, 0, for_s=300),
     "KafkaPartitionsUnderMinIsr": Threshold(_CRITICAL, _ABOVE, 0, for_s=120),
     "KafkaPartitionsAtMinIsr": Threshold(_WARNING, _ABOVE, 0, for_s=600),
     "KafkaPartitionsUnderReplicated": Threshold(_WARNING, _ABOVE, 0, for_s=600),
     "KafkaUncleanLeaderElection": Threshold(_CRITICAL, _ABOVE, 0),
     "KafkaReassignmentStuck": Threshold(_WARNING, _ABOVE, REASSIGNMENT_SECONDS, for_s=900),
     "KafkaTopicDeletionStuck": Threshold(_WARNING, _ABOVE, DELETION_SECONDS, for_s=300),
+    "KafkaRequestStuck": Threshold(_WARNING, _ABOVE, REQUEST_SECONDS, for_s=60),
     "KafkaBrokerGone": Threshold(_WARNING, _ABOVE, 0, for_s=300),
     "KafkaBrokerGoneAtMinIsr": Threshold(_CRITICAL, _ABOVE, 0, for_s=900),
     "KafkaBrokerBouncing": Threshold(_WARNING, _AT_LEAST, BOUNCES),

@@ -119,7 +119,7 @@ CONTROLLER: Table[ClusterView] = {
     ),
     "kafka_controller_health": Samples(
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
-        "others; zombie: it has pending writes and has written nothing for 45 s plus 1 ms per partition.",
+        "others; zombie: it made none of its pending writes for 45 s plus 1 ms per partition, and none since.",
         ("health",),
         lambda view: state_of(ControllerHealth, view.pending_writes.health),
     ),
@@ -176,8 +176,8 @@ CLUSTER: Table[ClusterView] = {
         lambda view: view.counts.leaderless,
     ),
     "kafka_cluster_partitions_without_state": figure(
-        "Number of partitions that the controller has not brought online yet; above 0 only for "
-        "moments after a topic is created.",
+        "Number of partitions without a state, to which the controller has given no leader yet; above 0 "
+        "only for moments after a topic is created.",
         lambda view: view.counts.without_state,
     ),
     "kafka_cluster_under_replicated_partitions": figure(
@@ -240,6 +240,11 @@ CLUSTER: Table[ClusterView] = {
     "kafka_cluster_reassignment_request_pending": figure(
         "Whether /admin/reassign_partitions, which legacy tools write, exists (1) or not (0).",
         lambda view: int(view.pending.reassign_partitions),
+    ),
+    "kafka_cluster_oldest_request_timestamp_seconds": figure(
+        "Unix time in seconds when the oldest request in /admin was made that the controller has not "
+        "begun with (preferred elections; reassignments while nothing is reassigned); absent without one.",
+        lambda view: seconds(view.pending.oldest_request_at),
     ),
     "kafka_cluster_pending_notifications": figure(
         "Number of notification znodes that the controller has not processed yet; it grows while the "

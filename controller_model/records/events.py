@@ -282,9 +282,10 @@ class StaleControllerWrite(Event, frozen=True, kw_only=True):
 
 
 class ControllerZombie(Event, frozen=True, kw_only=True):
-    """Writes are due, and for longer than the write timeout none came under the epoch: a zombie controller.
+    """Writes are pending, and for longer than the write timeout the controller has made none: a zombie controller.
 
-    It is emitted once, at the heartbeat that shows it, and again only after the controller has worked.
+    It is emitted once, at the heartbeat that shows it, and again only after the controller has worked or its health was
+    unknown.
     """
 
     controller: int

@@ -130,12 +130,19 @@ class Pending(msgspec.Struct, kw_only=True):
 
     preferred_election: bool = False
     """A tool's request for preferred elections waits (/admin/preferred_replica_election)."""
+    preferred_election_at: int | None = None
+    """When it was made; None while none waits."""
     reassign_partitions: bool = False
     """A tool's request for reassignments waits (/admin/reassign_partitions)."""
+    reassign_partitions_at: int | None = None
+    """When it was made; None while none waits."""
     notifications: int = 0
     """Notifications of brokers that the controller has yet to process."""
     oldest_reassignment_at: int | None = None
     oldest_deletion_at: int | None = None
+    oldest_request_at: int | None = None
+    """When the oldest request was made that the controller has not begun with; None without one. It has begun with
+    reassignments while any partition is reassigned (KafkaController.maybeTriggerPartitionReassignment)."""
 
 
 class LogView(msgspec.Struct, kw_only=True):

@@ -51,14 +51,15 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaControllerZombie",
         signal=signals.ZOMBIE,
         summary=f"{CLUSTER} has a zombie controller: it has pending writes and makes none.",
-        meaning="A broker holds /controller, has pending writes (new leaders, states of new "
-        "partitions) and has written nothing under its epoch for 45 s plus 1 ms per "
-        "partition. Its own metrics look healthy.",
+        meaning="A broker holds /controller and has made none of its pending writes (new leaders, "
+        "states of new partitions) for 45 s plus 1 ms per partition. Its own metrics look "
+        "healthy. Only a write of its own or another controller ends this: a state set by hand, "
+        "a broker that returns or a topic that is removed does not.",
         cause="The controller's event thread hangs (a deadlock, a request to a broker that never "
         "ends, endless GC), or its ZooKeeper session is kept while its writes are refused.",
         action="Take a thread dump (jstack PID) of the broker that holds /controller, then restart "
         "that broker; if it cannot be restarted, delete /controller: another broker becomes "
-        "controller.",
+        "controller and makes the pending writes (kcm rehearse --delete-controller shows them).",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(

@@ -20,6 +20,19 @@ ALERTS: tuple[Alert, ...] = (
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --unavailable-partitions",
     ),
     Alert(
+        name="KafkaPartitionsWithoutState",
+        signal=signals.WITHOUT_STATE,
+        summary=f"{CLUSTER} has {VALUE} partitions without a state.",
+        meaning="The controller has given these partitions no leader since they were created: nobody "
+        "can write to them or read from them. Kafka counts none of them as offline.",
+        cause="No broker with a replica of them is registered, the controller hangs "
+        "(KafkaControllerZombie), they were reassigned before they had a state, or their state was "
+        "removed by hand.",
+        action="Start the brokers that have their replicas. If those are live and the controller "
+        "works, another controller gives them a state.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
         name="KafkaPartitionsUnderMinIsr",
         signal=signals.UNDER_MIN_ISR,
         summary=f"{CLUSTER} has {VALUE} partitions below min.insync.replicas.",
@@ -92,5 +105,17 @@ ALERTS: tuple[Alert, ...] = (
         action="Start the brokers that are down; end the reassignment. Do not remove znodes by "
         "hand while a broker is the controller.",
         command="zookeeper-shell ZOOKEEPER:2181 ls /admin/delete_topics",
+    ),
+    Alert(
+        name="KafkaRequestStuck",
+        signal=signals.REQUEST_AGE,
+        summary=f"{CLUSTER}: a request in /admin has been waiting for {DURATION}.",
+        meaning="A tool has asked for preferred elections or reassignments, and the controller has "
+        "not begun with them. Until it has, it takes no other request of that kind.",
+        cause="The controller hangs (KafkaControllerZombie) or there is none, or the request asks "
+        "for something that this controller ignores, such as a topic that does not exist.",
+        action="Check the health of the controller and the request. A request that nobody "
+        "wants any more may be deleted.",
+        command="zookeeper-shell ZOOKEEPER:2181 get /admin/reassign_partitions",
     ),
 )

@@ -109,10 +109,11 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "What is under way?",
-        figure("Reassigning", signals.REASSIGNING),
-        figure("Oldest stuck reassignment", signals.REASSIGNMENT_STALLED, no_value="no"),
-        figure("Topics being deleted", signals.DELETING),
-        figure("Oldest deletion", signals.DELETION_AGE, no_value="none"),
+        figure("Reassigning", signals.REASSIGNING, span=5),
+        figure("Oldest stuck reassignment", signals.REASSIGNMENT_STALLED, span=5, no_value="no"),
+        figure("Topics being deleted", signals.DELETING, span=5),
+        figure("Oldest deletion", signals.DELETION_AGE, span=5, no_value="none"),
+        figure("Oldest request", signals.REQUEST_AGE, span=4, no_value="none"),
     ),
     TRUST,
 )

@@ -105,10 +105,10 @@ LEADERLESS = Signal(
 )
 WITHOUT_STATE = Signal(
     expr=highest("kafka_cluster_partitions_without_state"),
-    meaning="New partitions that the controller has not brought online yet.",
+    meaning="Partitions without a state: the controller has given them no leader yet.",
     normal="0; above 0 for moments after a topic is created.",
     action="If it does not fall, check the health of the controller.",
-    runbook="KafkaControllerZombie",
+    runbook="KafkaPartitionsWithoutState",
     legend="without state",
 )
 PARTITIONS = Signal(
@@ -245,6 +245,15 @@ DELETION_AGE = Signal(
     action="Start the brokers that are down.",
     runbook="KafkaTopicDeletionStuck",
     legend="oldest deletion",
+)
+REQUEST_AGE = Signal(
+    expr=age("kafka_cluster_oldest_request_timestamp_seconds"),
+    unit="s",
+    meaning="Time since the oldest request in /admin was made that the controller has not begun with. Empty if there is none.",
+    normal="empty, or seconds.",
+    action="Check the health of the controller.",
+    runbook="KafkaRequestStuck",
+    legend="oldest request",
 )
 UNCLEAN_MINUTE = Signal(
     expr=grown("kafka_controller_unclean_leader_elections_total", "1m"),

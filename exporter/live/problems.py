@@ -159,7 +159,10 @@ def _controller(case: _Case) -> Iterator[ClusterProblem]:
     elif is_zombie:
         text = f"Broker {who} is the controller and does not do its work"
         yield from case.judged(
-            "KafkaControllerZombie", int(is_zombie), text, since=pending.pending_since
+            "KafkaControllerZombie",
+            int(is_zombie),
+            text,
+            since=pending.zombie_since or pending.pending_since,
         )
     elif pending.health is ControllerHealth.SLOW:
         text = f"The controller, broker {who}, is slow with its work"
@@ -224,11 +227,18 @@ def _partitions(case: _Case) -> Iterator[ClusterProblem]:
         text,
         filter_=Condition.UNDER_REPLICATED,
     )
-    if counts.without_state:
-        # There is no alert on these: every new topic begins like this, and it may last.
-        has = "has" if counts.without_state == 1 else "have"
-        text = f"{_number(counts.without_state, 'partition')} {has} no state yet: no leader"
-        yield ClusterProblem(_WARNING, text, filter=Condition.WITHOUT_STATE)
+    has = "has" if counts.without_state == 1 else "have"
+    text = f"{_number(counts.without_state, 'partition')} {has} no state: no leader"
+    yield from case.judged(
+        "KafkaPartitionsWithoutState",
+        counts.without_state,
+        text,
+        filter_=Condition.WITHOUT_STATE,
+    )
+    since = case.view.pending.oldest_request_at
+    if since is not None:
+        text = "A request in /admin waits for the controller"
+        yield from case.judged_by_age("KafkaRequestStuck", since, text)
     since = case.view.pending.oldest_deletion_at
     if since is not None:
         text = "A topic waits for its deletion"

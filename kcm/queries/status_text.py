@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from controller_model.insight.wording import counted
 from controller_model.insight.worst_first import trouble
 from controller_model.records.completeness import Status
 from controller_model.records.recent import ELECTION_WINDOWS_MS
@@ -57,6 +58,7 @@ def fleet(clusters: Sequence[Json]) -> RenderableType:
 def screen(answer: Json, partitions: Sequence[Json], now_ms: int) -> RenderableType:
     """Return one cluster; `answer` is the API's, including the brokers' safety."""
     parts: list[RenderableType] = [_head(answer, now_ms), _figures(answer["counts"])]
+    parts += [waiting] if (waiting := _waiting(answer, now_ms)) else []
     parts += [Text(), _brokers(answer["brokers"], now_ms)]
     if partitions:
         parts += [Text(), *map(_partition_line, partitions[:MAX_PARTITIONS])]
@@ -178,6 +180,38 @@ def _figures(counts: Json) -> Text:
     text.append(f"balance     {counts['preferred_imbalance']} not led by the preferred replica, ")
     text.append(f"{electable} of them electable", _DOUBTFUL if electable else "")
     text.append(" (kcm recommend)" if electable else "")
+    return text
+
+
+def _waiting(answer: Json, now_ms: int) -> Text | None:
+    """Return what waits for the controller, each with its number and age: None if nothing does."""
+    counts, writes, pending = answer["counts"], answer["pending_writes"], answer["pending"]
+    found: list[tuple[str, str]] = []
+    if writes["counts"]:
+        kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in writes["counts"].items())
+        times = [at for at in (writes["oldest_at"], writes["pending_since"]) if at is not None]
+        age = lasting(min(times), now_ms) if times else ""
+        is_late = writes["health"] in {"zombie", "slow"}
+        number = sum(writes["counts"].values())
+        what = "pending write" if number == 1 else "pending writes"
+        due = "overdue" if is_late else "due"
+        found.append((f"{number} {what} ({kinds}), {due}{age}", _BAD if is_late else ""))
+    if counts["without_state"]:
+        found.append((f"{counted(counts['without_state'], 'partition')} without state", _DOUBTFUL))
+    if counts["deleting_topics"]:
+        age = lasting(pending["oldest_deletion_at"], now_ms)
+        found.append((f"{counted(counts['deleting_topics'], 'topic')} to be deleted{age}", ""))
+    for request, words in (
+        ("reassign_partitions", "a request of reassignments"),
+        ("preferred_election", "a request of preferred elections"),
+    ):
+        if pending[request]:
+            found.append((f"{words}{lasting(pending[f'{request}_at'], now_ms)}", ""))
+    if not found:
+        return None
+    text = Text("waiting     ")
+    for number, (words, style) in enumerate(found):
+        text.append("; " if number else "").append(words, style)
     return text
 
 

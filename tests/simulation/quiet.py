@@ -190,7 +190,12 @@ def facts(view: AnyView | None) -> Any:
     match view:
         case ClusterView():
             pending = msgspec.structs.replace(
-                view.pending, oldest_reassignment_at=None, oldest_deletion_at=None
+                view.pending,
+                oldest_reassignment_at=None,
+                oldest_deletion_at=None,
+                oldest_request_at=None,
+                preferred_election_at=None,
+                reassign_partitions_at=None,
             )
             holder = (view.controller.id, view.controller.epoch, view.controller.elected_at)
             held = (view.log.znodes, view.log.digest, view.brokers_live, view.config.cluster_id)

@@ -127,13 +127,16 @@ def lose_records(drill: Drill) -> None:
 
 
 def hang_controller(drill: Drill) -> None:
-    """Pause the controller while new leaders and first states are pending."""
+    """Pause the controller while new leaders, first states and a request are pending."""
     drill.make_controller(0)
     with drill.paused(0):
         drill.brokers[2].kill()
         wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
         drill.zookeeper.create("/brokers/topics/by-hand", b'{"version":1,"partitions":{"0":[1]}}')
+        request = {"version": 1, "partitions": [{"topic": "by-hand", "partition": 0}]}
+        drill.zookeeper.create("/admin/preferred_replica_election", json.dumps(request).encode())
         drill.await_firing("KafkaControllerZombie", deadline_s=ZOMBIE_DEADLINE_S)
+        drill.await_firing("KafkaPartitionsWithoutState", "KafkaRequestStuck")
     drill.brokers[2].start()
     # The server is asked each 15 s, and broker 2 was gone for longer: it is shown as gone, and back.
     for metric in ("kcm_watcher_zookeeper_sessions", "kcm_watcher_zookeeper_connections"):
@@ -335,7 +338,16 @@ STEPS = (
             "KafkaPartitionsAtMinIsr",
         ),
     ),
-    Step(DrillStep.ZOMBIE, hang_controller, ("KafkaControllerZombie", "KafkaPartitionsOffline")),
+    Step(
+        DrillStep.ZOMBIE,
+        hang_controller,
+        (
+            "KafkaControllerZombie",
+            "KafkaPartitionsOffline",
+            "KafkaPartitionsWithoutState",
+            "KafkaRequestStuck",
+        ),
+    ),
     Step(DrillStep.IDLE, take_controller_and_idle, ("KafkaControllerFailoverSlow",)),
     Step(DrillStep.DISK, lose_disk, ("KafkaLogDirFailed",)),
     Step(DrillStep.BLIND, kill_zookeeper, ("KcmBlind",)),

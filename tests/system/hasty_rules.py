@@ -24,6 +24,7 @@ HASTY_LIMITS = {
     "KafkaControllerFailoverSlow": 3,
     "KafkaReassignmentStuck": 3,
     "KafkaTopicDeletionStuck": 2,
+    "KafkaRequestStuck": 2,
     "KafkaIsrFlapping": 2,
     "KcmBehind": 15,
     "KcmBehindForLong": 15,

@@ -87,7 +87,7 @@ _NAMES: Mapping[DemoStep | DrillStep, str] = {
     DrillStep.UNCLEAN: "unclean_hour unclean_minute",
     DrillStep.ZOMBIE: """
         pending_leader_writes controller_health zombie pending_writes oldest_pending_write
-        answer latency sessions connections without_state topic_offline topic_under_min_isr
+        answer latency sessions connections without_state request_age topic_offline topic_under_min_isr
         topic_under_replicated worst_topics_age broker_led_short
     """,
     DrillStep.IDLE: "failover_age",

@@ -190,13 +190,15 @@ def _reassign_partitions(read: ZnodeRead) -> list[AnyEvent]:
     known = zookeeper_of(read.control).stats.get(read.change.path)
     is_rewritten = known is not None and known.created == read.change.czxid
     partitions = tuple(sorted(asked))
-    fact = RequestIs(read.stamp, RequestKind.REASSIGNMENT, partitions, is_rewritten)
+    since = read.change.ctime
+    fact = RequestIs(read.stamp, RequestKind.REASSIGNMENT, partitions, is_rewritten, since)
     return read.handle(read.state, fact)
 
 
 def _preferred_election(read: ZnodeRead) -> list[AnyEvent]:
     partitions = decode_partitions(read.change.payload())
-    fact = RequestIs(read.stamp, RequestKind.PREFERRED_ELECTION, partitions)
+    since = read.change.ctime
+    fact = RequestIs(read.stamp, RequestKind.PREFERRED_ELECTION, partitions, since=since)
     return read.handle(read.state, fact)
 
 

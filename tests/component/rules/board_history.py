@@ -164,7 +164,7 @@ def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnap
         folded_at=T0 - 60_000,
         counts=_ILL_COUNTS,
         pending_writes=_PENDING_WRITES,
-        pending=Pending(oldest_reassignment_at=T0, oldest_deletion_at=T0),
+        pending=Pending(oldest_reassignment_at=T0, oldest_deletion_at=T0, oldest_request_at=T0),
         log=log,
         brokers_live=(0, 2),
         brokers_known=(0, 1, 2),

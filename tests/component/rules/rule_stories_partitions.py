@@ -38,6 +38,38 @@ OFFLINE = about(
     ),
 )
 
+WITHOUT_STATE = about(
+    "KafkaPartitionsWithoutState",
+    Story(
+        "fires after 5 min with one partition, resolves 2 min after none is without a state",
+        Proves.FIRES,
+        one("kafka_cluster_partitions_without_state", (0, 4), (1, 24), (0, 20)),
+        {345: None, 360: 1, 405: 1, 525: 1, 540: None},
+    ),
+    Story(
+        "is silent while new topics get their states within 5 min",
+        Proves.SILENT,
+        one("kafka_cluster_partitions_without_state", (0, 4), (900, 20), (0, 20)),
+        {345: None, 360: None, 480: None},
+    ),
+)
+
+REQUEST = about(
+    "KafkaRequestStuck",
+    Story(
+        "fires after 5 min, resolves 2 min after its end",
+        Proves.FIRES,
+        one("kafka_cluster_oldest_request_timestamp_seconds", (0, 30), ("stale", 1), ("_", 20)),
+        {300: None, 315: 315, 435: 435, 555: 435, 570: None},
+    ),
+    Story(
+        "is silent about one that the controller has begun with before",
+        Proves.SILENT,
+        one("kafka_cluster_oldest_request_timestamp_seconds", (0, 20), ("stale", 1), ("_", 20)),
+        {255: None, 300: None, 330: None},
+    ),
+)
+
 UNDER_MIN_ISR = about(
     "KafkaPartitionsUnderMinIsr",
     Story(
@@ -230,6 +262,8 @@ STORIES = (
     *UNDER_REPLICATED,
     *AT_MIN_ISR,
     *OFFLINE,
+    *WITHOUT_STATE,
+    *REQUEST,
     *UNDER_MIN_ISR,
     *UNCLEAN,
     *REASSIGNMENT,

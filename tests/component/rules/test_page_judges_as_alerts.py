@@ -111,6 +111,12 @@ def deleting(since_s: int) -> Case:
     return Case({"pending": msgspec.structs.replace(cluster_view().pending, oldest_deletion_at=at)})
 
 
+def requested(since_s: int) -> Case:
+    """Return a cluster in which a request has waited for so long."""
+    at = NOW - since_s * 1000
+    return Case({"pending": msgspec.structs.replace(cluster_view().pending, oldest_request_at=at)})
+
+
 GONE = {"live": False, "replicas": 3, "since": 0}
 RECOMMENDED = {"rebalance": RebalanceSummary(recommendation=1)}
 IMBALANCED = {"imbalance_ratio": 0.11, "preferred_electable": 2}
@@ -150,6 +156,10 @@ CASES = {
     "imbalanced-by-a-setting": of_broker(**IMBALANCED)._replace(
         fields={"rebalance": RebalanceSummary(threshold_percentage=20, recommendation=1)}
     ),
+    "without-state": counts(without_state=1),
+    "requested": requested(239),
+    "requested-for-longer": requested(250),
+    "request-stuck": requested(310),
     "waits-for-deletion": deleting(899),
     "waits-longer": deleting(1_000),
     "deletion-stuck": deleting(1300),

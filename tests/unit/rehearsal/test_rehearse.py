@@ -218,7 +218,7 @@ def test_a_zombie_writes_nothing_and_the_next_controller_makes_its_writes() -> N
     assert cure.controller_candidates == (2, 3)  # an event thread that hangs is never elected
     changed = {each.partition: (each.leader, each.isr) for each in cure.changes.partitions}
     assert changed == {0: (2, (2, 3)), 1: (2, (2, 3)), 2: (3, (3,)), 3: (2, (2, 3))}
-    assert names(cure.came_online) == (T0, T1)
+    assert names(cure.came_online) == (T0, TopicPartition("t", 1))
     assert cure.elections == {"offline": 2}
 
 

@@ -68,7 +68,7 @@ def test_a_count_has_its_meaning_and_a_partition_filter() -> None:
             "under-min-isr",
         ),
         ("warning", "1,003 partitions are under-replicated", "under-replicated"),
-        ("warning", "9 partitions have no state yet: no leader", "without-state"),
+        ("warning", "9 partitions have no state: no leader", "without-state"),
     ]
 
 
@@ -76,7 +76,7 @@ def test_partitions_without_a_state_alone_are_a_problem() -> None:
     """They have no leader, and no other count includes them, so the page must not be quiet."""
     assert listed(
         broker_view(0), counts=Counts(partitions=1, without_state=1, under_min_isr=0)
-    ) == [("warning", "1 partition has no state yet: no leader")]
+    ) == [("warning", "1 partition has no state: no leader")]
 
 
 @pytest.mark.parametrize(
@@ -259,6 +259,15 @@ def test_the_monitors_own_state_is_a_problem_once_its_alert_fires() -> None:
     assert judged_of(reading=skewed) == {"KcmClocksDisagree": None}
     assert judged_of(reading={"read_ms": None, "watcher_ms": None}) == {}
     assert judged_of(counts=Counts(partitions=4, under_min_isr=None)) == {"KcmMinIsrNotKnown": None}
+
+
+def test_a_request_that_is_stuck_is_a_problem() -> None:
+    """It is one from the age on at which the alert becomes pending."""
+    pending = msgspec.structs.replace(cluster_view().pending, oldest_request_at=T0)
+    name = "KafkaRequestStuck"
+    assert judged_of(pending=pending, now=T0 + 240_000) == {}
+    assert judged_of(pending=pending, now=T0 + 240_001) == {name: AlertState.PENDING}
+    assert judged_of(pending=pending, now=T0 + 300_000) == {name: AlertState.FIRING}
 
 
 def test_a_topic_deletion_that_is_stuck_is_a_problem() -> None:

@@ -230,7 +230,10 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
             recent_elections=(),
         ),
         pending=msgspec.structs.replace(
-            cluster_view().pending, oldest_reassignment_at=T0, oldest_deletion_at=T0
+            cluster_view().pending,
+            oldest_reassignment_at=T0,
+            oldest_deletion_at=T0,
+            oldest_request_at=T0,
         ),
         log=msgspec.structs.replace(
             cluster_view().log, last_change_mtime=T0, divergent_since=T0, incomplete_since=T0

@@ -24,6 +24,12 @@ def source_of(history: History) -> LogSource:
     return LogSource(iter(recorded), {}, load_replay(None, {}).assumed)
 
 
+def _in_sync(history: History, *isr: int, leader_epoch: int) -> None:
+    """Let the controller write an ISR of both partitions."""
+    for partition in (0, 1):
+        history.state("t", partition, leader=partition, isr=isr, leader_epoch=leader_epoch)
+
+
 @pytest.fixture
 def story() -> History:
     """Two incidents, one for each of two brokers: one is closed, one is open at the end of the log."""
@@ -32,10 +38,13 @@ def story() -> History:
         for _ in range(6):
             history.heartbeat()
         history.broker_gone(broker)
+        if broker == 2:
+            _in_sync(history, 0, 1, leader_epoch=1)
         for _ in range(6):
             history.heartbeat()
         if broker == 2:
             history.broker(2)
+            _in_sync(history, 0, 1, 2, leader_epoch=1)
             for _ in range(12):
                 history.heartbeat()
     return history

@@ -7,7 +7,8 @@ import io
 from rich.console import Console, RenderableType
 
 from controller_model.records.changes import SessionState
-from controller_model.records.views import ControllerView, Counts
+from controller_model.records.pending_writes import ControllerHealth, PendingWrites
+from controller_model.records.views import ControllerView, Counts, Pending
 from kcm.queries.status import read_status
 from kcm.queries.status_text import MAX_EVENTS, MAX_PARTITIONS, event_line, fleet, screen
 from tests.support.api_server import Served
@@ -18,7 +19,7 @@ from tests.support.samples import T0, as_of, broker_view, cluster_view, log_view
 def text_of(shown: RenderableType) -> str:
     """Return what a wide terminal shows."""
     file = io.StringIO()
-    Console(file=file, width=200, markup=False, emoji=False).print(shown)
+    Console(file=file, width=250, markup=False, emoji=False).print(shown)
     return file.getvalue()
 
 
@@ -68,6 +69,49 @@ def test_only_some_of_many_abnormal_partitions_are_listed(served: Served) -> Non
     text = text_of(screen(answer, answer["abnormal"] * (MAX_PARTITIONS + 1), T0))
     assert text.count("u-0: ") == MAX_PARTITIONS
     assert "... and more; kcm status --json lists them" in text
+
+
+def test_what_waits_for_the_controller_is_shown_with_its_number_and_age(served: Served) -> None:
+    """Pending writes, partitions without state, deletions and requests; the line is absent if nothing waits."""
+    answer = read_status(api_of(served), None)
+    assert "waiting" not in text_of(screen(answer, [], T0))
+    since = T0 - 90_000
+    served.write(
+        cluster_view(
+            at=as_of(31),
+            counts=Counts(partitions=4, without_state=1, deleting_topics=2),
+            pending=Pending(
+                preferred_election=True,
+                preferred_election_at=since,
+                reassign_partitions=True,
+                reassign_partitions_at=T0 - 7_200_000,
+                oldest_deletion_at=T0 - 59_000,
+            ),
+            pending_writes=PendingWrites(
+                counts={"new_leader": 2, "first_state": 1},
+                oldest_at=since,
+                pending_since=T0 - 80_000,
+                health=ControllerHealth.ZOMBIE,
+            ),
+        )
+    )
+    (line,) = [
+        line
+        for line in text_of(screen(read_status(api_of(served), None), [], T0)).splitlines()
+        if line.startswith("waiting ")
+    ]
+    assert line.rstrip() == (
+        "waiting     3 pending writes (2 new leader, 1 first state), overdue for 1 min; 1 partition without state; "
+        "2 topics to be deleted for 59 s; a request of reassignments for 2 h; a request of preferred elections for 1 min"
+    )
+
+
+def test_a_single_write_that_is_pending_for_a_moment_is_due(served: Served) -> None:
+    """It is not overdue, and its age is left out if it is not known."""
+    writes = PendingWrites(counts={"isr_removal": 1}, health=ControllerHealth.WORKING)
+    served.write(cluster_view(at=as_of(31), pending_writes=writes))
+    text = text_of(screen(read_status(api_of(served), None), [], T0))
+    assert "waiting     1 pending write (1 isr removal), due\n" in text
 
 
 def test_the_worst_cluster_of_a_fleet_comes_first(served: Served) -> None:
