@@ -171,7 +171,7 @@ class ClusterState:
         deleting = topic.name in self.control.deleting
         before = new_tuple(CountedState, (replicas, old.leader, old.isr, added, min_isr, deleting))
         after = new_tuple(CountedState, (replicas, new.leader, new.isr, added, min_isr, deleting))
-        if (old.leader is None or new.leader is None) and not added:
+        if topic.removing and not added and (old.leader is None or new.leader is None):
             removed = topic.removing.get(partition, ())
             before = before._replace(added=removed) if old.leader is None else before
             after = after._replace(added=removed) if new.leader is None else after
@@ -191,12 +191,13 @@ class ClusterState:
         if record.replicas is None:
             return
         added = topic.adding.get(partition, ())
-        removed = topic.removing.get(partition, ())
-        moving = added or removed if record.leader is None else added
+        moved = added or topic.removing.get(partition, ())
         min_isr = topic.min_isr or NO_MIN_ISR
         deleting = topic.name in self.control.deleting
-        state = CountedState(record.replicas, record.leader, record.isr, moving, min_isr, deleting)
-        is_reassigned = bool(added or removed)
+        if record.leader is None:
+            added = moved
+        state = CountedState(record.replicas, record.leader, record.isr, added, min_isr, deleting)
+        is_reassigned = bool(moved)
         self.control.count_partition(by, state, is_reassigned=is_reassigned)
 
     def _count_coordinators(self, topic: TopicState) -> None:

@@ -98,7 +98,7 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
         replicas, leader, isr, added, min_isr, deleting = state
         if leader is None:
             self.without_state += by
-            if replicas and not added and not deleting:
+            if not (added or deleting):
                 _move(self.new, replicas, by)
             return
         if leader >= 0:

@@ -113,7 +113,7 @@ def is_by_controller(
     under the same leader epoch is the leader's own write, unless the leader asks the controller for it
     (AlterPartitionManager, since 2.7). What a person wrote in exactly this form cannot be told from it.
     """
-    if new.controller_epoch != control.controller.view.epoch or not control.log.baseline:
+    if new.controller_epoch != control.controller.view.epoch:
         return False
     leader, isr = new.leader, new.isr
     if leader not in isr and (leader != NO_LEADER or (len(isr) > 1 and len(isr) >= len(old.isr))):

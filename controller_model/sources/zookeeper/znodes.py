@@ -73,7 +73,7 @@ def _partition_state(read: ZnodeRead) -> list[AnyEvent]:
     is_counting = view.failover is _UNDER_WAY
     was_pending = is_counting and _needs_leader(read, old.replicas, old.leader)
     events = read.handle(state, partition_fact(read, topic, old, new))
-    if not writes.written:
+    if not writes.written and control.log.baseline:
         writes.written = is_by_controller(control, old, new, change)
     if new.leader < 0:
         note_leaderless(writes, new.isr, change.mzxid or 0)
