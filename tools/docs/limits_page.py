@@ -18,6 +18,7 @@ from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.insight.loss import KINDS_KEPT
 from controller_model.records import changes, incidents, recommendations
 from controller_model.records.completeness import CLOCKS_DISAGREE_MS, LATE_MS, OLDEST_LIVE_MS
+from controller_model.sources.zookeeper.pending_writes import TOPICS_LOOKED_AT
 from controller_model.sources.zookeeper.znode_kinds import PATHS_REMEMBERED
 from controller_model.state.cluster import _MAX_MOVES
 from controller_model.tracking.asked_elections import MAX_ASKED, MAX_HELD_MS
@@ -303,6 +304,12 @@ LIMITS: dict[str, list[Limit]] = {
             f"{_MAX_MOVES:,}",
             "added up at once",
             f"{_UNIT}controller_model/state/test_cluster.py::test_pending_moves_are_added_up_at_their_limit",
+        ),
+        Limit(
+            "topics examined for pending writes at a heartbeat",
+            f"{TOPICS_LOOKED_AT} that are reassigned, {TOPICS_LOOKED_AT} to be deleted",
+            "the others are examined when those end",
+            f"{_UNIT}controller_model/sources/zookeeper/test_pending_writes.py::test_at_most_a_hundred_topics_to_be_deleted_are_checked",
         ),
         Limit(
             "kinds of paths that are remembered",

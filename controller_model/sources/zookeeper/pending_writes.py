@@ -147,8 +147,9 @@ def note_removed(control: ControlPlane, topic: str, partition: int) -> None:
 
     It has the partition in its memory, so that it is no new one (KafkaController.processPartitionModifications).
     """
-    if topic not in control.deleting:
-        zookeeper_of(control).writes.removed.setdefault(topic, set()).add(partition)
+    removed = zookeeper_of(control).writes.removed
+    if topic not in control.deleting and (topic in removed or len(removed) <= TOPICS_LOOKED_AT):
+        removed.setdefault(topic, set()).add(partition)
 
 
 def note_leaderless(held: PendingWriteState, isr: tuple[int, ...], zxid: int) -> None:
