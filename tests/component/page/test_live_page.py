@@ -253,7 +253,7 @@ def test_partitions_without_a_state_are_not_well(desk: Desk) -> None:
     exporter.write(broker_view(0), unstated, cluster_view(counts=counts))
     page = desk.page(desk.serve(exporter).url).open()
     assert texts(page.locator("#problems li")) == [
-        "▲ Warning: 2 partitions have no state yet: no leader"
+        "▲ Warning: 2 partitions have no state: no leader KafkaPartitionsWithoutState"
     ]
     expect(page.locator("#tiles li").last).to_have_text(re.compile("2 Without a state"))
     expect(page.locator("#partition-note")).to_have_text("2 of 2 shown: without a state.")
