@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -227,8 +228,19 @@ ACTS = st.one_of(
 """What others do while the controller hangs."""
 
 
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_no_state_that_is_set_by_hand_ends_a_zombie(how: str, partition: int) -> None:
+    """Each form that is not the controller's, of a partition without a live leader, and of one with one."""
+    history, fold = hung(version=5)
+    by_hand("a", partition, 1, how)(history)
+    history.heartbeat()
+    fold.follow(history)
+    assert health(fold) is ControllerHealth.ZOMBIE
+
+
 @given(st.lists(st.tuples(ACTS, st.integers(0, 2)), max_size=8))
-@settings(max_examples=200)
+@settings(max_examples=300)
 def test_nothing_that_others_do_ends_a_zombie(acts: list[tuple[Act, int]]) -> None:
     """After each act and a heartbeat, the controller still is the zombie that it was."""
     history, fold = hung(version=4)
