@@ -6,7 +6,7 @@ that all brokers share. While the basis stays the same, only touched brokers are
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controller_model.kafka.coordinators import COORDINATOR_OF
 from controller_model.kafka.ids import AsOf
@@ -39,7 +39,8 @@ class _Basis(NamedTuple):
     """The number of preferred replicas, from which an even share is computed."""
     assumed: Assumed
     broker_min_isr: frozenset[tuple[str, int]]
-    is_behind: bool
+    judged: tuple[Any, ...]
+    """Of what would break (`LossJudge.basis`)."""
     is_missed: bool
     """Something cannot be seen, so that more may break than is counted."""
     coordinators: frozenset[str]
@@ -73,7 +74,7 @@ class BrokerViews:
             preferred=preferred,
             assumed=control.assumed,
             broker_min_isr=frozenset(control.config.broker_min_isr.items()),
-            is_behind=judge.is_behind,
+            judged=judge.basis,
             is_missed=control.log.view.is_missing_some,
             coordinators=frozenset(control.coordinators),
         )
@@ -136,7 +137,11 @@ def _view(
         in_isr=lost.in_isr,
         offline_if_lost=lost.offline,
         under_min_isr_if_lost=lost.under_min_isr,
-        more_if_lost=lost.unsure or is_missed,
+        stranded_if_lost=lost.stranded,
+        unclean_if_lost=lost.unclean,
+        breaks_if_lost=lost.breaks,
+        min_isr_unknown_if_lost=lost.min_isr_unknown,
+        more_if_lost=is_missed or None in lost,
         inferred_state=state,
         coordinated={
             COORDINATOR_OF[topic].value: leaders.get(broker, 0)

@@ -86,6 +86,8 @@ def apply_controller(state: ClusterState, fact: ControllerIs) -> list[AnyEvent]:
         controller.pending_election = elected
         return []
     view.epoch = fact.epoch
+    if fact.epoch is not None:
+        state.set_counted_epoch(fact.epoch)
     view.elections += 1
     return [elected]
 
@@ -152,6 +154,7 @@ def confirm_controller(state: ClusterState, fact: ControllerConfirmed) -> list[A
 def apply_epoch(state: ClusterState, fact: ControllerEpochIs) -> list[AnyEvent]:
     """Apply the controller epoch."""
     state.control.controller.view.epoch = fact.epoch
+    state.set_counted_epoch(fact.epoch)
     return []
 
 

@@ -32,10 +32,13 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     brokers: tuple[int, ...]
     offline: tuple[TopicPartition, ...] = ()
     """Partitions with a leader now and without one then."""
+    aborted: tuple[TopicPartition, ...] = ()
+    """The part of `offline` whose election Kafka aborts, whoever is in sync (`ClusterFacts.aborts_elections`)."""
     stranded: tuple[TopicPartition, ...] = ()
     """Partitions that are offline now, and would come back by an election that is due, but not after the loss."""
     under_min_isr: tuple[TopicPartition, ...] = ()
-    """Partitions with a leader and a large enough ISR now, and too small a one then: acks=all is refused."""
+    """Partitions with a leader and a large enough ISR now, and too small a one then: acks=all is refused. Members that
+    are gone already do not count."""
     moved: dict[int, int] = {}
     """How many leaders each other broker would get."""
     leaders_after: dict[int, int] = {}
@@ -59,7 +62,7 @@ class StopRisk(enum.StrEnum):
 
 
 HARM: Mapping[StopRisk, str] = {
-    StopRisk.OFFLINE: "would go offline: no other replica is in sync",
+    StopRisk.OFFLINE: "would go offline: no other replica can be elected",
     StopRisk.STRANDED: "offline now would lose the last replica that could lead again",
     StopRisk.UNCLEAN: "would get a leader that is not in sync: data is lost",
     StopRisk.UNDER_MIN_ISR: "would fall below min.insync.replicas: producers with acks=all are refused",
@@ -106,13 +109,17 @@ class _Account:
     def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
         self.brokers = tuple(sorted(brokers))
         self.rest = cluster.live.difference(brokers)
+        self._aborts = cluster.aborts_elections
+        self._aborted: list[TopicPartition] = []
         self._found: defaultdict[StopRisk, list[TopicPartition]] = defaultdict(list)
         self._moved: Counter[int] = Counter()
 
-    def add(self, partition: TopicPartition, effect: Effect) -> None:
+    def add(self, partition: PartitionFacts, effect: Effect) -> None:
         """Add the effect of the loss on a partition."""
         for risk in effect.risks:
-            self._found[risk].append(partition)
+            self._found[risk].append(partition.id)
+            if risk is StopRisk.OFFLINE and self._aborts(partition):
+                self._aborted.append(partition.id)
         if effect.leader is not None:
             self._moved[effect.leader] += 1
 
@@ -122,17 +129,21 @@ class _Account:
         return Loss(
             brokers=self.brokers,
             **{risk.value: tuple(partitions) for risk, partitions in self._found.items()},
+            aborted=tuple(self._aborted),
             moved=dict(sorted(self._moved.items())),
             leaders_after={b: n for b, n in sorted(after.items()) if b not in self.brokers},
         )
 
 
-def by_kind(compute: Callable[[PartitionFacts], V]) -> Callable[[PartitionFacts], V]:
+def by_kind(
+    cluster: ClusterFacts, compute: Callable[[PartitionFacts], V]
+) -> Callable[[PartitionFacts], V]:
     """Return `compute`, called once for all partitions with the same brokers, leader and settings.
 
     A cluster has few such kinds, because assignments repeat. `compute` must not use a partition's
-    name or its epochs.
+    name or its epochs, except whether `cluster` aborts its elections.
     """
+    aborts = cluster.aborts_elections
     known: dict[Hashable, V] = {}
 
     def of(partition: PartitionFacts) -> V:
@@ -145,6 +156,7 @@ def by_kind(compute: Callable[[PartitionFacts], V]) -> Callable[[PartitionFacts]
             partition.min_isr,
             partition.unclean,
             partition.deleting,
+            aborts(partition),
         )
         found = known.get(kind)
         if found is None:
@@ -168,6 +180,10 @@ def outcome(partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[i
     if not led_now:
         return Effect(None, ())
     of_election = (StopRisk.UNCLEAN,) if unclean else ()
+    # Members that are gone already leave the ISR whether this loss happens or not.
+    now = settled(partition, cluster, cluster.live)[1]
+    if len(now) < len(partition.isr):
+        partition = msgspec.structs.replace(partition, isr=now)
     risks = of_election + _of_min_isr(partition, cluster, leader, isr)
     return Effect(None if leader == partition.leader else leader, risks)
 
@@ -195,8 +211,12 @@ def settled(
     """
     leader = partition.written_leader
     if leader in live:
-        # ReplicaStateMachine, OfflineReplica: dead members leave the ISR.
-        return leader, tuple(replica for replica in partition.isr if replica in live), False
+        # Dead members leave the ISR, except its last one (ReplicaStateMachine.doRemoveReplicasFromIsr), which matters
+        # where the leader is not a member. Where the controller's removals are aborted, the leader makes them.
+        isr = tuple([replica for replica in partition.isr if replica in live])
+        return leader, isr or partition.isr[:1], False
+    if cluster.is_refused or cluster.aborts_elections(partition):
+        return NO_LEADER, partition.isr, False
     election = leader_for_offline(
         LeaderAndIsr(leader, partition.isr),
         partition.replicas,
@@ -237,7 +257,7 @@ def lose_groups(
     for account in accounts.values():
         for broker in account.brokers:
             accounts_of.setdefault(broker, []).append(account)
-    effects = by_kind(lambda partition: _effects(partition, cluster, accounts_of))
+    effects = by_kind(cluster, lambda partition: _effects(partition, cluster, accounts_of))
     leaders: Counter[int] = Counter()
     for partition in partitions:
         if not partition.counts:
@@ -245,7 +265,7 @@ def lose_groups(
         if partition.leader in cluster.live:
             leaders[partition.leader] += 1
         for account, effect in effects(partition):
-            account.add(partition.id, effect)
+            account.add(partition, effect)
     return {name: account.loss(leaders) for name, account in accounts.items()}
 
 
@@ -286,6 +306,13 @@ def safety(loss: Loss, cluster: ClusterFacts) -> Safety:
 
 
 def _notes(loss: Loss, cluster: ClusterFacts) -> Iterable[str]:
+    if loss.aborted:
+        yield (
+            f"Kafka aborts the election of {counted(len(loss.aborted), 'partition')} "
+            f"({named(loss.aborted)}): their states hold a controller epoch above the cluster's"
+        )
+    if cluster.is_refused:
+        yield "brokers refuse what the controller sends, because its epoch went back: no election takes effect"
     if cluster.controller in loss.brokers:
         yield "the controller is among them: another broker is elected"
     if loss.moved:

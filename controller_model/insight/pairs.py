@@ -72,7 +72,7 @@ def _beyond(
 ) -> dict[Pair, Counter[StopRisk]]:
     """Return what each pair breaks that neither member breaks alone; pairs without that are absent."""
     found: dict[Pair, Counter[StopRisk]] = {}
-    of_kind = by_kind(lambda partition: _of_kind(partition, cluster))
+    of_kind = by_kind(cluster, lambda partition: _of_kind(partition, cluster))
     for partition in partitions:
         if not partition.counts:
             continue

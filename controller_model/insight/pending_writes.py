@@ -45,6 +45,8 @@ def list_pending_writes(
         if partition.deleting:
             deleting.setdefault(partition.topic, []).append(partition)
             continue
+        if cluster.aborts_elections(partition):
+            continue
         if partition.leader is None:
             write = _first_state(partition, cluster)
         elif partition.leader not in cluster.live:

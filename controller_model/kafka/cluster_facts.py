@@ -157,6 +157,10 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Registered brokers, including those that are shutting down: ZooKeeper shows no difference."""
     controller: int = NO_CONTROLLER
     controller_epoch: int | None = None
+    """None: not known, or a KRaft controller is the controller, whose elections follow other rules."""
+    is_refused: bool = False
+    """Brokers refuse what the controller sends (STALE_CONTROLLER_EPOCH): they have heard from a controller with a
+    larger epoch. So no election takes effect."""
     racks: dict[int, str | None] = {}
     """The rack of every known broker, as last registered; None: it has none."""
     gone_since: dict[int, int | None] = {}
@@ -206,6 +210,16 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether `unclean_of` returns a value from ZooKeeper, not the assumed one."""
         named = {str(self.controller), DEFAULT_BROKER}
         return partition.unclean is not None or not named.isdisjoint(self.broker_unclean)
+
+    def aborts_elections(self, partition: PartitionFacts) -> bool:
+        """Return whether the controller can write no leader of a partition.
+
+        Kafka aborts each election, and each removal from the ISR, of a partition whose state holds a controller epoch
+        above the controller's own (PartitionStateMachine.doElectLeaderForPartitions,
+        ReplicaStateMachine.doRemoveReplicasFromIsr).
+        """
+        epoch = self.controller_epoch
+        return epoch is not None and partition.controller_epoch > epoch
 
     def is_offline(self, partition: PartitionFacts) -> bool:
         """Return whether a partition has a state but no live leader (offlinePartitionCount)."""

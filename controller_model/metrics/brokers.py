@@ -92,18 +92,19 @@ BROKER: Table[BrokerView] = {
         lambda view: view.leader_skew,
     ),
     "kafka_broker_offline_if_lost_partitions": figure(
-        "Number of partitions that would go offline if the broker were lost now, because it alone"
-        " is in their ISR.",
+        "Number of partitions that would go offline if the broker were lost now, as kcm what-if counts "
+        "them; absent while that is not known.",
         lambda view: view.offline_if_lost,
     ),
     "kafka_broker_under_min_isr_if_lost_partitions": figure(
         "Number of partitions that would fall below min.insync.replicas if the broker were lost "
-        "now; absent while that setting is not known.",
+        "now, as kcm what-if counts them; absent while that is not known.",
         lambda view: view.under_min_isr_if_lost,
     ),
     "kafka_broker_safe_to_stop": figure(
-        "Whether the broker can stop now without a partition going offline or below "
-        "min.insync.replicas (1) or not (0); absent if it is gone or while that cannot be known.",
+        "Whether the broker can stop now without a partition going offline, below min.insync.replicas "
+        "or to an unclean leader, and is not the last that could lead one (1) or not (0), as kcm what-if "
+        "says; absent if it is gone or while that cannot be known.",
         lambda view: None if view.safe_to_stop is None else int(view.safe_to_stop),
     ),
     "kafka_broker_isr_leaves_total": figure(

@@ -85,9 +85,17 @@ class ControllerView(msgspec.Struct, kw_only=True):
     """How long the last finished failover work took."""
     stale_writes: int = 0
     migrating_to_kraft: bool = False
+    refused_below: int | None = None
+    """Brokers refuse a controller with an epoch below this one (STALE_CONTROLLER_EPOCH): /controller_epoch went back from
+    it, and brokers have run since before. None: they refuse none."""
     recent_elections: tuple[tuple[int, int], ...] = ()
     """The times of the elections in the last 7 days, by ZooKeeper's clock, and how many were at each; missed ones
     count at the last time at which the controller was known. Every count within a window is made of them."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether brokers refuse what this controller sends."""
+        return self.refused_below is not None
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -341,20 +349,24 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     """Leaders above (or below) an even share when every preferred replica leads, as a fraction of that
     share: no election can fix it. None for a broker that is gone, which leads nothing."""
     in_isr: int = 0
-    offline_if_lost: int = 0
-    """Partitions that have no other replica in the ISR."""
+    offline_if_lost: int | None = 0
     under_min_isr_if_lost: int | None = None
-    """Partitions at their min.insync.replicas that have it and others in the ISR; None while
-    min.insync.replicas of some is not known."""
+    stranded_if_lost: int | None = 0
+    unclean_if_lost: int | None = 0
+    """What would break if it were lost now: the counts of a what-if (`insight.loss.Loss`). None: not known, while the
+    controller has yet to remove members from ISRs, or while min.insync.replicas of some is not known."""
     inferred_state: str | None = None
     """The state that it is most likely in, by Kafka's name (kafka.states.BrokerState); None for
     an id that is assigned and was never registered."""
     coordinated: dict[str, int] = {}
     """Partitions of __consumer_offsets ("group") and __transaction_state ("transaction") that it
     leads: it coordinates what is kept in them."""
+    breaks_if_lost: bool = False
+    """Something would break for certain, also where it is not known how much."""
+    min_isr_unknown_if_lost: bool = False
+    """min.insync.replicas of some of its partitions is not known."""
     more_if_lost: bool = False
-    """More may break than the two counts show: the controller has yet to write leaders or to remove gone
-    members from ISRs, brokers differ in min.insync.replicas, it is not known, or some znodes are denied."""
+    """More may break than is counted: a count is not known, or some znodes are denied."""
 
     @property
     def safe_to_stop(self) -> bool | None:
@@ -364,7 +376,13 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
         """
         if not self.record.live:
             return None
-        if self.offline_if_lost or self.under_min_isr_if_lost:
+        counts = (
+            self.offline_if_lost,
+            self.under_min_isr_if_lost,
+            self.stranded_if_lost,
+            self.unclean_if_lost,
+        )
+        if self.breaks_if_lost or any(counts):
             return False
         return None if self.more_if_lost else True
 

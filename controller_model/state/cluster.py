@@ -112,7 +112,14 @@ class ClusterState:
         else:
             partitions[partition] = new
         if old is not None and new is not None and old.replicas == new.replicas:
-            if new.replicas is not None and (new.leader != old.leader or new.isr != old.isr):
+            if new.replicas is not None and (
+                new.leader != old.leader
+                or new.isr != old.isr
+                or (
+                    new.controller_epoch != old.controller_epoch
+                    and max(new.controller_epoch, old.controller_epoch) > self.control.counted_epoch
+                )
+            ):
                 self._move_state(topic, partition, old, new)
             self._store(topic, partition)
             return
@@ -134,6 +141,32 @@ class ClusterState:
         if topic is not None:
             self._count_topic(topic, 1)
             self.mark_changed(name)
+
+    def set_counted_epoch(self, epoch: int) -> None:
+        """Count partitions by sizes alone up to this controller epoch, which is the cluster's.
+
+        While the epoch grows, as Kafka's does, this costs as much as there are states above it: normally none. Only
+        where it went back, all topics are looked through, once: by hand, or another history was restored.
+        """
+        control = self.control
+        before = control.counted_epoch
+        if epoch == before:
+            return
+        if epoch > before:
+            control.raise_counted_epoch(epoch)
+            return
+        control.add_up()
+        for name in self.topics.names():
+            topic = self.topics.peek(name) or TopicState(name)
+            for partition, record in topic.partitions.items():
+                if not epoch < record.controller_epoch <= before:
+                    continue
+                counted = self._counted_state(topic, partition, record)
+                if counted is not None:
+                    control.counted.count_state(-1, counted)
+                    above = counted._replace(above=record.controller_epoch)
+                    control.counted.count_state(1, above)
+        control.counted_epoch = epoch
 
     def mark_changed(self, name: str, partition: int | None = None) -> None:
         """Mark views of a topic to be made again: that of one partition, or all of them."""
@@ -165,12 +198,21 @@ class ClusterState:
         self, topic: TopicState, partition: int, old: PartitionRecord, new: PartitionRecord
     ) -> None:
         """Move the totals by a partition whose state alone changed: new minus old."""
-        moves = self.control.moves
+        control = self.control
+        moves, epoch = control.moves, control.counted_epoch
         replicas, added = new.replicas, topic.adding.get(partition, ())
-        min_isr = topic.min_isr or NO_MIN_ISR
-        deleting = topic.name in self.control.deleting
-        before = new_tuple(CountedState, (replicas, old.leader, old.isr, added, min_isr, deleting))
-        after = new_tuple(CountedState, (replicas, new.leader, new.isr, added, min_isr, deleting))
+        min_isr, unclean = topic.min_isr or NO_MIN_ISR, topic.unclean
+        deleting = topic.name in control.deleting
+        above = old.controller_epoch if old.controller_epoch > epoch else 0
+        before = new_tuple(
+            CountedState,
+            (replicas, old.leader, old.isr, added, min_isr, deleting, unclean, above),
+        )
+        above = new.controller_epoch if new.controller_epoch > epoch else 0
+        after = new_tuple(
+            CountedState,
+            (replicas, new.leader, new.isr, added, min_isr, deleting, unclean, above),
+        )
         if topic.removing and not added and (old.leader is None or new.leader is None):
             removed = topic.removing.get(partition, ())
             before = before._replace(added=removed) if old.leader is None else before
@@ -178,7 +220,7 @@ class ClusterState:
         moves[before] = moves.get(before, 0) - 1
         moves[after] = moves.get(after, 0) + 1
         if len(moves) > _MAX_MOVES:
-            self.control.add_up()
+            control.add_up()
 
     def _count_topic(self, topic: TopicState, by: int) -> None:
         for partition, record in topic.partitions.items():
@@ -188,17 +230,28 @@ class ClusterState:
         self, by: int, topic: TopicState, partition: int, record: PartitionRecord
     ) -> None:
         """Count a partition in or out; one without an assignment is not counted."""
-        if record.replicas is None:
+        state = self._counted_state(topic, partition, record)
+        if state is None:
             return
-        added = topic.adding.get(partition, ())
-        moved = added or topic.removing.get(partition, ())
-        min_isr = topic.min_isr or NO_MIN_ISR
-        deleting = topic.name in self.control.deleting
-        if record.leader is None:
-            added = moved
-        state = CountedState(record.replicas, record.leader, record.isr, added, min_isr, deleting)
-        is_reassigned = bool(moved)
+        is_reassigned = bool(topic.adding.get(partition) or topic.removing.get(partition))
         self.control.count_partition(by, state, is_reassigned=is_reassigned)
+
+    def _counted_state(
+        self, topic: TopicState, partition: int, record: PartitionRecord
+    ) -> CountedState | None:
+        if record.replicas is None:
+            return None
+        added = topic.adding.get(partition, ())
+        return CountedState(
+            record.replicas,
+            record.leader,
+            record.isr,
+            added or topic.removing.get(partition, ()) if record.leader is None else added,
+            topic.min_isr or NO_MIN_ISR,
+            topic.name in self.control.deleting,
+            topic.unclean,
+            record.controller_epoch if record.controller_epoch > self.control.counted_epoch else 0,
+        )
 
     def _count_coordinators(self, topic: TopicState) -> None:
         coordinators = self.control.coordinators
@@ -218,4 +271,5 @@ def _is_counted_alike(old: TopicState, new: TopicState) -> bool:
         and new.adding is old.adding
         and new.removing is old.removing
         and new.min_isr == old.min_isr
+        and new.unclean == old.unclean
     )

@@ -2,7 +2,8 @@
 
 The rule: a contribution depends on the topic's own znodes only, not on live brokers or defaults.
 Those are applied when totals are read (`figures`), so that a broker's death touches no topic, and
-the totals change by new minus old.
+the totals change by new minus old. Sizes do not tell what a loss does to a state that Kafka's controller
+does not leave behind: such states are counted whole besides (`Irregular`). Normally there are none.
 """
 
 from typing import NamedTuple, TypeVar
@@ -30,6 +31,11 @@ class CountedState(NamedTuple):
     min_isr: int
     """The topic's own min.insync.replicas, or NO_MIN_ISR."""
     deleting: bool
+    unclean: bool | None = None
+    """The topic's own unclean.leader.election.enable."""
+    above: int = 0
+    """Its controller epoch, if that is above the one up to which partitions are counted by sizes alone
+    (`ControlPlane.counted_epoch`); else 0."""
 
 
 class Shape(NamedTuple):
@@ -51,6 +57,30 @@ class Membership(NamedTuple):
     replicas: int
     isr: int
     min_isr: int
+    unclean: bool | None = None
+
+
+class Irregular(NamedTuple):
+    """The key by which states are counted whole that Kafka's controller does not leave behind.
+
+    Its leader is in its ISR, its ISR in its assignment, an ISR without a leader has one member
+    (ReplicaStateMachine.doRemoveReplicasFromIsr), and no state has a controller epoch above the cluster's.
+    """
+
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    min_isr: int
+    unclean: bool | None
+    above: int
+    """As in `CountedState`."""
+
+    @property
+    def membership(self) -> Membership:
+        """The key under which its members are counted as well."""
+        return Membership(
+            self.leader, len(self.replicas), len(self.isr), self.min_isr, self.unclean
+        )
 
 
 class Contribution(msgspec.Struct, array_like=True, gc=False):
@@ -80,6 +110,7 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
     leaderless: dict[tuple[int, ...], int] = {}
     """Partitions that were written without a leader, by their ISR. The controller leaves one member in it
     (ReplicaStateMachine.doRemoveReplicasFromIsr), so there are about as many keys as brokers."""
+    irregular: dict[Irregular, int] = {}
 
     def count_partition(self, by: int, state: CountedState, *, is_reassigned: bool) -> None:
         """Count a partition in (`by` 1) or out (`by` -1): its assignment and its state."""
@@ -95,7 +126,7 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
 
     def count_state(self, by: int, state: CountedState) -> None:
         """Count the state of `by` partitions in, or out if it is negative, without their assignments."""
-        replicas, leader, isr, added, min_isr, deleting = state
+        replicas, leader, isr, added, min_isr, deleting, unclean, above = state
         if leader is None:
             self.without_state += by
             if not (added or deleting):
@@ -111,7 +142,9 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
         count, in_sync = len(replicas), len(isr)
         target = count - len(set(added) & set(replicas)) if added else count
         _move(self.shapes, new_tuple(Shape, (leader, count, target, in_sync, min_isr)), by)
-        membership = new_tuple(Membership, (leader, count, in_sync, min_isr))
+        if above or not is_regular(replicas, leader, isr):
+            _move(self.irregular, Irregular(leader, replicas, isr, min_isr, unclean, above), by)
+        membership = new_tuple(Membership, (leader, count, in_sync, min_isr, unclean))
         for broker in isr:
             held = self.members.get(broker)
             if held is None:
@@ -120,15 +153,28 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
             if not held:
                 del self.members[broker]
         if replicas:
-            self._count_preferred(by, replicas[0], state)
+            self._count_preferred(by, replicas[0], leader, isr, added)
 
-    def _count_preferred(self, by: int, preferred: int, state: CountedState) -> None:
-        leader, isr, added = state.leader, state.isr, state.added
+    def _count_preferred(
+        self, by: int, preferred: int, leader: int, isr: tuple[int, ...], added: tuple[int, ...]
+    ) -> None:
         if leader != preferred:
             _move(self.preferred_not_led, preferred, by)
             if preferred in isr:
                 _move(self.preferred_not_led_in_isr, preferred, by)
         self.preferred_imbalance += by * (not has_preferred_leader(preferred, added, leader, isr))
+
+
+def is_regular(replicas: tuple[int, ...], leader: int, isr: tuple[int, ...]) -> bool:
+    """Return whether the size of an ISR tells what a loss does, as `Irregular` says.
+
+    >>> is_regular((1, 2), 1, (2, 1)), is_regular((1, 2), -1, (2,)), is_regular((1, 2), 1, (2,))
+    (True, True, False)
+    """
+    members = set(isr)
+    if len(members) < len(isr) or not members.issubset(replicas):
+        return False
+    return leader in members if leader >= 0 else len(isr) == 1
 
 
 def _move(table: dict[_Key, int], key: _Key, by: int) -> None:

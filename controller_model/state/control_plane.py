@@ -12,7 +12,7 @@ import msgspec
 from controller_model.kafka.cluster_facts import min_isr_of
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.views import ClusterConfig, ClusterCounters, Pending
-from controller_model.state.contribution import Contribution, CountedState
+from controller_model.state.contribution import Contribution, CountedState, is_regular
 from controller_model.state.controller_state import ControllerState
 from controller_model.state.held_broker import HeldBroker
 from controller_model.state.incident_state import IncidentState
@@ -83,6 +83,9 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     pending: Pending = msgspec.field(default_factory=Pending)
     counted: Contribution = msgspec.field(default_factory=Contribution)
     """The sum over all topics without what `moves` holds: read `totals`, never this."""
+    counted_epoch: int = 2**31 - 1
+    """The controller epoch of the cluster: states above it are counted whole (`contribution.Irregular`). The largest
+    possible one while none is known. `ClusterState.set_counted_epoch` sets it."""
     topics: int = 0
     pending_tombstones: dict[str, int] = {}
     """Keys of views that were deleted, and when: later a null lets compaction remove them."""
@@ -125,6 +128,17 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
             self.counted.count_state(by, state)
             self._touch(state)
         self.moves.clear()
+
+    def raise_counted_epoch(self, epoch: int) -> None:
+        """Count states up to this larger epoch by sizes alone, unless they are irregular in another way."""
+        self.add_up()
+        self.counted_epoch = epoch
+        irregular = self.counted.irregular
+        for each in [each for each in irregular if 0 < each.above <= epoch]:
+            count = irregular.pop(each)
+            if not is_regular(each.replicas, each.leader, each.isr):
+                below = each._replace(above=0)
+                irregular[below] = irregular.get(below, 0) + count
 
     def count_partition(self, by: int, state: CountedState, *, is_reassigned: bool) -> None:
         """Count a partition in (`by` 1) or out (`by` -1)."""

@@ -8,12 +8,18 @@ partition is not known, no sum over partitions that depends on it is known: no p
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from controller_model.kafka.cluster_facts import effective_min_isr, min_isr_blocks
+from controller_model.insight.loss import StopRisk, involved, outcome
+from controller_model.kafka.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    effective_min_isr,
+    min_isr_blocks,
+)
 from controller_model.kafka.ids import NO_LEADER
 from controller_model.records.views import Counts
-from controller_model.state.contribution import NO_MIN_ISR
+from controller_model.state.contribution import NO_MIN_ISR, Irregular, Membership
 from controller_model.state.control_plane import ControlPlane
 
 SKEW_DIGITS = 3
@@ -28,6 +34,8 @@ def pending_leader_writes(control: ControlPlane) -> int:
         count
         for shape, count in control.totals.shapes.items()
         if shape.leader >= 0 and shape.leader not in live
+    ) - sum(
+        count for kind, count in aborted(control) if kind.leader >= 0 and kind.leader not in live
     )
 
 
@@ -138,70 +146,262 @@ def known_brokers(control: ControlPlane) -> set[int]:
 
 
 class LostWith(NamedTuple):
-    """What would break if one broker were lost, as far as totals show."""
+    """What would break if one live broker were lost: the counts of a what-if (`insight.loss`), or None where totals do not tell."""
 
     in_isr: int = 0
     """ISRs of which it is a member."""
-    offline: int = 0
-    """Partitions with a live leader and no other replica in the ISR."""
+    offline: int | None = 0
     under_min_isr: int | None = 0
-    """Partitions with a live leader that are at their min.insync.replicas and have it and others in the
-    ISR; None if min.insync.replicas of some is not known."""
-    unsure: bool = False
-    """More may break than these counts show."""
+    stranded: int | None = 0
+    unclean: int | None = 0
+    breaks: bool = False
+    """Something would break for certain, also where it is not known how much."""
+    min_isr_unknown: bool = False
+    """min.insync.replicas of some partitions is not known: `under_min_isr` is None."""
+
+
+class _Range(NamedTuple):
+    """A count of which only bounds may be known."""
+
+    least: int = 0
+    most: int = 0
+
+    def plus(self, other: "_Range") -> "_Range":
+        return _Range(self.least + other.least, self.most + other.most)
+
+    def minus(self, part: "_Range") -> "_Range":
+        return _Range(max(0, self.least - part.most), max(0, self.most - part.least))
+
+    @property
+    def possible(self) -> "_Range":
+        """The same at most, and at least none."""
+        return _Range(0, self.most)
+
+    @property
+    def known(self) -> int | None:
+        return self.least if self.least == self.most else None
+
+
+_NONE = _Range()
 
 
 class LossJudge:
-    """Judges what would break if a broker were lost.
+    """Judges what would break if a broker were lost, by the rules of a what-if (`insight.loss.outcome`).
 
-    Totals hold the size of an ISR, not its members. So while the controller has yet to write a
-    leader, or to remove gone members from an ISR, the counts are minimums. They also are where
-    brokers differ in min.insync.replicas: another leader's value may be higher.
+    Totals hold the size of an ISR, not its members. That is enough while all members live, or all but those of one
+    broker where a leader is lost. With more members gone, which the controller has yet to remove, there are bounds; a
+    count whose bounds differ is not known. Irregular states are counted whole, and judged by the rules themselves.
     """
 
     def __init__(self, control: ControlPlane) -> None:
         """Take a cluster as it is now; after a change, another judge is needed."""
+        totals, live = control.totals, control.live_brokers
         self._control = control
-        self._least = {broker: control.min_isr_of(None, broker) for broker in control.live_brokers}
+        self._cluster = cluster = cluster_facts(control)
+        self._least = {broker: control.min_isr_of(None, broker) for broker in live}
         self._is_differing = len(set(self._least.values())) > 1
-        gone = control.totals.members.keys() - control.live_brokers
-        self.is_behind = pending_leader_writes(control) > 0 or any(pending_removals(control, gone))
-        """The controller has yet to write a leader, or to remove gone members from an ISR."""
+        self._is_unclean_by_default = cluster.unclean_of(_ANY)
+        self._all_live = totals.replicas.keys() <= live
+        self._irregular = [(_facts(kind), count) for kind, count in totals.irregular.items()]
+        self._members_irregular: Counter[tuple[int, Membership]] = Counter()
+        for kind, count in totals.irregular.items():
+            for broker in kind.isr:
+                self._members_irregular[broker, kind.membership] += count
+        self._gone: dict[Membership, dict[int, int]] = {}
+        """In how many regular ISRs each broker that is gone still is."""
+        for broker in totals.members.keys() - live:
+            for membership in totals.members[broker]:
+                count = self._regular(broker, membership)
+                if count:
+                    self._gone.setdefault(membership, {})[broker] = count
+        # A replica that is in no ISR may be the only one that an unclean election can still choose.
+        self._may_strand_others = any(
+            key.leader not in live and self._may_be_unclean(key) for key in self._gone
+        )
+
+    @property
+    def basis(self) -> tuple[Any, ...]:
+        """What the answers for all brokers depend on besides their own memberships."""
+        gone = {key: (self._regular(key.leader, key), counts) for key, counts in self._gone.items()}
+        cluster = self._cluster
+        epoch = cluster.controller_epoch if self._irregular else None
+        unclean = self._is_unclean_by_default
+        return (gone, unclean, cluster.is_refused, epoch, self._all_live, self._may_strand_others)
 
     def of(self, broker: int) -> LostWith:
-        """Return what would break if this broker were lost."""
-        live = self._control.live_brokers
-        in_isr = offline = 0
-        under_min: int | None = 0
-        unsure = False
-        for membership, count in self._control.totals.members.get(broker, {}).items():
-            leader = membership.leader
-            in_isr += count
-            if leader not in live:
-                # It can lead this partition again, and may be the only one that can.
-                unsure = unsure or broker in live
-                continue
-            unsure = unsure or (self._is_differing and leader == broker and not membership.min_isr)
-            if membership.isr == 1:
-                offline += count
-                continue
-            min_isr = membership.min_isr or self._least[leader]
-            least = effective_min_isr(min_isr, membership.replicas)
-            if least is None:
-                under_min = None
-            elif membership.isr == least and under_min is not None:
-                under_min += count
-        unsure = bool(in_isr) and (self.is_behind or unsure or under_min is None)
-        return LostWith(in_isr, offline, under_min, unsure)
+        """Return what would break if this broker were lost; nothing if it is gone."""
+        members = self._control.totals.members.get(broker, {})
+        in_isr = sum(members.values())
+        if broker not in self._control.live_brokers:
+            return LostWith(in_isr)
+        found: dict[StopRisk, _Range] = {}
+        for key in members:
+            if count := self._regular(broker, key):
+                for risk, counted in self._risks(broker, key, count):
+                    found[risk] = found.get(risk, _NONE).plus(counted)
+        rest = self._cluster.live - {broker}
+        for partition, count in self._irregular:
+            if broker in involved(partition, self._cluster):
+                for risk in outcome(partition, self._cluster, rest).risks:
+                    found[risk] = found.get(risk, _NONE).plus(_Range(count, count))
+        unknown = found.pop(StopRisk.MIN_ISR_UNKNOWN, _NONE).most > 0
+        stranded = found.get(StopRisk.STRANDED, _NONE).known
+        return LostWith(
+            in_isr,
+            offline=found.get(StopRisk.OFFLINE, _NONE).known,
+            under_min_isr=None if unknown else found.get(StopRisk.UNDER_MIN_ISR, _NONE).known,
+            stranded=None if self._may_strand_others else stranded,
+            unclean=found.get(StopRisk.UNCLEAN, _NONE).known,
+            breaks=any(counted.least for counted in found.values()),
+            min_isr_unknown=unknown,
+        )
+
+    def _regular(self, broker: int, key: Membership) -> int:
+        held = self._control.totals.members.get(broker, {}).get(key, 0)
+        return held - self._members_irregular[broker, key]
+
+    def _may_be_unclean(self, key: Membership) -> bool:
+        return self._is_unclean_by_default if key.unclean is None else key.unclean
+
+    def _risks(self, broker: int, key: Membership, count: int) -> Iterator[tuple[StopRisk, _Range]]:
+        """Yield the risks of `count` regular partitions that are counted alike, with this broker in their ISR."""
+        if key.leader == broker:
+            yield from self._risks_of_leader(key, count)
+        elif key.leader in self._control.live_brokers:
+            # The leader is one of the others, and lives.
+            yield from self._under_min_isr(broker, key, count, key.isr - 2)
+        elif not self._cluster.is_refused:
+            # Offline now, and this broker could lead: it would if the controller made its pending write.
+            others = key.isr - (2 if key.leader >= 0 else 1)
+            alone = self._with_gone(key, count, others, others)
+            if not self._may_be_unclean(key) or key.replicas == key.isr:
+                yield StopRisk.STRANDED, alone
+            elif not self._all_live:
+                # Another replica, if one lives, leads by an unclean election.
+                yield StopRisk.STRANDED, alone.possible
+
+    def _risks_of_leader(self, key: Membership, count: int) -> Iterator[tuple[StopRisk, _Range]]:
+        every = _Range(count, count)
+        if self._cluster.is_refused:
+            yield StopRisk.OFFLINE, every
+            return
+        others = key.isr - 1
+        alone = self._with_gone(key, count, others, others)
+        led = every.minus(alone)
+        if not self._may_be_unclean(key) or key.replicas == 1:
+            yield StopRisk.OFFLINE, alone
+        elif self._all_live:
+            # Another replica lives, though in no ISR.
+            yield StopRisk.UNCLEAN, alone
+            led = every
+        else:
+            yield StopRisk.OFFLINE, alone.possible
+            yield StopRisk.UNCLEAN, alone.possible
+            led = every
+        if led.most:
+            yield from self._under_min_isr(key.leader, key, count, others)
+
+    def _under_min_isr(
+        self, broker: int, key: Membership, count: int, others: int
+    ) -> Iterator[tuple[StopRisk, _Range]]:
+        """Yield how many of these partitions fall below their min.insync.replicas with the next leader and ISR."""
+        if key.isr == 1:
+            return
+        least = effective_min_isr(key.min_isr or self._least[key.leader], key.replicas)
+        if least is None:
+            yield StopRisk.MIN_ISR_UNKNOWN, _Range(0, count)
+        elif key.leader == broker and self._is_differing and not key.min_isr:
+            # Another leader's broker may have another value.
+            yield StopRisk.UNDER_MIN_ISR, _Range(0, count)
+        elif key.isr >= least and (key.leader != broker or least > 1):
+            # With so many gone, just enough members live now.
+            spare = key.isr - least
+            enough = self._with_gone(key, count, others, spare)
+            too_few = self._with_gone(key, count, others, spare + 1)
+            yield StopRisk.UNDER_MIN_ISR, enough.minus(too_few)
+
+    def _with_gone(self, key: Membership, count: int, others: int, at_least: int) -> _Range:
+        """Return how many of a broker's `count` partitions have so many gone members among their `others`.
+
+        These are the members besides the broker and the leader.
+        """
+        if at_least <= 0:
+            return _Range(count, count)
+        gone = self._gone.get(key, {})
+        memberships = sorted((n for each, n in gone.items() if each != key.leader), reverse=True)
+        if at_least > min(others, len(memberships)):
+            return _NONE
+        # Each of these partitions has so many different gone members.
+        most = min(
+            sum(memberships[skipped:]) // (at_least - skipped) for skipped in range(at_least)
+        )
+        # If all partitions of the kind had one member too few, so many memberships would be beyond that.
+        total = count if key.leader < 0 else self._regular(key.leader, key)
+        beyond = sum(memberships) - (at_least - 1) * total
+        room = min(key.isr - 1, len(memberships)) - at_least + 1
+        least = max(0, -(-beyond // room))
+        if at_least == 1:
+            least = max(least, memberships[0])
+        # Not all of the kind have this broker.
+        return _Range(max(0, least + count - total), min(most, count))
+
+
+_ANY = PartitionFacts(topic="", partition=0, replicas=())
+"""A partition of a topic without configuration."""
+
+
+def cluster_facts(control: ControlPlane) -> ClusterFacts:
+    """Return the facts on which a loss depends, as views hold them."""
+    controller, config = control.controller.view, control.config
+    return ClusterFacts(
+        live=frozenset(control.live_brokers),
+        controller=controller.id,
+        controller_epoch=None if controller.migrating_to_kraft else controller.epoch,
+        is_refused=controller.is_refused,
+        broker_min_isr=config.broker_min_isr,
+        broker_unclean=config.broker_unclean,
+        min_isr_assumed=control.assumed.min_insync_replicas,
+    )
+
+
+def _facts(kind: Irregular) -> PartitionFacts:
+    return PartitionFacts(
+        topic="",
+        partition=0,
+        replicas=kind.replicas,
+        leader=kind.leader,
+        isr=kind.isr,
+        controller_epoch=kind.above,
+        min_isr=kind.min_isr or None,
+        unclean=kind.unclean,
+    )
+
+
+def aborted(control: ControlPlane) -> Iterator[tuple[Irregular, int]]:
+    """Yield the states whose elections the controller aborts (`ClusterFacts.aborts_elections`), with their number.
+
+    It makes no write for these partitions, so none is pending.
+    """
+    irregular = control.totals.irregular
+    if irregular:
+        cluster = cluster_facts(control)
+        for kind, count in irregular.items():
+            if cluster.aborts_elections(_facts(kind)):
+                yield kind, count
 
 
 def pending_removals(control: ControlPlane, gone: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield brokers that are gone, and the number of ISRs of live leaders that still contain them."""
     live, members = control.live_brokers, control.totals.members
+    never = Counter[tuple[int, Membership]]()
+    for kind, count in aborted(control):
+        for broker in kind.isr:
+            never[broker, kind.membership] += count
     for broker in gone:
         for membership, count in members.get(broker, {}).items():
-            if membership.leader in live:
-                yield broker, count
+            due = count - never[broker, membership]
+            if membership.leader in live and due:
+                yield broker, due
 
 
 def _min_isr_blocking(control: ControlPlane) -> int | None:

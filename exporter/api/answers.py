@@ -106,9 +106,11 @@ class StopSafety(Answer, frozen=True, kw_only=True):
     safe: bool | None
     """None: it is not known."""
     why: str | None
-    offline: int
+    offline: int | None
     under_min_isr: int | None
-    """None: it is not known."""
+    stranded: int | None
+    unclean: int | None
+    """As a what-if counts them; None: it is not known."""
 
 
 class Brokers(Answer, frozen=True, kw_only=True):

@@ -235,8 +235,8 @@ def loss_answer(
 
 
 MORE_MAY_BREAK = (
-    "more may break than is counted: leaders or ISRs are pending writes of the controller, or brokers "
-    "differ in min.insync.replicas"
+    "more may break than is counted: ISRs hold several brokers that are gone, brokers differ in "
+    "min.insync.replicas, or some znodes may not be read"
 )
 
 
@@ -250,16 +250,18 @@ def safe_to_stop(broker: BrokerView) -> StopSafety:
     """Return whether a broker may be stopped, by the counts that the fold keeps; `safe` is None where it is not known."""
     if not broker.record.live:
         return StopSafety(
-            safe=broker.safe_to_stop, why="not registered", offline=0, under_min_isr=0
+            safe=None, why="not registered", offline=0, under_min_isr=0, stranded=0, unclean=0
         )
     why = None
     if broker.safe_to_stop is None:
-        why = MIN_ISR_NOT_KNOWN if broker.under_min_isr_if_lost is None else MORE_MAY_BREAK
+        why = MIN_ISR_NOT_KNOWN if broker.min_isr_unknown_if_lost else MORE_MAY_BREAK
     return StopSafety(
         safe=broker.safe_to_stop,
         why=why,
         offline=broker.offline_if_lost,
         under_min_isr=broker.under_min_isr_if_lost,
+        stranded=broker.stranded_if_lost,
+        unclean=broker.unclean_if_lost,
     )
 
 

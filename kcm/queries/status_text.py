@@ -93,6 +93,13 @@ def _partition_line(partition: Json) -> Text:
 
 
 _TROUBLE = ("offline", "under_replicated", "under_min_isr")
+_HARM = {
+    "offline": "offline",
+    "stranded": "could not come back",
+    "unclean": "unclean",
+    "under_min_isr": "under min ISR",
+}
+"""What the loss of a broker may do to partitions, by the field of its answer."""
 _NOT_FOLLOWED = {Status.BEHIND, Status.BLIND}
 
 
@@ -246,10 +253,11 @@ def _safety(broker: Json) -> Text:
         return Text("yes")
     reasons = [
         f"{safety[name]} {words}"
-        for name, words in (("offline", "offline"), ("under_min_isr", "under min ISR"))
+        for name, words in _HARM.items()
         if safety[name]
     ]
-    return Text(f"NO: {', '.join(reasons)}", style=_DOUBTFUL)
+    # Some are certain where it is not known how many.
+    return Text(f"NO: {', '.join(reasons) or 'partitions would break'}", style=_DOUBTFUL)
 
 
 def _list(brokers: Sequence[int]) -> str:

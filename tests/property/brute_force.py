@@ -16,7 +16,7 @@ import pytest
 
 from controller_model.fold.projection import SentViews
 from controller_model.history.snapshot import Snapshot, encode_snapshot
-from controller_model.insight.loss import Loss, lose_each
+from controller_model.insight.loss import Loss, lose_each, safety
 from controller_model.insight.rebalance import recommend
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.records.view_facts import cluster_facts, partitions_in
@@ -266,7 +266,6 @@ def _check_brokers(now: Seen) -> None:
     for id_, view in now.brokers.items():
         not_led = [p for p in stated if p.replicas[0] == id_ and p.leader != id_]
         member = [p for p in stated if id_ in p.isr]
-        at_risk = [p for p in member if p.leader in live]
         assert view.record.live == (id_ in live)
         assert view.replicas == replicas[id_]
         assert view.leaders == leaders[id_]
@@ -277,38 +276,48 @@ def _check_brokers(now: Seen) -> None:
         )
         assert view.imbalance_ratio == (len(not_led) / preferred[id_] if preferred[id_] else 0.0)
         assert view.in_isr == len(member)
-        assert view.offline_if_lost == sum(len(p.isr) == 1 for p in at_risk)
-        assert view.under_min_isr_if_lost == sum(
-            len(p.isr) > 1 and len(p.isr) == _least(p, now) for p in at_risk
-        )
         if id_ in live:
             skew = preferred[id_] * len(live) / len(assigned) - 1 if assigned else 0.0
             assert view.leader_skew == pytest.approx(skew, abs=0.0005)
-            if any(p.leader in live and p.leader not in p.isr for p in stated):
-                continue  # by hand: totals do not know that its leader is in no ISR, and cannot say what is lost
-            clean = all(
-                live.intersection(p.replicas).issuperset(p.isr) and not now.facts.unclean_of(p)
-                for p in member
-            )
-            assert not clean or view.offline_if_lost == len(losses[id_].offline)
-            uniform = clean and not set(now.cluster.config.broker_min_isr) - {"<default>"}
-            assert not uniform or view.under_min_isr_if_lost == len(losses[id_].under_min_isr)
-            _check_safety(view, losses[id_], now, uniform=uniform)
+            _check_loss(view, losses[id_], now)
         else:
             assert view.leader_skew is None
+            assert (view.offline_if_lost, view.under_min_isr_if_lost, view.safe_to_stop) == (
+                0,
+                0,
+                None,
+            )
     assert set(now.brokers) == set(now.cluster.brokers_known)
 
 
-def _check_safety(view: BrokerView, loss: Loss, now: Seen, *, uniform: bool) -> None:
-    """True and False follow from every single partition; otherwise the answer is None."""
-    breaks = (*loss.offline, *loss.under_min_isr, *loss.unclean)
-    if view.safe_to_stop:
-        assert not breaks
-        # Totals do not know replicas out of sync: only an unclean election could choose one of them.
-        stranded = [p for p in now.partitions if p.id in loss.stranded]
-        assert all(now.facts.unclean_of(p) for p in stranded)
-    elif view.safe_to_stop is False and uniform:
-        assert breaks
+def _check_loss(view: BrokerView, loss: Loss, now: Seen) -> None:
+    """A broker's figures are those of the what-if, or not known, which they are only while totals cannot tell."""
+    figures = {
+        "offline": view.offline_if_lost,
+        "under_min_isr": view.under_min_isr_if_lost,
+        "stranded": view.stranded_if_lost,
+        "unclean": view.unclean_if_lost,
+    }
+    for name, figure in figures.items():
+        assert figure in {None, len(getattr(loss, name))}, (view.id, name, figure)
+    judged = safety(loss, now.facts)
+    assert view.safe_to_stop in {None, judged.safe}
+    assert not view.breaks_if_lost or judged.safe is False
+    facts = now.facts
+    counted = [p for p in now.partitions if p.counts]
+    gone = {broker for p in counted for broker in p.isr if broker not in facts.live}
+    uniform = not set(now.cluster.config.broker_min_isr) - {"<default>"}
+    uniform = uniform and (
+        facts.live.issuperset(now.cluster.brokers_known) or not any(map(facts.unclean_of, counted))
+    )
+    if uniform and len(gone) <= 1:
+        # A follower's ISR may hold the broker that is gone or another one: only then is it not known.
+        assert view.offline_if_lost is not None
+        assert view.stranded_if_lost is not None
+        assert view.under_min_isr_if_lost is not None or gone
+    if uniform and not gone:
+        assert None not in figures.values()
+        assert view.safe_to_stop is judged.safe
 
 
 def _check_recommendation(now: Seen) -> None:

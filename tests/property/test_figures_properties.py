@@ -44,6 +44,8 @@ def random_cluster(draws: random.Random, partitions: int) -> Fold:
     for path in ("/config/topics/a", "/config/brokers/1", "/config/brokers/<default>"):
         if draws.random() < 0.5:
             content = {"min.insync.replicas": str(draws.randint(1, 4))}
+            if draws.random() < 0.3:
+                content["unclean.leader.election.enable"] = draws.choice(["true", "false"])
             history.set(path, {"version": 1, "config": content})
     fold.follow(history)
     return fold
@@ -62,11 +64,24 @@ def _trouble(
         elif draws.random() < 0.6:
             isr = draws.sample(replicas, draws.randint(1, len(replicas)))
             leader = draws.choice([-1, -2, *isr, *isr, *isr])
-            history.state(name, partition, leader=leader, isr=isr, leader_epoch=1)
+            epoch = history.epoch
+            if draws.random() < 0.15:  # as no Kafka leaves it
+                isr = draws.sample(BROKERS, draws.randint(1, 3))
+                leader = draws.choice([-1, *BROKERS])
+                epoch += draws.randint(0, 2)
+            history.state(
+                name, partition, leader=leader, isr=isr, leader_epoch=1, controller_epoch=epoch
+            )
     if draws.random() < 0.2:
         history.set(f"/admin/delete_topics/{name}", b"")
     if draws.random() < 0.1:
         history.topic_gone(name)
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 6))
+def test_figures_equal_a_count_over_few_partitions(draws: random.Random, partitions: int) -> None:
+    """Where a single partition decides, and where states are as no Kafka leaves them."""
+    check(random_cluster(draws, partitions))
 
 
 @pytest.mark.parametrize("partitions", [1, 999, 1_000, 1_001, 3_000])

@@ -36,6 +36,7 @@ def brokers(draw: st.DrawFn) -> ClusterFacts:
         live=live,
         controller=draw(st.sampled_from([-1, *BROKERS])),
         controller_epoch=draw(st.none() | st.integers(1, 3)),
+        is_refused=draw(st.integers(0, 9)) == 0,
         racks={b: draw(st.sampled_from(RACKS)) for b in draw(st.sets(st.sampled_from(BROKERS)))},
         gone_since={b: draw(st.none() | st.integers(0, 100)) for b in set(BROKERS) - live},
         broker_min_isr=draw(
@@ -95,6 +96,8 @@ def unclean(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
 
 def elected(partition: PartitionFacts, cluster: ClusterFacts, live: frozenset[int]) -> int | None:
     """Elect an offline partition's leader by a second implementation of Kafka's rules."""
+    if cluster.is_refused or (cluster.controller_epoch or 3) < partition.controller_epoch:
+        return None
     for replica in partition.replicas:
         if replica in live and replica in partition.isr:
             return replica
@@ -109,7 +112,7 @@ def after(partition: PartitionFacts, cluster: ClusterFacts, live: frozenset[int]
     """Return a partition once the controller has done what it can with these brokers."""
     if partition.leader in live:
         isr = tuple(r for r in partition.isr if r in live)
-        return msgspec.structs.replace(partition, isr=isr)
+        return msgspec.structs.replace(partition, isr=isr or partition.isr[:1])
     leader = elected(partition, cluster, live)
     if leader is None:
         return msgspec.structs.replace(partition, leader=-1)
@@ -158,7 +161,7 @@ def test_a_loss_equals_a_count_by_hand(
         for p in led
         if p in touched
         and ends[p.id].leader != -1
-        and not under_min_isr(p, cluster)
+        and not under_min_isr(after(p, cluster, cluster.live), cluster)
         and under_min_isr(ends[p.id], cluster)
     }
     assert set(loss.unclean) == {

@@ -31,6 +31,7 @@ RECORDS = st.builds(
     replicas=st.none() | BROKERS,
     leader=st.none() | st.integers(-2, 3),
     isr=BROKERS,
+    controller_epoch=st.integers(0, 4),
     origin=STATS,
 )
 MOVING = st.dictionaries(PARTITIONS, BROKERS, max_size=2)
@@ -41,6 +42,7 @@ TOPICS = st.builds(
     adding=MOVING,
     removing=MOVING,
     min_isr=st.none() | st.integers(1, 3),
+    unclean=st.none() | st.booleans(),
     reassigning_since=st.none() | st.integers(1, 9),
     exists=st.booleans(),
     origin=STATS,
@@ -75,6 +77,7 @@ PUTS = st.one_of(
         st.none() | st.integers(1, 9),
     ),
     st.builds(put_again, NAMES, st.none() | st.integers(1, 3)),
+    st.builds(lambda epoch: lambda state: state.set_counted_epoch(epoch), st.integers(0, 4)),
 )
 
 

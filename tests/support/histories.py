@@ -257,7 +257,8 @@ class History:
         """Make a broker take /controller, as Kafka does since 2.1: with the epoch, in one zxid."""
         self.epoch += 1
         with self.transaction():
-            self.set("/controller", controller_payload(broker), seen=seen, ephemeral_owner=1)
+            owner = broker + 1
+            self.set("/controller", controller_payload(broker), seen=seen, ephemeral_owner=owner)
             self.set("/controller_epoch", str(self.epoch), seen=seen and epoch_seen)
 
     def topic(
@@ -477,6 +478,7 @@ def count_from_scratch(state: ClusterState) -> Contribution:
     """Return the totals by brute force: each topic held is added to an empty cluster."""
     empty = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     empty.deleting = state.control.deleting
+    empty.counted_epoch = state.control.counted_epoch
     counted = ClusterState(empty, MemoryTopicStore(), ZOOKEEPER)
     for name in state.topics.names():
         counted.put_topic(state.topic(name))

@@ -266,6 +266,11 @@ def pending_counts(control: ControlPlane) -> dict[str, int]:
         PendingWriteKind.ISR_REMOVAL: sum(n for _, n in figures.pending_removals(control, gone)),
         PendingWriteKind.LEADER_BACK: sum(
             n for isr, n in totals.leaderless.items() if _is_leader_back(control, isr)
+        )
+        - sum(
+            n
+            for kind, n in figures.aborted(control)
+            if kind.leader < 0 and _is_leader_back(control, kind.isr)
         ),
         PendingWriteKind.FIRST_STATE: max(0, figures.new_partitions(control) - held.removed_count),
         PendingWriteKind.REASSIGNMENT: held.reassignments,

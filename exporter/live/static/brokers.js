@@ -61,8 +61,11 @@ function safety(broker) {
     return [strong("? not known now"), el("small", {}, safe.why ? `: ${safe.why}` : "")];
   const parts = [];
   if (safe.offline) parts.push(`${number(safe.offline)} would be offline`);
+  if (safe.stranded) parts.push(`${number(safe.stranded)} could not come back`);
+  if (safe.unclean) parts.push(`${number(safe.unclean)} would get an unclean leader`);
   if (safe.under_min_isr) parts.push(`${number(safe.under_min_isr)} would be under min ISR`);
-  return [el("strong", { class: "warning" }, "✖ no"), el("small", {}, `: ${parts.join(", ")}`)];
+  const why = parts.join(", ") || "partitions would break";
+  return [el("strong", { class: "warning" }, "✖ no"), el("small", {}, `: ${why}`)];
 }
 
 // A yes from figures in doubt is shown as not known; what would break according to them is shown all the same.

@@ -69,12 +69,12 @@ def test_each_kind_of_partition_is_computed_once(monkeypatch: pytest.MonkeyPatch
         part(unclean=False),
         part(deleting=True),
     ]
-    kinds = loss.by_kind(compute)
+    kinds = loss.by_kind(ALL, compute)
     assert [kinds(each) for each in (*alike, *others)] == [*[alike[0]] * 3, *others]
     assert seen == [alike[0], *others]
     monkeypatch.setattr(loss, "KINDS_KEPT", 2)
     seen.clear()
-    few = loss.by_kind(compute)
+    few = loss.by_kind(ALL, compute)
     for each in (alike[0], others[0], others[0], others[1], alike[1]):
         few(each)
     assert seen == [alike[0], others[0], others[1], alike[1]]
@@ -163,7 +163,7 @@ def test_safe_to_stop_is_false_with_reasons() -> None:
     assert [(reason.risk, reason.text) for reason in answer.reasons] == [
         (
             StopRisk.OFFLINE,
-            "5 partitions (t-0, t-1, t-2, ...) would go offline: no other replica is in sync",
+            "5 partitions (t-0, t-1, t-2, ...) would go offline: no other replica can be elected",
         ),
         (
             StopRisk.STRANDED,
