@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from controller_model.insight.loss import settled
 from controller_model.kafka.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.elections import LeaderAndIsr
-from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_simulator.cluster.active_controller import FEATURE_PATH
 from controller_simulator.cluster.broker import CLUSTER_ID_PATH, PERSISTENT_PATHS
@@ -42,11 +43,17 @@ class RehearsedChoices(Choices):
         self.lagging = frozenset(lagging)
         self.raced: list[tuple[int, ...]] = []
         """The candidates for /controller, for each time that one of them took it."""
+        self.dead: list[tuple[TopicPartition, tuple[int, ...]]] = []
+        """Dead members of ISRs that their leaders remove next, because the controller does not."""
 
     def first(self, candidates: tuple[int, ...]) -> int:
         """Return the lowest candidate, and record all of them."""
         self.raced.append(candidates)
         return super().first(candidates)
+
+    def falls_behind(self) -> tuple[TopicPartition, tuple[int, ...]] | None:
+        """Return dead members of an ISR for their leader to remove."""
+        return self.dead.pop() if self.dead else None
 
     def keeps_up(self, partition: TopicPartition, follower: int) -> bool:
         """Return whether a follower was not already behind a leader when the rehearsal began."""
@@ -72,8 +79,8 @@ def build_cluster(
 
 
 def lagging(facts: ClusterFacts, partition: PartitionFacts) -> list[int]:
-    """Return the live replicas that are out of the ISR although the partition has a leader."""
-    if len(partition.isr) >= len(partition.replicas) or not facts.is_led(partition):
+    """Return the live replicas that are out of the ISR although the partition has a leader, or gets one at once."""
+    if not partition.counts or settled(partition, facts, facts.live)[0] == NO_LEADER:
         return []
     return [
         replica

@@ -99,6 +99,11 @@ class _Run:
         self._is_zombie = is_zombie
         self._cluster = build_cluster(facts, partitions, is_zombie=is_zombie)
         self._rehearsed = RehearsedCluster(facts, partitions, self._cluster)
+        # Of a partition whose elections are aborted, only a removal that is not due yet is not under way.
+        if not is_zombie:
+            self._rehearsed.remove_dead_members(
+                each.id for each in partitions if not facts.aborts_elections(each)
+            )
         made = len(self._rehearsed.observe_changes().changes)
         pending = list_pending_writes(partitions, facts) if is_zombie else ()
         self._pending_writes = made + sum(write.sure for write in pending)
@@ -133,6 +138,7 @@ class _Run:
             topics = {id_.topic for id_ in rehearsed.partitions}
             refused = refusal_of_tool(operation, before.live, topics)
         refused = refused or cluster.perform(operation)
+        rehearsed.remove_dead_members()
         candidates = _pop_candidates(cluster)
         seen = rehearsed.observe_changes()
         self._outages.apply_changes(number, seen)

@@ -20,6 +20,7 @@ from controller_simulator.cluster.simulator import ZooKeeperModeSimulator
 from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.controller.lifecycle import controller_id
 from controller_simulator.zookeeper.transactions import Changed
+from rehearsal.build_cluster import RehearsedChoices
 from rehearsal.report import PartitionChange
 
 
@@ -57,6 +58,12 @@ class RehearsedCluster:
         self._numbers: dict[str, list[int]] = {}
         for topic, partition in self.partitions:
             self._numbers.setdefault(topic, []).append(partition)
+        self._left_to_leaders = {
+            each.id
+            for each in self.partitions.values()
+            if facts.aborts_elections(each) or not set(each.isr).issubset(each.replicas)
+        }
+        """Partitions from whose ISR the controller does not remove every dead member."""
 
     def observe_changes(self) -> ClusterChanges:
         """Read what was written since the last call, and return what it changed."""
@@ -73,6 +80,24 @@ class RehearsedCluster:
                 id_ for id_, each in self.partitions.items() if each.leader in started_or_ended
             )
         return self._changes(sorted(touched), leaderless, before)
+
+    def remove_dead_members(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Let leaders remove dead members that the controller leaves in ISRs: of all partitions, or of these.
+
+        A leader drops a follower that does not fetch (Partition.maybeShrinkIsr). The controller, which it asks, compares
+        no controller epochs (KafkaController.processAlterPartition).
+        """
+        choices, live = self._cluster.choices, self._cluster.live
+        left = self._left_to_leaders
+        for id_ in sorted(left if partitions is None else left.intersection(partitions)):
+            state = self._reader.partition_state(id_)
+            if state is None or not isinstance(choices, RehearsedChoices):
+                continue
+            isr = state.leader_and_isr.isr
+            dead = tuple(member for member in isr if member not in live)
+            if state.leader_and_isr.leader in live and 0 < len(dead) < len(isr):
+                choices.dead.append((id_, dead))
+                self._cluster.run_until_quiet()
 
     def led(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Return those that have a live leader now; a deleted partition has none."""

@@ -37,8 +37,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     stranded: tuple[TopicPartition, ...] = ()
     """Partitions that are offline now, and would come back by an election that is due, but not after the loss."""
     under_min_isr: tuple[TopicPartition, ...] = ()
-    """Partitions with a leader and a large enough ISR now, and too small a one then: acks=all is refused. Members that
-    are gone already do not count."""
+    """Partitions with a large enough ISR once the pending writes are made, and too small a one then: acks=all is refused."""
     moved: dict[int, int] = {}
     """How many leaders each other broker would get."""
     leaders_after: dict[int, int] = {}
@@ -103,13 +102,16 @@ class Effect(NamedTuple):
     risks: tuple[StopRisk, ...]
 
 
+_NOTHING = Effect(leader=None, risks=())
+
+
 class _Account:
     """The effects of one loss, added up partition by partition."""
 
     def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
         self.brokers = tuple(sorted(brokers))
         self.rest = cluster.live.difference(brokers)
-        self._aborts = cluster.aborts_elections
+        self._cluster = cluster
         self._aborted: list[TopicPartition] = []
         self._found: defaultdict[StopRisk, list[TopicPartition]] = defaultdict(list)
         self._moved: Counter[int] = Counter()
@@ -118,7 +120,7 @@ class _Account:
         """Add the effect of the loss on a partition."""
         for risk in effect.risks:
             self._found[risk].append(partition.id)
-            if risk is StopRisk.OFFLINE and self._aborts(partition):
+            if risk is StopRisk.OFFLINE and _is_aborted(partition, self._cluster, self.rest):
                 self._aborted.append(partition.id)
         if effect.leader is not None:
             self._moved[effect.leader] += 1
@@ -141,9 +143,9 @@ def by_kind(
     """Return `compute`, called once for all partitions with the same brokers, leader and settings.
 
     A cluster has few such kinds, because assignments repeat. `compute` must not use a partition's
-    name or its epochs, except whether `cluster` aborts its elections.
+    name or its epochs, except whether `cluster` aborts its elections now, and after the loss of its controller.
     """
-    aborts = cluster.aborts_elections
+    epochs_above = cluster.epochs_above
     known: dict[Hashable, V] = {}
 
     def of(partition: PartitionFacts) -> V:
@@ -156,7 +158,7 @@ def by_kind(
             partition.min_isr,
             partition.unclean,
             partition.deleting,
-            aborts(partition),
+            min(_NEXT_TERM + 1, epochs_above(partition)),
         )
         found = known.get(kind)
         if found is None:
@@ -169,23 +171,26 @@ def by_kind(
 
 
 def outcome(partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[int]) -> Effect:
-    """Return the effect on a counted partition when only the brokers in `rest` live."""
+    """Return the effect on a counted partition when only the brokers in `rest` live.
+
+    It is compared with the partition as it is once the controller has made its pending writes: what these do is no
+    effect of the loss.
+    """
     leader, isr, unclean = settled(partition, cluster, rest)
     led_now = partition.leader in cluster.live
+    leader_now, isr_now, unclean_now = settled(partition, cluster, cluster.live)
     if leader == NO_LEADER:
         if led_now:
             return Effect(None, (StopRisk.OFFLINE,))
-        could = settled(partition, cluster, cluster.live)[0] != NO_LEADER
-        return Effect(None, (StopRisk.STRANDED,) if could else ())
-    if not led_now:
-        return Effect(None, ())
-    of_election = (StopRisk.UNCLEAN,) if unclean else ()
-    # Members that are gone already leave the ISR whether this loss happens or not.
-    now = settled(partition, cluster, cluster.live)[1]
-    if len(now) < len(partition.isr):
-        partition = msgspec.structs.replace(partition, isr=now)
+        return Effect(None, () if leader_now == NO_LEADER else (StopRisk.STRANDED,))
+    if leader_now == NO_LEADER:
+        # Only the loss lets somebody be elected.
+        return Effect(None, (StopRisk.UNCLEAN,) if unclean else ())
+    if leader_now != partition.leader or len(isr_now) < len(partition.isr):
+        partition = msgspec.structs.replace(partition, leader=leader_now, isr=isr_now)
+    of_election = (StopRisk.UNCLEAN,) if unclean and not unclean_now else ()
     risks = of_election + _of_min_isr(partition, cluster, leader, isr)
-    return Effect(None if leader == partition.leader else leader, risks)
+    return Effect(leader if led_now and leader != leader_now else None, risks)
 
 
 def _of_min_isr(
@@ -215,7 +220,7 @@ def settled(
         # where the leader is not a member. Where the controller's removals are aborted, the leader makes them.
         isr = tuple([replica for replica in partition.isr if replica in live])
         return leader, isr or partition.isr[:1], False
-    if cluster.is_refused or cluster.aborts_elections(partition):
+    if _is_aborted(partition, cluster, live) or is_refused(cluster, live):
         return NO_LEADER, partition.isr, False
     election = leader_for_offline(
         LeaderAndIsr(leader, partition.isr),
@@ -226,6 +231,28 @@ def settled(
     if election is None:
         return NO_LEADER, partition.isr, False
     return election.leader_and_isr.leader, election.leader_and_isr.isr, election.unclean
+
+
+_NEXT_TERM = 1
+"""By how much the epoch of the next controller is larger."""
+
+
+def _is_aborted(partition: PartitionFacts, cluster: ClusterFacts, live: Collection[int]) -> bool:
+    """Return whether the controller that there is with these brokers aborts a partition's elections."""
+    above = cluster.epochs_above(partition)
+    return above > _NEXT_TERM * _is_replaced(cluster, live)
+
+
+def is_refused(cluster: ClusterFacts, live: Collection[int]) -> bool:
+    """Return whether brokers refuse the controller that there is with these brokers."""
+    below, epoch = cluster.refused_below, cluster.controller_epoch
+    if below is None or epoch is None:
+        return False
+    return epoch + _NEXT_TERM * _is_replaced(cluster, live) < below
+
+
+def _is_replaced(cluster: ClusterFacts, live: Collection[int]) -> bool:
+    return cluster.controller in cluster.live and cluster.controller not in live
 
 
 def lose(
@@ -278,9 +305,6 @@ def _effects(
     return [(account, effect) for account, effect in each if effect != _NOTHING]
 
 
-_NOTHING = Effect(leader=None, risks=())
-
-
 def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:
     """Return the brokers whose loss may change this partition.
 
@@ -311,7 +335,7 @@ def _notes(loss: Loss, cluster: ClusterFacts) -> Iterable[str]:
             f"Kafka aborts the election of {counted(len(loss.aborted), 'partition')} "
             f"({named(loss.aborted)}): their states hold a controller epoch above the cluster's"
         )
-    if cluster.is_refused:
+    if is_refused(cluster, cluster.live.difference(loss.brokers)):
         yield "brokers refuse what the controller sends, because its epoch went back: no election takes effect"
     if cluster.controller in loss.brokers:
         yield "the controller is among them: another broker is elected"

@@ -158,9 +158,9 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     controller: int = NO_CONTROLLER
     controller_epoch: int | None = None
     """None: not known, or a KRaft controller is the controller, whose elections follow other rules."""
-    is_refused: bool = False
-    """Brokers refuse what the controller sends (STALE_CONTROLLER_EPOCH): they have heard from a controller with a
-    larger epoch. So no election takes effect."""
+    refused_below: int | None = None
+    """Brokers refuse what a controller with an epoch below this one sends (STALE_CONTROLLER_EPOCH): they have heard from
+    one with this epoch. So none of its elections takes effect. None: they refuse none."""
     racks: dict[int, str | None] = {}
     """The rack of every known broker, as last registered; None: it has none."""
     gone_since: dict[int, int | None] = {}
@@ -211,6 +211,17 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         named = {str(self.controller), DEFAULT_BROKER}
         return partition.unclean is not None or not named.isdisjoint(self.broker_unclean)
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether brokers refuse what the controller sends."""
+        below, epoch = self.refused_below, self.controller_epoch
+        return below is not None and epoch is not None and epoch < below
+
+    def epochs_above(self, partition: PartitionFacts) -> int:
+        """Return by how much a state's controller epoch is above the controller's own; 0 where it is not, or not known."""
+        epoch = self.controller_epoch
+        return 0 if epoch is None else max(0, partition.controller_epoch - epoch)
+
     def aborts_elections(self, partition: PartitionFacts) -> bool:
         """Return whether the controller can write no leader of a partition.
 
@@ -218,8 +229,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         above the controller's own (PartitionStateMachine.doElectLeaderForPartitions,
         ReplicaStateMachine.doRemoveReplicasFromIsr).
         """
-        epoch = self.controller_epoch
-        return epoch is not None and partition.controller_epoch > epoch
+        return self.epochs_above(partition) > 0
 
     def is_offline(self, partition: PartitionFacts) -> bool:
         """Return whether a partition has a state but no live leader (offlinePartitionCount)."""

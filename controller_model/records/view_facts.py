@@ -15,7 +15,7 @@ def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFa
         live=frozenset(view.brokers_live),
         controller=view.controller.id,
         controller_epoch=None if view.controller.migrating_to_kraft else view.controller.epoch,
-        is_refused=view.controller.is_refused,
+        refused_below=view.controller.refused_below,
         racks={broker.id: broker.record.rack for broker in brokers},
         gone_since={b.id: b.record.since for b in brokers if not b.record.live},
         broker_min_isr=view.config.broker_min_isr,

@@ -92,11 +92,6 @@ class ControllerView(msgspec.Struct, kw_only=True):
     """The times of the elections in the last 7 days, by ZooKeeper's clock, and how many were at each; missed ones
     count at the last time at which the controller was known. Every count within a window is made of them."""
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether brokers refuse what this controller sends."""
-        return self.refused_below is not None
-
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster's figures, with live brokers and defaults applied (definitions: the README)."""

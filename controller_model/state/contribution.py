@@ -152,12 +152,19 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
             _move(held, membership, by)
             if not held:
                 del self.members[broker]
-        if replicas:
-            self._count_preferred(by, replicas[0], leader, isr, added)
+        self._count_preferred(by, replicas, leader, isr, added)
 
     def _count_preferred(
-        self, by: int, preferred: int, leader: int, isr: tuple[int, ...], added: tuple[int, ...]
+        self,
+        by: int,
+        replicas: tuple[int, ...],
+        leader: int,
+        isr: tuple[int, ...],
+        added: tuple[int, ...],
     ) -> None:
+        if not replicas:
+            return
+        preferred = replicas[0]
         if leader != preferred:
             _move(self.preferred_not_led, preferred, by)
             if preferred in isr:

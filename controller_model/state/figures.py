@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from controller_model.insight.loss import StopRisk, involved, outcome
+from controller_model.insight.loss import StopRisk, involved, is_refused, outcome
 from controller_model.kafka.cluster_facts import (
     ClusterFacts,
     PartitionFacts,
@@ -224,9 +224,10 @@ class LossJudge:
         """What the answers for all brokers depend on besides their own memberships."""
         gone = {key: (self._regular(key.leader, key), counts) for key, counts in self._gone.items()}
         cluster = self._cluster
-        epoch = cluster.controller_epoch if self._irregular else None
+        term = (cluster.controller, cluster.controller_epoch) if self._irregular else None
+        refused = (cluster.controller, cluster.refused_below, cluster.is_refused)
         unclean = self._is_unclean_by_default
-        return (gone, unclean, cluster.is_refused, epoch, self._all_live, self._may_strand_others)
+        return (gone, unclean, refused, term, self._all_live, self._may_strand_others)
 
     def of(self, broker: int) -> LostWith:
         """Return what would break if this broker were lost; nothing if it is gone."""
@@ -276,13 +277,17 @@ class LossJudge:
             alone = self._with_gone(key, count, others, others)
             if not self._may_be_unclean(key) or key.replicas == key.isr:
                 yield StopRisk.STRANDED, alone
-            elif not self._all_live:
+            elif self._all_live:
+                yield StopRisk.UNCLEAN, alone
+            else:
                 # Another replica, if one lives, leads by an unclean election.
                 yield StopRisk.STRANDED, alone.possible
+                yield StopRisk.UNCLEAN, alone.possible
+            yield from self._under_min_isr(broker, key, count, others)
 
     def _risks_of_leader(self, key: Membership, count: int) -> Iterator[tuple[StopRisk, _Range]]:
         every = _Range(count, count)
-        if self._cluster.is_refused:
+        if is_refused(self._cluster, self._cluster.live - {key.leader}):
             yield StopRisk.OFFLINE, every
             return
         others = key.isr - 1
@@ -305,17 +310,20 @@ class LossJudge:
         self, broker: int, key: Membership, count: int, others: int
     ) -> Iterator[tuple[StopRisk, _Range]]:
         """Yield how many of these partitions fall below their min.insync.replicas with the next leader and ISR."""
-        if key.isr == 1:
+        if key.isr == 1 and not (self._may_be_unclean(key) and key.replicas > 1):
             return
-        least = effective_min_isr(key.min_isr or self._least[key.leader], key.replicas)
+        is_led = key.leader in self._least
+        has_same_leader = is_led and key.leader != broker
+        default = self._least[key.leader if is_led else broker]
+        least = effective_min_isr(key.min_isr or default, key.replicas)
         if least is None:
             yield StopRisk.MIN_ISR_UNKNOWN, _Range(0, count)
-        elif key.leader == broker and self._is_differing and not key.min_isr:
+        elif not has_same_leader and self._is_differing and not key.min_isr:
             # Another leader's broker may have another value.
             yield StopRisk.UNDER_MIN_ISR, _Range(0, count)
-        elif key.isr >= least and (key.leader != broker or least > 1):
-            # With so many gone, just enough members live now.
-            spare = key.isr - least
+        elif key.isr - (not is_led) >= least and (has_same_leader or least > 1):
+            # With so many others gone, just enough members live now.
+            spare = key.isr - (not is_led) - least
             enough = self._with_gone(key, count, others, spare)
             too_few = self._with_gone(key, count, others, spare + 1)
             yield StopRisk.UNDER_MIN_ISR, enough.minus(too_few)
@@ -357,7 +365,7 @@ def cluster_facts(control: ControlPlane) -> ClusterFacts:
         live=frozenset(control.live_brokers),
         controller=controller.id,
         controller_epoch=None if controller.migrating_to_kraft else controller.epoch,
-        is_refused=controller.is_refused,
+        refused_below=controller.refused_below,
         broker_min_isr=config.broker_min_isr,
         broker_unclean=config.broker_unclean,
         min_isr_assumed=control.assumed.min_insync_replicas,

@@ -2,7 +2,7 @@
 
 What ZooKeeper holds is taken as it is; everything else is assumed as in a cluster in
 which nothing is under way. Every registered broker serves its replicas, no log directory has failed, no broker is
-shutting down, and every leader that can be elected is elected. What only the brokers' memory held
+shutting down, every leader that can be elected is elected, and dead replicas have left the ISRs. What only the brokers' memory held
 is lost: which replicas are in a failed log directory, or a state that Kafka's machines never left.
 Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 
@@ -89,6 +89,8 @@ def restore(cluster: ZooKeeperModeSimulator, *, hangs: bool = False) -> None:
             run.hangs, run.life, run.controller = True, standby, None
         else:
             active.partitions.startup()
+            removals = _pending_removals(active.context)
+            active.replicas.handle_state_changes(removals, ReplicaState.OFFLINE)
             _restore_deletions(active.context)
             cluster.deliver(active.commit().requests)
     cluster.run_until_quiet()
@@ -138,6 +140,18 @@ def _restore_replicas(
             if broker not in state.leader_and_isr.isr:
                 lagging.append(partition)
     return lagging
+
+
+def _pending_removals(context: ControllerContext) -> list[PartitionAndReplica]:
+    """Return the dead replicas that the controller would have removed from an ISR with other members when they died."""
+    live = context.live_broker_epochs
+    return [
+        new_tuple(PartitionAndReplica, (*partition, member))
+        for partition, state in context.leadership.items()
+        if len(state.leader_and_isr.isr) > 1 and not context.is_queued_for_deletion(partition.topic)
+        for member in state.leader_and_isr.isr
+        if member not in live and member in context.replicas_of(partition)
+    ]
 
 
 def _hosted(

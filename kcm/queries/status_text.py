@@ -251,11 +251,7 @@ def _safety(broker: Json) -> Text:
         return Text("not known", style=_DOUBTFUL) if broker["live"] else Text("-")
     if safety["safe"]:
         return Text("yes")
-    reasons = [
-        f"{safety[name]} {words}"
-        for name, words in _HARM.items()
-        if safety[name]
-    ]
+    reasons = [f"{safety[name]} {words}" for name, words in _HARM.items() if safety[name]]
     # Some are certain where it is not known how many.
     return Text(f"NO: {', '.join(reasons) or 'partitions would break'}", style=_DOUBTFUL)
 

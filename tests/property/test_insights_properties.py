@@ -36,7 +36,7 @@ def brokers(draw: st.DrawFn) -> ClusterFacts:
         live=live,
         controller=draw(st.sampled_from([-1, *BROKERS])),
         controller_epoch=draw(st.none() | st.integers(1, 3)),
-        is_refused=draw(st.integers(0, 9)) == 0,
+        refused_below=draw(st.sampled_from([None, None, None, None, 2, 3, 4])),
         racks={b: draw(st.sampled_from(RACKS)) for b in draw(st.sets(st.sampled_from(BROKERS)))},
         gone_since={b: draw(st.none() | st.integers(0, 100)) for b in set(BROKERS) - live},
         broker_min_isr=draw(
@@ -96,7 +96,10 @@ def unclean(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
 
 def elected(partition: PartitionFacts, cluster: ClusterFacts, live: frozenset[int]) -> int | None:
     """Elect an offline partition's leader by a second implementation of Kafka's rules."""
-    if cluster.is_refused or (cluster.controller_epoch or 3) < partition.controller_epoch:
+    epoch = cluster.controller_epoch
+    if epoch is not None and cluster.controller in cluster.live - live:
+        epoch += 1  # of the next controller
+    if max(cluster.refused_below or 0, partition.controller_epoch) > (epoch or 9):
         return None
     for replica in partition.replicas:
         if replica in live and replica in partition.isr:
@@ -119,6 +122,11 @@ def after(partition: PartitionFacts, cluster: ClusterFacts, live: frozenset[int]
     in_sync = leader in partition.isr
     isr = tuple(r for r in partition.isr if r in live) if in_sync else (leader,)
     return msgspec.structs.replace(partition, leader=leader, isr=isr)
+
+
+def is_unclean(before: PartitionFacts, now: PartitionFacts) -> bool:
+    """Return whether a partition got a leader from outside its ISR."""
+    return now.leader not in {-1, before.leader} and now.leader not in before.isr
 
 
 def under_min_isr(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
@@ -158,16 +166,16 @@ def test_a_loss_equals_a_count_by_hand(
     }
     assert set(loss.under_min_isr) == {
         p.id
-        for p in led
-        if p in touched
-        and ends[p.id].leader != -1
-        and not under_min_isr(after(p, cluster, cluster.live), cluster)
+        for p in touched
+        if ends[p.id].leader != -1
+        and (now := after(p, cluster, cluster.live)).leader != -1
+        and not under_min_isr(now, cluster)
         and under_min_isr(ends[p.id], cluster)
     }
     assert set(loss.unclean) == {
         p.id
-        for p in led
-        if ends[p.id].leader not in {-1, p.leader} and ends[p.id].leader not in p.isr
+        for p in counted
+        if is_unclean(p, ends[p.id]) and not is_unclean(p, after(p, cluster, cluster.live))
     }
     after_all = Counter(ends[p.id].leader for p in led)
     del after_all[-1]

@@ -11,14 +11,14 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.insight.loss import lose, safety
+from controller_model.insight.loss import lose, safety, settled
+from controller_model.kafka.ids import NO_LEADER
 from controller_model.metrics.brokers import BROKER as BROKER_METRICS
 from controller_model.records.views import BrokerView
 from exporter.api.insight_answers import loss_answer, safe_to_stop
 from rehearsal.rehearse import CannotRehearseError, rehearse
 from rehearsal.steps import read_step
 from tests.property.brute_force import Seen, seen
-from tests.property.edits import write_random_changes
 from tests.support.histories import Fold, History, small_cluster
 from tests.support.rehearsing import names
 
@@ -93,11 +93,21 @@ def agree(view: BrokerView, now: Seen) -> None:
     (step,) = rehearsed.steps
     assert set(names(step.went_offline)) == {*loss.offline, *loss.stranded}
     assert set(names(step.unclean)) >= set(loss.unclean)
-    assert set(names(step.went_under_min_isr)) == set(loss.under_min_isr)
+    # Where elections are aborted, nobody removes what is gone from the ISR before the loss. Where the leader holds no
+    # replica, nobody removes it afterwards. What gets a leader only by the loss does not get worse.
+    facts = now.facts
+    unsettled = {
+        p.id
+        for p in now.partitions
+        if p.leader not in p.replicas
+        or (facts.aborts_elections(p) and not facts.live.issuperset(p.isr))
+        or settled(p, facts, facts.live)[0] == NO_LEADER
+    }
+    assert set(names(step.went_under_min_isr)) ^ set(loss.under_min_isr) <= unsettled
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@settings(max_examples=200)
 def test_one_answer_about_a_cluster_that_was_edited_by_hand(draws: random.Random) -> None:
     """About each broker, whatever was written by hand."""
     now = seen(edited_cluster(draws))
