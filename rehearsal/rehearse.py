@@ -58,6 +58,11 @@ def rehearse(
         raise CannotRehearseError(
             "no live broker is the controller now: rehearse again when one is elected"
         )
+    if facts.is_refused:
+        raise CannotRehearseError(
+            f"brokers refuse a controller with an epoch below {facts.refused_below}, because the epoch went back: "
+            "rehearse again when it is that again, or when all brokers have restarted"
+        )
     try:
         with _without_full_collections():
             return _Run(facts, list(partitions), last_failover, is_zombie).perform_steps(steps)

@@ -112,6 +112,18 @@ class ControllerHealthIs(Fact, frozen=True):
     """Writes are pending, and for longer than the write timeout none came under its epoch."""
 
 
+class ControllersAreRefused(Fact, frozen=True):
+    """Brokers refuse controllers with an epoch below this one; None: they refuse none."""
+
+    below: int | None
+
+
+class ForeignWritesAre(Fact, frozen=True):
+    """How many foreign writes of each kind (ForeignWriteKind) stand, as of a heartbeat."""
+
+    counts: Mapping[str, int]
+
+
 class KraftMigrationIs(Fact, frozen=True):
     """Whether a KRaft controller is the controller of a cluster that migrates from ZooKeeper."""
 
@@ -243,6 +255,8 @@ class PartitionIs(Fact, frozen=True):
     """Whether the controller changed the ISR; otherwise the leader did."""
     drained: Collection[int] = ()
     """Brokers that the controller removed from the ISR while they were registered."""
+    is_foreign: bool = False
+    """No Kafka makes this step: it is no election."""
 
 
 class PartitionGone(Fact, frozen=True):

@@ -237,6 +237,7 @@ def _cluster_view(state: ClusterState, as_of: AsOf, folded_at: int) -> ClusterVi
         folded_at=folded_at,
         controller=control.controller.view,
         counts=figures.counts(control),
+        foreign_writes=control.foreign_writes,
         counters=control.counters,
         config=control.config,
         pending=pending,

@@ -4,7 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from controller_model.facts import facts
-from controller_model.handlers import brokers, configs, controller, partitions, requests, topics
+from controller_model.handlers import (
+    brokers,
+    configs,
+    controller,
+    foreign_writes,
+    partitions,
+    requests,
+    topics,
+)
 from controller_model.records.events import AnyEvent
 from controller_model.state.cluster import ClusterState
 
@@ -19,6 +27,8 @@ HANDLERS: dict[type[facts.Fact], Callable[[ClusterState, Any], list[AnyEvent]]] 
     facts.ElectionCauseIs: controller.apply_cause,
     facts.FailoverIs: controller.apply_failover,
     facts.ControllerHealthIs: controller.apply_health,
+    facts.ControllersAreRefused: foreign_writes.apply_refusal,
+    facts.ForeignWritesAre: foreign_writes.apply_foreign_writes,
     facts.KraftMigrationIs: controller.apply_migration,
     facts.KraftControllerIs: configs.apply_kraft_controller,
     facts.ClusterIdIs: configs.apply_cluster_id,

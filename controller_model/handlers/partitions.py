@@ -101,6 +101,8 @@ def _report_leader(
             )
             events.append(gone)
         return
+    if fact.is_foreign:
+        return
     kind, elections = fact.election, control.counters.leader_elections
     elections[kind] = elections.get(kind, 0) + 1
     if kind is _UNCLEAN:

@@ -11,6 +11,7 @@ import msgspec
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.election_requests import ElectionOrigin
+from controller_model.records.foreign_writes import ForeignWriteKind
 from controller_model.records.incidents import Incident
 from controller_model.records.recommendations import Grade
 
@@ -335,6 +336,8 @@ class Anomaly(Event, frozen=True, kw_only=True):
 
     path: str
     reason: str
+    foreign: ForeignWriteKind | None = None
+    """Which kind of foreign write it is, if availability is at stake; such an anomaly opens an incident."""
 
 
 class Incomplete(Event, frozen=True, kw_only=True):

@@ -266,6 +266,8 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     log: LogView
     pending_writes: PendingWrites = msgspec.field(default_factory=PendingWrites)
     """The pending writes from the controller, and its health, by the log's clock."""
+    foreign_writes: dict[str, int] = {}
+    """How many writes stand that no Kafka makes, by kind (records.foreign_writes)."""
     counters: ClusterCounters = msgspec.field(default_factory=ClusterCounters)
     config: ClusterConfig = msgspec.field(default_factory=ClusterConfig)
     brokers_live: tuple[int, ...] = ()

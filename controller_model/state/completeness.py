@@ -5,6 +5,7 @@ requests another resync.
 """
 
 from controller_model.records.events import Anomaly, AnyEvent, Incomplete, Verified
+from controller_model.records.foreign_writes import ForeignWriteKind
 from controller_model.records.views import ResyncWanted
 from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
@@ -56,8 +57,10 @@ def request_resync(log: LogState, reason: str, *, again: bool = False) -> None:
     log.wanted = ResyncWanted(number=log.asked, reason=reason)
 
 
-def count_anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
+def count_anomaly(
+    state: ClusterState, *, at: int, path: str, reason: str, foreign: ForeignWriteKind | None = None
+) -> Anomaly:
     """Count something odd in the log or in what the source holds, and return the event that reports it."""
     log = state.control.log
     log.view.anomalies += 1
-    return Anomaly(at=at, position=log.position, path=path, reason=reason)
+    return Anomaly(at=at, position=log.position, path=path, reason=reason, foreign=foreign)

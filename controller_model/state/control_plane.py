@@ -95,6 +95,8 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     recommendations: RecommendationState = msgspec.field(default_factory=RecommendationState)
     published: PublishedViews = msgspec.field(default_factory=PublishedViews)
     elections: ElectionState = msgspec.field(default_factory=ElectionState)
+    foreign_writes: dict[str, int] = {}
+    """How many stand, by kind (records.foreign_writes)."""
     source: Any = None
     """The source's own state: only the source reads it (`Source.adopt`)."""
 

@@ -17,6 +17,7 @@ class IncidentState(msgspec.Struct, array_like=True):
     under_replicated_before: int = 0
     vacant_before: bool = False
     zombie_before: bool = False
+    foreign_before: tuple[str, ...] = ()
     """Values of the last sample at which no incident was open: what was already wrong then belongs to
     no incident. `vacant_before` ends with the next election, or the next end of one."""
     vacancy_min_ms: int = 0
@@ -53,6 +54,8 @@ class HealthSample(msgspec.Struct, frozen=True):
     vacancy_max_ms: int
     """For how long nobody has held /controller; 0 while somebody does."""
     is_zombie: bool
+    foreign: tuple[str, ...]
+    """The kinds of foreign writes that stand."""
     live: tuple[int, ...]
     unsure_since: int | None
     """Since when the source is not seen or changes are known to be missing; None: neither."""

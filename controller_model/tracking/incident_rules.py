@@ -10,6 +10,7 @@ from typing import Any
 
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.events import (
+    Anomaly,
     AnyEvent,
     BrokerStarted,
     BrokerStopped,
@@ -47,6 +48,8 @@ def opens(incidents: IncidentState, event: AnyEvent) -> bool:
     if isinstance(event, ControllerElected):
         # Without a former holder it is the first election that is known.
         return event.from_broker != NO_CONTROLLER and not incidents.vacant_before
+    if isinstance(event, Anomaly):
+        return event.foreign is not None
     return type(event) in _OPENERS
 
 
@@ -124,6 +127,8 @@ def _move_offline(incident: Incident, by: int) -> None:
 def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> bool:
     """Add an event that is only counted or noted."""
     match event:
+        case Anomaly():
+            return event.foreign is not None
         case IsrShrunk():
             incident.isr_shrinks += len(event.partitions)
             # A leader may remove a slow replica again and again for days: samples show whether it matters.
@@ -152,6 +157,7 @@ def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> 
 
 
 RULES: dict[type[Any], Rule] = {
+    Anomaly: _counted,
     BrokerStopped: _broker_stopped,
     BrokerStarted: _broker_started,
     ControllerElected: _controller_elected,

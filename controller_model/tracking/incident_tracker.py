@@ -26,6 +26,7 @@ from controller_model.records.events import (
     Incomplete,
     Verified,
 )
+from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS, ForeignWriteKind
 from controller_model.records.incidents import (
     INCIDENTS_KEPT,
     LONGEST_MS,
@@ -79,6 +80,7 @@ def _sample(control: ControlPlane) -> HealthSample:
         vacancy_min_ms=least_ms,
         vacancy_max_ms=most_ms,
         is_zombie=controller.is_zombie,
+        foreign=tuple(control.foreign_writes),
         live=tuple(sorted(control.live_brokers)),
         unsure_since=_unsure_since(control),
     )
@@ -207,6 +209,7 @@ def _handle_sample(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
     incidents.revision += 1
     incident.complete = incident.complete and is_sure
     incidents.zombie_before = incidents.zombie_before and seen.is_zombie
+    incidents.foreign_before = tuple(k for k in incidents.foreign_before if k in seen.foreign)
     _note(incidents, incident, seen)
     least_ms, most_ms = _uncounted(incidents, seen)
     incidents.vacancy_min_ms += least_ms
@@ -223,6 +226,7 @@ def _remember(incidents: IncidentState, seen: HealthSample) -> None:
     incidents.offline_before = seen.offline
     incidents.under_replicated_before = seen.under_replicated
     incidents.zombie_before = seen.is_zombie
+    incidents.foreign_before = seen.foreign
 
 
 def _remember_vacancy(incidents: IncidentState, seen: HealthSample) -> None:
@@ -259,6 +263,11 @@ def _still(incidents: IncidentState, incident: Incident, seen: HealthSample) -> 
     found = ["nobody holds /controller"] if is_vacant else []
     if seen.is_zombie and not incidents.zombie_before:
         found.append("the controller does not do its work")
+    found += [
+        FOREIGN_WRITE_WORDS[ForeignWriteKind(kind)]
+        for kind in seen.foreign
+        if kind not in incidents.foreign_before
+    ]
     found += [f"broker {broker} is gone" for broker in incident.missing]
     offline = seen.offline - incident.offline_before
     if offline > 0:

@@ -49,6 +49,8 @@ def read_broker(read: ZnodeRead) -> list[AnyEvent]:
     state, change, stamp, handle = read.state, read.change, read.stamp, read.handle
     broker = int(read.znode.name)
     registration = decode_broker(change.payload())
+    if change.ephemeral_owner is not None:
+        zookeeper_of(state.control).foreign.owners[broker] = change.ephemeral_owner
     held = state.control.brokers.get(broker)
     is_live = held is not None and held.record.live
     known_epoch = held.record.epoch if held is not None else None
@@ -87,6 +89,7 @@ def read_broker_end(read: ZnodeRead) -> list[AnyEvent]:
     """Read the end of a registration."""
     state, change, stamp, handle = read.state, read.change, read.stamp, read.handle
     broker = int(read.znode.name)
+    zookeeper_of(state.control).foreign.owners.pop(broker, None)
     held = state.control.brokers.get(broker)
     if held is None or not held.record.live:
         return []

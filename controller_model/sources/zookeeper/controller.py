@@ -27,6 +27,7 @@ from controller_model.sources.zookeeper.election_count import (
     start_count,
     tally,
 )
+from controller_model.sources.zookeeper.foreign_writes import PERSISTENT, report_epoch
 from controller_model.sources.zookeeper.payloads import (
     ControllerZnode,
     decode_controller,
@@ -52,6 +53,13 @@ def read_controller(read: ZnodeRead) -> list[AnyEvent]:
     kraft_epoch = holder.kraft_controller_epoch
     is_migrating = kraft_epoch is not None and kraft_epoch >= 0
     handle(state, KraftMigrationIs(stamp, is_migrating))
+    if change.ephemeral_owner == PERSISTENT and not is_migrating:
+        # Nobody was elected, and nobody can be while it is there.
+        events = _end_term(read, was_seen=False)
+        znodes.owner = PERSISTENT
+        return events
+    if change.ephemeral_owner is not None:
+        znodes.owner = change.ephemeral_owner
     if _is_known(state, holder, change):
         at = change.ctime if view.elected_at is None else view.elected_at
         return handle(state, ControllerIs(stamp, holder.brokerid, at, is_same=True))
@@ -83,14 +91,21 @@ def read_controller(read: ZnodeRead) -> list[AnyEvent]:
 
 def read_controller_end(read: ZnodeRead) -> list[AnyEvent]:
     """Read the deletion of /controller."""
-    state, change, stamp, handle = read.state, read.change, read.stamp, read.handle
-    zookeeper = zookeeper_of(state.control)
+    zookeeper = zookeeper_of(read.control)
+    was_seen = read.change.kind is ChangeKind.DELETED and zookeeper.resync is None
+    events = _end_term(read, was_seen=was_seen)
+    zookeeper.controller.owner = None
+    return events
+
+
+def _end_term(read: ZnodeRead, *, was_seen: bool) -> list[AnyEvent]:
+    state, stamp, handle = read.state, read.stamp, read.handle
     events = _report_election(state, stamp, handle)
     if state.control.controller.view.id == NO_CONTROLLER:
-        return events  # its last value was unreadable, so it already counts as vacant
-    zookeeper.controller.czxid = None
-    zookeeper.controller.timestamp = None
-    was_seen = change.kind is ChangeKind.DELETED and zookeeper.resync is None
+        return events  # its last value was unreadable or persistent, so it already counts as vacant
+    znodes = zookeeper_of(state.control).controller
+    znodes.czxid = None
+    znodes.timestamp = None
     return events + handle(state, ControllerGone(stamp, was_seen))
 
 
@@ -101,11 +116,12 @@ def read_epoch(read: ZnodeRead) -> list[AnyEvent]:
     zookeeper, view = zookeeper_of(state.control), state.control.controller.view
     znodes, count = zookeeper.controller, zookeeper.elections
     before = view.epoch
+    events = report_epoch(read, before, epoch)
     handle(state, ControllerEpochIs(stamp, epoch))
     znodes.epoch_zxid = change.mzxid or 0
     count.awaiting_epoch = int(znodes.epoch_is_behind)
     if not state.control.log.baseline:
-        return []
+        return events
     both_read = znodes.czxid == znodes.epoch_zxid
     is_replaced = zookeeper.resync is not None and zookeeper.resync.rebase
     is_of_kraft = view.migrating_to_kraft and both_read
@@ -114,9 +130,14 @@ def read_epoch(read: ZnodeRead) -> list[AnyEvent]:
         continue_from(count, view, epoch)
     elif epoch > before + 1 and not both_read:
         # Several elections, or KRaft taking over: the value of /controller will show which.
-        return _report_if_epoch_is_read(state, stamp, handle)
+        return events + _report_if_epoch_is_read(state, stamp, handle)
     _count_elections(state, stamp, handle)
-    return _report_if_epoch_is_read(state, stamp, handle)
+    return events + _report_if_epoch_is_read(state, stamp, handle)
+
+
+def read_epoch_end(read: ZnodeRead) -> list[AnyEvent]:
+    """Read the deletion of /controller_epoch: the last value stays the one that brokers know."""
+    return report_epoch(read, read.control.controller.view.epoch, None)
 
 
 def start_counting(state: ClusterState, stamp: Stamp, handle: Handle) -> list[AnyEvent]:
@@ -125,7 +146,8 @@ def start_counting(state: ClusterState, stamp: Stamp, handle: Handle) -> list[An
     zookeeper, view = zookeeper_of(control), control.controller.view
     znodes = zookeeper.controller
     start_count(zookeeper.elections, view, epoch_is_behind=znodes.epoch_is_behind)
-    is_vacant = znodes.czxid is None and "/controller" not in zookeeper.stats
+    is_held = "/controller" in zookeeper.stats and znodes.owner != PERSISTENT
+    is_vacant = znodes.czxid is None and not is_held
     return handle(state, CountingStarts(stamp, control.log.view.znodes, is_vacant))
 
 

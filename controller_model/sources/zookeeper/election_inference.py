@@ -7,6 +7,7 @@ fits none of them, because ZooKeeper merged several into one, is "unknown".
 from controller_model.facts.facts import PartitionIs
 from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import LeaderElectionKind
+from controller_model.sources.zookeeper.foreign_writes import is_foreign_step
 from controller_model.sources.zookeeper.payloads import PartitionStateZnode
 from controller_model.sources.zookeeper.state import zookeeper_of
 from controller_model.sources.zookeeper.stats import ZnodeRead, is_another, steps_merged
@@ -35,15 +36,22 @@ def partition_fact(
     election, asked_by, stale_under = _UNKNOWN, None, None
     by_controller = False
     drained: tuple[int, ...] = ()
+    is_foreign = False
     if not is_first and control.log.baseline:
         epoch = control.controller.view.epoch
         if epoch is not None and new.controller_epoch < epoch:
             stale_under = _stale_under(read, old, new, epoch)
-        if new.leader != old.leader and new.leader >= 0 and topic.name not in control.deleting:
+        moved = new.leader_epoch < old.leader_epoch or (
+            new.leader != old.leader and new.leader_epoch == old.leader_epoch
+        )
+        is_foreign = moved and is_foreign_step(read, old)
+        if is_foreign:
+            pass
+        elif new.leader != old.leader and new.leader >= 0 and topic.name not in control.deleting:
             election = _election(read, topic, old, new)
             if election is _PREFERRED:
                 asked_by = _asked_by(read)
-        if new.isr != old.isr:
+        if new.isr != old.isr and not is_foreign:
             by_controller = new.leader_epoch != old.leader_epoch
             if by_controller and control.source.resync is None:
                 for broker in old.isr:
@@ -69,6 +77,7 @@ def partition_fact(
         stale_under,
         by_controller,
         drained,
+        is_foreign,
     )
 
 

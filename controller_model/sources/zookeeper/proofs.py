@@ -16,7 +16,12 @@ from controller_model.records.changes import (
     moved_digest,
 )
 from controller_model.records.events import AnyEvent, Divergent
-from controller_model.sources.zookeeper import controller, denied_paths, pending_writes
+from controller_model.sources.zookeeper import (
+    controller,
+    denied_paths,
+    foreign_writes,
+    pending_writes,
+)
 from controller_model.sources.zookeeper.denied_paths import is_below, root_of
 from controller_model.sources.zookeeper.state import DENIED, ResyncState, zookeeper_of
 from controller_model.sources.zookeeper.stats import (
@@ -224,6 +229,7 @@ def _handle_heartbeat(state: ClusterState, change: ZnodeChange, handle: Handle) 
     stamp = stamp_of(change)
     is_connected = change.session is SessionState.CONNECTED
     events = controller.catch_up(state, stamp, handle) if is_connected else []
+    events = [*events, *foreign_writes.handle_heartbeat(state, stamp, handle)]
     return events + pending_writes.handle_heartbeat(state, stamp, handle), True
 
 

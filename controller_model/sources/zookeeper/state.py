@@ -47,6 +47,8 @@ class ControllerZnodes(msgspec.Struct, array_like=True):
     epoch_before: int | None = None
     """The epoch that was known when the election was seen that waits for its own."""
     missed_reported: int = 0
+    owner: int | None = None
+    """The session that holds /controller; 0: it is persistent. None: not known, or nobody holds it."""
 
     @property
     def epoch_is_behind(self) -> bool:
@@ -110,6 +112,23 @@ class PendingWriteState(msgspec.Struct, array_like=True):
     """Partitions of topics to be deleted that the controller can begin to delete."""
 
 
+class ForeignWriteState(msgspec.Struct, array_like=True):
+    """What is held of writes that no Kafka makes (`foreign_writes`)."""
+
+    owners: dict[int, int] = {}
+    """The session of each registration; 0: it is persistent."""
+    suspected: tuple[str, ...] = ()
+    """What did not fit together at the last heartbeat: it counts if it does not at the next one either."""
+    reported: tuple[str, ...] = ()
+    """What stood at the last heartbeat."""
+    epoch_zxid: int = 0
+    """The zxid at which the controller epoch went back or was removed."""
+    topic_ids: dict[str, tuple[str, int]] = {}
+    """Topics whose id was lost or replaced: the id that brokers know, and the zxid of the write."""
+    leader_epochs: dict[str, int] = {}
+    """Paths of states whose leader epoch shows a foreign write, and the zxid of it."""
+
+
 class ZooKeeperState(msgspec.Struct, array_like=True):
     """What orders and proves the znodes that are held, and what is inferred from them."""
 
@@ -132,6 +151,7 @@ class ZooKeeperState(msgspec.Struct, array_like=True):
     elections: ElectionCount = msgspec.field(default_factory=ElectionCount)
     failover: FailoverState = msgspec.field(default_factory=FailoverState)
     writes: PendingWriteState = msgspec.field(default_factory=PendingWriteState)
+    foreign: ForeignWriteState = msgspec.field(default_factory=ForeignWriteState)
 
 
 def zookeeper_of(control: ControlPlane) -> ZooKeeperState:

@@ -30,6 +30,7 @@ from controller_model.records.views import Failover
 from controller_model.sources.zookeeper import brokers, controller
 from controller_model.sources.zookeeper.config_payloads import decode_config, decode_config_change
 from controller_model.sources.zookeeper.election_inference import partition_fact
+from controller_model.sources.zookeeper.foreign_writes import report_step, report_topic_id
 from controller_model.sources.zookeeper.payloads import (
     decode_cluster_id,
     decode_feature,
@@ -72,7 +73,10 @@ def _partition_state(read: ZnodeRead) -> list[AnyEvent]:
     # Pending writes are counted only during failover work, and a partition's state does not begin it.
     is_counting = view.failover is _UNDER_WAY
     was_pending = is_counting and _needs_leader(read, old.replicas, old.leader)
-    events = read.handle(state, partition_fact(read, topic, old, new))
+    fact = partition_fact(read, topic, old, new)
+    events = read.handle(state, fact)
+    if fact.is_foreign or control.source.foreign.leader_epochs:
+        events += report_step(read, old, fact)
     if not writes.written and control.log.baseline:
         writes.written = is_by_controller(control, old, new, change)
     if new.leader < 0:
@@ -96,6 +100,7 @@ def _partition_state_end(read: ZnodeRead) -> list[AnyEvent]:
     state, znode = read.state, read.znode
     old = state.topic(znode.name).partitions.get(znode.partition, _NOTHING)
     was_pending = _needs_leader(read, old.replicas, old.leader)
+    zookeeper_of(read.control).foreign.leader_epochs.pop(read.change.path, None)
     events = read.handle(state, PartitionGone(read.stamp, znode.name, znode.partition))
     note_removed(state.control, znode.name, znode.partition)
     return events + count_writes(state, read.stamp, -was_pending, read.handle)
@@ -125,7 +130,7 @@ def _topic(read: ZnodeRead) -> list[AnyEvent]:
         outdated=outdated,
         origin=read.stat,
     )
-    return _state_and_finish(read, fact)
+    return report_topic_id(read, old, assignment.topic_id) + _state_and_finish(read, fact)
 
 
 def _state_and_finish(read: ZnodeRead, fact: Fact) -> list[AnyEvent]:
@@ -136,6 +141,7 @@ def _state_and_finish(read: ZnodeRead, fact: Fact) -> list[AnyEvent]:
 
 def _topic_end(read: ZnodeRead) -> list[AnyEvent]:
     zookeeper_of(read.control).writes.removed.pop(read.znode.name, None)
+    zookeeper_of(read.control).foreign.topic_ids.pop(read.znode.name, None)
     return _state_and_finish(read, TopicGone(read.stamp, read.znode.name))
 
 
@@ -264,6 +270,7 @@ READERS: dict[ZnodeKind, Reader] = {
 }
 END_READERS: dict[ZnodeKind, Reader] = {
     ZnodeKind.CONTROLLER: controller.read_controller_end,
+    ZnodeKind.CONTROLLER_EPOCH: controller.read_epoch_end,
     ZnodeKind.BROKER: brokers.read_broker_end,
     ZnodeKind.BROKER_SEQUENCE: _broker_sequence_end,
     ZnodeKind.TOPIC: _topic_end,
