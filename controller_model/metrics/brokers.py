@@ -102,9 +102,8 @@ BROKER: Table[BrokerView] = {
         lambda view: view.under_min_isr_if_lost,
     ),
     "kafka_broker_safe_to_stop": figure(
-        "Whether the broker can stop now without a partition going offline, below min.insync.replicas "
-        "or to an unclean leader, and is not the last that could lead one (1) or not (0), as kcm what-if "
-        "says; absent if it is gone or while that cannot be known.",
+        "Whether the broker can stop now and no partition breaks (1) or not (0), as kcm what-if --check "
+        "says; absent if it is gone or while that is not known.",
         lambda view: None if view.safe_to_stop is None else int(view.safe_to_stop),
     ),
     "kafka_broker_isr_leaves_total": figure(

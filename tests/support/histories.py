@@ -125,10 +125,13 @@ class History:
         return self.zxid
 
     def set(
-        self, path: str, content: Any, *, seen: bool = True, ephemeral_owner: int = 0
+        self, path: str, content: Any, *, seen: bool = True, ephemeral_owner: int | None = None
     ) -> ZnodeChange | None:
-        """Create or change a znode."""
+        """Create or change a znode; /controller is of its broker's session, others are persistent, unless an owner is given."""
         zxid = self._next_zxid()
+        if ephemeral_owner is None:
+            is_held = path == "/controller" and isinstance(content, dict)
+            ephemeral_owner = content["brokerid"] + 1 if is_held else 0
         old = self.znodes.get(path)
         if old is None:
             self.znodes[path] = Held(
@@ -257,8 +260,7 @@ class History:
         """Make a broker take /controller, as Kafka does since 2.1: with the epoch, in one zxid."""
         self.epoch += 1
         with self.transaction():
-            owner = broker + 1
-            self.set("/controller", controller_payload(broker), seen=seen, ephemeral_owner=owner)
+            self.set("/controller", controller_payload(broker), seen=seen)
             self.set("/controller_epoch", str(self.epoch), seen=seen and epoch_seen)
 
     def topic(

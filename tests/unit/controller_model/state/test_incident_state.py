@@ -20,6 +20,7 @@ def test_a_health_sample_is_sure_without_an_unsure_since(
         vacancy_min_ms=0,
         vacancy_max_ms=0,
         is_zombie=False,
+        foreign=(),
         live=(1,),
         unsure_since=unsure_since,
     )

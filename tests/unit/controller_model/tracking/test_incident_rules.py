@@ -145,7 +145,7 @@ def test_offline_partitions_open_an_incident_with_the_peak_of_the_samples() -> N
     history.broker(2)
     for partition in (0, 1):
         history.state("single", partition, leader=2, isr=[2], leader_epoch=2)
-    history.state("t", 0, leader=0, isr=[0, 1, 2])
+    history.state("t", 0, leader=0, isr=[0, 1, 2], leader_epoch=1)
     fold.follow(history)
     quiet(history, fold)
     assert closed(fold).end is IncidentEnd.RECOVERED
@@ -185,7 +185,7 @@ def test_slow_followers_alone_open_no_incident() -> None:
     """A leader that removes and adds a replica again and again has an alert of its own."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1])
-    history.state("t", 0, leader=0, isr=[0, 1, 2])
+    history.state("t", 0, leader=0, isr=[0, 1, 2], leader_epoch=1)
     fold.follow(history)
     assert fold.accounts == []
 

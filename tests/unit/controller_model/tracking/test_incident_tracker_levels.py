@@ -158,7 +158,7 @@ def test_a_broker_that_comes_back_after_an_hour_opens_no_incident() -> None:
     history.broker(2)
     for partition in (0, 1):
         history.state("single", partition, leader=2, isr=[2], leader_epoch=2)
-    history.state("t", 0, leader=0, isr=[0, 1, 2])
+    history.state("t", 0, leader=0, isr=[0, 1, 2], leader_epoch=1)
     beat(history, fold, 10)
     assert fold.accounts == []
     assert fold.state.control.incidents.offline_before == 0

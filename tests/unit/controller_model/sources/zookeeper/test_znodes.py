@@ -61,7 +61,6 @@ def test_every_published_kind_has_a_reader() -> None:
     """The table is total; of some kinds only the stat ends with the znode."""
     assert set(READERS) == set(ZnodeKind) - {ZnodeKind.OTHER}
     assert set(READERS) - set(END_READERS) == {
-        ZnodeKind.CONTROLLER_EPOCH,
         ZnodeKind.LOG_DIR_EVENT,
         ZnodeKind.ISR_CHANGE,
         ZnodeKind.CONFIG_CHANGE,
