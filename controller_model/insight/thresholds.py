@@ -132,6 +132,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "KafkaControllerFlappingSlowly": Threshold(_WARNING, _AT_LEAST, FLAPPING_LONG_ELECTIONS),
     "KafkaControllerZombie": Threshold(_CRITICAL, _EQUAL, 1),
     "KafkaControllerFailoverSlow": Threshold(_WARNING, _ABOVE, SLOW_FAILOVER_SECONDS),
+    "KafkaForeignWrites": Threshold(_CRITICAL, _ABOVE, 0),
     "KafkaMigratingToKraft": Threshold(_WARNING, _EQUAL, 1),
     "KafkaPartitionsOffline": Threshold(_CRITICAL, _ABOVE, 0, for_s=60),
     "KafkaPartitionsWithoutState": Threshold(_WARNING, _ABOVE, 0, for_s=300),

@@ -15,6 +15,7 @@ from controller_model.metrics.metric import (
     state_of,
 )
 from controller_model.records.events import LeaderElectionKind
+from controller_model.records.foreign_writes import ForeignWriteKind
 from controller_model.records.pending_writes import ControllerHealth, PendingWriteKind
 from controller_model.records.views import ClusterView, Failover
 
@@ -158,6 +159,12 @@ CLUSTER: Table[ClusterView] = {
     "kafka_cluster_brokers_known": figure(
         "Number of broker ids that were ever registered or that replicas are assigned to.",
         lambda view: len(view.brokers_known),
+    ),
+    "kafka_cluster_foreign_writes": Samples(
+        "Number of znodes, or of partitions, as no Kafka writes them, by what that takes away; 0 in a "
+        "healthy cluster.",
+        ("kind",),
+        lambda view: each_of(ForeignWriteKind, view.foreign_writes),
     ),
     "kafka_cluster_topics": figure(
         "Number of topics (JMX GlobalTopicCount).", lambda view: view.counts.topics

@@ -28,7 +28,7 @@ class ForeignWriteKind(enum.StrEnum):
     """A topic's id was lost or replaced: brokers refuse the topic until they restart (INCONSISTENT_TOPIC_ID)."""
 
 
-FOREIGN_WRITE_WORDS: Mapping[ForeignWriteKind, str] = {
+FOREIGN_WRITE_WORDS: Mapping[str, str] = {
     ForeignWriteKind.CONTROLLER_EPOCH_ABOVE: "Kafka aborts elections: a state's controller epoch is above the cluster's",
     ForeignWriteKind.CONTROLLER_EPOCH_BACK: "brokers refuse the controller: its epoch went back",
     ForeignWriteKind.CONTROLLER_WITHOUT_SESSION: "no session of its broker holds /controller",
@@ -36,4 +36,4 @@ FOREIGN_WRITE_WORDS: Mapping[ForeignWriteKind, str] = {
     ForeignWriteKind.LEADER_EPOCH: "a leader was written as no controller writes one",
     ForeignWriteKind.TOPIC_ID: "brokers refuse a topic: its id changed",
 }
-"""What stands while a foreign write does, in words."""
+"""What stands while a foreign write does, in words, by its kind."""

@@ -26,7 +26,7 @@ from controller_model.records.events import (
     Incomplete,
     Verified,
 )
-from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS, ForeignWriteKind
+from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS
 from controller_model.records.incidents import (
     INCIDENTS_KEPT,
     LONGEST_MS,
@@ -264,9 +264,7 @@ def _still(incidents: IncidentState, incident: Incident, seen: HealthSample) -> 
     if seen.is_zombie and not incidents.zombie_before:
         found.append("the controller does not do its work")
     found += [
-        FOREIGN_WRITE_WORDS[ForeignWriteKind(kind)]
-        for kind in seen.foreign
-        if kind not in incidents.foreign_before
+        FOREIGN_WRITE_WORDS[kind] for kind in seen.foreign if kind not in incidents.foreign_before
     ]
     found += [f"broker {broker} is gone" for broker in incident.missing]
     offline = seen.offline - incident.offline_before

@@ -75,6 +75,20 @@ ALERTS: tuple[Alert, ...] = (
         command="kcm status --cluster {{ $labels.cluster }} --watch",
     ),
     Alert(
+        name="KafkaForeignWrites",
+        signal=signals.FOREIGN_WRITES,
+        summary=f"{CLUSTER} holds {VALUE} write(s) that no Kafka makes: {{{{ $labels.kind }}}}.",
+        meaning="ZooKeeper holds something that Kafka does not write, and Kafka cannot do a part of its work "
+        "because of it: elect leaders (controller_epoch_above, controller_epoch_back), elect a controller "
+        "(controller_without_session), notice the end of a broker (broker_without_session), follow a leader "
+        "(leader_epoch), serve a topic (topic_id).",
+        cause="Znodes were written by hand or by an old tool, a backup or a copy of them was restored, or a "
+        "migration to KRaft was rolled back.",
+        action="Read the event Anomaly: it names the znode, what it means and what ends it. Stop and restart no "
+        "broker that is not safe to stop before it is mended.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1d --kind Anomaly",
+    ),
+    Alert(
         name="KafkaMigratingToKraft",
         signal=signals.MIGRATING,
         summary=f"{CLUSTER} has begun to migrate to KRaft.",

@@ -174,6 +174,7 @@ ROWS: tuple[Row, ...] = (
         timeline("Health over time", signals.CONTROLLER_HEALTH, texts=ONLY_COLOUR),
         counts("Pending writes by kind", signals.PENDING_WRITES),
         counts("Zombie controller and stale writes", signals.ZOMBIE, signals.STALE_WRITES_HOUR),
+        counts("Writes that no Kafka makes", signals.FOREIGN_WRITES),
     ),
     Row(
         "What does it cost?",

@@ -200,6 +200,15 @@ STALE_WRITES_HOUR = Signal(
     runbook="KafkaControllerZombie",
     legend="stale writes",
 )
+FOREIGN_WRITES = Signal(
+    expr=highest("kafka_cluster_foreign_writes", "kind"),
+    meaning="Znodes, or partitions, as no Kafka writes them, by what that takes away: a hand, a tool, a restored backup or a "
+    "KRaft controller that is gone has written them.",
+    normal="0.",
+    action="See in the events (Anomaly) which znode it is.",
+    runbook="KafkaForeignWrites",
+    legend="{{kind}}",
+)
 MIGRATING = Signal(
     expr=highest("kafka_controller_migrating_to_kraft"),
     meaning="1 while the cluster migrates to KRaft.",

@@ -15,6 +15,7 @@ import msgspec
 from controller_model.insight.thresholds import Threshold
 from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, Stage, Status
+from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS
 from controller_model.records.pending_writes import ControllerHealth
 from controller_model.records.recent import LEAVES_WINDOW_MINUTES
 from controller_model.records.views import BrokerView, Capability, ClusterView, Failover
@@ -125,7 +126,7 @@ def problems_of(
     case = _Case(snapshot, moment, now, thresholds)
     found = [
         problem
-        for part in (_controller, _flapping, _partitions, _brokers, _balance)
+        for part in (_controller, _foreign_writes, _flapping, _partitions, _brokers, _balance)
         for problem in part(case)
     ]
     # Of the monitor's own problems only those that fire: before that, the page's line on trust is enough.
@@ -171,6 +172,14 @@ def _controller(case: _Case) -> Iterator[ClusterProblem]:
         yield from _failover(case)
     text = "The cluster is migrating to KRaft: ZooKeeper holds less and less of it"
     yield from case.judged("KafkaMigratingToKraft", int(controller.migrating_to_kraft), text)
+
+
+def _foreign_writes(case: _Case) -> Iterator[ClusterProblem]:
+    for kind, count in case.view.foreign_writes.items():
+        # Of another fold, a kind may be unknown here.
+        words = FOREIGN_WRITE_WORDS.get(kind, kind)
+        text = f"{words[:1].upper()}{words[1:]} ({count})"
+        yield from case.judged("KafkaForeignWrites", count, text)
 
 
 def _failover(case: _Case) -> Iterator[ClusterProblem]:

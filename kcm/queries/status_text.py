@@ -13,6 +13,7 @@ from rich.text import Text
 from controller_model.insight.wording import counted
 from controller_model.insight.worst_first import trouble
 from controller_model.records.completeness import Status
+from controller_model.records.foreign_writes import FOREIGN_WRITE_WORDS
 from controller_model.records.recent import ELECTION_WINDOWS_MS
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
@@ -129,6 +130,9 @@ def _head(answer: Json, now_ms: int) -> Text:
     text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
     text.append("\ncontroller  ")
     _controller(text, answer, now_ms)
+    for kind, count in answer["foreign_writes"].items():
+        words = printable(FOREIGN_WRITE_WORDS.get(kind, kind))
+        text.append(f"\nnot Kafka's {words} ({count}; kcm events --kind Anomaly)", style=_BAD)
     text.append(f"\nelections   {_elections(answer, now_ms)}")
     _incident(text, answer["incidents"], now_ms)
     return text

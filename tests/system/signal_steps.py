@@ -108,6 +108,7 @@ MOVED = {step: tuple(names.split()) for step, names in _NAMES.items()}
 
 UNMOVED: Mapping[str, str] = {
     "migrating": "no step begins a migration",
+    "foreign_writes": "its kinds are played in tests of the model",
     "outstanding": "the one ZooKeeper keeps up",
     "min_isr_unknown": "the clusters have that setting",
     "incident_last": "an incident ends after a minute without problems, for which no step waits",

@@ -176,4 +176,21 @@ SLOW_FAILOVER = about(
     ),
 )
 
-STORIES = (*MISSING, *FLAPPING, *ZOMBIE, *SLOW_FAILOVER)
+FOREIGN = about(
+    "KafkaForeignWrites",
+    Story(
+        "fires when elections are aborted, resolves 2 min after they are not",
+        Proves.FIRES,
+        one("kafka_cluster_foreign_writes", (0, 4), (2, 8), (0, 20), kind="controller_epoch_above"),
+        {45: None, 60: 2, 165: 2, 285: 2, 300: None},
+    ),
+    Story(
+        "is silent about a cluster that only Kafka writes",
+        Proves.SILENT,
+        one("kafka_cluster_foreign_writes", (0, 40), kind="controller_epoch_above"),
+        {60: None, 585: None},
+    ),
+    labels={"kind": "controller_epoch_above"},
+)
+
+STORIES = (*FOREIGN, *MISSING, *FLAPPING, *ZOMBIE, *SLOW_FAILOVER)
