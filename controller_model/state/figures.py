@@ -196,7 +196,8 @@ class LossJudge:
     def __init__(self, control: ControlPlane) -> None:
         """Take a cluster as it is now; after a change, another judge is needed."""
         totals, live = control.totals, control.live_brokers
-        self._control = control
+        self._members = totals.members
+        self._live = live
         self._cluster = cluster = cluster_facts(control)
         self._least = {broker: control.min_isr_of(None, broker) for broker in live}
         self._is_differing = len(set(self._least.values())) > 1
@@ -231,15 +232,16 @@ class LossJudge:
 
     def of(self, broker: int) -> LostWith:
         """Return what would break if this broker were lost; nothing if it is gone."""
-        members = self._control.totals.members.get(broker, {})
+        members = self._members.get(broker, {})
         in_isr = sum(members.values())
-        if broker not in self._control.live_brokers:
+        if broker not in self._live:
             return LostWith(in_isr)
         found: dict[StopRisk, _Range] = {}
         for key in members:
             if count := self._regular(broker, key):
                 for risk, counted in self._risks(broker, key, count):
-                    found[risk] = found.get(risk, _NONE).plus(counted)
+                    if counted.most:
+                        found[risk] = found.get(risk, _NONE).plus(counted)
         rest = self._cluster.live - {broker}
         for partition, count in self._irregular:
             if broker in involved(partition, self._cluster):
@@ -258,8 +260,8 @@ class LossJudge:
         )
 
     def _regular(self, broker: int, key: Membership) -> int:
-        held = self._control.totals.members.get(broker, {}).get(key, 0)
-        return held - self._members_irregular[broker, key]
+        held = self._members.get(broker, {}).get(key, 0)
+        return held - self._members_irregular[broker, key] if self._irregular else held
 
     def _may_be_unclean(self, key: Membership) -> bool:
         return self._is_unclean_by_default if key.unclean is None else key.unclean
@@ -268,7 +270,7 @@ class LossJudge:
         """Yield the risks of `count` regular partitions that are counted alike, with this broker in their ISR."""
         if key.leader == broker:
             yield from self._risks_of_leader(key, count)
-        elif key.leader in self._control.live_brokers:
+        elif key.leader in self._live:
             # The leader is one of the others, and lives.
             yield from self._under_min_isr(broker, key, count, key.isr - 2)
         elif not self._cluster.is_refused:
@@ -335,7 +337,9 @@ class LossJudge:
         """
         if at_least <= 0:
             return _Range(count, count)
-        gone = self._gone.get(key, {})
+        gone = self._gone.get(key)
+        if gone is None:
+            return _NONE
         memberships = sorted((n for each, n in gone.items() if each != key.leader), reverse=True)
         if at_least > min(others, len(memberships)):
             return _NONE
