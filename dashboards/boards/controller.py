@@ -172,9 +172,11 @@ ROWS: tuple[Row, ...] = (
         ),
         timeline("Failover work over time", signals.FAILOVER, texts=ONLY_COLOUR),
         timeline("Health over time", signals.CONTROLLER_HEALTH, texts=ONLY_COLOUR),
-        counts("Pending writes by kind", signals.PENDING_WRITES),
-        counts("Zombie controller and stale writes", signals.ZOMBIE, signals.STALE_WRITES_HOUR),
-        counts("Writes that no Kafka makes", signals.FOREIGN_WRITES),
+        counts("Pending writes by kind", signals.PENDING_WRITES, span=8),
+        counts(
+            "Zombie controller and stale writes", signals.ZOMBIE, signals.STALE_WRITES_HOUR, span=8
+        ),
+        counts("Writes that no Kafka makes", signals.FOREIGN_WRITES, span=8),
     ),
     Row(
         "What does it cost?",

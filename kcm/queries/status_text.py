@@ -132,7 +132,7 @@ def _head(answer: Json, now_ms: int) -> Text:
     _controller(text, answer, now_ms)
     for kind, count in answer["foreign_writes"].items():
         words = printable(FOREIGN_WRITE_WORDS.get(kind, kind))
-        text.append(f"\nnot Kafka's {words} ({count}; kcm events --kind Anomaly)", style=_BAD)
+        text.append(f"\nforeign     {words} ({count}; kcm events --kind Anomaly)", style=_BAD)
     text.append(f"\nelections   {_elections(answer, now_ms)}")
     _incident(text, answer["incidents"], now_ms)
     return text

@@ -59,7 +59,7 @@ def _state(history: History, draws: random.Random, seen: bool) -> None:
         leader=draws.choice([-1, *BROKERS, *BROKERS]),
         isr=draws.sample(BROKERS, draws.randint(1, 3)),
         leader_epoch=draws.randint(0, 5),
-        controller_epoch=max(0, history.epoch - draws.randint(0, 1)),
+        controller_epoch=max(0, history.epoch + draws.choice([-1, 0, 0, 1])),
         recovery=draws.randint(0, 1),
         seen=seen,
     )

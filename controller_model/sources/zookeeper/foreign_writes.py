@@ -192,9 +192,6 @@ def _end_by_restarts(state: ClusterState, stamp: Stamp, handle: Handle) -> None:
         handle(state, ControllersAreRefused(stamp, None))
     for topic in [topic for topic, (_, zxid) in held.topic_ids.items() if oldest > zxid]:
         del held.topic_ids[topic]
-    if held.topic_ids:
-        for topic in [topic for topic in held.topic_ids if not state.topic(topic).exists]:
-            del held.topic_ids[topic]
 
 
 def _misfits(control: ControlPlane) -> Iterator[_Found]:

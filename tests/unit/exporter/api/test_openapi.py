@@ -31,7 +31,7 @@ _SMALL = """
     recommended regained registrations replicas_on_gone_brokers replication_factor
     replication_factor_1 resyncs stale stale_writes stranded threshold_percentage topics total shrinks times unexplained
     unexplained_partition_count
-    refused_below stranded_if_lost unclean_if_lost
+    foreign_writes refused_below stranded_if_lost unclean_if_lost
     unclean under_min_isr under_min_isr_if_lost under_replicated
     under_replicated_at_min_isr
     under_replicated_reassigning under_replicated_before under_replicated_last under_replicated_peak unreadable unreadable_count watched

@@ -63,6 +63,21 @@ def test_elections_are_counted_within_windows_and_since_counting_began(served: S
     assert "elections   not known\n" in text_of(screen(answer, [], T0))
 
 
+def test_the_status_shows_what_no_kafka_writes(served: Served) -> None:
+    """In words, before the brokers; and a stop that breaks something, also where it is not known how much."""
+    certain = broker_view(
+        0, at=as_of(31), offline_if_lost=None, breaks_if_lost=True, unclean_if_lost=0
+    )
+    stranded = broker_view(1, at=as_of(31), stranded_if_lost=2, unclean_if_lost=1)
+    served.write(
+        certain, stranded, cluster_view(at=as_of(31), foreign_writes={"controller_epoch_above": 3})
+    )
+    text = text_of(screen(read_status(api_of(served), None), [], T0))
+    assert "foreign     Kafka aborts elections: a state's controller epoch is above" in text
+    assert "NO: partitions would break" in text
+    assert "NO: 2 could not come back, 1 unclean" in text
+
+
 def test_only_some_of_many_abnormal_partitions_are_listed(served: Served) -> None:
     """The screen says that the others are in the JSON."""
     answer = read_status(api_of(served), None)

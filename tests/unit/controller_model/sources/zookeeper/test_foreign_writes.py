@@ -15,7 +15,8 @@ from controller_model.records.events import (
 )
 from controller_model.records.foreign_writes import ForeignWriteKind as Kind
 from controller_model.records.pending_writes import ControllerHealth
-from tests.support.histories import Fold, History, begun, controller_payload, only
+from controller_model.sources.zookeeper import foreign_writes
+from tests.support.histories import Fold, History, begun, controller_payload, only, replaced
 from tests.support.recordings import RECORDED, load_recording
 from tests.support.znode_log import ZnodeLog
 
@@ -255,6 +256,29 @@ def test_a_leader_is_written_only_under_a_new_leader_epoch(leader: int, leader_e
     history.state("t", 0, leader=2, isr=[0, 2, 1], leader_epoch=6)
     beat(history, fold, QUIET_BEATS)
     assert standing(fold) == {}
+
+
+def test_only_so_many_states_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are reported, and the count stays bounded."""
+    monkeypatch.setattr(foreign_writes, "MAX_LEADER_EPOCHS", 1)
+    history, fold = begun()
+    for partition, leader in ((0, 1), (1, 2)):
+        history.state("t", partition, leader=leader, isr=[leader])
+    assert len([e for e in fold.follow(history) if isinstance(e, Anomaly)]) == 2
+    beat(history, fold)
+    assert standing(fold) == {"leader_epoch": 1}
+
+
+def test_a_log_without_owners_says_nothing_about_sessions() -> None:
+    """A record of another program may lack the field."""
+    history, fold = begun()
+    history.broker_gone(0)
+    history.broker(0)
+    history.elect(0)
+    records = [replaced(record, ephemeral_owner=None) for record in history.changes]
+    fold = Fold()
+    fold.feed(records)
+    assert beat(History(seq=history.seq, now=history.now), fold, 3) == []
 
 
 def test_a_leader_may_write_its_isr_under_its_leader_epoch() -> None:
