@@ -7,22 +7,20 @@ These are the facts that the fold's views would hold at this position of the log
 from collections.abc import Iterator
 from itertools import compress
 
+import msgspec
+
 from controller_model.kafka.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts
 from controller_model.state.cluster import ClusterState
+from controller_model.state.figures import cluster_facts
 
 
 def facts_of(state: ClusterState) -> ClusterFacts:
     """Return the brokers of a replayed cluster, and the defaults that apply in it."""
     control = state.control
     exist = (control.pending.preferred_election, control.pending.reassign_partitions)
-    return ClusterFacts(
-        live=frozenset(control.live_brokers),
-        controller=control.controller.view.id,
-        controller_epoch=control.controller.view.epoch,
+    return msgspec.structs.replace(
+        cluster_facts(control),
         racks={broker: held.record.rack for broker, held in control.brokers.items()},
-        broker_min_isr=control.config.broker_min_isr,
-        broker_unclean=control.config.broker_unclean,
-        min_isr_assumed=control.assumed.min_insync_replicas,
         requests=tuple(compress(REQUEST_PATHS, exist)),
     )
 
