@@ -123,8 +123,8 @@ def _new_leader(partition: PartitionFacts, cluster: ClusterFacts) -> PendingWrit
 
 def _isr_removal(partition: PartitionFacts, cluster: ClusterFacts) -> PendingWrite | None:
     gone = [replica for replica in partition.isr if replica not in cluster.live]
-    if not gone:
-        return None
+    if not gone or len(partition.isr) == 1:
+        return None  # the last member stays (ReplicaStateMachine.doRemoveReplicasFromIsr)
     ends = [end for replica in gone if (end := cluster.gone_since.get(replica)) is not None]
     _, isr, _ = settled(partition, cluster, cluster.live)
     return PendingWrite(

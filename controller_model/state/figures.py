@@ -403,7 +403,10 @@ def aborted(control: ControlPlane) -> Iterator[tuple[Irregular, int]]:
 
 
 def pending_removals(control: ControlPlane, gone: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield brokers that are gone, and the number of ISRs of live leaders that still contain them."""
+    """Yield brokers that are gone, and the number of ISRs of live leaders that still contain them.
+
+    The last member of an ISR stays in it (ReplicaStateMachine.doRemoveReplicasFromIsr).
+    """
     live, members = control.live_brokers, control.totals.members
     never = Counter[tuple[int, Membership]]()
     for kind, count in aborted(control):
@@ -412,7 +415,7 @@ def pending_removals(control: ControlPlane, gone: Iterable[int]) -> Iterator[tup
     for broker in gone:
         for membership, count in members.get(broker, {}).items():
             due = count - never[broker, membership]
-            if membership.leader in live and due:
+            if membership.leader in live and membership.isr > 1 and due:
                 yield broker, due
 
 
