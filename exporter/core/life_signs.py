@@ -7,6 +7,9 @@ beats that are apart in time. The figures are stale until the view has reached t
 according to the beats, the log is written. A beat counts from when it was sent, not from when it arrived:
 the steady clocks of both sides show how much longer it took than other beats of its watcher, because their
 difference does not change.
+The same difference compares the wall clocks: a beat names both clocks of its watcher at one moment, so no
+delay of that beat counts as a disagreement. It is known from beats that came while the reader was at the end
+of the topics; after an interruption the records that waited prove nothing, and a new watcher begins anew.
 No clock, no I/O: each method returns a new value, so any thread may read the one that it has.
 """
 
@@ -28,9 +31,11 @@ _MAX_DUE = 16
 """Most positions kept that the view has yet to reach. Where there are more, the newest replaces the last one and keeps its
 time, which is earlier."""
 
-_DELAYS = 5
-"""Newest delays kept. The smallest of them shows the clocks' difference: one record may be late, not all of them."""
-_MIN_DELAYS = 3
+_VIEWS = 5
+"""Newest views kept. A view names only the fold's wall clock, so the fastest of them shows the clocks' difference: one
+view may be late, not all of them."""
+_MIN_SAMPLES = 3
+"""Least beats, or views, that compare clocks."""
 
 _TRANSITS = 16
 """Beats kept, at least `_APART_MS` apart; each beat is compared with the fastest of them. A watcher whose machine was
@@ -60,7 +65,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
     beat_at: int | None = None
     """When the newest beat was sent; None: it was read before the end of the topic was reached."""
     transits: tuple[_Transit, ...] = ()
-    """The transits of the newest beats of the watcher that sent the last one."""
+    """The transits of the newest timely beats of the watcher that sent the last one."""
     log_complete_at: int | None = None
     """Up to when the log holds everything that ZooKeeper had, according to the beats."""
     unproven_since: int | None = None
@@ -70,20 +75,25 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
     due: tuple[_Due, ...] = ()
     position: Position = NOWHERE
     """The view's position in the log."""
-    watcher_delays: tuple[int, ...] = ()
-    """The newest differences between this machine's wall clock and the watcher's, in milliseconds."""
-    fold_delays: tuple[int, ...] = ()
+    fold_behind: tuple[int, ...] = ()
+    """By how much the fold's wall clock was behind our steady one, in ms, for the newest timely views."""
 
-    def with_beat(self, beat: WatcherBeat, now: int, *, wall: int, is_live: bool) -> Self:
-        """Return the signs with a beat added; not `is_live`: it was read before the topic's end and may be of any age."""
+    def with_beat(self, beat: WatcherBeat, now: int, *, is_live: bool, read_at: int | None) -> Self:
+        """Return the signs with a beat added.
+
+        Not `is_live`: it was read before the topic's end and may be of any age. `read_at`: when the
+        reader had last read everything there was, before this beat.
+        """
         last = self.beat
         if last and (beat.generation, beat.number) <= (last.generation, last.number):
             return self
+        held = self._transits_of(beat.watcher)
         if not is_live:
-            return msgspec.structs.replace(self, beat=beat)
-        transits = self._with_transit(beat, now)
+            return msgspec.structs.replace(self, beat=beat, transits=held)
+        new = _Transit(now, now - beat.sent_steady)
+        transits = _with_transit(held, new) if _is_timely(now, read_at) else held
         # As if the fastest beat of its watcher had taken no time.
-        sent_at = beat.sent_steady + min(transit.ms for transit in transits)
+        sent_at = beat.sent_steady + min(transit.ms for transit in (new, *transits))
         complete_ms = beat.log_complete_ms
         complete_at = None if complete_ms is None else sent_at - max(0, complete_ms)
         # While beats prove nothing yet, what they report may be stale: they may have been delayed.
@@ -104,18 +114,12 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             unproven_since=unproven_since,
             proven_at=log_complete_at if proven else self.proven_at,
             due=self._with_due(_Due(beat.position, since)),
-            watcher_delays=(*self.watcher_delays, wall - beat.sent_at)[-_DELAYS:],
         )
 
-    def _with_transit(self, beat: WatcherBeat, now: int) -> tuple[_Transit, ...]:
-        """Return the newest transits with this beat's added."""
-        is_same = self.beat is not None and self.beat.watcher == beat.watcher
-        held = self.transits if is_same else ()
-        new = _Transit(now, now - beat.sent_steady)
-        if held and now - held[-1].came_at < _APART_MS:
-            # Beats that were delayed together count as one: they must not push the others out.
-            return (*held[:-1], _Transit(held[-1].came_at, min(held[-1].ms, new.ms)))
-        return (*held, new)[-_TRANSITS:]
+    def _transits_of(self, watcher: str) -> tuple[_Transit, ...]:
+        """Return the transits held of a watcher: the steady clock of another one began at another value."""
+        is_same = self.beat is not None and self.beat.watcher == watcher
+        return self.transits if is_same else ()
 
     def _seen_until(self) -> int | None:
         """Return up to when the log held everything of ZooKeeper at the newest beat: successive silences add up."""
@@ -149,32 +153,34 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             return (*self.due[:-1], _Due(new.position, self.due[-1].since))
         return self.due
 
-    def with_view(self, view: ClusterView, *, wall: int, is_live: bool) -> Self:
-        """Return the signs with the cluster's current view added; not `is_live`: it was read before the topic's end."""
+    def with_view(self, view: ClusterView, now: int, *, is_live: bool, read_at: int | None) -> Self:
+        """Return the signs with the cluster's current view added; for the rest see `with_beat`."""
         position = view.as_of.position
         due = tuple(due for due in self.due if due.position > position)
         is_behind_all = bool(due) and due[0].since is None
         if position < self.position and not is_behind_all:
             # The fold restarted from an older checkpoint: newer figures than these were already shown.
             due = (_Due(self.position, None), *due)
-        delays = (*self.fold_delays, wall - view.folded_at)[-_DELAYS:]
-        return msgspec.structs.replace(
-            self, position=position, due=due, fold_delays=delays if is_live else self.fold_delays
-        )
+        behind = self.fold_behind
+        if is_live and _is_timely(now, read_at):
+            behind = (*behind, now - view.folded_at)[-_VIEWS:]
+        return msgspec.structs.replace(self, position=position, due=due, fold_behind=behind)
 
-    def progress(self, now: int, *, read_at: int | None) -> ReaderProgress:
-        """Return the age of each sign at `now`; `read_at`: when the reader had last read everything there was."""
-        skew = {
-            stage: -min(delays)
-            for stage, delays in (
-                (Stage.WATCHER, self.watcher_delays),
-                (Stage.FOLD, self.fold_delays),
-            )
-            if len(delays) >= _MIN_DELAYS
-        }
-        source_ahead_ms = None if self.beat is None else self.beat.source_ahead_ms
-        if source_ahead_ms is not None and Stage.WATCHER in skew:
-            skew[Stage.ZOOKEEPER] = skew[Stage.WATCHER] + source_ahead_ms
+    def _skew_ms(self, ahead_ms: int) -> dict[Stage, int]:
+        """Return by how much each wall clock is ahead of ours, which is `ahead_ms` ahead of our steady one."""
+        skew = {}
+        if len(self.fold_behind) >= _MIN_SAMPLES:
+            skew[Stage.FOLD] = -min(self.fold_behind) - ahead_ms
+        beat = self.beat
+        if beat is not None and len(self.transits) >= _MIN_SAMPLES:
+            steady_ms = min(transit.ms for transit in self.transits)
+            skew[Stage.WATCHER] = beat.sent_at - beat.sent_steady - steady_ms - ahead_ms
+            if beat.source_ahead_ms is not None:
+                skew[Stage.ZOOKEEPER] = skew[Stage.WATCHER] + beat.source_ahead_ms
+        return skew
+
+    def progress(self, now: int, *, wall: int, read_at: int | None) -> ReaderProgress:
+        """Return the age of each sign at `now`, which our wall clock calls `wall`; `read_at`: see `with_beat`."""
         read_ms = _age(now, read_at)
         proven_at = self.log_complete_at if self.unproven_since is None else self.proven_at
         return ReaderProgress(
@@ -184,8 +190,21 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             fold_ms=_age(now, self.due[0].since) if self.due else 0,
             zookeeper_ms=_age(now, proven_at),
             session=None if self.beat is None else self.beat.session,
-            clock_skew_ms=skew,
+            clock_skew_ms=self._skew_ms(wall - now),
         )
+
+
+def _is_timely(now: int, read_at: int | None) -> bool:
+    """Return whether a record that is read now was in the topic for a short time only."""
+    return read_at is not None and now - read_at <= LATE_BEATS_MS
+
+
+def _with_transit(held: tuple[_Transit, ...], new: _Transit) -> tuple[_Transit, ...]:
+    """Return the newest transits of a watcher with one added."""
+    if held and new.came_at - held[-1].came_at < _APART_MS:
+        # Beats that were delayed together count as one: they must not push the others out.
+        return (*held[:-1], _Transit(held[-1].came_at, min(held[-1].ms, new.ms)))
+    return (*held, new)[-_TRANSITS:]
 
 
 def _is_log_late(beat: WatcherBeat | None) -> bool:

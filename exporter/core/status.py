@@ -106,7 +106,7 @@ class ReadingState:
         """Note a watcher's beat; not `is_live`: it was read before the end of its topic."""
         held = self._signs.get(beat.cluster, LifeSigns())
         self._signs[beat.cluster] = held.with_beat(
-            beat, self.steady(), wall=self._wall(), is_live=is_live
+            beat, self.steady(), is_live=is_live, read_at=self.status.read_at
         )
 
     def note_clusters(
@@ -121,7 +121,7 @@ class ReadingState:
             self._shown_at[clusters[name].partition] = self.steady()
             held = self._signs.get(name, LifeSigns())
             self._signs[name] = held.with_view(
-                clusters[name].view, wall=self._wall(), is_live=is_live
+                clusters[name].view, self.steady(), is_live=is_live, read_at=self.status.read_at
             )
 
     def forget_signs(self) -> None:
@@ -140,7 +140,7 @@ class ReadingState:
         shown_at = self._shown_at.get(snapshot.partition)
         ahead_ms = None if moved_at is None or shown_at is None else moved_at - shown_at
         signs = self._signs.get(snapshot.name, LifeSigns())
-        progress = signs.progress(self.steady(), read_at=status.read_at)
+        progress = signs.progress(self.steady(), wall=self._wall(), read_at=status.read_at)
         began_at = status.read_to_end_at
         began_ms = None if began_at is None else self.steady() - began_at
         return msgspec.structs.replace(progress, log_ahead_ms=ahead_ms, began_ms=began_ms)

@@ -37,6 +37,13 @@ class Line:
         self.watcher_steady_ms = HOUR_MS
         """The watcher's steady clock when the reader's was 0."""
         self.source_ahead_ms: int | None = None
+        self.cut_off_since: int | None = None
+        """Since when the exporter has not reached Kafka; None: it reads."""
+
+    @property
+    def read_at(self) -> int:
+        """When the exporter had last read everything."""
+        return self.now if self.cut_off_since is None else self.cut_off_since
 
     def beat(
         self,
@@ -60,8 +67,9 @@ class Line:
             watcher=self.watcher,
             sent_steady=self.watcher_steady_ms + self.now - held_up_ms,
         )
-        wall = self.our_clock_ms + self.now
-        self.signs = self.signs.with_beat(sent, self.now, wall=wall, is_live=self.is_live)
+        self.signs = self.signs.with_beat(
+            sent, self.now, is_live=self.is_live, read_at=self.read_at
+        )
         return self
 
     def fold(self) -> Self:
@@ -71,8 +79,9 @@ class Line:
             at=as_of(self.folded, generation=self.generation),
             folded_at=self.fold_clock_ms + self.now,
         )
-        wall = self.our_clock_ms + self.now
-        self.signs = self.signs.with_view(view, wall=wall, is_live=self.is_live)
+        self.signs = self.signs.with_view(
+            view, self.now, is_live=self.is_live, read_at=self.read_at
+        )
         return self
 
     def wait(self, ms: int) -> Self:
@@ -91,8 +100,9 @@ class Line:
     def found(self) -> Completeness:
         """Return the completeness of the figures now."""
         view = cluster_view(at=as_of(self.folded, generation=self.folded_generation))
-        progress = self.signs.progress(self.now, read_at=self.now)
-        return assess(view, progress, self.our_clock_ms + self.now)
+        wall = self.our_clock_ms + self.now
+        progress = self.signs.progress(self.now, wall=wall, read_at=self.read_at)
+        return assess(view, progress, wall)
 
     def status(self) -> Status:
         """The status, without the rest."""
@@ -279,13 +289,54 @@ def test_zookeeper_clock_skew_is_measured_through_the_watchers_clock(ahead_ms: i
     assert set(found.clock_skew_ms) == {Stage.ZOOKEEPER, Stage.WATCHER, Stage.FOLD}
 
 
-def test_a_late_record_is_not_reported_as_clock_skew() -> None:
-    """Only the smallest of several delays counts as a difference of clocks."""
+def test_a_late_view_is_not_reported_as_clock_skew() -> None:
+    """Of the fold, whose views do not say how long they took, only the fastest of several counts."""
     line = Line().fold().run(10)
-    line.watcher_clock_ms -= 60_000
     line.fold_clock_ms -= 60_000
     assert line.run(1).status() is Status.LIVE
-    assert line.run(5).status() is Status.CLOCKS_DISAGREE
+    assert line.run(5).found().clock_skew_ms == {Stage.FOLD: -60_000}
+
+
+def test_a_clock_that_is_set_is_reported_at_once() -> None:
+    """A beat compares both clocks of its watcher, and our own is read with each question."""
+    line = Line().fold().run(10)
+    line.watcher_clock_ms -= 60_000
+    assert line.run(1).found().clock_skew_ms == {Stage.WATCHER: -60_000}
+    line.watcher_clock_ms += 60_000
+    assert line.run(1).status() is Status.LIVE
+    line.our_clock_ms += 60_000
+    assert line.found().clock_skew_ms == {Stage.WATCHER: -60_000, Stage.FOLD: -60_000}
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["the same watcher", "a new watcher"])
+def test_beats_and_views_that_waited_are_not_reported_as_clock_skew(*, is_new: bool) -> None:
+    """An exporter that was cut off reads what waited, up to the last beat of a watcher that has died since."""
+    line = Line().fold().run(10)
+    line.cut_off_since = line.now
+    line.wait(20_000)
+    if is_new:
+        line.watcher, line.watcher_steady_ms = "d4e5f6", -HOUR_MS
+        line.generation, line.number = 2, 0
+    line.fold_clock_ms -= 7_000
+    for held_up_ms in range(19_000, 6_000, -1_000):
+        line.seq += 1
+        line.wait(600).beat(held_up_ms=held_up_ms).fold()
+        assert not line.found().clock_skew_ms
+    line.fold_clock_ms += 7_000
+    line.cut_off_since = None
+    assert not line.wait(600_000).found().clock_skew_ms
+
+
+def test_the_clock_of_a_new_watcher_is_not_known_from_the_one_before() -> None:
+    """Also where its first beat was read again after others, and so may be of any age."""
+    line = Line().fold().run(10)
+    line.watcher, line.watcher_steady_ms = "d4e5f6", 3 * HOUR_MS
+    line.watcher_clock_ms += HOUR_MS
+    line.generation, line.number, line.is_live = 2, 0, False
+    line.wait(1_000).beat()
+    line.is_live = True
+    assert not line.run(2).found().clock_skew_ms
+    assert line.run(1).found().clock_skew_ms == {Stage.WATCHER: HOUR_MS}
 
 
 STEPS = st.tuples(
