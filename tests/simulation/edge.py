@@ -57,6 +57,7 @@ class Edge:
         self.paused = False
         self.hangs = False
         self.clock_ahead_ms = 0
+        self._steady_ahead_ms = world.clock.steady_ahead_ms()
         self._wake_at = 0
         self._fires_once = False
         """Whether watches were one-shot when this turn began: by its end they may be of the other kind."""
@@ -94,9 +95,9 @@ class Edge:
         return self.sockets.connection
 
     @property
-    def now(self) -> int:
-        """The process's monotonic clock."""
-        return self.world.clock.now
+    def steady(self) -> int:
+        """The process's steady clock."""
+        return self.world.clock.now + self._steady_ahead_ms
 
     def end(self) -> None:
         """Kill the process."""
@@ -154,8 +155,9 @@ class Edge:
 
     def wake(self, delay_ms: int) -> None:
         """Plan the next turn, unless an earlier one is planned."""
-        when = self.now + delay_ms
-        if self.now < self._wake_at <= when:
+        now = self.world.clock.now
+        when = now + delay_ms
+        if now < self._wake_at <= when:
             return
         self._wake_at = when
         self.world.clock.at(when, lambda: self._wake(when))
@@ -171,7 +173,7 @@ class Edge:
                 self._noticed.update(self._noticed_last)
                 self._noticed_last.clear()
                 self._note_walk()
-                self.wake(max(1, self.watcher.wait_ms(self.now)))
+                self.wake(max(1, self.watcher.wait_ms(self.steady)))
 
     def _do(self, act: Any) -> None:
         self.world.stage.edge = self
@@ -186,15 +188,16 @@ class Edge:
 
     def plan_reading_back(self) -> None:
         """Plan the next turn of the thread that reads the topics back."""
-        rng = self.world.rng
-        if self.alive and not self.paused and self._reads_back_at <= self.now:
-            self._reads_back_at = self.now + rng.choice((2, 10, 100))
+        rng, now = self.world.rng, self.world.clock.now
+        if self.alive and not self.paused and self._reads_back_at <= now:
+            self._reads_back_at = now + rng.choice((2, 10, 100))
             self.world.clock.at(self._reads_back_at, self._read_back)
 
     def _read_back(self) -> None:
         thread = cast("Thread | None", self.writer._readback._thread)
         if thread is None or not self.alive or self.paused:
             return
+        self.world.stage.edge = self
         before = len(self.inbox)
         thread.poll()
         if len(self.inbox) > before:

@@ -5,11 +5,13 @@ The rule is that of `planted`, which has the bugs in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
+from exporter.core import life_signs
+from exporter.core.life_signs import LifeSigns
 from exporter.core.records import ClusterSnapshot
 from exporter.live import page_answers
 from exporter.live.page_answers import PageAnswers, _ClusterAnswer
@@ -24,6 +26,26 @@ from zk_source.wire.inbox import Reply
 from zk_source.wire.operations import Err, MultiRead, Refused, SingleRead
 
 Plant = Callable[[], AbstractContextManager[Any]]
+
+
+@contextmanager
+def each_beat_compares_clocks() -> Iterator[None]:
+    """How long a beat was on its way counts as a difference of the clocks."""
+    with (
+        mock.patch.object(life_signs, "_TRANSITS", 1),
+        mock.patch.object(life_signs, "_MIN_SAMPLES", 1),
+        mock.patch.object(life_signs, "_is_timely", return_value=True),
+    ):
+        yield
+
+
+def transits_kept_at_a_take_over() -> AbstractContextManager[Any]:
+    """The steady clock of a watcher is taken for that of the one before it."""
+
+    def transits_of(self: LifeSigns, _watcher: str) -> Any:
+        return self.transits
+
+    return mock.patch.object(LifeSigns, "_transits_of", transits_of)
 
 
 def page_kept() -> AbstractContextManager[Any]:
@@ -178,6 +200,8 @@ def lost_leaders_counted_as_elected() -> AbstractContextManager[Any]:
 
 
 PLANTED: Mapping[str, Plant] = {
+    "each beat compares clocks": each_beat_compares_clocks,
+    "transits kept at a take-over": transits_kept_at_a_take_over,
     "elections checked before the pause": elections_checked_before_the_pause,
     "elections after a refusal": elections_after_a_refusal,
     "elections past a surprise": elections_past_a_surprise,
@@ -195,6 +219,8 @@ PLANTED: Mapping[str, Plant] = {
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
+    "each beat compares clocks": (7_800_114,),
+    "transits kept at a take-over": (7, 21),
     "throttled reads taken for missing": (18, 50),
     "throttled answers believed": (70, 178),
     "elections checked before the pause": (52, 93),

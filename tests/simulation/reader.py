@@ -76,8 +76,9 @@ class Exporter:
         world = self.world
         self.restarts += 1
         restart = self.restarts
+        self._steady_ahead_ms = world.clock.steady_ahead_ms()
         self.state = ReadingState(
-            ReadingStatus(), steady=lambda: world.clock.now, wall=lambda: self.wall
+            ReadingStatus(), steady=lambda: self.steady, wall=lambda: self.wall
         )
         self.collector = Collector(self.state.of_cluster)
         events = NotedEvents(kept=10_000)
@@ -104,6 +105,11 @@ class Exporter:
         self.server.end()
         self._start()
         self.world.viewers.on_restart()
+
+    @property
+    def steady(self) -> int:
+        """The process's steady clock."""
+        return self.world.clock.now + self._steady_ahead_ms
 
     @property
     def wall(self) -> int:

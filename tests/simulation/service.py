@@ -111,6 +111,7 @@ class ServicedFold(Fold):
         self.root = Path(closing.enter_context(tempfile.TemporaryDirectory())).resolve()
         self.names: set[str] = set()
         """All lineages that were ever begun."""
+        self._steady_ahead_ms = 0
         self.full_until = 0
         self.cut_off_until = 0
         self.troubles: deque[tuple[Trouble, int]] = deque()
@@ -140,12 +141,18 @@ class ServicedFold(Fold):
 
     def _boot(self) -> None:
         self.judge.begin()
+        self._steady_ahead_ms = self.world.clock.steady_ahead_ms()
         self.registry = CollectorRegistry()
         self.stop = Stop(self)
         self.process = Process(
             self.world.clock, lambda: service.run(self._settings, self.stop), self._on_end
         )
         self.process.start()
+
+    @property
+    def steady(self) -> int:
+        """The process's steady clock."""
+        return self.world.clock.now + self._steady_ahead_ms
 
     @property
     def is_up(self) -> bool:

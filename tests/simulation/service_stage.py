@@ -93,7 +93,7 @@ class ServiceStage:
         yield watchdog, "MAX_BATCH_S", MAX_BATCH_S
 
     def _now_s(self) -> float:
-        return self._fold.world.clock.now / 1000
+        return self._fold.steady / 1000
 
     def _wall_ms(self) -> int:
         return self._fold.world.clock.now + self._fold.clock_ahead_ms

@@ -131,7 +131,7 @@ class Stage:
 
     @property
     def now(self) -> int:
-        """The monotonic clock."""
+        """The time, as a steady clock that begins with it shows it."""
         return self.world.clock.now
 
     @property
@@ -174,7 +174,7 @@ def played(seed: int) -> Iterator[Stage]:
         (topic_probe, "AdminClient", lambda _properties, logger: Admin(stage.world)),  # noqa: ARG005  # its name
         (topic_probe, "SupervisedThread", Thread),
         (main_loop, "get_logger", logger),
-        (main_loop, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
+        (main_loop, "time", SimpleNamespace(monotonic=lambda: stage.world.exporter.steady / 1000)),
         # Without bytes for Prometheus.
         (collector, "render_cluster", lambda shown, _: RenderedCluster(shown, (), (), {})),
         (page_answers, "get_logger", logger),
@@ -192,7 +192,7 @@ def played(seed: int) -> Iterator[Stage]:
         (beats, "clock_ms", lambda: stage.wall),
         (readback, "SupervisedThread", Thread),
         (readback, "get_logger", logger),
-        (readback, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
+        (readback, "time", SimpleNamespace(monotonic=lambda: stage.edge.steady / 1000)),
         (candidacy, "now_s", lambda: (stage.now - stage.behind_ms) / 1000),
         (candidacy, "get_logger", logger),
         (run, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000, sleep=sleep)),
@@ -201,7 +201,7 @@ def played(seed: int) -> Iterator[Stage]:
         (log_writer, "clock_ms", lambda: stage.wall),
         (log_writer, "get_logger", logger),
         (service, "decode", lambda _request, body, _offset: body),
-        (service, "steady_ms", lambda: stage.now),
+        (service, "steady_ms", lambda: stage.edge.steady),
         (service, "clock_ms", lambda: stage.wall),
         (service, "get_logger", logger),
     )

@@ -69,7 +69,7 @@ class World:
         self.loses_heads = seed % HEADS_LOST_EVERY == HEADS_LOST_AT
         self.hangs = random.Random(f"{seed} hangs")  # noqa: S311  # a play, not a secret
         self.has_hangs = seed >= HANGS_FROM and seed % HANGS_EVERY == HANGS_AT
-        self.clock = Clock()
+        self.clock = Clock(seed)
         self.hits: Counter[str] = Counter()
         self._trace = trace
         self.proofs: dict[tuple[str, tuple[int, int]], Proof] = {}
