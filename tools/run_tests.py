@@ -41,6 +41,8 @@ PYTEST = [
     *("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder"),
 ]
 SHORT = ["-m", "not full"]
+FRESH_SEEDS = [sys.executable, "-m", "tests.simulation", "--fresh", "60"]
+"""Seeds of the simulation that nobody has chosen, for a minute: the pinned ones decide, and these find what is next."""
 ON_NEWEST_JAVA = [
     "tests/component/servers/test_stack.py",
     "tests/component/watcher/test_watcher_tls.py",
@@ -145,9 +147,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _test(given: list[str], *, whole: bool) -> tuple[int, str]:
-    """Run pytest, once more on a newer Java after all tests have passed; return the exit code, and how it ended."""
+    """Run pytest, fresh seeds, and pytest once more on a newer Java after all tests have passed; return the exit code, and how it ended."""
     run = Run()
     code = run.command([*PYTEST, *([] if whole else SHORT), *given])
+    if whole and not given:
+        run.command(FRESH_SEEDS)
     if whole and not given and code == 0 and (home := newer_java_home()) is not None:
         code = run.command([*PYTEST, *SHORT, *ON_NEWEST_JAVA], JAVA_HOME=str(home))
     if run.stopped_by is not None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.__main__ import main
+from tests.simulation import __main__ as simulation
+from tests.simulation.__main__ import FRESH, main
 from tests.simulation.electing import is_electing
 from tests.simulation.planted import CAUGHT_BY, PLANTED
-from tests.simulation.play import LEAST_CHANGES, LEAST_FAULTS, play
+from tests.simulation.play import LEAST_CHANGES, LEAST_FAULTS, Outcome, play
 
 SEEDS = 300
 SHARE = 10
@@ -97,6 +100,21 @@ def test_a_failed_seed_is_printed_with_the_command_that_replays_it(
     assert "BROKEN a hole is reported" in reported
     assert "-m tests.simulation" in reported
     assert "--trace" in reported
+
+
+def test_a_fresh_seed_that_fails_is_kept_and_does_not_fail_the_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its line has the seed and the invariant, and the command that replays it is printed."""
+    monkeypatch.chdir(tmp_path)
+    broken = Outcome(5, Counter(), 0, 0, 0, "a hole is reported: here")
+    monkeypatch.setattr(simulation, "play", lambda seed, _trace: broken._replace(seed=seed))
+    monkeypatch.setattr(simulation, "_FRESH_PER_S", 1)
+    assert main(["--fresh", "1"]) == 0
+    kept = FRESH.read_text(encoding="utf-8")
+    said = re.fullmatch(r"(\d+) a hole is reported: here\n", kept)
+    assert said is not None, kept
+    assert f"-m tests.simulation {said[1]}+1 --trace" in capsys.readouterr().out
 
 
 def test_a_run_is_written_as_a_markdown_page(tmp_path: Path) -> None:
