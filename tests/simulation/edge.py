@@ -53,6 +53,8 @@ class Edge:
         self.name = name
         self.lease = lease
         """Its candidacy; None where it runs without election."""
+        self.requests = 0
+        """The requests to ZooKeeper so far."""
         self.alive = True
         self.paused = False
         self.hangs = False
@@ -220,6 +222,7 @@ class Edge:
 
     def on_sent(self, token: int, request: Request) -> None:
         """Record a request of the watcher: a sync makes the server catch up before a resync."""
+        self.requests += 1
         if token > 0 and isinstance(request, Sync):
             self._synced_for = self._view_zxid
 

@@ -115,7 +115,8 @@ class SimulatedCandidacy(Candidacy):
     def _run_other_thread(self) -> None:
         """Sometimes lose the connection between two reads of a status."""
         self._reads += 1
-        if self._reads % 2 == 0 and self._world.rng.random() < _BETWEEN:
+        has_faults = self._world.has_faults
+        if has_faults and self._reads % 2 == 0 and self._world.rng.random() < _BETWEEN:
             self.cut(self._world.rng.choice((100, 3_000)))
 
     @property

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.simulation import quiet
+from tests.simulation import budget, quiet
 from tests.simulation.faults import FAULTS, main_loop_hangs, views_lose_their_head
 from tests.simulation.oracle import BrokenError
 from tests.simulation.stage import Stage, played
@@ -62,7 +62,7 @@ def _play(seed: int, stage: Stage, trace: Callable[[str], None] | None) -> Outco
         world.clock.run_for(world.rng.choice((50, 3_000)))
         for number in range(ROUNDS):
             faults += _chaos(world, LEAST_CHANGES * (number + 1) // ROUNDS)
-            _come_to_rest(world)
+            _come_to_rest(world, is_last=number + 1 == ROUNDS)
     except BrokenError as error:
         broken = str(error)
         world.trace(f"BROKEN {broken}")
@@ -118,7 +118,7 @@ def _break_something(world: World) -> int:
     return 1
 
 
-def _come_to_rest(world: World) -> None:
+def _come_to_rest(world: World, *, is_last: bool) -> None:
     """End all faults, wait until everything is quiet, and compare with the truth."""
     world.trace("HEAL")
     world.heal()
@@ -136,6 +136,9 @@ def _come_to_rest(world: World) -> None:
         unrest = quiet.unrest(world, since, reported)
     world.trace("QUIET")
     quiet.check(world)
+    if is_last:
+        budget.check(world)
+        return
     world.viewers.go_on()
     if world.electing is not None:
         world.electing.go_on()

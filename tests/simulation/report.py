@@ -17,7 +17,8 @@ Written by `python -m tests.simulation {seeds} --report docs/simulation.md`; do 
 A seed, one integer, determines the changes of a Kafka cluster's znodes, every fault and every delay. These parts are the
 real ones: the watcher's service with its publisher, beats and readback, its candidacy, the model, the processor, the
 exporter's main loop, its server with the API and what the live page polls, and the run of `kcm elect`. Sockets, Kafka's
-clients, threads, Spark, browsers and time are simulated, so a seed gives the same run each time.
+clients, threads, Spark, browsers and time are simulated, so a seed gives the same run each time. Each process has a steady
+clock that begins at another value.
 `python -m tests.simulation FROM+COUNT` runs seeds; a failing one is printed with the command that replays it with a trace.
 
 Besides the faults in the table:
@@ -61,6 +62,9 @@ What is checked:
   short.
 - After all faults have ended: state and figures equal ZooKeeper's, counters are those of the log without its repetitions,
   elections follow the epoch, no request for a resync is open, and pages show what the exporter holds.
+- Then, for two reconciliation intervals in which nothing changes: the watcher writes heartbeats and reconciliations only,
+  no view of a topic is published, no part logs a line, and reads, requests, batches, views and their bytes stay within
+  what the intervals and the cluster's size allow.
 
 | | |
 |---|---|

@@ -103,6 +103,7 @@ class NoLogger:
 
     def info(self, text: str, **about: object) -> None:
         """Trace a line."""
+        self._stage.lines += 1
         self._stage.world.trace(f"SAYS {text} {about}")
 
     debug = warning = error = info
@@ -124,6 +125,8 @@ class Stage:
     world: World
     edge: Edge
     topics: EnsuredTopics
+    lines = 0
+    """How many lines the parts have logged."""
     behind_ms = 0
     """For a process that waits for an answer: how long ago the current action began."""
     closing: ExitStack

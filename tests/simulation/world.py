@@ -49,6 +49,8 @@ HANGS_EVERY, HANGS_AT, HANGS_FROM = 11, 5, 100
 class World:
     """One run."""
 
+    has_faults = True
+    """Whether anything may fail by chance."""
     unreachable_until = 0
     minority_until = 0
     """Until when a server that was cut off may answer."""
