@@ -27,6 +27,9 @@ def truncated_log(
     folded = folded_to(checkpoint, log)
     if not folded:
         return None
+    unknown = folded.keys() - set(range(topics.partitions))
+    if unknown:  # a damaged file: Kafka would be asked for it for ever
+        return f"the checkpoint has folded partition {min(unknown)} of topic {log}, which has none"
     with RecordReader(settings, GROUP) as reader:
         extents = reader.extents((log, partition) for partition in sorted(folded))
     for (_, partition), _, end in extents:

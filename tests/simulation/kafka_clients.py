@@ -232,8 +232,17 @@ class Consumer:
         assert timeout > 0
         if self._world.topics_unknown:
             raise KafkaException(KafkaError(_MISSING))
+        if place.partition >= self._world.stage.topics.partitions:
+            raise KafkaException(KafkaError(_NO_PARTITION))
         topic = self._world.at((place.topic, place.partition))
         return topic.low, topic.end
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        """Return the partitions of a topic."""
+        assert timeout > 0
+        partitions = range(self._world.stage.topics.partitions)
+        described = SimpleNamespace(error=None, partitions=dict.fromkeys(partitions))
+        return SimpleNamespace(topics={topic: described})
 
     def close(self) -> None:
         """End the client."""

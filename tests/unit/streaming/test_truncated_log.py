@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streaming.truncated_log import folded_to
+from pipeline.settings import PipelineSettings, load
+from pipeline.topics import EnsuredTopics, topic_names
+from streaming.truncated_log import folded_to, truncated_log
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795296813809,"conf":{"a":"b"}}'
 
@@ -39,3 +41,12 @@ def test_a_batch_without_readable_offsets_gives_none(tmp_path: Path, line: str) 
 def test_a_checkpoint_without_a_batch_gives_no_offsets(tmp_path: Path) -> None:
     """A new lineage has folded nothing."""
     assert folded_to(tmp_path, "kcm.changes") == {}
+
+
+def test_a_partition_that_the_log_never_had_is_found_without_kafka(tmp_path: Path) -> None:
+    """A damaged file may name it: Kafka would say for ever that it is missing, and the fold would wait."""
+    batch(tmp_path, 0, '{"kcm.changes":{"0":23,"8":4}}')
+    names = topic_names("kcm")
+    topics = EnsuredTopics(names, 1, {name: name for name in names})
+    why = truncated_log(load(PipelineSettings), topics, tmp_path)
+    assert why == "the checkpoint has folded partition 8 of topic kcm.changes, which has none"
