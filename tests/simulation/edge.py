@@ -167,7 +167,7 @@ class Edge:
     def _wake(self, when: int) -> None:
         if when == self._wake_at and self.alive and not self.paused and not self.hangs:
             self._wake_at = 0
-            self._fires_once = self._watches_fire_once
+            self._fires_once = self.watches_fire_once
             self._do(self.service._poll)
             if self.alive:
                 self._noticed.difference_update(self._reported)
@@ -246,13 +246,14 @@ class Edge:
         elif change.path and not self._resyncing:
             # A one-shot watch may need several reads to follow a change, and no event reports that
             # a refusal of reads has ended: such a value may have no event of its own.
-            once = self._fires_once or self._watches_fire_once
+            once = self._fires_once or self.watches_fire_once
             if not (once or self.world.zk.was_refused(change.path)):
                 self.world.oracle.on_value(change, noticed=change.path in self._noticed)
                 self._reported.append(change.path)
 
     @property
-    def _watches_fire_once(self) -> bool:
+    def watches_fire_once(self) -> bool:
+        """Whether its watches are one-shot now."""
         return isinstance(self.watcher._arming.subscription, OneShotWatches)
 
     def _note_proof(self, change: ZnodeChange) -> None:

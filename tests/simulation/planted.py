@@ -9,6 +9,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,7 +48,7 @@ from source_log.lease import LeaseStatus
 from source_log.log_completeness import LogCompleteness
 from source_log.publisher import Publisher
 from source_log.readback import Readback
-from streaming import failures, service
+from streaming import failures, published_lineage, service, truncated_log
 from streaming import processor as processor_module
 from streaming.failures import FailureKind
 from streaming.state_codec import ControlRow
@@ -655,6 +656,36 @@ def truncated_log_unnoticed() -> AbstractContextManager[None]:
 def newer_views_unnoticed() -> AbstractContextManager[None]:
     """A fold continues from a checkpoint that is older than the views."""
     return _patched(service, "published_lineage", lambda *_: None)
+
+
+@_caught_by(142, 329)
+def damaged_offsets_end_the_fold() -> AbstractContextManager[None]:
+    """A file of the checkpoint that cannot be decoded raises."""
+    return _patched(truncated_log, "DECODING_ERRORS", ())
+
+
+@_caught_by(286)
+def truncation_of_the_first_partition_alone() -> AbstractContextManager[None]:
+    """Only the first partition of the log is compared with the checkpoint."""
+    real = truncated_log.folded_to
+
+    def folded_to(checkpoint: Path, topic: str) -> dict[int, int]:
+        return {
+            partition: end for partition, end in real(checkpoint, topic).items() if not partition
+        }
+
+    return _patched(truncated_log, "folded_to", folded_to)
+
+
+@_caught_by(1193)
+def lineage_of_the_first_partition_alone() -> AbstractContextManager[None]:
+    """Only the first partition of the views is asked which lineage wrote last."""
+    real = published_lineage.published_lineage
+
+    def published(settings: PipelineSettings, topics: EnsuredTopics) -> str | None:
+        return real(settings, topics._replace(partitions=1))
+
+    return _patched(service, "published_lineage", published)
 
 
 @_caught_by(89, 158)

@@ -22,6 +22,9 @@ _OVERDUE_MS = 150_000
 """How long after the end of all faults everything may take to be quiet."""
 
 _STEP_MS = 500
+_SETTLE_MS = 15_000
+"""A fault that was planned before the end of all faults may begin and end within this time."""
+
 _LATE_OUTPUT = 0.5
 """How likely an old batch's output is repeated after the end of all other faults: no resync hides it."""
 
@@ -118,25 +121,30 @@ def _break_something(world: World) -> int:
     return 1
 
 
+def _wait_for_quiet(world: World) -> None:
+    since, reported = world.clock.now, quiet.last_reported(world)
+    unrest: str | None = "nothing has happened"
+    while unrest is not None:
+        if world.clock.now - since > _OVERDUE_MS:
+            raise BrokenError("it comes to rest", unrest)
+        world.pass_at_rest(_STEP_MS)
+        unrest = quiet.unrest(world, since, reported)
+    world.trace("QUIET")
+
+
 def _come_to_rest(world: World, *, is_last: bool) -> None:
     """End all faults, wait until everything is quiet, and compare with the truth."""
     world.trace("HEAL")
     world.heal()
     if world.rng.random() < _LATE_OUTPUT and world.fold.repeat_output():
         world.hit("old output written late")
-    since, reported = world.clock.now, quiet.last_reported(world)
-    unrest: str | None = "nothing has happened"
-    while unrest is not None:
-        if world.clock.now - since > _OVERDUE_MS:
-            raise BrokenError("it comes to rest", unrest)
-        world.clock.run_for(_STEP_MS)
-        world.supervise()
-        for neighbour in world.neighbours:
-            neighbour.answer()
-        unrest = quiet.unrest(world, since, reported)
-    world.trace("QUIET")
+    _wait_for_quiet(world)
     quiet.check(world)
     if is_last:
+        world.has_faults = False
+        for _ in range(0, _SETTLE_MS, _STEP_MS):
+            world.pass_at_rest(_STEP_MS)
+        _wait_for_quiet(world)
         budget.check(world)
         return
     world.viewers.go_on()

@@ -42,13 +42,10 @@ from tests.simulation.spark import (
     Trouble,
     Way,
 )
+from tests.simulation.stage import is_serviced
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
-
-EVERY = 16
-SERVICED = (9, 14)
-"""These out of so many seeds; not the seeds that are pinned for a planted bug of another part."""
 
 SILENT = 0.4
 """How often a JVM that refuses a query gives no reason."""
@@ -61,11 +58,6 @@ _RETRIES_MS = 2_000
 
 STOP_MS = 60_000
 """Within this time a stop must end the part, also where each of its limits is reached once."""
-
-
-def is_serviced(seed: int) -> bool:
-    """Return whether the service runs the fold of a seed."""
-    return seed % EVERY in SERVICED
 
 
 def fold_of(world: World) -> Fold:
@@ -108,6 +100,7 @@ class ServicedFold(Fold):
     def _start(self) -> None:
         world, closing = self.world, self.world.stage.closing
         self.rng = random.Random(f"service {world.seed}")  # noqa: S311  # a play, not a secret
+        self.damages = random.Random(f"{world.seed} damages files")  # noqa: S311  # a play, not a secret
         self.root = Path(closing.enter_context(tempfile.TemporaryDirectory())).resolve()
         self.names: set[str] = set()
         """All lineages that were ever begun."""
@@ -118,6 +111,8 @@ class ServicedFold(Fold):
         """The next faults, each after a number of batches."""
         self.damaged: dict[str, Trouble] = {}
         """What is wrong with a lineage's checkpoint, permanently."""
+        self.damaged_files: set[str] = set()
+        """The lineages of which a file is damaged."""
         self.next_session: Way | None = None
         """The fault of the next start of Spark."""
         self.session: SimulatedSession | None = None

@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streaming.failures import FailureKind
-from tests.simulation.spark import TROUBLES, Way
+from tests.simulation.spark import TROUBLES, Way, newest_batch
+from tests.simulation.stage import has_idle_partition
 
 if TYPE_CHECKING:
     from tests.simulation.service import ServicedFold
 
 OFTEN = 0.06
 """The share of the cluster's acts before which a fault occurs."""
+
+DAMAGED = 0.01
+"""The same for damage to a file of the checkpoint, in the seeds that have a partition that no cluster uses."""
+
+_NESTED = 100_000
 
 _HEALING = {FailureKind.KAFKA, FailureKind.WORKER, FailureKind.HUNG}
 """Failures that waiting cures."""
@@ -105,6 +111,33 @@ def checkpoint_damaged(fold: ServicedFold) -> bool:
     return True
 
 
+def file_damaged(fold: ServicedFold) -> bool:
+    """A power failure or a bad sector damages a file of the checkpoint; Spark notices by its checksums."""
+    rng, lineage = fold.damages, fold.judge.lineage
+    if lineage is None:
+        return False
+    folder = fold.root / "lineages" / lineage.name
+    paths = [fold.root / "lineage.json"]
+    for name in ("offsets", "offsets", "commits"):
+        paths += [folder / name / str(n) for n in [newest_batch(folder / name)] if n >= 0]
+    path = rng.choice(paths)
+    if not path.exists():
+        return False
+    fold.kill()
+    whole = path.read_bytes()
+    damaged = [whole[: len(whole) // 2], b"", bytes(len(whole)), b"[" * _NESTED]
+    if path.parent == fold.root:
+        fold.judge.lineage = None
+    else:
+        fold.damaged[lineage.name] = TROUBLES["log of the checkpoint is damaged"]
+        fold.damaged_files.add(lineage.name)
+        digits = [at for at, byte in enumerate(whole) if chr(byte).isdigit()]
+        at = rng.choice(digits)
+        damaged += [whole[:at] + str(digit).encode() + whole[at + 1 :] for digit in range(10)]
+    path.write_bytes(rng.choice(damaged))
+    return True
+
+
 def backup_taken(fold: ServicedFold) -> bool:
     """The checkpoint is copied; a copy is kept for long, so that another lineage may have begun since."""
     lineage = fold.judge.lineage
@@ -167,6 +200,10 @@ SERVICE_FAULTS: Mapping[str, tuple[int, Callable[[ServicedFold], bool]]] = {
 
 def break_something(fold: ServicedFold) -> None:
     """Cause one of the faults, or none."""
+    if has_idle_partition(fold.world.seed) and fold.damages.random() < DAMAGED:
+        if file_damaged(fold):
+            fold.world.hit("service: a file of the checkpoint damaged")
+        return
     if fold.rng.random() >= OFTEN:
         return
     weights = [weight for weight, _ in SERVICE_FAULTS.values()]

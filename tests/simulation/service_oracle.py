@@ -121,6 +121,8 @@ class ServiceOracle:
 
     def _reason(self, old: Lineage) -> str | None:
         fold = self._fold
+        if old.name in fold.damaged_files:
+            return "a file of the checkpoint is damaged"
         if old.topic_ids != fold.topic_ids:
             return "the topics are others"
         if self._is_beyond(old, self._log_ends()):

@@ -310,17 +310,17 @@ class Checkpoints:
 
     def find(self, folder: Path) -> Found:
         """Return where a query continues."""
-        committed = _newest(folder / "commits")
+        committed = newest_batch(folder / "commits")
         batch = committed + 1
         planned = None
-        if _newest(folder / "offsets") == batch:
+        if newest_batch(folder / "offsets") == batch:
             planned = self._planned[folder.name, batch]
         state = self._committed[folder.name, committed][1] if committed >= 0 else None
         return Found(batch, state, planned)
 
     def ends(self, folder: Path) -> dict[int, int]:
         """Return up to which offset the log was planned to be folded, by partition; empty where nothing was."""
-        batch = _newest(folder / "offsets")
+        batch = newest_batch(folder / "offsets")
         return self._planned[folder.name, batch].ends if batch >= 0 else {}
 
     def last_of(self, folder: Path, state: State) -> int:
@@ -334,7 +334,7 @@ class Checkpoints:
 
     def newest(self, folder: Path) -> int:
         """Return the newest batch that was committed; -1 where none was."""
-        return _newest(folder / "commits")
+        return newest_batch(folder / "commits")
 
     def go_back(self, folder: Path, last: int) -> None:
         """Make a checkpoint hold one batch and nothing newer."""
@@ -346,7 +346,8 @@ class Checkpoints:
             self.commit(folder, last, state)
 
 
-def _newest(folder: Path) -> int:
+def newest_batch(folder: Path) -> int:
+    """Return the newest batch of a checkpoint's folder of offsets or commits; -1 where there is none."""
     return max((int(path.name) for path in folder.glob("*")), default=-1)
 
 

@@ -27,7 +27,7 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.published import Published
 from tests.simulation.reader import Exporter
 from tests.simulation.service import fold_of
-from tests.simulation.stage import CHUNKS, CLUSTER, NAMES, Stage, watch_settings
+from tests.simulation.stage import CHUNKS, CLUSTER, NAMES, Stage, has_neighbours, watch_settings
 from tests.simulation.throttling import Throttling, is_throttled
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
@@ -101,9 +101,11 @@ class World:
         if CHUNKS[seed % len(CHUNKS)] < MAX_PARTITIONS:
             self.hit("topics wider than a view")
         self.neighbours: list[Neighbour] = []
-        if stage.topics.partitions > 1:
+        if has_neighbours(seed):
             self.hit("neighbours in two partitions")
             self.neighbours = [Neighbour(self, name) for name in NEIGHBOURS]
+        elif stage.topics.partitions > 1:
+            self.hit("a partition that no cluster uses")
         self.viewers = Viewers(self)
         self.throttling = Throttling(self) if is_throttled(seed) else None
         self.electing = Electing(self) if is_electing(seed) else None
@@ -298,6 +300,13 @@ class World:
         self.exporter.plan()
         for edge in self.edges:
             edge.plan_reading_back()
+
+    def pass_at_rest(self, ms: int) -> None:
+        """Let time pass in which nothing happens but the signs of life of other clusters."""
+        self.clock.run_for(ms)
+        self.supervise()
+        for neighbour in self.neighbours:
+            neighbour.answer()
 
     # --- the end of all faults --------------------------------------------------------------
 
