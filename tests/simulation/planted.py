@@ -145,7 +145,7 @@ def hole_ignored() -> AbstractContextManager[None]:
     return _patched(replay_module, "_jump", jump)
 
 
-@_caught_by(3, 17)
+@_caught_by(9, 17)
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:
     """A resync with a gap, or with another digest, deletes what it did not report."""
     real = proofs._finish_resync
@@ -539,7 +539,7 @@ def views_of_others_completed() -> AbstractContextManager[None]:
     return _patched(ViewStore, "_pop_ready", pop_ready)
 
 
-@_caught_by(3, 4)
+@_caught_by(4, 6)
 def touched_brokers_forgotten() -> AbstractContextManager[None]:
     """A state's references to brokers are counted, but the brokers' views are not updated."""
     return _patched(ControlPlane, "_touch", lambda *_: None)

@@ -226,7 +226,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "elections checked before the pause": (52, 93),
     "elections after a refusal": (52, 156),
     "elections past a surprise": (10, 51),
-    "elections without figures": (72, 93),
+    "elections without figures": (72,),
     "elections believed": (324,),
     "lost leaders counted as elected": (261,),
     "page kept": (0, 1),
