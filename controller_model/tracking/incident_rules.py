@@ -128,7 +128,7 @@ def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> 
     """Add an event that is only counted or noted."""
     match event:
         case Anomaly():
-            return event.foreign is not None
+            return True
         case IsrShrunk():
             incident.isr_shrinks += len(event.partitions)
             # A leader may remove a slow replica again and again for days: samples show whether it matters.

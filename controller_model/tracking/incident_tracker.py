@@ -17,6 +17,7 @@ from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import (
+    Anomaly,
     AnyEvent,
     ControllerElected,
     ControllerVacated,
@@ -143,6 +144,8 @@ def newest(control: ControlPlane) -> tuple[Incident, ...]:
 
 
 def _add(incidents: IncidentState, incident: Incident, rule: Rule, event: AnyEvent) -> None:
+    if isinstance(event, Anomaly) and event.foreign is None:
+        return  # odd, but nothing of the cluster's
     incidents.revision += 1
     if rule(incidents, incident, event):
         _mark_abnormal(incidents, incident, event.at)

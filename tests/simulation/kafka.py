@@ -277,10 +277,11 @@ class KafkaCluster:
             return
         if self.controller() is not None:
             self.zk.write(("/controller", None))
-        self._sequence += 1
-        holder = payload(controller_payload(self.rng.choice(live)))
+        broker = self.rng.choice(live)
+        holder = payload(controller_payload(broker))
         epoch = payload(str(self.epoch() + 1))
-        self.zk.write(("/controller", holder), ("/controller_epoch", epoch), owner=self._sequence)
+        session = self.zk.tree.nodes[f"/brokers/ids/{broker}"].ephemeral_owner
+        self.zk.write(("/controller", holder), ("/controller_epoch", epoch), owner=session)
 
     def elect_in_a_row(self) -> None:
         """Run several elections directly one after another."""

@@ -233,3 +233,14 @@ def test_a_clock_that_was_set_back_neither_ends_nor_holds_an_incident() -> None:
     fold.follow(history)
     quiet(history, fold)
     assert closed(fold).end is IncidentEnd.RECOVERED
+
+
+def test_an_odd_record_is_nothing_of_an_incident() -> None:
+    """Only an anomaly of what no Kafka writes is; others come from the log, and depend on what of it is read."""
+    history, fold = begun()
+    history.broker_gone(2)
+    fold.follow(history)
+    before = fold.state.control.incidents.revision
+    history.set("/no/such/place", "")
+    assert [type(event).__name__ for event in fold.follow(history)] == ["Anomaly"]
+    assert fold.state.control.incidents.revision == before
