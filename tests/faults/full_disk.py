@@ -6,16 +6,13 @@ sees. So no disk of the machine is filled, and only the rights of a user namespa
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
-
-from kazoo.client import KazooClient
 
 from kcm.servers.jars import Jars
 from kcm.servers.ports import free_port
@@ -23,6 +20,7 @@ from kcm.servers.process import Process
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from tests.faults.sides import Sides
+from tests.support.registered import registered
 
 CLUSTER = "full-disk"
 DISK = "400m"
@@ -33,7 +31,12 @@ FULL_FOR_S = 60.0
 CHUNK_BYTES = 1 << 20
 IN_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 MOUNT = 'mount -t tmpfs -o size="$0" tmpfs "$1" && shift && exec "$@"'
-CONNECT_DEADLINE_S = 30.0
+CONTENTS = {
+    "/brokers/ids/101": {"version": 5, "host": "localhost", "port": 9092, "endpoints": []},
+    "/brokers/topics/t": {"version": 1, "partitions": {}},
+    "/controller_epoch": 1,
+    "/controller": {"version": 1, "brokerid": 101},
+}
 
 
 def why_not() -> str | None:
@@ -51,6 +54,7 @@ class FullDisk(Sides):
         """Describe the servers; nothing is started yet."""
         self._zookeeper = ZooKeeper(supervisor, jars, supervisor.folder / "full-disk" / "zookeeper")
         self._data = supervisor.folder / "full-disk" / "data"
+        self._cluster = ExitStack()
         port = free_port()
         own = {"port": port, "watcher-metrics-port": 0, "stream-metrics-port": 0}
         self._up = Process(
@@ -71,12 +75,17 @@ class FullDisk(Sides):
         """Start everything and wait until the monitor is up to date."""
         self._data.mkdir(parents=True)
         self._zookeeper.start()
-        self._make_cluster()
+        self._cluster.enter_context(registered(self._zookeeper.connect_string, CONTENTS))
         super().__enter__()
         self._up.start()
         self._up.wait_ready()
         self.wait_for_agreement()
         return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop the test's own clients, and end the session of the broker."""
+        super().__exit__(*error)
+        self._cluster.close()
 
     def fill(self) -> None:
         """Fill the disk for a while; then free it again."""
@@ -95,13 +104,3 @@ class FullDisk(Sides):
     def _not_ready(self) -> str | None:
         sample = self.sampler.sample()
         return None if sample.live else sample.status
-
-    def _make_cluster(self) -> None:
-        client = KazooClient(self._zookeeper.connect_string)
-        client.start(timeout=CONNECT_DEADLINE_S)
-        for path in ("/brokers/ids", "/brokers/topics"):
-            client.ensure_path(path)
-        client.create("/controller_epoch", b"1")
-        client.create("/controller", json.dumps({"version": 1, "brokerid": 101}).encode())
-        client.stop()
-        client.close()

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller_model.records.changes import ChangeKind
@@ -41,6 +41,7 @@ from tests.component.chart.chart import (
 from tests.component.watcher.test_watcher_tls import KEY_PASSWORD, TOPIC, zookeeper_with
 from tests.component.watcher.watching import LogReader, settings_for
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
+from tests.support.registered import registered
 from tests.support.waiting import wait_until
 
 LEAST = CHART / "ci" / "least-values.yaml"
@@ -259,19 +260,12 @@ def _end(process: subprocess.Popen[bytes], output: Path) -> float:
 
 
 @pytest.fixture
-def watched(zookeeper: ZooKeeper, zk_chroot: str) -> str:
+def watched(zookeeper: ZooKeeper, zk_chroot: str) -> Iterator[str]:
     """A small cluster's ZooKeeper with the election's path made, as NOTES.txt asks for."""
     connect = zookeeper.connect_string + zk_chroot
-    client = KazooClient(hosts=connect)
-    client.start(timeout=10)
-    try:
-        for path, data in TREE.items():
-            client.create(path, json.dumps(data).encode(), makepath=True)
+    with registered(connect, TREE) as client:
         client.ensure_path("/kcm/election")
-    finally:
-        client.stop()
-        client.close()
-    return connect
+        yield connect
 
 
 @pytest.mark.full

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -17,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
 from kcm.run.exporter_client import ClusterSeen, read_cluster
 from kcm.servers.kafka import KraftBroker
@@ -25,6 +23,7 @@ from kcm.servers.ports import HOST, free_port
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.java import find_java
 from tests.support.hanging import HANG
+from tests.support.registered import registered
 from tests.support.waiting import wait_until
 
 CLUSTER = "up"
@@ -118,7 +117,7 @@ def running(folder: Path, *arguments: str, module: str = "kcm") -> Iterator[Comm
 
 
 @pytest.fixture
-def watched(zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker) -> str:
+def watched(zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker) -> Iterator[str]:
     """A cluster's znodes, written by hand: its id is the id of the pipeline's Kafka."""
     broker = {"version": 5, "host": "h", "port": 9, "endpoints": [], "features": {}}
     topic = {"version": 3, "partitions": {"0": [0]}, "adding_replicas": {}, "removing_replicas": {}}
@@ -133,15 +132,8 @@ def watched(zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker) 
         "/brokers/topics/t/partitions/0/state": state,
     }
     connect = zookeeper.connect_string + zk_chroot
-    client = KazooClient(connect)
-    client.start(timeout=10)
-    try:
-        for path, data in znodes.items():
-            client.create(path, json.dumps(data).encode(), makepath=True)
-    finally:
-        client.stop()
-        client.close()
-    return connect
+    with registered(connect, znodes):
+        yield connect
 
 
 def test_the_pipeline_starts_restarts_a_killed_part_and_stops(
