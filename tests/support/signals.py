@@ -63,6 +63,7 @@ APPEARING = {
         controller.FAILOVER_AGE,
         partitions.REASSIGNMENT_STALLED,
         partitions.DELETION_AGE,
+        partitions.REQUEST_AGE,
         pipeline.BLIND,
         partitions.TOPIC_OFFLINE,
         partitions.TOPIC_UNDER_MIN_ISR,
