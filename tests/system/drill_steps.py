@@ -200,7 +200,7 @@ def kill_watcher(drill: Drill) -> None:
 
 
 def write_by_hand(drill: Drill) -> None:
-    """Write what Kafka does not: nonsense, very often, and a leader under an old epoch."""
+    """Write what Kafka does not: nonsense, very often, a leader under an old epoch, and one under no new epoch."""
     zookeeper = drill.zookeeper
     zookeeper.create("/config/topics/by-hand", b"not JSON")
     drill.await_true("increase(kcm_cluster_unreadable_records_total[30s]) > 0")
@@ -218,6 +218,15 @@ def write_by_hand(drill: Drill) -> None:
     zookeeper.delete("/config/topics/by-hand")
     drill.await_true("increase(kafka_controller_stale_writes_total[30s]) > 0")
     drill.await_true("increase(kcm_cluster_missed_updates_total[30s]) > 0")
+    path = "/brokers/topics/moved/partitions/0/state"
+    state = json.loads(zookeeper.get(path)[0])
+    other = next(each for each in state["isr"] if each != state["leader"])
+    zookeeper.set(path, json.dumps({**state, "leader": other}).encode())
+    drill.await_firing("KafkaForeignWrites")
+    mended = {**state, "leader_epoch": state["leader_epoch"] + 1}
+    zookeeper.set(path, json.dumps(mended).encode())
+    drill.depose()  # the next controller reads it
+    drill.await_true("kafka_cluster_foreign_writes == 0")
 
 
 def deny_path(drill: Drill) -> None:
@@ -352,7 +361,7 @@ STEPS = (
     Step(DrillStep.DISK, lose_disk, ("KafkaLogDirFailed",)),
     Step(DrillStep.BLIND, kill_zookeeper, ("KcmBlind",)),
     Step(DrillStep.UNWATCHED, kill_watcher, ("KcmNoWatcherLeads",)),
-    Step(DrillStep.MEDDLE, write_by_hand),
+    Step(DrillStep.MEDDLE, write_by_hand, ("KafkaForeignWrites",)),
     Step(DrillStep.DENY, deny_path),
     Step(DrillStep.FLOOD, overflow_buffer),
     Step(DrillStep.HOLE, lose_log, ("KcmBehind", "KcmBehindForLong", "KcmIncompleteOrDivergent")),

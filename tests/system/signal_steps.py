@@ -97,7 +97,9 @@ _NAMES: Mapping[DemoStep | DrillStep, str] = {
         watcher_connected resyncs_hour clusters_not_followed figures_stale firing
     """,
     DrillStep.UNWATCHED: "missed_elections_hour no_watcher_leads",
-    DrillStep.MEDDLE: "stale_writes_hour unreadable_hour anomalies_hour missed_updates_hour",
+    DrillStep.MEDDLE: """
+        stale_writes_hour unreadable_hour anomalies_hour missed_updates_hour foreign_writes
+    """,
     DrillStep.DENY: "denied_paths",
     DrillStep.FLOOD: "resync_under_way dropped_hour buffered",
     DrillStep.HOLE: "doubtful resync_wanted log_holes_hour fold_lag",
@@ -108,7 +110,6 @@ MOVED = {step: tuple(names.split()) for step, names in _NAMES.items()}
 
 UNMOVED: Mapping[str, str] = {
     "migrating": "no step begins a migration",
-    "foreign_writes": "its kinds are played in tests of the model",
     "outstanding": "the one ZooKeeper keeps up",
     "min_isr_unknown": "the clusters have that setting",
     "incident_last": "an incident ends after a minute without problems, for which no step waits",
