@@ -77,7 +77,7 @@ class Edge:
         """The zxid in the view when the server was asked to catch up."""
         self._rebased_at = (0, 0)
         world.stage.edge = self
-        metrics = WatcherMetrics(CollectorRegistry(), CLUSTER)
+        metrics = WatcherMetrics(CollectorRegistry(), CLUSTER, bool)
         term = Term(world.stage.topics, lease or SoleWatcher(), name, 0)
         self.service = WatcherService(settings, metrics, term)
         self.watcher = self.service._watcher

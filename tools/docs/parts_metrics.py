@@ -35,7 +35,7 @@ class OwnMetric(NamedTuple):
 def watcher_metrics() -> tuple[OwnMetric, ...]:
     """Return the metrics that the watcher serves on its own port."""
     registry = CollectorRegistry()
-    WatcherMetrics(registry, ANY_CLUSTER)
+    WatcherMetrics(registry, ANY_CLUSTER, bool)
     PartHealth(registry, lambda: 0.0)
     return tuple(_described(registry))
 

@@ -54,8 +54,7 @@ class WatcherMetrics:
         self,
         registry: CollectorRegistry,
         cluster: str,
-        *,
-        hangs: Callable[[], bool] = lambda: False,
+        hangs: Callable[[], bool],
     ) -> None:
         """Make the instruments. `hangs` returns whether the main loop hangs, which then updates none of them."""
         self._cluster = cluster

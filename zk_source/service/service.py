@@ -69,7 +69,7 @@ def run(settings: WatchSettings, stop: StopSignal) -> None:
     """Watch one cluster until `stop` is set; raise a KcmError for what the user must fix."""
     registry = CollectorRegistry()
     health = PartHealth(registry, lambda: stop.age_s)
-    metrics = WatcherMetrics(registry, settings.cluster, hangs=lambda: health.hangs)
+    metrics = WatcherMetrics(registry, settings.cluster, lambda: health.hangs)
     with metrics_server(registry, health, settings, settings.watcher_metrics_port) as server:
         log = get_logger("watcher")
         log.info("metrics are served", host=settings.metrics_host, port=server.port)

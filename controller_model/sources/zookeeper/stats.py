@@ -230,7 +230,7 @@ def count_denied(held: ZooKeeperState, root: str, path: str, stat: Origin) -> No
 
 def uncount_denied(held: ZooKeeperState, path: str, stat: Origin) -> None:
     """Note that a znode that the last resync was denied was read again, or deleted; the caller stores the stat."""
-    root = root_of(path, held.denied_trees) or ""
+    root = root_of(path, held.denied_trees) or path
     tree = held.denied_trees[root]
     tree.znodes -= 1
     tree.digest ^= znode_digest(path, stat.order)

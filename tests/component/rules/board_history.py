@@ -255,7 +255,7 @@ def samples(clusters: dict[str, ClusterSnapshot]) -> list[str]:
 def _own_samples(*, is_ill: bool) -> list[str]:
     """Return what the parts serve about themselves: the same kinds of series in both states."""
     registry = CollectorRegistry()
-    watcher = WatcherMetrics(registry, "prod")
+    watcher = WatcherMetrics(registry, "prod", bool)
     watcher.show({"buffer_changes": 90 if is_ill else 0})
     watcher.leads(leads=not is_ill)
     watcher.zookeeper.show(_ILL_SERVER if is_ill else _WELL_SERVER)

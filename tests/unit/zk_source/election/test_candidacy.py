@@ -336,11 +336,11 @@ def test_a_main_loop_that_hangs_ends_the_session(
 def test_a_pause_of_the_whole_process_does_not_look_like_a_loop_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After it the main loop has one round to turn, and then it leads on."""
+    """After it the main loop has one round to turn, also right after the start, and then it leads on."""
     now = [100.0]
     monkeypatch.setattr(candidacy, "now_s", lambda: now[0])
     paused = standing()
-    rounds = iter((1.0, 3600.0, 0.0, 1.0, 3600.0, 0.0))
+    rounds = iter((3600.0, 0.0, 1.0, 3600.0, 0.0))
 
     def wait() -> None:
         passed_s = next(rounds, None)

@@ -17,7 +17,7 @@ def sample(registry: CollectorRegistry, name: str, **labels: str) -> float | Non
 def test_the_session_has_one_state() -> None:
     """The current state has the value 1, each other state 0."""
     registry = CollectorRegistry()
-    metrics = WatcherMetrics(registry, "prod")
+    metrics = WatcherMetrics(registry, "prod", bool)
     for now in SessionState:
         metrics.session(now)
         states = {
@@ -30,7 +30,7 @@ def test_the_session_has_one_state() -> None:
 def test_a_watcher_leads_while_its_loop_its_lease_and_itself_say_so() -> None:
     """The lease and the hang are asked at each scrape: a loop that hangs can say nothing."""
     registry, hangs = CollectorRegistry(), False
-    metrics = WatcherMetrics(registry, "prod", hangs=lambda: hangs)
+    metrics = WatcherMetrics(registry, "prod", lambda: hangs)
     assert sample(registry, "kcm_watcher_leader") == 0
     metrics.leads(True)
     assert sample(registry, "kcm_watcher_leader") == 1
@@ -48,7 +48,7 @@ def test_a_watcher_leads_while_its_loop_its_lease_and_itself_say_so() -> None:
 def test_a_counter_continues_after_a_standby() -> None:
     """A watcher that is elected again counts from 0; the counter continues from its last value."""
     registry = CollectorRegistry()
-    metrics = WatcherMetrics(registry, "prod")
+    metrics = WatcherMetrics(registry, "prod", bool)
     assert sample(registry, "kcm_watcher_znodes") is None
     metrics.show({"resyncs": 3, "dropped_changes": 5, "znodes": 7})
     assert sample(registry, "kcm_watcher_znodes") == 7
@@ -65,7 +65,7 @@ def test_a_counter_continues_after_a_standby() -> None:
 def test_a_change_without_a_delay_is_counted_but_not_observed() -> None:
     """A delay below 0, measured by a clock that is behind, counts as 0."""
     registry = CollectorRegistry()
-    metrics = WatcherMetrics(registry, "prod")
+    metrics = WatcherMetrics(registry, "prod", bool)
     metrics.published(ChangeKind.SET, None)
     metrics.published(ChangeKind.SET, -20)
     metrics.published(ChangeKind.SET, 2_000)

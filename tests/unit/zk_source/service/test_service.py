@@ -165,7 +165,7 @@ class Stage:
         monkeypatch.setattr(readback, "SupervisedThread", Polled)
         self.service = WatcherService(
             load(WatchSettings, cluster="prod", **settings),
-            WatcherMetrics(self.registry, "prod"),
+            WatcherMetrics(self.registry, "prod", bool),
             Term(TOPICS, self.lease, "me", dropped),
         )
         self.watcher, self.inbox = self.service._watcher, self.service._inbox

@@ -280,6 +280,14 @@ def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play)
     )
 
 
+def test_a_watch_that_is_being_armed_is_given_up_with_its_connection(play: Play) -> None:
+    """Its answer, should it come, belongs to a client that is gone."""
+    play.connect()
+    assert requests_in_flight(play.watcher) > 0
+    play.watcher.on_silence(1_000_000, play.now_ms)
+    assert requests_in_flight(play.watcher) == 0
+
+
 def test_nothing_is_published_between_a_contest_and_the_resync_that_answers_it(play: Play) -> None:
     """Readers may follow the other watcher; the reads in flight belong to the old generation."""
     play.pass_time(60_000)
