@@ -202,14 +202,25 @@ def _escape(_logger: object, _method: str, entry: MutableMapping[str, Any]) -> M
     }
 
 
+def queue_output() -> None:
+    """From now on let nothing that is written to `sys.stdout` wait for who reads it."""
+
+    def lost(lines: int) -> str:
+        return f"{lines} lines of this output were lost: nobody took them\n"
+
+    sys.stdout = QueuedFile(sys.stdout, lost)
+
+
 def finish_log() -> bool:
-    """Write what waits to be logged, within a short limit; return whether all was written."""
-    log = sys.stderr
-    if not isinstance(log, QueuedFile):
-        return True
-    is_written = log.finish(LAST_LINES_S)
-    if is_written:
-        sys.stderr = log.file
+    """Write what waits to be logged or printed, within a short limit; return whether all was written."""
+    is_written = True
+    for name in ("stdout", "stderr"):
+        file = getattr(sys, name)
+        if isinstance(file, QueuedFile):
+            if file.finish(LAST_LINES_S):
+                setattr(sys, name, file.file)
+            else:
+                is_written = False
     return is_written
 
 

@@ -4,7 +4,6 @@ Everything that can be checked is checked before anything is started. Then one l
 restarts what has died until a signal arrives. However it ends, no process is left running.
 """
 
-import errno
 import fcntl
 import importlib.util
 import os
@@ -31,7 +30,12 @@ from kcm.servers.class_archive import ensure_class_archive
 from kcm.servers.jars import ensure_jars
 from kcm.servers.supervisor import Supervisor
 from pipeline.java import use_java
-from pipeline.runtime import ConflictError, EnvironmentProblemError, install_stop_signal
+from pipeline.runtime import (
+    ConflictError,
+    EnvironmentProblemError,
+    install_stop_signal,
+    queue_output,
+)
 from pipeline.settings import PipelineSettings, given_values
 from pipeline.topics import client_properties
 
@@ -120,6 +124,7 @@ class LocalRun:
         """Run until `stop` is set; stop everything, whatever ends the run."""
         pipeline = self._pipeline
         pipeline.check_ports()
+        queue_output()  # what has died is restarted also while nobody reads this
         _say(self._first_line())
         try:
             pipeline.start()
@@ -268,10 +273,4 @@ def _controller(seen: ClusterSeen) -> str:
 
 
 def _say(line: str) -> None:
-    try:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
-    except OSError as error:
-        # Where the output is a file on a full disk, the line waits until there is room.
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            raise
+    sys.stdout.write(f"{line}\n")

@@ -145,8 +145,7 @@ class ZooKeeperState(msgspec.Struct, array_like=True):
     """Values of a replaced history may still be held: until a resync has ended well, a value wins
     whatever its mzxid is."""
     denied_trees: dict[str, DeniedTree] = {}
-    """By denied path, how much is held below it; which znodes these are, their stats show (`DENIED`).
-    A checkpoint of 0.1.0 that holds mzxids by path here cannot be read, and is rebuilt from the log."""
+    """By denied path, how much is held below it; which znodes these are, their stats show (`DENIED`)."""
     controller: ControllerZnodes = msgspec.field(default_factory=ControllerZnodes)
     elections: ElectionCount = msgspec.field(default_factory=ElectionCount)
     failover: FailoverState = msgspec.field(default_factory=FailoverState)

@@ -64,8 +64,8 @@ def _wide(partitions: Iterable[int]) -> TopicState:
     return TopicState("wide", {each: PartitionRecord((1, 2), leader=1) for each in partitions})
 
 
-def test_what_0_1_0_held_of_denied_trees_is_refused_and_nothing_else_of_it() -> None:
-    """It held an mzxid for each path, in place of a count and a digest for each tree; nearly always it held none."""
+def test_what_a_source_cannot_read_of_its_own_state_is_damage() -> None:
+    """A value in place of a count and a digest."""
     _, fold = begun()
     packed = msgspec.msgpack.decode(pack_control(fold.state.control)[1:])
     place = list(ControlPlane.__struct_fields__).index("source")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kcm.cli.parts import load_all
+from kcm.run import up
 from kcm.run.up import check_packages, default_folder, locked, options_of, own_servers
-from pipeline.runtime import ConflictError, EnvironmentProblemError
+from pipeline.runtime import ConflictError, EnvironmentProblemError, finish_log
 
 NEEDED = {"cluster": "prod", "zookeeper": "zk1:2181"}
 
@@ -77,3 +81,41 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         locked(tmp_path / "file" / "data"),
     ):
         pass
+
+
+def test_processes_are_looked_after_while_nobody_reads_the_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pipe that is full delays neither the next look nor the end."""
+    steps, stop, closed = [0], threading.Event(), list[str]()
+
+    def step() -> list[str]:
+        steps[0] += 1
+        if steps[0] == 10:
+            stop.set()
+        return ["a line of a kilobyte".ljust(1_024)] * 100
+
+    restarter = SimpleNamespace(step=step, close=lambda: closed.append("restarter"))
+    monkeypatch.setattr(up, "ProcessRestarter", lambda _pipeline, **_options: restarter)
+    monkeypatch.setattr(up, "POLL_INTERVAL_S", 0.0)
+    nothing: Any = SimpleNamespace(
+        **{name: lambda: None for name in ("check_ports", "start")},
+        stop=lambda: closed.append("pipeline"),
+        seen=lambda: "the exporter shows nothing",
+        broker=None,
+        cluster="prod",
+        data_dir="data",
+    )
+    unread, full = os.pipe()
+    with (
+        os.fdopen(unread) as reader,
+        os.fdopen(full, "w", buffering=1) as output,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr("sys.stdout", output)
+        run = up.LocalRun(nothing, load_all(None, NEEDED))
+        run.until(stop)
+        assert (steps[0], closed) == (10, ["restarter", "pipeline"])
+        assert not finish_log(), "the process ends without what waits"
+        lines = iter(reader.readline, "stopping\n")
+        assert sum(line.startswith("a line") for line in lines) == 1_000
