@@ -533,13 +533,13 @@ def test_only_a_connected_watchers_heartbeat_settles_an_election() -> None:
 TOPIC = "/brokers/topics/t"
 
 
-def denied_resync(history: History, *, rebase: bool = False) -> None:
-    """Read everything again except topic `t` and what is below it, which may no longer be read."""
+def denied_resync(history: History, *, rebase: bool = False, path: str = TOPIC) -> None:
+    """Read everything again except topic `t` and what is below it: of `path` it may no longer be read."""
     history.start_resync(rebase=rebase)
-    for path in history.znodes:
-        if not path.startswith(TOPIC):
-            history.report(path)
-    history.finish_resync(denied=(TOPIC,), denied_more=0)
+    for each in history.znodes:
+        if not each.startswith(TOPIC):
+            history.report(each)
+    history.finish_resync(denied=(path,), denied_more=0)
 
 
 def denied(fold: Fold) -> dict[str, int]:
@@ -580,6 +580,20 @@ def test_denied_znodes_that_a_reconciliation_does_not_meet_stay_marked() -> None
     assert kinds(fold.follow(history)) == ["Incomplete"]
     assert (denied(fold), fold.state.control.source.denied_trees) == before
     assert log.wanted is not None
+
+
+def test_denied_znodes_are_grouped_by_the_paths_that_are_denied_now() -> None:
+    """Where all topics were denied, and now one is, the same znodes stay out of the proofs."""
+    history, fold, log = begun()
+    denied_resync(history, path="/brokers/topics")
+    fold.follow(history)
+    before = denied(fold), dict(fold.state.control.source.denied_trees)
+    assert list(before[1]) == ["/brokers/topics"]
+    history.reconciled(denied=(TOPIC,), denied_more=0)
+    assert fold.follow(history) == []
+    assert log.view.verified_at == last(history).observed_at
+    trees = fold.state.control.source.denied_trees
+    assert (denied(fold), trees) == (before[0], {TOPIC: before[1]["/brokers/topics"]})
 
 
 def test_a_denied_znode_that_is_read_again_or_deleted_is_no_longer_marked() -> None:
