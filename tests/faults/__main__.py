@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from kcm.servers.jars import ensure_jars
 from kcm.servers.supervisor import Supervisor
-from tests.faults.cells import CELLS, Cell
+from tests.faults import clocks
+from tests.faults.cells import CELLS, CLOCK_FAULTS, Cell
 from tests.faults.full_disk import FullDisk, why_not
 from tests.faults.report import line, stretch_rows, write_faults, write_soak
 from tests.faults.runner import Outcome, play
@@ -34,9 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("names", nargs="*", help="parts of cells' names, such as watcher: or kill")
     parser.add_argument("--list", action="store_true", help="name the cells and play none")
-    parser.add_argument("--report", type=Path, help="write what came of them to this page")
     parser.add_argument(
-        "--record", type=Path, help="add the outcomes to this file; the report is of all in it"
+        "--report", type=Path, help="write what came of them to this page; other cells' rows stay"
     )
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="play the long story instead")
     parser.add_argument("--seed", type=int, default=1, help="which story")
@@ -55,20 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcomes: list[Outcome] = []
         for found in _play(where, cells, with_full_disk=with_full_disk):
             outcomes.append(found)
-            if options.record is not None:
-                with options.record.open("ab") as file:
-                    file.write(msgspec.json.encode(found) + b"\n")
-    if options.report is not None:
-        played = _recorded(options.record) if options.record else outcomes
-        write_faults(options.report, played, of=NAMES)
+            if options.report is not None:  # at once: a run that is ended early keeps its rows
+                write_faults(options.report, [found], of=NAMES)
     return 0 if all(each.ok for each in outcomes) else 1
-
-
-def _recorded(path: Path) -> list[Outcome]:
-    """Return the outcomes in a file: the newest of each cell, in the cells' order."""
-    every = [msgspec.json.decode(each, type=Outcome) for each in path.read_bytes().splitlines()]
-    newest = {each.name: each for each in every}
-    return [newest[name] for name in NAMES if name in newest]
 
 
 def _soak(where: Path, options: argparse.Namespace) -> int:
@@ -96,7 +83,13 @@ def _play(where: Path, cells: Sequence[Cell], *, with_full_disk: bool) -> Iterat
     if cells:
         with Supervisor(where, kill_on_exit=True) as servers, World(servers, jars) as world:
             for cell in cells:
-                yield _outcome(world, cell.part.name, cell.fault, partial(cell.act, world))
+                if cell.fault in CLOCK_FAULTS and (reason := clocks.why_not()) is not None:
+                    say(f"not played: {cell.name}: {reason}")
+                    continue
+                cell.prepare(world)
+                after = partial(cell.assert_after, world)
+                act = partial(cell.act, world)
+                yield _outcome(world, cell.part.name, cell.fault, act, afterwards=after)
     if with_full_disk and (reason := why_not()) is not None:
         say(f"not played: {FULL_DISK}: {reason}")
     elif with_full_disk:
@@ -104,10 +97,17 @@ def _play(where: Path, cells: Sequence[Cell], *, with_full_disk: bool) -> Iterat
             yield _outcome(small, "kcm up", "full disk", small.fill)
 
 
-def _outcome(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcome:
+def _outcome(
+    sides: Sides,
+    part: str,
+    fault: str,
+    act: Callable[[], None],
+    *,
+    afterwards: Callable[[], None] = lambda: None,
+) -> Outcome:
     """Run a fault and print its outcome at once."""
     said = len(sides.said)
-    found = play(sides, part, fault, act)
+    found = play(sides, part, fault, act, afterwards=afterwards)
     say("\n         ".join([line(found), *sides.said[said:]]))
     return found
 

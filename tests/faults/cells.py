@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
+from tests.faults.clocks import HOUR_S
 from tests.faults.world import MEMBERS, World
 from tests.support.hanging import HANG, NOBODY_READS
 from tests.support.tcp_proxy import TcpProxy
@@ -26,7 +27,14 @@ LAG_S = 3.5
 """How late a lagging follower gets each change: its leader allows 10 s for the round trip."""
 LAGS_FOR_S = 20.0
 HANGS_FOR_S = 120.0
-"""How long a main loop may hang: a minute until the part says so, and some seconds until it is killed for that."""
+"""How long a part may hang: a minute until it says so or is known to, and some seconds until it is killed for that."""
+STEPPED_FOR_S = 30.0
+"""How long a clock is wrong: several heartbeats."""
+MAX_OFF_S = 1.0
+"""How far times may be off once all clocks are right again."""
+AGREES_IN_S = 60.0
+CUT_FOR_S = 60.0
+"""How long a leader is cut off, and how long the other watcher has to take its lead."""
 ENDS_IN_S = 30.0
 """How long a part may take to end, most of it for Spark."""
 
@@ -42,6 +50,8 @@ class Part(NamedTuple):
     """Stops it, deletes its data, and lets it start again; None: it keeps no data."""
     pause_s: float = 20.0
     """A time longer than each time limit of those who wait for this part."""
+    clock: str = ""
+    """What `World.give_clock` calls it; empty: its clock is not stepped."""
 
 
 Fault = Callable[[World, Part], None]
@@ -57,6 +67,16 @@ class Cell(NamedTuple):
     def name(self) -> str:
         """The name for the command line."""
         return f"{self.part.name}: {self.fault}"
+
+    def prepare(self, world: World) -> None:
+        """Bring the environment into the state in which the fault can happen."""
+        world.elect_watchers(several=self.part is TWO_WATCHERS)
+        world.give_clock(self.part.clock if self.fault in CLOCK_FAULTS else "")
+
+    def assert_after(self, world: World) -> None:
+        """Assert what must be true when the monitor has recovered, besides all figures."""
+        if self.fault in CLOCK_FAULTS:
+            _assert_times(world)
 
     def act(self, world: World) -> None:
         """Run the fault to its end."""
@@ -127,7 +147,7 @@ def _part(name: str) -> Callable[[World], list[int]]:
 
 
 PARTS = (
-    Part("ZooKeeper", _zookeeper, _watcher_to_zookeeper, _wipe_zookeeper_leader),
+    Part("ZooKeeper", _zookeeper, _watcher_to_zookeeper, _wipe_zookeeper_leader, clock="ZooKeeper"),
     Part(
         "watched broker",
         _broker_process(_other_broker),
@@ -146,13 +166,15 @@ PARTS = (
         _kafka_wires("watcher", "stream", "exporter"),
         _lose_kafka_disk,
         pause_s=30.0,
+        clock="kafka",
     ),
-    Part("watcher", _part("watcher"), _kafka_wires("watcher")),
+    Part("watcher", _part("watcher"), _kafka_wires("watcher"), clock="watcher"),
     Part("Spark JVM", _part("jvm"), _kafka_wires("stream"), pause_s=60.0),
     Part("Python worker", _part("worker"), pause_s=60.0),
-    Part("driver", _part("driver"), None, _lose_checkpoint, pause_s=30.0),
-    Part("exporter", _part("exporter"), _kafka_wires("exporter"), pause_s=10.0),
+    Part("driver", _part("driver"), None, _lose_checkpoint, pause_s=30.0, clock="stream"),
+    Part("exporter", _part("exporter"), _kafka_wires("exporter"), pause_s=10.0, clock="exporter"),
 )
+TWO_WATCHERS = Part("two watchers", lambda world: world.pids("watcher"))
 
 
 def _signal(number: int) -> Fault:
@@ -185,6 +207,72 @@ def _block_log(world: World, part: Part) -> None:
     time.sleep(DOWN_S)
     _signal_all(blocked, signal.SIGTERM)
     wait_until(lambda: part.processes(world), lambda pids: pids != blocked, deadline_s=ENDS_IN_S)
+
+
+def _pause_until_restarted(world: World, part: Part) -> None:
+    """Stop a part that no one continues, until it is killed for that."""
+    stopped = part.processes(world)
+    _signal_all(stopped, signal.SIGSTOP)
+    wait_until(lambda: part.processes(world), lambda pids: pids != stopped, deadline_s=HANGS_FOR_S)
+
+
+def _step_clock(ahead_s: int) -> Fault:
+    def fault(world: World, part: Part) -> None:
+        for to_s in (ahead_s, 0):
+            with world.changes.held():
+                world.clock.step(to_s)
+                if part.clock == "ZooKeeper":
+                    world.truth.note_step(to_s)
+            time.sleep(STEPPED_FOR_S if to_s else 0.0)
+
+    return fault
+
+
+def _assert_times(world: World) -> None:
+    """Assert that no clock is said to be wrong, and that an election is shown when it happened and as short as it was."""
+    skew, elected, vacant = (
+        "kcm_clock_skew_seconds",
+        "kafka_controller_elected_timestamp_seconds",
+        "kafka_controller_last_vacancy_at_most_seconds",
+    )
+
+    def wrong() -> dict[object, object]:
+        shown = world.sampler.metrics(skew)
+        return {key: value for key, value in shown.items() if abs(value) > MAX_OFF_S}
+
+    wait_until(wrong, lambda found: not found, deadline_s=AGREES_IN_S)
+    began = time.time()
+    world.truth.client.delete("/controller")
+    world.changes.go_on()
+    world.followed(began)
+    world.truth.settled()
+    at = world.truth.known()["/controller"][-1].at
+    times = world.sampler.metrics(elected, vacant)
+    assert at >= began, "nobody was elected"
+    assert abs(times[elected, ""] - at) <= MAX_OFF_S, f"elected at {at}, shown {times}"
+    took_s = times[vacant, ""]
+    assert took_s <= time.time() - began, f"the controller was away for less than {took_s} s"
+
+
+def _cut_leader(to: str) -> Fault:
+    def fault(world: World, _part: Part) -> None:
+        leader = world.leading_watcher()
+        wires = world.wires_of_watcher(leader, to=to)
+        until = time.monotonic() + CUT_FOR_S
+        try:
+            for wire in wires:
+                wire.cut()
+            wait_until(
+                world.leading_watcher, lambda now: now not in {leader, ""}, deadline_s=CUT_FOR_S
+            )
+            world.followed(time.time())
+            time.sleep(max(0.0, until - time.monotonic()))
+        finally:
+            for wire in wires:
+                wire.accept()
+        assert world.leading_watcher() not in {leader, ""}, "the other watcher lost its lead"
+
+    return fault
 
 
 def _half_open(world: World, part: Part) -> None:
@@ -264,11 +352,18 @@ KILL, TERM, STOP, HANGS, BLOCKED_LOG, HALF_OPEN, LOST_DISK = (
     "half-open connection",
     "lost disk",
 )
-MINORITY, LAGGING, CUT_OFF = (
-    "two of three killed",
+LAGGING, CUT_OFF = (
     "the watcher's follower lags",
     "the watcher's follower cut off",
 )
+FOR_GOOD, FROM_KAFKA, FROM_ZOOKEEPER, AHEAD, BEHIND = (
+    "SIGSTOP until restarted",
+    "leader cut off from the pipeline's Kafka",
+    "leader cut off from ZooKeeper",
+    "clock an hour ahead",
+    "clock an hour behind",
+)
+CLOCK_FAULTS = {AHEAD, BEHIND}
 
 FAULTS: dict[str, Fault] = {
     KILL: _signal(signal.SIGKILL),
@@ -280,6 +375,11 @@ FAULTS: dict[str, Fault] = {
     LOST_DISK: _lost_disk,
     LAGGING: _lag,
     CUT_OFF: _cut_off,
+    FOR_GOOD: _pause_until_restarted,
+    FROM_KAFKA: _cut_leader("kafka"),
+    FROM_ZOOKEEPER: _cut_leader("zookeeper"),
+    AHEAD: _step_clock(HOUR_S),
+    BEHIND: _step_clock(-HOUR_S),
 }
 
 _LEADER = Part("ZooKeeper's leader", _zookeeper_leader)
@@ -310,5 +410,9 @@ CELLS = (
     Cell(_MAJORITY, KILL),
     Cell(PARTS[0], LAGGING),
     Cell(PARTS[0], CUT_OFF),
+    *(Cell(part, FOR_GOOD) for part in PARTS if part.name == "pipeline's Kafka"),
+    Cell(TWO_WATCHERS, FROM_KAFKA),
+    Cell(TWO_WATCHERS, FROM_ZOOKEEPER),
+    *(Cell(part, fault) for part in PARTS if part.clock for fault in (AHEAD, BEHIND)),
 )
 """Return all cells in the order in which they are played: those that lose data come last."""

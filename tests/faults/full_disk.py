@@ -19,6 +19,7 @@ from kcm.servers.ports import free_port
 from kcm.servers.process import Process
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
+from tests.faults.history import History
 from tests.faults.sides import Sides
 from tests.support.registered import registered
 
@@ -70,6 +71,7 @@ class FullDisk(Sides):
             ready_deadline_s=READY_DEADLINE_S,
         )
         super().__init__(self._zookeeper.connect_string, f"http://127.0.0.1:{port}", CLUSTER)
+        self.history = History([self._zookeeper.data_dir / "data"], self._bootstrap_servers)
 
     def __enter__(self) -> Self:
         """Start everything and wait until the monitor is up to date."""
@@ -89,7 +91,7 @@ class FullDisk(Sides):
 
     def fill(self) -> None:
         """Fill the disk for a while; then free it again."""
-        filler = Path(f"/proc/{self._up.pid}/root{self._data}/filler")
+        filler = self._disk / "filler"
         deadline = time.monotonic() + FULL_FOR_S
         with filler.open("wb", buffering=0) as file:
             while time.monotonic() < deadline:
@@ -100,6 +102,17 @@ class FullDisk(Sides):
         assert self._up.running, f"kcm up has ended: {self._up.log_tail()}"
         filler.unlink()
         self.said += self._up.log_tail().splitlines()
+
+    def _bootstrap_servers(self) -> str:
+        """Return the address of the Kafka that `kcm up` has started, from its configuration."""
+        config = self._disk / "kafka" / "server.properties"
+        lines = (line.partition("=") for line in config.read_text().splitlines())
+        (listeners,) = (value for name, _, value in lines if name == "advertised.listeners")
+        return listeners.partition("://")[2].partition(",")[0]
+
+    @property
+    def _disk(self) -> Path:
+        return Path(f"/proc/{self._up.pid}/root{self._data}")
 
     def _not_ready(self) -> str | None:
         sample = self.sampler.sample()

@@ -38,6 +38,11 @@ class Verdict(NamedTuple):
         """Whether the sample's status was `live`."""
         return self.status == "live"
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the status promises figures that are right: clocks that disagree make only times wrong."""
+        return self.status in {"live", "clocks_disagree"}
+
 
 def judge(samples: Iterable[Sample], truth: Truth) -> list[Verdict]:
     """Return a verdict for each sample; call it once `truth` has settled."""
@@ -148,10 +153,10 @@ def _may_have_begun(value: Written, at: float) -> bool:
 
 
 def stale_seconds(verdicts: Iterable[Verdict]) -> float:
-    """Return for how long a figure was stale while the status was `live`."""
-    return sum(v.lasted_s for v in verdicts if v.live and v.old_s > STALE_S)
+    """Return for how long a figure was stale while the status promised that it was not."""
+    return sum(v.lasted_s for v in verdicts if v.is_current and v.old_s > STALE_S)
 
 
 def oldest_live(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Return the sample with the oldest figure under `live`; None when nothing was live."""
-    return max((v for v in verdicts if v.live), key=lambda v: v.old_s, default=None)
+    """Return the sample with the oldest figure that the status called right; None when there was none."""
+    return max((v for v in verdicts if v.is_current), key=lambda v: v.old_s, default=None)

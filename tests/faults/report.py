@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.faults.history import ANSWERS
 from tests.faults.judge import STALE_S
 from tests.faults.runner import Outcome
 from tests.faults.soak import PARTS_MEASURED, Stretch
@@ -40,10 +41,12 @@ SIGSTOP is a pause of 10 to 60 s. Watcher, driver and exporter continue before `
 A main loop that hangs does so inside a process that lives and answers on its port, until `kcm up` restarts it. A log that nobody reads is a full pipe, into which the main loop logs 10,000 lines; then the part gets SIGTERM.
 Driver and JVM share the proxy to the pipeline's Kafka: a half-open connection of the JVM is one of the driver, too. The Python worker has only a Unix socket to the JVM. Only parts with files have a lost disk:
 the checkpoint belongs to the driver, its JVM and its worker; watcher and exporter have none.
+*History*: the znodes' versions that ZooKeeper's own transaction logs hold of the time since the cell before, each compared with the log `kcm.changes`: true, in order, none twice, none lost (`tests/faults/history.py` says
+what exactly). *Merged* are those that were replaced before the watcher could read them, or while none was connected: a watch promises no more. A version counts as lost if {answers} answers of ZooKeeper that knew it are in the log before its replacement.
 Times are of a machine with {cpus} processors; *load* is its load average, other work included.
 
-| part | fault | follows after | not live | oldest under live | stale under live | load | |
-|---|---|---:|---:|---:|---:|---:|---|
+| part | fault | follows after | not live | oldest under live | stale under live | history | load | |
+|---|---|---:|---:|---:|---:|---:|---:|---|
 {rows}
 
 {summary}
@@ -67,21 +70,38 @@ def line(found: Outcome) -> str:
         f"{'ok    ' if found.ok else 'FAILED'} {found.part}: {found.fault}: "
         f"follows after {_seconds(found.follows_after_s)}, not live {_seconds(found.not_live_s)}, "
         f"oldest under live {_seconds(found.oldest_s)} {found.oldest}, "
-        f"stale {_seconds(found.stale_s)}, {found.changes} changes {found.wrong} {found.problem}"
+        f"stale {_seconds(found.stale_s)}, {found.changes} changes, history {_history(found)} "
+        f"{found.wrong} {found.problem} {found.history_problem}"
     ).rstrip()
 
 
 def write_faults(page: Path, outcomes: Sequence[Outcome], *, of: Sequence[str]) -> None:
-    """Write the section about faults; `of` are the names of all cells."""
-    not_played = [name for name in of if name not in {found.name for found in outcomes}]
+    """Write the section about faults; `of` are the names of all cells. Rows of cells that were not played now stay."""
+    rows = {_name_of(row): row for row in _section(page, "faults").splitlines() if _name_of(row)}
+    rows |= {found.name: _row(_cells_of(found)) for found in outcomes}
+    rows = {name: rows[name] for name in of if name in rows}
+    not_played = [name for name in of if name not in rows]
+    failed = sum("**" in row for row in rows.values())
     text = _FAULTS.format(
         limit=STALE_S,
-        rows="\n".join(_row(_cells_of(found)) for found in outcomes),
+        answers=ANSWERS,
+        rows="\n".join(rows.values()),
         cpus=os.cpu_count(),
-        summary=f"{sum(o.ok for o in outcomes)} of {len(outcomes)} cells passed."
+        summary=f"{len(rows) - failed} of {len(rows)} cells passed."
         + (f" Not run: {'; '.join(not_played)}." if not_played else ""),
     )
     _write(page, "faults", text)
+
+
+def _name_of(row: str) -> str:
+    """Return the name of the cell that a row of the table is about; empty for another line.
+
+    >>> _name_of("| exporter | kill -9 | 8.7 s |"), _name_of("|---|---|"), _name_of("| part | fault |")
+    ('exporter: kill -9', '', '')
+    """
+    cells = row.split(" | ")
+    is_row = row.startswith("| ") and len(cells) > 1 and not row.startswith("| part |")
+    return f"{cells[0].removeprefix('| ')}: {cells[1]}" if is_row else ""
 
 
 def write_soak(page: Path, stretches: Sequence[Stretch], seed: int) -> None:
@@ -122,6 +142,12 @@ def stretch_rows(stretches: Sequence[Stretch]) -> list[str]:
     return rows
 
 
+def _section(page: Path, section: str) -> str:
+    """Return the text of a section."""
+    whole = page.read_text(encoding="utf-8") if page.exists() else _PAGE
+    return whole.partition(f"<!-- {section}: begin -->")[2].partition(f"<!-- {section}: end -->")[0]
+
+
 def _write(page: Path, section: str, text: str) -> None:
     """Write a section, and keep the sections that other runs measured."""
     whole = page.read_text(encoding="utf-8") if page.exists() else _PAGE
@@ -133,6 +159,8 @@ def _write(page: Path, section: str, text: str) -> None:
 
 def _cells_of(found: Outcome) -> Sequence[str]:
     remark = f"**wrong**: {found.wrong}" if found.wrong else ""
+    if found.history_problem:
+        remark = f"**history**: {found.history_problem}"
     if found.problem:
         remark = f"**did not come back**: {found.problem[:120]}"
     return (
@@ -142,9 +170,16 @@ def _cells_of(found: Outcome) -> Sequence[str]:
         _seconds(found.not_live_s),
         _seconds(found.oldest_s),
         _seconds(found.stale_s) if found.stale_s else "none",
+        _history(found),
         f"{found.load:.0f}",
         remark,
     )
+
+
+def _history(found: Outcome) -> str:
+    if found.history is None:
+        return "not compared"
+    return f"{found.history.versions:,}, {found.history.merged} merged"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Play one cell, and return its outcome.
 
 The rule: a cell begins while the monitor is up to date, and ends when it is up to date again and
-everything shown equals ZooKeeper. What was shown in between is judged afterwards, when all that was
+everything shown equals ZooKeeper, and the log its history (`history`). What was shown in between is judged afterwards, when all that was
 true in between is known.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from pipeline.runtime import KcmError
+from tests.faults.history import Checked
 from tests.faults.judge import Verdict, oldest_live, stale_seconds
 from tests.faults.sides import Sides
 
@@ -40,6 +41,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """A figure that was never true; empty when there was none."""
     load: float
     """The machine's load average at the end: the times hold for a machine under such a load."""
+    history: Checked | None
+    """What came of the history check; None where there was none."""
 
     @property
     def name(self) -> str:
@@ -48,22 +51,40 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the monitor recovered and showed nothing stale as live."""
-        return not (self.problem or self.stale_s or self.wrong)
+        """Whether the monitor recovered, showed nothing stale as live, and its log is ZooKeeper's history."""
+        return not (self.problem or self.stale_s or self.wrong or self.history_problem)
+
+    @property
+    def history_problem(self) -> str:
+        """The first difference between ZooKeeper's history and the log; empty when there is none."""
+        return "" if self.history is None else "; ".join(self.history.problems[:1])
 
 
-def play(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcome:
-    """Run a fault while the monitor is up to date, and judge what it shows until it is so again."""
+def play(
+    sides: Sides,
+    part: str,
+    fault: str,
+    act: Callable[[], None],
+    *,
+    afterwards: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Run a fault while the monitor is up to date, and judge what it shows until it is so again.
+
+    `afterwards` asserts what else must be true then.
+    """
     sides.wait_for_agreement()
     began = time.time()
     problem = ""
     followed_at = None
+    history = None
     try:
         act()
         sides.revive()
         sides.changes.go_on()
         followed_at = sides.followed(began)
+        afterwards()
         sides.equal()
+        history = sides.history.check() if sides.history is not None else None
     except (AssertionError, KcmError, OSError) as error:
         problem = " ".join(str(error).split())
     sides.truth.settled()
@@ -81,4 +102,5 @@ def play(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcom
         worst.oldest,
         next((v.wrong for v in verdicts if v.wrong), ""),
         os.getloadavg()[0],
+        history,
     )

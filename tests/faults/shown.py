@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kcm.demo.figures import TrueFigures
 from kcm.demo.monitor import NAMES, figures_of_scrape
-from kcm.run.exporter_client import parse_scrape
+from kcm.run.exporter_client import Scrape, parse_scrape
 
 EVERY_S = 0.25
 ANSWER_DEADLINE_S = 2.0
@@ -106,10 +106,14 @@ class Sampler:
     def figures(self) -> TrueFigures | None:
         """Return the counts of /metrics; None while nothing is shown."""
         try:
-            scrape = parse_scrape(self._text("/metrics"), self._cluster, NAMES)
+            scrape = self.metrics(*NAMES)
         except (OSError, http.client.HTTPException, ValueError):
             return None
         return figures_of_scrape(scrape)
+
+    def metrics(self, *names: str) -> Scrape:
+        """Return samples of /metrics."""
+        return parse_scrape(self._text("/metrics"), self._cluster, names)
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -11,6 +11,7 @@ from typing import Self
 from kcm.demo.figures import differences
 from kcm.demo.truth import figures_of_znodes
 from tests.faults.changes import SteadyChanges
+from tests.faults.history import History
 from tests.faults.judge import Verdict, judge
 from tests.faults.shown import EVERY_S, Sampler
 from tests.faults.truth import Truth
@@ -32,6 +33,8 @@ class Sides:
         self.truth = Truth(zookeeper)
         self.changes = SteadyChanges(zookeeper)
         self.sampler = Sampler(exporter_url, cluster)
+        self.history: History | None = None
+        """What ZooKeeper and the log hold of the past; the environment sets it."""
         self.said: list[str] = []
         """The output of `kcm up` during the test."""
 

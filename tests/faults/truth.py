@@ -1,7 +1,7 @@
 """What was true when: every znode that counts, with each value and the time at which it was written.
 
 The rule: nothing here uses the monitor's code. A value's time is ZooKeeper's own (mtime), by the
-clock of this machine, so that a late notification to the test is no advantage to the monitor.
+clock of this machine (`note_step`), so that a late notification to the test is no advantage to the monitor.
 ZooKeeper keeps no time of a deletion. A deletion that is seen while no connection was lost has just
 happened; any other may have happened at any time since the connection was lost.
 """
@@ -59,6 +59,8 @@ class Truth:
         self._read_at: dict[str, float] = {}
         """When each path was last read."""
         self._disconnected_at = 0.0
+        self._steps: list[tuple[int, float]] = [(0, 0.0)]
+        """After which zxid ZooKeeper's clock was how far ahead of this machine's."""
         self._thread = threading.Thread(target=self._run, name="truth", daemon=True)
 
     def start(self) -> None:
@@ -72,6 +74,11 @@ class Truth:
         self._due.put(None)
         self.client.stop()
         self.client.close()
+
+    def note_step(self, ahead_s: float) -> None:
+        """Note that ZooKeeper's clock is now so far ahead, negative behind; nothing is written meanwhile."""
+        self.client.sync("/")
+        self._steps.append((self.client.last_zxid, ahead_s))
 
     def forget(self, before: float) -> None:
         """Drop values that were replaced before a time."""
@@ -144,7 +151,8 @@ class Truth:
                 self._due.put(below)
         self._read_at[path] = time.time()
         if path not in LISTS:
-            self._note(path, Written(stat.mtime / 1000, stat.version, data))
+            ahead_s = next(s for zxid, s in reversed(self._steps) if zxid < stat.mzxid)
+            self._note(path, Written(stat.mtime / 1000 - ahead_s, stat.version, data))
 
     def _below(self, path: str, data: bytes) -> list[str]:
         """Return the znodes that exist because of this one, and watch for more of them."""

@@ -9,15 +9,17 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
+import httpx
 from confluent_kafka.admin import NewTopic
 
 from kcm.demo.cluster import BROKER_PROPERTIES, Load
 from kcm.demo.truth import KafkaTruth, figures_of_znodes
+from kcm.run.exporter_client import ANSWER_DEADLINE_S, parse_scrape
 from kcm.run.pipeline_processes import PARTS, Pipeline
 from kcm.run.process_restarter import ProcessRestarter
 from kcm.servers.guard import process_table
@@ -28,6 +30,8 @@ from kcm.servers.process import Process
 from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from pipeline.runtime import ENV_PREFIX
+from tests.faults.clocks import Clock
+from tests.faults.history import History
 from tests.faults.sides import Sides
 from tests.support.hanging import command_line
 from tests.support.tcp_proxy import Network, TcpProxy
@@ -38,6 +42,10 @@ CLUSTER = "faults"
 MEMBERS = (1, 2, 3)
 BROKER_IDS = (0, 1, 2)
 BROKER_SESSION_MS = 4000
+STANDBY = "standby"
+LEADS = "kcm_watcher_leader"
+METRICS_PORT = f"{ENV_PREFIX}WATCHER_METRICS_PORT"
+ELECTION = f"{ENV_PREFIX}ELECTION_PATH"
 REAL_TOPIC = "orders"
 REAL_PARTITIONS = 6
 STEP_S = 0.25
@@ -45,6 +53,16 @@ SYNC_LIMIT = "40"
 """Ticks of 250 ms for which a follower may be late before its leader drops it: 10 s, as in ZooKeeper's examples."""
 READY_DEADLINE_S = 300.0
 """For a broker: while all start at once on busy cores each is slow."""
+
+
+class _ClockedZooKeeper(ZooKeeper):
+    """A ZooKeeper that may have a clock of its own, from its next start on."""
+
+    prefix: Sequence[str] = ()
+
+    def prepare(self) -> list[str]:
+        """Write zoo.cfg and return the command line."""
+        return [*self.prefix, *super().prepare()]
 
 
 class Ensemble:
@@ -61,7 +79,7 @@ class Ensemble:
             if member != other
         }
         """From a member to the quorum port of another: only a follower connects to its leader."""
-        self.members: dict[int, ZooKeeper] = {}
+        self.members: dict[int, _ClockedZooKeeper] = {}
         for member in MEMBERS:
             servers = {
                 f"server.{other}": f"{HOST}:{port}:{election[other]}"
@@ -69,7 +87,7 @@ class Ensemble:
                 for port in [self.links[member, other].port if other != member else quorum[member]]
             }
             limits = {"initLimit": "40", "syncLimit": SYNC_LIMIT}
-            self.members[member] = ZooKeeper(
+            self.members[member] = _ClockedZooKeeper(
                 supervisor,
                 jars,
                 folder / f"zookeeper-{member}",
@@ -116,8 +134,14 @@ class _WiredKafka(KraftBroker):
         self, supervisor: Supervisor, jars: Jars, data_dir: Path, network: Network
     ) -> None:
         super().__init__(supervisor, jars, data_dir)
-        self._own_ports = {part: free_port() for part in PARTS}
+        self.prefix: Sequence[str] = ()
+        """The beginning of its command line, from its next start on."""
+        self._own_ports = {part: free_port() for part in (*PARTS, STANDBY)}
         self.wires = {part: network.proxy(port) for part, port in self._own_ports.items()}
+
+    def prepare(self) -> list[str]:
+        """Write server.properties and return the command line."""
+        return [*self.prefix, *super().prepare()]
 
     def config(self) -> Properties:
         """Return a single node's properties, with one more listener for each part."""
@@ -149,9 +173,9 @@ class World(Sides):
                 member: network.proxy(server.port)
                 for member, server in self.ensemble.members.items()
             }
-            for client in ("watcher", "truth", *map(str, BROKER_IDS))
+            for client in ("watcher", STANDBY, "truth", *map(str, BROKER_IDS))
         }
-        """By client, then by member: the paths of the watcher, the test and each broker to ZooKeeper."""
+        """By client, then by member: the paths of both watchers, the test and each broker to ZooKeeper."""
         self.brokers = {
             broker_id: ZooKeeperModeBroker(
                 broker_id,
@@ -182,9 +206,17 @@ class World(Sides):
             address = self.pipeline_kafka.wires[part].address
             process.env[f"{ENV_PREFIX}BOOTSTRAP_SERVERS"] = address
             process.argv = command_line(PARTS[part].verb)
+        self._standby = self._describe_standby(supervisor)
+        self.clock = Clock(supervisor.folder / "clock")
+        """The clock of the part that `give_clock` named."""
+        self._clocked = ""
         self.kafka = KafkaTruth(self._bootstrap_servers)
         self.load = Load(self._bootstrap_servers)
         super().__init__(self._wired("truth"), self.pipeline.exporter_url, CLUSTER)
+        self.history = History(
+            [server.data_dir / "data" for server in self.ensemble.members.values()],
+            lambda: self.pipeline_kafka.bootstrap_servers,
+        )
         self._restarter = ProcessRestarter(self.pipeline, fail_fast=False)
         self._restarting = threading.Lock()
         self._stop = threading.Event()
@@ -256,6 +288,79 @@ class World(Sides):
         with self._restarting:
             yield
 
+    def give_clock(self, part: str) -> None:
+        """Run a part on `clock` from now on, and the one that had it before on the machine's; "" is no part."""
+        if part == self._clocked:
+            return
+        self.clock.step(0)
+        for name, prefix in ((self._clocked, []), (part, self.clock.prefix)):
+            if name == "ZooKeeper":
+                for member, server in self.ensemble.members.items():
+                    server.prefix = prefix
+                    server.stop()
+                    self.ensemble.start_member(member)
+            elif name == "kafka":
+                self.pipeline_kafka.prefix = prefix
+                self._restart_now(self.pipeline_kafka)
+            elif name:
+                process = self.pipeline.processes[name]
+                process.argv = [*prefix, *command_line(PARTS[name].verb)]
+                self._restart_now(process)
+        self._clocked = part
+
+    def elect_watchers(self, *, several: bool) -> None:
+        """Run one of two watchers, which an election chooses, or a single watcher without an election."""
+        if self._standby.running == several:
+            return
+        self._standby.stop()
+        watcher = self.pipeline.processes["watcher"]
+        watcher.env[ELECTION] = "/kcm/election" if several else ""
+        self._restart_now(watcher)
+        if several:
+            wait_until(lambda: self.leading_watcher() == "watcher", deadline_s=READY_DEADLINE_S)
+            self._standby.start()
+            self._standby.wait_ready()
+
+    def leading_watcher(self) -> str:
+        """Return which watcher writes the log, "watcher" or "standby"; "" if none, or both, say so."""
+        found = [name for name, port in self._watcher_ports.items() if _leads(port)]
+        return found[0] if len(found) == 1 else ""
+
+    def wires_of_watcher(self, name: str, *, to: str) -> list[TcpProxy]:
+        """Return the connections of one of two watchers to "kafka" or to "zookeeper"."""
+        if to == "kafka":
+            return [self.pipeline_kafka.wires[name]]
+        return list(self.zookeeper_wires[name].values())
+
+    @property
+    def _watcher_ports(self) -> dict[str, int]:
+        first = self.pipeline.listens_at["watcher"][1]
+        return {"watcher": first, STANDBY: int(self._standby.env[METRICS_PORT])}
+
+    def _describe_standby(self, supervisor: Supervisor) -> Process:
+        """Return a second watcher, with connections of its own."""
+        port = free_port()
+        own = {
+            f"{ENV_PREFIX}ZOOKEEPER": self._wired(STANDBY),
+            f"{ENV_PREFIX}BOOTSTRAP_SERVERS": self.pipeline_kafka.wires[STANDBY].address,
+            METRICS_PORT: str(port),
+            ELECTION: "/kcm/election",
+        }
+        return Process(
+            supervisor,
+            STANDBY,
+            command_line(PARTS["watcher"].verb),
+            env={**self.pipeline.processes["watcher"].env, **own},
+            health=lambda: None if _leads(port) is False else "no answer, or it leads",
+            ready_deadline_s=READY_DEADLINE_S,
+        )
+
+    def _restart_now(self, process: Process) -> None:
+        """Restart a process of the pipeline, as `kcm up` does it."""
+        before = process.pid
+        process.stop()
+        wait_until(lambda: process.pid not in {before, None}, deadline_s=READY_DEADLINE_S)
+
     def controller(self) -> int:
         """Return which real broker is the controller."""
         return wait_until(
@@ -267,6 +372,15 @@ class World(Sides):
             with self._restarting:
                 now = time.strftime("%H:%M:%S")
                 self.said += [f"{now} {line}" for line in self._restarter.step()]
+
+
+def _leads(port: int) -> bool | None:
+    """Return whether a watcher says that it leads; None if it does not answer."""
+    try:
+        answer = httpx.get(f"http://{HOST}:{port}/metrics", timeout=ANSWER_DEADLINE_S)
+    except httpx.HTTPError:
+        return None
+    return parse_scrape(answer.text, CLUSTER, {LEADS}).get((LEADS, "")) == 1
 
 
 def _own(process: Process) -> list[int]:

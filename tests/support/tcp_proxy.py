@@ -90,6 +90,11 @@ class TcpProxy:
             connection.silent = True
         return len(connections)
 
+    def cut(self) -> None:
+        """Make all connections half-open, and refuse new ones until `accept`."""
+        self.silence()
+        _run(self._loop, self._refuse(close=False))
+
     def refuse(self) -> None:
         """Close all connections, and refuse new ones until `accept`."""
         _run(self._loop, self._refuse())
@@ -102,7 +107,7 @@ class TcpProxy:
         if self._server is None:
             self._server = await asyncio.start_server(self._connected, HOST, self.port)
 
-    async def _refuse(self) -> None:
+    async def _refuse(self, *, close: bool = True) -> None:
         if self._server is not None:
             server, self._server = self._server, None
             for listening in server.sockets:
@@ -110,7 +115,7 @@ class TcpProxy:
             for _ in range(TURNS_UNTIL_KNOWN):  # a server that is closed earlier leaks a connection
                 await asyncio.sleep(0)
             server.close()
-        for writer in self._writers:
+        for writer in self._writers if close else ():
             writer.close()
 
     def abort(self) -> None:

@@ -51,7 +51,6 @@ from kcm.servers.supervisor import Supervisor
 from kcm.servers.zookeeper import ZooKeeper
 from tests.component.comparison.cluster_at_rest import ClusterAtRest, state_path
 from tests.component.comparison.kafka_requests import alter_partition_reassignments
-from tests.component.comparison.txn_log import read_txn_logs
 from tests.support.recordings import QuietPoint, Recording
 from tests.support.scripted_operations import (
     AlterTopicConfig,
@@ -65,6 +64,7 @@ from tests.support.scripted_operations import (
     ScriptedOperation,
     StallBroker,
 )
+from tests.support.txn_log import read_txn_logs
 from tests.support.waiting import wait_until
 from zk_source.ensemble.four_letter_words import four_letter_word
 

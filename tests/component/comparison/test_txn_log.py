@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller_simulator.zookeeper.transactions import Changed, Commit, Created, Removed
-from tests.component.comparison.txn_log import TxnLogError, read_txn_log, read_txn_logs
+from tests.support.txn_log import TxnLogError, read_txn_log, read_txn_logs
 
 HEADER = b"ZKLG" + struct.pack(">iq", 2, 0)
 ACL = struct.pack(">ii", 1, 31) + b"\0\0\0\x05world" + b"\0\0\0\x06anyone"
