@@ -38,6 +38,9 @@ _FAULTS = """
 *Follows after*: from the fault until all figures are live and current again and stay so; this includes the duration of the fault. *Not live*: how long the exporter
 reported that its figures do not follow ZooKeeper, or did not answer. *Oldest under live*: the age of the oldest outdated figure that was shown as `live`. Beyond {limit:g} s it is stale; the next column says for how long.
 SIGSTOP is a pause of 10 to 60 s. Watcher, driver and exporter continue before `kcm up` restarts them as hanging (45 s without an answer); Spark's JVM is killed by the fold's own watchdog.
+SIGSTOP until restarted is one that nobody ends: `kcm up` kills its Kafka for it. Of two watchers, which an election chooses, the leader is cut off from one side for 60 s: the other must lead by then.
+A clock is stepped by an hour while its part runs (libfaketime; the monotonic clock goes on), is wrong for 30 s and then right again; ZooKeeper's is that of all three members, the driver's also that of its JVM and worker.
+Meanwhile the status must be `live` or `clocks_disagree`, under which all but times is right, so that stale figures count there as well. Afterwards no clock may be more than 1 s off, and an election must be shown with its own time.
 A main loop that hangs does so inside a process that lives and answers on its port, until `kcm up` restarts it. A log that nobody reads is a full pipe, into which the main loop logs 10,000 lines; then the part gets SIGTERM.
 Driver and JVM share the proxy to the pipeline's Kafka: a half-open connection of the JVM is one of the driver, too. The Python worker has only a Unix socket to the JVM. Only parts with files have a lost disk:
 the checkpoint belongs to the driver, its JVM and its worker; watcher and exporter have none.
